@@ -12,34 +12,45 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from gpututor.classroom.submissions import Class
 from gpututor.errors import UsageError
 from gpututor.files import ordinary, write_atomically
+from gpututor.json_dataclasses import read
+
+OLD_S = 600
+"""Age from which on a part is stale. A younger one may belong to another report; no file takes so long to write."""
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
+"""Names that Windows refuses for files."""
+
+Built = TypeVar("Built")
 
 
 @dataclass(frozen=True)
 class ClassFolder:
-    """All that is kept of a class."""
+    """The files of a class."""
 
     folder: Path
 
     @property
     def class_file(self) -> Path:
-        """What was handed in, and by whom."""
+        """The class as it was read: students and submissions."""
         return self.folder / "class.json"
 
     @property
     def journal(self) -> Path:
-        """See `gpututor.grading.journal`. The gradebook can be made of it and `class_file` at any time."""
+        """The reports; see `gpututor.grading.journal`. With `class_file` they make the gradebook at any time."""
         return self.folder / "journal"
 
     @property
     def secret_file(self) -> Path:
-        """The class secret that seeds are made of."""
+        """The class secret, from which seeds are derived."""
         return self.folder / "class.secret"
 
     @property
@@ -49,17 +60,12 @@ class ClassFolder:
 
     @property
     def options_file(self) -> Path:
-        """How the class was graded last: device, GPU, isolation. Who reports finds the keys of the journal by it."""
+        """The options of the last run. Reports derive the journal's keys from them."""
         return self.folder / "options.json"
 
     @property
-    def lock_file(self) -> Path:
-        """Held by who grades; see `gpututor.classroom.folder`."""
-        return self.folder / ".lock"
-
-    @property
-    def troubles_file(self) -> Path:
-        """What could not be graded at the last try, and why; see `gpututor.classroom.jobs`."""
+    def failures_file(self) -> Path:
+        """The gradings that failed in the last run."""
         return self.folder / "troubles.json"
 
     @property
@@ -72,12 +78,12 @@ class ClassFolder:
 
     @property
     def recordings(self) -> Path:
-        """What devices did in gradings that somebody looked at, a folder for each key."""
+        """Recordings of gradings that the instructor looked at, a folder for each key."""
         return self.folder / "recordings"
 
     @property
     def replaced(self) -> Path:
-        """Entries of the journal and rules that gave way to others, with their dates."""
+        """Dated copies of replaced journal entries and rules."""
         return self.folder / "replaced"
 
     @property
@@ -86,66 +92,70 @@ class ClassFolder:
 
     @property
     def made(self) -> tuple[Path, ...]:
-        """Its folders: nothing in them is anybody's but gpututor's."""
+        """The folders that only gpututor writes to."""
         return (self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced)
 
     def make(self) -> None:
-        """For its owner only, where it is not there yet: marks and texts are nobody else's. Raises `OSError`."""
+        """Create the folder for its owner only, because of marks and texts. Raises `OSError`."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def clear_parts(self) -> None:
-        """Remove what graders left that were killed while they wrote. Only for who holds the lock. Raises `OSError`."""
-        own = (self.class_file, self.secret_file, self.rules_file, self.options_file, self.troubles_file)
+        """Remove parts that killed graders left. The caller holds the lock. Raises `OSError`."""
+        own = (self.class_file, self.secret_file, self.rules_file, self.options_file, self.failures_file)
         parts = [part for file in own for part in self.folder.glob(f".{file.name}.*.part")]
         parts += [part for made in (self.journal, self.submissions) for part in made.glob("**/.*.part")]
         for part in parts:
             part.unlink(missing_ok=True)
 
     def submission(self, sha256: str) -> Path:
-        """The bytes that were handed in, under their digest: the same text of many students is kept once."""
+        """Return the path of a submitted text, which is stored once for all students."""
         return self.submissions / sha256[:2] / f"{sha256}.py"
 
-    def write_class(self, found: Class) -> None:
-        write_atomically(self.class_file, json.dumps(found.to_json(), indent=1) + "\n")
+    def write_class(self, class_: Class) -> None:
+        write_json(self.class_file, asdict(class_))
 
     def read_class(self) -> Class:
-        """Raises `UsageError` where there is none, or it cannot be read."""
-        try:
-            with open(self.class_file, encoding="utf-8", opener=ordinary) as stream:
-                return Class.from_json(json.load(stream))
-        except FileNotFoundError:
-            raise UsageError(
-                f"{self.folder} holds no class that was graded.", "Grade one with `gpututor classroom grade`."
-            ) from None
-        except (OSError, ValueError, RecursionError) as error:
-            advice = "Move the file away, then grade the class again with --resume, and --course where that is needed."
-            raise UsageError(f"{self.class_file}: {error}", advice) from error
+        """Raise `UsageError` if there is no class, or it cannot be read."""
+        advice = "Move the file away, then grade the class again with --resume, and --course where that is needed."
+        return self.or_not_graded(read_json(self.class_file, lambda data: read(Class, data, ""), advice))
+
+    def or_not_graded(self, content: Built | None) -> Built:
+        """Return the content of a file. Raise `UsageError` if there is none, because no class was graded."""
+        if content is None:
+            advice = "Grade one with `gpututor classroom grade`."
+            raise UsageError(f"{self.folder} holds no class that was graded.", advice)
+        return content
 
 
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
-"""What no file may be called on Windows."""
+def write_json(path: Path, data: object) -> None:
+    write_atomically(path, json.dumps(data, indent=1) + "\n")
+
+
+def read_json(path: Path, build: Callable[[Any], Built], advice: str) -> Built | None:
+    """Build a value of a JSON file; None if there is no file. Raises `UsageError` if `build` raises `ValueError`."""
+    try:
+        with open(path, encoding="utf-8", opener=ordinary) as stream:
+            return build(json.load(stream))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: {error}", advice) from error
 
 
 def folder_names(ids: Iterable[str]) -> dict[str, str]:
-    """For each of the ids a name that any file system takes, and none twice, also where case makes no difference.
+    """Return for each id a unique name that any file system accepts, also one that ignores case.
 
-    A plain id is its own name; another one gets the beginning of its digest behind.
+    A plain id is its own name; a part of its digest is appended to another one.
     """
     every = list(dict.fromkeys(ids))
     counts = Counter(id.casefold() for id in every)
-    own = {id for id in every if counts[id.casefold()] == 1 and _is_plain(id)}
+    own = {id for id in every if counts[id.casefold()] == 1 and _PLAIN.fullmatch(id) and not _RESERVED.fullmatch(id)}
     while True:
         taken = {_with_digest(id).casefold() for id in every if id not in own}
-        alike = {id for id in own if id.casefold() in taken}  # called as if a digest were behind
-        if not alike:
+        clashing = {id for id in own if id.casefold() in taken}
+        if not clashing:
             return {id: id if id in own else _with_digest(id) for id in every}
-        own -= alike
-
-
-def _is_plain(id: str) -> bool:
-    return _PLAIN.fullmatch(id) is not None and _RESERVED.fullmatch(id) is None
+        own -= clashing
 
 
 def _with_digest(id: str) -> str:
@@ -153,15 +163,8 @@ def _with_digest(id: str) -> str:
     return "-".join(filter(None, (_NOT_PLAIN.sub("-", id).strip("-")[:60], digest)))
 
 
-OLD_S = 600
-"""No file takes so long to write: what is younger may be another report's."""
-
-
 def clear_parts(folder: Path, name: str = "") -> None:
-    """Remove old parts of the file called `name`; without one, all of them in the folder and below.
-
-    What cannot be removed stays.
-    """
+    """Remove stale parts of the file called `name`, or all of them in the folder and below, if that is possible."""
     pattern = f".{glob.escape(name)}.*.part" if name else "**/.*.part"
     for part in list(folder.glob(pattern)):
         with contextlib.suppress(OSError):
@@ -171,13 +174,14 @@ def clear_parts(folder: Path, name: str = "") -> None:
 
 @contextlib.contextmanager
 def locked(folder: ClassFolder) -> Iterator[None]:
-    """Raises `UsageError` that says who is at it. The lock goes with the process that holds it, however that ends.
+    """Hold the class's lock, which ends with the process. Raises `UsageError` that names another holder.
 
-    A file system that knows no locks (some that clusters share) does without: two graders do the same twice, no harm.
+    A file system without locks (some that clusters share) works as well: two graders would only do the same twice.
     """
     try:
         folder.make()
-        descriptor = os.open(folder.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        descriptor = os.open(folder.folder / ".lock", flags, 0o644)
     except OSError as error:
         advice = "Name another folder with --out, or give yourself the right to write there."
         raise UsageError(f"{folder.folder} cannot be written to ({error.strerror}).", advice) from error

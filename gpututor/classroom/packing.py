@@ -1,12 +1,13 @@
 """Packing: a student's submission as a zip, and a course without solutions for students.
 
-What is in it is named here, file by file, and written anew where it could hold more; everything else stays behind: the
-checks, the solutions, right variants, wrong solutions, baselines, and the inputs that are drawn for them.
+The students' course has only the files and keys listed here. Checks, solutions, variants, wrong solutions, baselines
+and generators of inputs are left out.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import io
 import json
 import re
@@ -29,13 +30,28 @@ from gpututor.errors import CourseError, UsageError, WorkspaceError
 from gpututor.files import ordinary, write_atomically
 from gpututor.toml_schema import text_of
 
+SCHEMA_VERSION = 1
+MARK = 'for = "students"'
+"""Line of `course.toml` that marks a course for students."""
+_SOLUTION_KEYS = ("excused_mutant",)
+"""Keys of `exercise.toml` that reveal something of the solution."""
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 _ORDINARY_FILE = 0o100644 << 16
 _UNIX = 3
+_BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
+"""Possible start of a new block, which ends a code span."""
+_COMMENT = re.compile(
+    r"(^ {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n"
+    r".*?(?:^ {0,3}(?:(?P=ticks)`*|(?P=tildes)~*)[ \t]*$|\Z)"
+    rf"|(?<![`\\])(?P<span>`+)(?!`)(?:(?!{_BLOCK}).)+?(?<!`)(?P=span)(?!`))"
+    r"|^ {0,3}<!--.*?(?:-->[ \t]*\n?|\Z)|<!--.*?-->",
+    re.MULTILINE | re.DOTALL,
+)
+"""Code (the first group), or a comment in HTML."""
 
 
 def zip_of(files: Mapping[str, bytes]) -> bytes:
-    """A zip of `files` by their paths, in the order of these. Not compressed: each zlib does it in its own way."""
+    """Make a zip of `files` by path. It is sorted and not compressed, because results differ between zlib versions."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
@@ -46,10 +62,7 @@ def zip_of(files: Mapping[str, bytes]) -> bytes:
 
 
 def write_zip(path: Path, files: Mapping[str, bytes], is_ours: Callable[[zipfile.ZipFile], bool]) -> None:
-    """Put the zip at `path`. Raises `UsageError` where it cannot be written, or what stands there is not to be lost.
-
-    `is_ours`: whether a zip that stands there is one of its kind.
-    """
+    """Write the zip. Raises `UsageError` if that fails, or if `path` is something other than a zip that `is_ours`."""
     if path.is_dir() or path.is_symlink() or (path.exists() and not _is_ours(path, is_ours)):
         what = "a folder" if path.is_dir() else "a link" if path.is_symlink() else "another file"
         raise UsageError(f"{path} is {what}, and is not replaced.", "Name another place with --out, or move it away.")
@@ -68,78 +81,76 @@ def _is_ours(path: Path, is_ours: Callable[[zipfile.ZipFile], bool]) -> bool:
         return False
 
 
-SCHEMA_VERSION = 1
-
-
 @dataclass(frozen=True)
 class Packed:
     """One file of the zip."""
 
     exercise: Exercise
     path: str
-    """In the workspace and in the zip, with `/`."""
+    """Path in the workspace and in the zip, with `/`."""
     content: bytes
     warning: str = ""
-    """What the student should know of it, a sentence; empty where there is nothing."""
+    """A sentence for the student; empty without a problem."""
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file that is not in the zip though it was meant to be, and why: a sentence."""
+    """A file that cannot be packed."""
 
     exercise: Exercise
     path: str
     why: str
+    """A sentence."""
 
 
 @dataclass(frozen=True)
 class Pack:
-    """What is handed in, and what is not."""
+    """A student's files to submit, and those that are left out."""
 
     course: str
     """The course's `id`."""
     files: tuple[Packed, ...]
     unchanged: tuple[Exercise, ...]
-    """Still as they were handed out, so not in it."""
+    """Exercises whose files are still the starters."""
     missing: tuple[Exercise, ...]
-    """There is no file."""
+    """Exercises without a file."""
     left_out: tuple[LeftOut, ...]
     others: tuple[str, ...]
-    """Python files of the workspace that are no exercise's."""
+    """Python files of the workspace that belong to no exercise."""
 
     def write(self, path: Path, student: str = "") -> None:
-        """Make the zip at `path`. Raises `UsageError` where it cannot be written."""
-        about = {
+        """Write the zip. Raises `UsageError` if that fails."""
+        content = {
             "schema_version": SCHEMA_VERSION,
             "course": self.course,
             "student": student,
             "gpututor": __version__,
-            "exercises": {each.path: each.exercise.key for each in self.files},
+            "exercises": {file.path: file.exercise.key for file in self.files},
         }
-        manifest = json.dumps(about, indent=1, ensure_ascii=False) + "\n"
-        files = {each.path: each.content for each in self.files}
-        write_zip(path, {**files, MANIFEST: manifest.encode()}, _is_pack)
+        manifest = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        files = {file.path: file.content for file in self.files}
+        write_zip(path, {**files, MANIFEST: manifest.encode()}, lambda archive: MANIFEST in archive.namelist())
 
 
 def named(course: Course, words: Sequence[str]) -> tuple[Exercise, ...]:
-    """The exercises that are called so, or belong to lessons that are, each once; all of them without words.
+    """Find exercises by names of exercises and lessons; all of them without words.
 
-    Raises `UsageError` for a word that names nothing.
+    Raises `UsageError` for an unknown name.
     """
     if not words:
         return course.exercises
-    wanted: set[str] = set()
+    keys: set[str] = set()
     for word in words:
-        name = Path(word).name
-        found = [one for one in course.lessons if {word, name} & {str(one.number), one.slug, one.folder.name}]
-        wanted.update(exercise.key for one in found for exercise in one.exercises)
-        if not found:
-            wanted.add(course.find(word).key)
-    return tuple(exercise for exercise in course.exercises if exercise.key in wanted)
+        names = {word, Path(word).name}
+        lessons = [each for each in course.lessons if names & {str(each.number), each.slug, each.folder.name}]
+        keys.update(exercise.key for lesson in lessons for exercise in lesson.exercises)
+        if not lessons:
+            keys.add(course.find(word).key)
+    return tuple(exercise for exercise in course.exercises if exercise.key in keys)
 
 
 def pack_of(course: Course, workspace: Workspace, exercises: Iterable[Exercise]) -> Pack:
-    """What of `exercises` is there to be handed in. No link is followed below the workspace."""
+    """Pack the student's files for `exercises`. No link is followed below the workspace."""
     files: list[Packed] = []
     unchanged: list[Exercise] = []
     missing: list[Exercise] = []
@@ -151,9 +162,14 @@ def pack_of(course: Course, workspace: Workspace, exercises: Iterable[Exercise])
             if not (file.is_symlink() or file.exists()):
                 missing.append(exercise)
                 continue
-            text = _read(file)
-        except (WorkspaceError, OSError) as error:
-            left_out.append(LeftOut(exercise, path, _why(error)))
+            if file.parent.is_symlink():
+                raise WorkspaceError(f"{file.parent} is a link.", "")
+            text = read_submission(file, follow_links=False)
+        except WorkspaceError as error:
+            left_out.append(LeftOut(exercise, path, error.title))
+            continue
+        except OSError as error:
+            left_out.append(LeftOut(exercise, path, f"It cannot be read: {error.strerror}."))
             continue
         if workspace.is_starter(exercise, text):
             unchanged.append(exercise)
@@ -161,23 +177,12 @@ def pack_of(course: Course, workspace: Workspace, exercises: Iterable[Exercise])
             left_out.append(LeftOut(exercise, path, refusal))
         else:
             files.append(Packed(exercise, path, text.encode(), _warning(text)))
-    return Pack(
-        course.id, tuple(files), tuple(unchanged), tuple(missing), tuple(left_out), tuple(_others(course, workspace))
-    )
-
-
-def _read(file: Path) -> str:
-    if file.parent.is_symlink():
-        raise WorkspaceError(f"{file.parent} is a link.", "")
-    return read_submission(file, follow_links=False)
-
-
-def _why(error: WorkspaceError | OSError) -> str:
-    return error.title if isinstance(error, WorkspaceError) else f"It cannot be read: {error.strerror}."
+    others = tuple(_other_files(course, workspace))
+    return Pack(course.id, tuple(files), tuple(unchanged), tuple(missing), tuple(left_out), others)
 
 
 def _warning(text: str) -> str:
-    """What keeps Python from reading it."""
+    """Return why Python cannot parse it; empty if it can."""
     if not text.strip():
         return "It is empty."
     try:
@@ -192,25 +197,19 @@ def _warning(text: str) -> str:
     return ""
 
 
-def _others(course: Course, workspace: Workspace) -> Iterable[str]:
-    """Where learners put their files, and no deeper."""
+def _other_files(course: Course, workspace: Workspace) -> Iterator[str]:
+    """Yield other Python files in the workspace and its lessons, but no deeper ones."""
     known = {workspace.path_of(exercise) for exercise in course.exercises}
-    for folder in (workspace.folder, *(workspace.folder / lesson.folder.name for lesson in course.lessons)):
-        try:
-            found = sorted(
-                path for path in folder.glob("*.py") if not folder.is_symlink() or folder == workspace.folder
-            )
-        except OSError:
-            continue
-        yield from (path.relative_to(workspace.folder).as_posix() for path in found if path not in known)
-
-
-def _is_pack(archive: zipfile.ZipFile) -> bool:
-    return MANIFEST in archive.namelist()
+    lessons = [workspace.folder / lesson.folder.name for lesson in course.lessons]
+    for folder in (workspace.folder, *(lesson for lesson in lessons if not lesson.is_symlink())):
+        with contextlib.suppress(OSError):
+            for path in sorted(folder.glob("*.py")):
+                if path not in known:
+                    yield path.relative_to(workspace.folder).as_posix()
 
 
 def checked_out(path: Path | None, course: Course) -> Path:
-    """Where the zip is to be: in the folder where one is, by default. Raises `UsageError` for a name without `.zip`."""
+    """Return the path of the zip, in the folder `path` if it is one. Raises `UsageError` for a name without `.zip`."""
     name = f"{course.place or 'gpututor'}-pack.zip"
     if path is None:
         return Path(name)
@@ -221,23 +220,8 @@ def checked_out(path: Path | None, course: Course) -> Path:
     return path
 
 
-MARK = 'for = "students"'
-_TELLS_SOLUTIONS = ("excused_mutant",)
-"""Keys of `exercise.toml` that say something of the solution."""
-_BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
-"""Where a new block may begin: code in a sentence ends before it."""
-_COMMENT = re.compile(
-    r"(^ {0,3}(?:(?P<ticks>`{3,})[^`\n]*|(?P<tildes>~{3,})[^\n]*)\n"
-    r".*?(?:^ {0,3}(?:(?P=ticks)`*|(?P=tildes)~*)[ \t]*$|\Z)"
-    rf"|(?<![`\\])(?P<span>`+)(?!`)(?:(?!{_BLOCK}).)+?(?<!`)(?P=span)(?!`))"
-    r"|^ {0,3}<!--.*?(?:-->[ \t]*\n?|\Z)|<!--.*?-->",
-    re.MULTILINE | re.DOTALL,
-)
-"""Code, which is kept, or a comment in HTML."""
-
-
 def student_course(course: Course) -> dict[str, bytes]:
-    """The files by their paths in the folder of the course. Raises `CourseError` where the course has mistakes."""
+    """Return the files of the course for students by path. Raises `CourseError` for a course with mistakes."""
     if course.problems:
         titles = "\n".join(problem.title for problem in course.problems)
         raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Mend them first: `gpututor verify`.")
@@ -245,20 +229,22 @@ def student_course(course: Course) -> dict[str, bytes]:
 
 
 def write_student_course(course: Course, out: Path) -> dict[str, bytes]:
-    """Make the course for students at `out`, a zip where it is called so, else a folder, whole or not at all.
+    """Write the course for students to `out`, a `.zip` or a folder, whole or not at all; return its files.
 
-    Returns its files. Raises `UsageError` where something stands there already, or it cannot be written.
+    Raises `UsageError` if something else is there, or writing fails.
     """
     files = student_course(course)
     if out.suffix.lower() == ".zip":
         with tempfile.TemporaryDirectory() as part:
-            _write(files, Path(part))  # students must not be the first to find out that it is no course
+            _write(files, Path(part))  # checks that it can be loaded
         write_zip(out, {f"{out.stem}/{path}": content for path, content in files.items()}, _is_student_course)
         return files
     if (out.exists() and (not out.is_dir() or any(out.iterdir()))) or out.is_symlink():
         raise UsageError(f"{out} is there already.", "Name a new folder with --out, or a .zip.")
+    parent = out.absolute().parent
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=_parent(out)) as part:
+        parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", suffix=".part", dir=parent) as part:
             whole = Path(part) / "course"
             _write(files, whole)
             whole.replace(out)
@@ -267,49 +253,40 @@ def write_student_course(course: Course, out: Path) -> dict[str, bytes]:
     return files
 
 
-def _parent(out: Path) -> Path:
-    parent = out.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    return parent
-
-
 def _write(files: Mapping[str, bytes], folder: Path) -> None:
-    """Raises `CourseError` where what was written is no course."""
+    """Write the files. Raises `CourseError` if they are no course."""
     for path, content in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
     made = load_course(folder)
     if made.problems or not made.for_students:
-        told = "\n".join(problem.title for problem in made.problems)
-        raise CourseError(f"{folder}: the course for students is no course.\n{told}", "This is a fault of gpututor.")
+        titles = "\n".join(problem.title for problem in made.problems)
+        raise CourseError(f"{folder}: the course for students is no course.\n{titles}", "This is a fault of gpututor.")
 
 
 def _files(course: Course) -> Iterator[tuple[str, str]]:
-    about = _manifest(course.folder / "course.toml", [key.name for key in COURSE_KEYS if key.name != "for"])
-    yield "course.toml", f"{_toml(about)}{MARK}\n"
+    manifest = _manifest(course.folder / "course.toml", [key.name for key in COURSE_KEYS if key.name != "for"])
+    yield "course.toml", f"{_toml(manifest)}{MARK}\n"
     for lesson in course.lessons:
         place = lesson.folder.name
         yield f"{place}/lesson.toml", _toml(_manifest(lesson.folder / "lesson.toml", [key.name for key in LESSON_KEYS]))
         yield f"{place}/lesson.md", without_comments(lesson.text)
         for exercise in lesson.exercises:
-            yield from _exercise(exercise, f"{place}/{exercise.folder.name}")
-
-
-def _exercise(exercise: Exercise, place: str) -> Iterator[tuple[str, str]]:
-    known = [key.name for key in EXERCISE_KEYS if key.name not in _TELLS_SOLUTIONS]
-    yield f"{place}/exercise.toml", _toml(_manifest(exercise.folder / "exercise.toml", known))
-    for name in STUDENT_FILES:
-        text = exercise.file(name)
-        yield f"{place}/{name}", without_comments(text) if name.endswith(".md") else text
+            path = f"{place}/{exercise.folder.name}"
+            keys = [key.name for key in EXERCISE_KEYS if key.name not in _SOLUTION_KEYS]
+            yield f"{path}/exercise.toml", _toml(_manifest(exercise.folder / "exercise.toml", keys))
+            for name in STUDENT_FILES:
+                text = exercise.file(name)
+                yield f"{path}/{name}", without_comments(text) if name.endswith(".md") else text
 
 
 def without_comments(markdown: str) -> str:
-    """The text without comments in HTML: nobody sees them in the app, so authors may write there what is their own."""
-    return _COMMENT.sub(lambda found: found[1] or "", markdown)
+    """Remove comments in HTML, which may be authors' private notes, but not from code."""
+    return _COMMENT.sub(lambda match: match[1] or "", markdown)
 
 
 def _manifest(path: Path, keys: list[str]) -> dict[str, Any]:
-    """What stands there of `keys`. The course was read before, so it can be read."""
+    """Read the values of `keys`."""
     try:
         document = tomllib.loads(text_of(path))
     except (OSError, ValueError) as error:
@@ -318,14 +295,14 @@ def _manifest(path: Path, keys: list[str]) -> dict[str, Any]:
 
 
 def _toml(document: Mapping[str, Any], table: str = "") -> str:
-    """As TOML, without the comments that the author's file may have."""
+    """Format as TOML, without the comments of the author's file."""
     plain = {key: value for key, value in document.items() if not _is_table(value)}
     lines = [f"{key} = {_value(value)}\n" for key, value in plain.items()]
     for key, value in document.items():
         if isinstance(value, dict):
             lines.append(f"\n[{table}{key}]\n{_toml(value, f'{table}{key}.')}")
         elif key not in plain:
-            lines += [f"\n[[{table}{key}]]\n{_toml(each, f'{table}{key}.')}" for each in value]
+            lines += [f"\n[[{table}{key}]]\n{_toml(item, f'{table}{key}.')}" for item in value]
     return "".join(lines)
 
 
@@ -334,7 +311,7 @@ def _is_table(value: object) -> bool:
 
 
 def _value(value: object) -> str:
-    """Texts, numbers, truth values, and lists of them: manifests hold nothing else."""
+    """Format a text, a number, a boolean, or a list of them: manifests have no other values."""
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     return json.dumps(value, ensure_ascii=False)

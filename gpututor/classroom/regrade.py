@@ -1,7 +1,7 @@
-"""Grading one submission of a class once more: to see what the devices do, or because its result is doubted.
+"""Regrading of one submission: to see what the devices do, or to check a doubtful result.
 
-It is graded as it was: with the same seed, on the same device, in the same isolation. The journal is not touched,
-unless an instructor takes the new result in the place of the old one, which is kept.
+It uses the same seed, device and isolation again. The journal changes only if the instructor accepts the new result;
+then the old one is backed up.
 """
 
 from __future__ import annotations
@@ -24,58 +24,54 @@ from gpututor.grading.report import Report
 from gpututor.hardware.inventory import load_inventory, torch_version
 from gpututor.hardware.scenario import ACCELERATORS
 
-_GRADE_ANEW = "`gpututor classroom grade` with --resume grades the class as things are now."
 
-
-def job_again(folder: ClassFolder, one: Submission, course_folder: Path | None = None) -> Job:
-    """The grading of a file, as it was or would be done.
-
-    Raises `UsageError` where it would be another one by now, since something that it depends on has changed.
-    """
+def job_again(folder: ClassFolder, submission: Submission, course_folder: Path | None = None) -> Job:
+    """Return the job of a submission. Raises `UsageError` if the result would differ because something changed."""
     options = Options.read(folder)
-    key = options.key_of(one)
+    key = options.key_of(submission)
     if key is None:
-        raise UsageError(one.refusal or "It is not graded.", "")
+        raise UsageError(submission.refusal or "It is not graded.", "")
     class_ = folder.read_class()
     course = load_course(course_folder or Path(class_.course))
-    exercise = next((each for each in course.exercises if each.key == one.exercise), None)
+    exercise = next((each for each in course.exercises if each.key == submission.exercise), None)
     if exercise is None:
-        raise UsageError(f"The course has no exercise {one.exercise} any more.", "--course names another course.")
+        title = f"The course has no exercise {submission.exercise} any more."
+        raise UsageError(title, "--course names another course.")
     if not folder.secret_file.exists():
         raise UsageError(f"{folder.secret_file} is gone.", "Without it other inputs would be drawn.")
     secret = class_secret(folder.secret_file)
-    now = {
+    values = {
         "the files of the exercise": (key.exercise_version, exercise_digest(exercise.folder)),
         "gpututor": (key.gpututor, __version__),
         "PyTorch": (key.torch, torch_version()),
         "the class secret": (key.secret, secret_id(secret)),
     }
-    changed = [what for what, (then, today) in now.items() if then != today]
-    if changed:
-        raise UsageError(f"Not as it was when it was graded: {', '.join(changed)}.", _GRADE_ANEW)
-    return jobs_of(replace(class_, handed_in=(one,)), course, folder, options, secret)[0]
+    if changed := [name for name, (before, now) in values.items() if before != now]:
+        advice = "`gpututor classroom grade` with --resume grades the class as things are now."
+        raise UsageError(f"Not as it was when it was graded: {', '.join(changed)}.", advice)
+    return jobs_of(replace(class_, handed_in=(submission,)), course, folder, options, secret)[0]
 
 
 def request_again(job: Job, recording: Path | None) -> GradeRequest:
-    """What to ask of a judge; nothing is written to the journal. `recording`: a folder for what the devices do.
+    """Make a request that does not write to the journal. `recording`: a folder for the devices' recording.
 
-    Raises `GradingError` for a lost submission, and `NotGradableHere` where the device is not here.
+    Raises `GradingError` for a lost submission, and `NotGradableHere` if this machine lacks the device.
     """
     kind = job.key.device.split()[0]
-    found = load_inventory().accelerators if kind in ACCELERATORS else ()
-    with RealDevices(found, dict).one_for(job) as device:
+    accelerators = load_inventory().accelerators if kind in ACCELERATORS else ()
+    with RealDevices(accelerators, dict).acquire(job) as device:
         request = job.request(device)
     return replace(request, key=None, journal=None, recording_folder=None if recording is None else str(recording))
 
 
 def may_be_taken(report: Report) -> bool:
-    """Whether a report says something of the submission: one of a grading that broke does not."""
+    """Check that a report is a result of the submission, not of a failed grading."""
     return report.outcome not in NO_RESULTS
 
 
-def same_result(one: Report, other: Report) -> bool:
-    """Whether two reports come to the same, check by check; times and words may differ."""
-    return one.outcome == other.outcome and _statuses(one) == _statuses(other)
+def same_result(report: Report, other: Report) -> bool:
+    """Compare outcomes and checks of two reports; times and words may differ."""
+    return report.outcome == other.outcome and _statuses(report) == _statuses(other)
 
 
 def _statuses(report: Report) -> list[tuple[str, str, str]]:
@@ -83,11 +79,11 @@ def _statuses(report: Report) -> list[tuple[str, str, str]]:
 
 
 def accept_regrade(folder: ClassFolder, key: GradingKey, report: Report) -> Path | None:
-    """Put a report in the journal, in the place of the one that is there; where that one is kept, if there was one.
+    """Replace the journal's report; return the path of the old one's copy, if there was one.
 
-    Raises `OSError` where one of them cannot be written; the journal is as it was then.
+    Raises `OSError` if one of them cannot be written; then the journal is unchanged.
     """
     path = key.file_in(folder.journal)
-    kept = back_up(path, folder.replaced) if path.exists() else None
+    backup = back_up(path, folder.replaced) if path.exists() else None
     write_entry(folder.journal, key, report)
-    return kept
+    return backup

@@ -1,7 +1,4 @@
-"""Rules of a class from `classroom.toml`: points, lateness and hidden checks.
-
-`gpututor.classroom.rules` reads them from `classroom.toml`; docs/classroom/rules.md explains the file.
-"""
+"""Rules of a class from `classroom.toml`: points, lateness and hidden checks. docs/classroom/rules.md explains them."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -31,26 +28,31 @@ from gpututor.grading.description import CheckDescription, description_from_json
 from gpututor.grading.journal import exercise_digest
 from gpututor.toml_schema import Key, Mistake, nearest, text_of, unreadable, values_of
 
+OWN = ("loads", "runs", "prints")
+"""The grader's own checks, which every exercise has, and which are worth nothing."""
+MOST_POINTS = 10_000
 PERIOD_S = {"day": 86400, "hour": 3600}
 _DIRECTIONS = {"nearest": ROUND_HALF_UP, "up": ROUND_CEILING, "down": ROUND_FLOOR}
+_LONGEST = 200
+"""Characters of a name."""
 
 
 @dataclass(frozen=True)
 class ExerciseRules:
-    """What holds for one exercise."""
+    """Rules for one exercise. None: the class's value."""
 
     points: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """What a check is worth, by its name, where that is not what the author says."""
+    """Points by names of checks, in place of the author's."""
     extra: tuple[str, ...] = ()
-    """Checks whose points come on top of what the exercise is worth."""
+    """Checks whose points are added to those of the exercise."""
     hidden: tuple[str, ...] = ()
-    """Checks that students must not learn anything of."""
+    """Checks that students must not know of."""
     weight: float = 1.0
-    """The exercise's points count so many times in the total."""
+    """Factor of the exercise's points in the total."""
     due: datetime | None = None
-    """With a time zone; None: as for the class."""
+    """Due date with a time zone."""
     hints: int | None = None
-    """How many hints feedback may give; None: as for the class."""
+    """Number of hints in the feedback."""
 
     @property
     def named_checks(self) -> set[str]:
@@ -59,27 +61,26 @@ class ExerciseRules:
 
 @dataclass(frozen=True)
 class LatePolicy:
-    """What lateness costs."""
+    """Penalties for late attempts."""
 
     per_cent: float = 0.0
-    """For each started period."""
+    """Penalty for each started period."""
     per: Literal["day", "hour"] = "day"
     taken_from: Literal["earned", "possible"] = "earned"
-    """Per cent of what the attempt earned, or of what the exercise is worth."""
+    """Basis of the penalty: the attempt's points, or the exercise's."""
     grace_minutes: float = 0.0
-    """So much later is in time still; who is later than that is late from the due date on."""
+    """Minutes within which an attempt is in time. A later one is late from the due date on."""
     most_per_cent: float = 100.0
     reject_after_hours: float | None = None
-    """So many hours after the due date, an attempt is worth nothing; None: never."""
+    """Hours after the due date, from which on an attempt is worth nothing; None: never."""
 
     def periods(self, late_s: float) -> int:
-        """Started periods; 0 within the grace."""
+        """Return the number of started periods; 0 within the grace period."""
         if late_s <= 60 * self.grace_minutes:
             return 0
         return math.ceil(late_s / PERIOD_S[self.per])
 
     def per_cent_for(self, periods: int) -> float:
-        """What is taken off for so many started periods."""
         return min(self.per_cent * periods, self.most_per_cent)
 
     def is_too_late(self, late_s: float) -> bool:
@@ -89,85 +90,80 @@ class LatePolicy:
 
 @dataclass(frozen=True)
 class Extension:
-    """A student has more time."""
+    """More time for a student."""
 
     student: str
     """A `Student.id`."""
     exercise: str = ""
-    """Its key; empty for all of them."""
+    """The exercise's key; empty for all exercises."""
     due: datetime | None = None
-    """The date that holds instead; None: the usual one, and `hours` more."""
+    """Another due date; None: the usual date plus `hours`."""
     hours: float = 0.0
 
 
 @dataclass(frozen=True)
 class Rules:
-    """All rules of a class. Without a file everything is as its defaults say."""
+    """All rules of a class, with their defaults."""
 
     path: Path | None = None
-    """The file that they come from."""
+    """The rules' file, if there is one."""
     text: str = field(default="", repr=False)
-    """What stands in it."""
+    """Content of the file."""
     attempts: Literal["best", "last"] = "best"
-    """Which of a student's attempts at an exercise counts; lateness is taken off before they are compared."""
+    """The student's attempt that counts, after late penalties."""
     assigned: tuple[str, ...] = ()
-    """The keys of the exercises that everybody had to do; empty: those that somebody handed in."""
+    """Keys of the exercises of every student; empty for all exercises with submissions."""
     drop: tuple[str, ...] = ()
-    """Keys of exercises that are shown, and count for nothing."""
+    """Keys of exercises that do not count."""
     drop_lowest: int = 0
-    """So many of each student's lowest marks count for nothing."""
+    """Number of each student's lowest marks that do not count."""
     hidden: tuple[str, ...] = ()
     """Checks that are hidden in every exercise."""
     hints: int = 0
-    """How many hints of an exercise feedback may give."""
+    """Number of hints for an exercise in the feedback."""
     due: datetime | None = None
-    """With a time zone. None: nothing is late, but for what the platform says."""
+    """Due date with a time zone. None: only the platform marks files as late."""
     late: LatePolicy = LatePolicy()
     decimals: int = 2
     rounding: Literal["nearest", "up", "down"] = "nearest"
     scale: float | None = None
-    """What everything together is worth; None: the points as they are."""
+    """Points of the largest total; None for the sum of the exercises' points."""
     exercises: Mapping[str, ExerciseRules] = field(default_factory=lambda: MappingProxyType({}))
-    """By their keys."""
+    """Rules by exercises' keys."""
     extensions: tuple[Extension, ...] = ()
 
     def of(self, exercise: str) -> ExerciseRules:
-        return self.exercises.get(exercise, _AS_EVERYWHERE)
+        return self.exercises.get(exercise, _DEFAULT)
 
     def is_hidden(self, exercise: str, check: str) -> bool:
-        """Whether students must not learn anything of this check."""
+        """Check that students must not know of this check."""
         return check in self.hidden or check in self.of(exercise).hidden
 
     def hints_for(self, exercise: str) -> int:
-        """How many of its hints feedback may give."""
         own = self.of(exercise).hints
         return self.hints if own is None else own
 
     def due_for(self, exercise: str, student: str = "") -> datetime | None:
-        """When it is due, for a student where one is named: of several extensions the latest date holds."""
+        """Return the due date for the class, or for a student with the latest of their extensions."""
         usual = self.of(exercise).due or self.due
-        found = [usual] if usual is not None else []
-        for each in self.extensions:
-            if each.student == student and each.exercise in ("", exercise):
-                if each.due is not None:
-                    found.append(each.due)
+        dates = [usual] if usual is not None else []
+        for extension in self.extensions:
+            if extension.student == student and extension.exercise in ("", exercise):
+                if extension.due is not None:
+                    dates.append(extension.due)
                 elif usual is not None:
-                    found.append(usual.astimezone(UTC) + timedelta(hours=each.hours))
-        return max(found, default=None)
+                    dates.append(usual.astimezone(UTC) + timedelta(hours=extension.hours))
+        return max(dates, default=None)
 
     def rounded(self, points: float) -> float:
-        """As `decimals` and `rounding` say; halves go up."""
+        """Round as `decimals` and `rounding` say; halves go up."""
         step = Decimal(1).scaleb(-self.decimals)
-        # Twelve decimals first: 0.1 + 0.2 is no reason to round up.
+        # Twelve decimals first, so that 0.1 + 0.2 is not rounded up.
         known = Decimal(points).quantize(Decimal(1).scaleb(-12), ROUND_HALF_UP)
         return float(known.quantize(step, _DIRECTIONS[self.rounding]))
 
 
-_AS_EVERYWHERE = ExerciseRules()
-
-
-OWN = ("loads", "runs", "prints")
-"""The grader's own checks: every exercise has them, and they are worth nothing."""
+_DEFAULT = ExerciseRules()
 
 
 @dataclass(frozen=True)
@@ -175,7 +171,7 @@ class UnknownCheck:
     """A rule that names an unknown check."""
 
     key: tuple[str, ...]
-    """Place in the file: `("exercises", "lesson/slug", "points", "party")`."""
+    """Path in the file: `("exercises", "lesson/slug", "points", "party")`."""
     check: str
     advice: str
     is_certain: bool
@@ -183,7 +179,7 @@ class UnknownCheck:
 
 
 def unknown_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[UnknownCheck]:
-    """Find them all. `known`: the names by exercise, for those exercises of which any are known."""
+    """Yield the rules for unknown checks. `known`: names of checks by exercise."""
     for exercise, own in rules.exercises.items():
         names = known.get(exercise, frozenset())
         for what, checks in (("points", tuple(own.points)), ("extra", own.extra), ("hidden", own.hidden)):
@@ -204,13 +200,8 @@ def _unknown(key: tuple[str, ...], check: str, names: frozenset[str]) -> Unknown
     return UnknownCheck(where, check, nearest(check, sorted(names)), is_certain=True)
 
 
-MOST_POINTS = 10_000
-_LONGEST = 200
-"""Characters of a name."""
-
-
 def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
-    """The rules in `path`, else those in the folder of the class, else the defaults.
+    """Read the rules in `path`, or in the class's folder; without a file return the defaults.
 
     Raises one `UsageError` that lists all mistakes.
     """
@@ -219,11 +210,11 @@ def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
     class_ = folder.read_class()
     course = course_of(class_)
     keys = [exercise.key for exercise in course.exercises] if course is not None else []
-    return read_rules(path or folder.rules_file, [*keys, *(one.exercise for one in class_.handed_in)])
+    return read_rules(path or folder.rules_file, [*keys, *(each.exercise for each in class_.handed_in)])
 
 
 def course_of(class_: Class) -> Course | None:
-    """None where the course's folder is gone."""
+    """Load the course; None if its folder is missing."""
     try:
         return load_course(Path(class_.course))
     except CourseError:
@@ -231,7 +222,7 @@ def course_of(class_: Class) -> Course | None:
 
 
 def read_rules(path: Path, exercises: Sequence[str]) -> Rules:
-    """The rules in the file at `path`, which may name `exercises` by their keys.
+    """Read a file with rules, which may name `exercises` by their keys.
 
     Raises one `UsageError` that lists all mistakes.
     """
@@ -240,46 +231,42 @@ def read_rules(path: Path, exercises: Sequence[str]) -> Rules:
         text = text_of(path)
         document = tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        told = unreadable(path, error)
-        raise UsageError(told.title, told.advice) from error
+        problem = unreadable(path, error)
+        raise UsageError(problem.title, problem.advice) from error
     mistakes: list[Mistake] = []
     known = tuple(dict.fromkeys(exercises))
     values = values_of(document, _keys(document, known), mistakes)
     if not mistakes:
         mistakes += _mistakes_between(values, known)
     zone = _zone(values.get("time_zone"), mistakes)
-    for written, table in _with_dates(values):
+    for prefix, table in _tables_with_dates(values):
         if (due := table.get("due")) is not None and due.tzinfo is None:
             if values.get("time_zone") is None:
-                mistakes.append(Mistake(f"{written}due", "it has no time zone", _NO_ZONE))
+                advice = 'Write it as 2026-03-01T23:59:00+01:00, or add time_zone = "Europe/Berlin" at the top.'
+                mistakes.append(Mistake(f"{prefix}due", "it has no time zone", advice))
             table["due"] = due.replace(tzinfo=zone)
     if mistakes:
-        raise mistaken(path, text, mistakes)
+        raise mistakes_error(path, text, mistakes)
     return _rules(path, text, values, frozenset(document.get("exercises", ())))
 
 
-_NO_ZONE = 'Write it as 2026-03-01T23:59:00+01:00, or add time_zone = "Europe/Berlin" at the top.'
-
-
-def mistaken(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageError:
-    """One error for all mistakes in the rules, each with the line where it stands."""
-    mistakes = sorted(mistakes, key=lambda mistake: line_of(text, _path_of(mistake.key)) or 0)
-    titles = [title_of(path, text, mistake) for mistake in mistakes]
+def mistakes_error(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageError:
+    """Make one error for all mistakes: `classroom.toml, line 12: exercises.'a/b'.weight: expected …`."""
+    lines = {mistake: line_of(text, _path_of(mistake.key)) for mistake in mistakes}
+    mistakes = sorted(mistakes, key=lambda mistake: lines[mistake] or 0)
+    titles = [
+        f"{path}{f', line {line}' if (line := lines[mistake]) is not None else ''}: {mistake.key}: {mistake.problem}"
+        for mistake in mistakes
+    ]
     if len(titles) == 1:
         return UsageError(titles[0], mistakes[0].advice)
-    told = [f"{title}\n    {mistake.advice}".rstrip() for title, mistake in zip(titles, mistakes, strict=True)]
-    return UsageError("\n".join(told), "Mend them, then try again: nothing was written.")
-
-
-def title_of(path: Path, text: str, mistake: Mistake) -> str:
-    """`classroom.toml, line 12: exercises.'a/b'.weight: expected …`"""
-    line = line_of(text, _path_of(mistake.key))
-    where = f"{path}, line {line}" if line is not None else str(path)
-    return f"{where}: {mistake.key}: {mistake.problem}"
+    pairs = zip(titles, mistakes, strict=True)
+    title = "\n".join(f"{title}\n    {mistake.advice}".rstrip() for title, mistake in pairs)
+    return UsageError(title, "Mend them, then try again: nothing was written.")
 
 
 def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]:
-    """What may stand in the file. The names of checks are free here: reports tell which ones there are."""
+    """Return the keys of the file. Names of checks are free here, because only reports tell them."""
     tables = document.get("exercises")
     each = tuple(
         Key(name, "table", default={}, keys=_exercise_keys(tables.get(name) if isinstance(tables, dict) else None))
@@ -336,7 +323,7 @@ _EXTENSION_KEYS = (
 
 
 def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:
-    """What is wrong between keys that are right one by one."""
+    """Find mistakes between keys that are valid one by one."""
     yield from _unknown_exercises(values, exercises)
     dated = {key for key in exercises if values["exercises"][key]["due"] or values["due"]}
     for key in exercises:
@@ -345,23 +332,19 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
                 advice = "Give points to checks of the exercise; `gpututor grade` names them."
                 yield Mistake(f"exercises.'{key}'.points.{check}", "the grader's own check is worth nothing", advice)
     for position, extension in enumerate(values["extension"]):
-        written = f"extension[{position}]"
+        key, exercise = f"extension[{position}]", extension["exercise"]
         if (extension["due"] is None) == (extension["hours"] is None):
-            yield Mistake(written, "expected either due or hours", "Write the date, or how many hours more.")
-        elif (
-            extension["hours"] is not None and not ({extension["exercise"]} if extension["exercise"] else dated) & dated
-        ):
-            yield Mistake(f"{written}.hours", "nothing is due that could be put off", "Write a date as due.")
+            yield Mistake(key, "expected either due or hours", "Write the date, or how many hours more.")
+        elif extension["hours"] is not None and not (exercise in dated if exercise else dated):
+            yield Mistake(f"{key}.hours", "nothing is due that could be put off", "Write a date as due.")
 
 
 def _unknown_exercises(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:
-    named = [(f"{key}[{position}]", name) for key in ("assigned", "drop") for position, name in enumerate(values[key])]
-    named += [
-        (f"extension[{position}].exercise", each["exercise"]) for position, each in enumerate(values["extension"])
-    ]
-    for written, name in named:
+    names = {f"{key}[{place}]": name for key in ("assigned", "drop") for place, name in enumerate(values[key])}
+    names |= {f"extension[{place}].exercise": table["exercise"] for place, table in enumerate(values["extension"])}
+    for key, name in names.items():
         if name and name not in exercises:
-            yield Mistake(written, f"there is no exercise {name!r} in this course", nearest(name, exercises))
+            yield Mistake(key, f"there is no exercise {name!r} in this course", nearest(name, exercises))
 
 
 def _zone(name: str | None, mistakes: list[Mistake]) -> tzinfo | None:
@@ -377,8 +360,8 @@ def _zone(name: str | None, mistakes: list[Mistake]) -> tzinfo | None:
         return None
 
 
-def _with_dates(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every table that may have a `due`, and what stands before it."""
+def _tables_with_dates(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each table that may have a `due`, with the prefix of its keys."""
     yield "", values
     for key, table in values.get("exercises", {}).items():
         yield f"exercises.'{key}'.", table
@@ -386,33 +369,34 @@ def _with_dates(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"extension[{position}].", table
 
 
-def _rules(path: Path, text: str, values: dict[str, Any], named: frozenset[str]) -> Rules:
-    """`named`: the exercises that have a table."""
+def _rules(path: Path, text: str, values: dict[str, Any], with_table: frozenset[str]) -> Rules:
+    """Make the rules. `with_table`: exercises that have a table."""
     exercises = {
         key: ExerciseRules(**{**table, "points": MappingProxyType(table["points"]), "weight": float(table["weight"])})
         for key, table in values["exercises"].items()
-        if key in named
+        if key in with_table
     }
-    extensions = tuple(Extension(**{**each, "hours": each["hours"] or 0.0}) for each in values["extension"])
-    plain = {name: value for name, value in values.items() if name not in _OF_TABLES}
+    extensions = tuple(Extension(**{**table, "hours": table["hours"] or 0.0}) for table in values["extension"])
+    others = {key: value for key, value in values.items() if key not in ("time_zone", "late", "exercises", "extension")}
     late = LatePolicy(**values["late"])
-    return Rules(path=path, text=text, late=late, exercises=MappingProxyType(exercises), extensions=extensions, **plain)
+    return Rules(path, text, late=late, exercises=MappingProxyType(exercises), extensions=extensions, **others)
 
 
-_OF_TABLES = ("time_zone", "late", "exercises", "extension")
 _PART = re.compile(r"'([^']*)'|\"([^\"]*)\"|([A-Za-z0-9_-]+)|\[(\d+)\]")
 _HEADER = re.compile(r"\s*(\[\[?)([^\[\]]+)\]\]?\s*(#.*)?")
 _KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
 
 
-def _path_of(written: str) -> tuple[str | int, ...]:
-    """`exercises.'a/b'.due`, `extension[1].due` in parts."""
-    found = [match.groups() for match in _PART.finditer(written)]
-    return tuple(int(index) if index is not None else single or double or bare for single, double, bare, index in found)
+def _path_of(key: str) -> tuple[str | int, ...]:
+    """Split `exercises.'a/b'.due` or `extension[1].due` into parts."""
+    groups = [match.groups() for match in _PART.finditer(key)]
+    return tuple(
+        int(index) if index is not None else single or double or bare for single, double, bare, index in groups
+    )
 
 
 def line_of(text: str, path: tuple[str | int, ...]) -> int | None:
-    """The line from 1 where the value at `path`, or the nearest table around it, begins; None where none is found."""
+    """Return the line, from 1, of the value at `path`, or of the innermost table that contains it; None without one."""
     best, line, table = 0, None, tuple[str | int, ...]()
     counts: dict[tuple[str | int, ...], int] = {}
     for number, words in enumerate(text.split("\n"), 1):
@@ -435,7 +419,7 @@ Describe = Callable[[Exercise], tuple[CheckDescription, ...]]
 
 
 class CheckDescriptions:
-    """Asks a judge, which is started at the first question that the cache cannot answer."""
+    """Descriptions of checks from a cache, or from a judge that is started when it is first needed."""
 
     def __init__(self) -> None:
         self._client: GradingClient | None = None
@@ -444,12 +428,12 @@ class CheckDescriptions:
     def __enter__(self) -> CheckDescriptions:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._client is not None:
             self._client.close()
 
     def of(self, exercise: Exercise) -> tuple[CheckDescription, ...]:
-        """Return the description of its checks; empty where nobody can give one. Never raises."""
+        """Return the descriptions of an exercise's checks; empty if they are unknown. Never raises."""
         try:
             path = paths.descriptions_folder() / f"{exercise_digest(exercise.folder)}.json"
         except CourseError:
@@ -461,7 +445,7 @@ class CheckDescriptions:
             checks = self._client.describe(str(exercise.folder))
         except CourseError:
             return ()
-        except GradingError:  # there is no PyTorch here, or the judge broke
+        except GradingError:  # PyTorch is not installed, or the judge died
             self._has_judge = False
             return ()
         with suppress(OSError):
@@ -470,7 +454,7 @@ class CheckDescriptions:
 
 
 def points_of(checks: Iterable[CheckDescription]) -> dict[str, float]:
-    """Return what the author gives for each check; empty if that is unknown, or depends on the device."""
+    """Return the author's points for each check; empty if they are unknown, or depend on the device."""
     described = list(checks)
     if any(check.depends_on_device for check in described):
         return {}

@@ -1,34 +1,30 @@
-"""What a class handed in: students, their files, and what belongs to nobody. Plain data with one JSON form."""
+"""A class: students, their submissions, and unmatched files. Plain data, stored as JSON."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
-from gpututor.json_dataclasses import read
+from dataclasses import dataclass
 
 SCHEMA_VERSION = 1
 PLATFORMS = ("gradescope", "moodle", "canvas")
-"""Layouts that say what students are called."""
+"""Layouts that tell the students' names."""
 
 
 @dataclass(frozen=True)
 class Student:
-    """Somebody who handed something in, as the layout knows them."""
+    """A student, as the layout knows them."""
 
     id: str
-    """The name of their folder or zip, or the number that the platform gives; one line of plain text, never a path."""
+    """Name of their folder or zip, or the platform's number; one line of plain text, never a path."""
     name: str = ""
-    """As the platform writes it; in other layouts as they wrote it into their own zip, so that it may be any. Empty
-    where nothing tells it."""
+    """Platform's name of the student; in other layouts the name in the student's own zip, which may be anything. Empty
+    if unknown."""
     email: str = ""
     platform_id: str = ""
-    """The platform's own number, for its upload files: Canvas's user id, Moodle's participant number, Gradescope's
-    student id."""
+    """Platform's number for its upload files: Canvas's user id, Moodle's participant number, Gradescope's `sid`."""
 
     @property
     def called(self) -> str:
-        """The id, and the name where that says more: `24 (roekim)`."""
+        """The id, and the name if that is different: `24 (roekim)`."""
         return f"{self.id} ({self.name})" if self.name and self.name != self.id else self.id
 
 
@@ -41,17 +37,17 @@ class Submission:
     exercise: str
     """The exercise's key, `lesson/exercise`."""
     source: str
-    """Where it was found, below the folder: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`."""
+    """Place below the class's folder: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`."""
     sha256: str
-    """Of the file's bytes, without a byte order mark; empty where they were not read."""
+    """Digest of the bytes without a byte order mark; empty if they were not read."""
     submitted_at: str = ""
-    """ISO 8601, UTC; empty where nothing tells it."""
+    """ISO 8601, UTC; empty if unknown."""
     attempt: int = 1
-    """From 1, of this student at this exercise, in the order of time."""
+    """Number from 1 among this student's attempts at this exercise, in the order of time."""
     late: bool = False
-    """Whether the platform marked it as late."""
+    """True if the platform marked it as late."""
     refusal: str = ""
-    """Why it cannot be graded at all, a sentence; empty where it can. A refused file still counts as handed in."""
+    """Reason, a sentence, for which it cannot be graded; empty otherwise. A refused file still counts as submitted."""
 
 
 @dataclass(frozen=True)
@@ -62,47 +58,39 @@ class Unmatched:
     why: str
     """A sentence."""
     students: tuple[str, ...] = ()
-    """The ids of those who handed it in, where that is known: several for a group."""
+    """Ids of its students, if known: several for a group."""
     exercise: str = ""
-    """The key of the exercise for which it does not count, beside others that do; empty where it is for none."""
+    """Key of an exercise for which other files of the student count instead; empty for a file of no exercise."""
     packed_for: str = ""
-    """The `id` of the course that it was packed for, where that is another one."""
+    """The `id` of the other course that it was packed for; empty otherwise."""
 
 
 @dataclass(frozen=True)
 class Class:
-    """All of it."""
+    """Everything that a class submitted."""
 
     course: str
     """The folder of the course."""
     layout: str
-    """Which layout it was read as: `folders`, `files`, `gradescope`, `moodle`, `canvas`."""
+    """One of `gpututor.classroom.intake.LAYOUTS`."""
     students: tuple[Student, ...]
     handed_in: tuple[Submission, ...]
     unmatched: tuple[Unmatched, ...]
     ignored: int = 0
-    """Files and folders that tools leave behind, such as `.DS_Store`: nobody needs to know which."""
+    """Number of files and folders that tools leave behind, such as `.DS_Store`."""
     schema_version: int = SCHEMA_VERSION
     source: str = ""
-    """The folder or zip that it was read from; empty in one that was written before this was kept."""
+    """The folder or zip that it was read from; empty in files of old versions."""
 
     def of_no_exercise(self) -> dict[str, tuple[str, ...]]:
-        """What each student handed in that is for no exercise: by their ids, where it was found."""
-        found: dict[str, list[str]] = {}
-        for each in self.unmatched:
-            for student in each.students if not each.exercise else ():
-                found.setdefault(student, []).append(each.source)
-        return {student: tuple(sources) for student, sources in found.items()}
+        """Return the sources of each student's files that are for no exercise."""
+        sources: dict[str, tuple[str, ...]] = {}
+        for file in self.unmatched:
+            for student in file.students if not file.exercise else ():
+                sources[student] = (*sources.get(student, ()), file.source)
+        return sources
 
     @property
     def has_names(self) -> bool:
-        """Whether students are called what a platform calls them, and not what they call themselves."""
+        """True if a platform tells the students' names, so that students did not choose them."""
         return self.layout in PLATFORMS
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: object) -> Class:
-        """Raises `ValueError` that names what is wrong."""
-        return read(cls, data, "")

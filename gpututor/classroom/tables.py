@@ -1,4 +1,4 @@
-"""Tables as CSV that no spreadsheet takes for a formula, and the tables that platforms write."""
+"""CSV tables: ours, whose cells no spreadsheet takes for formulas, and those of platforms."""
 
 from __future__ import annotations
 
@@ -14,67 +14,62 @@ from gpututor.files import ordinary
 from gpututor.text import escape_control_chars
 
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
-"""What formulas begin with; also as wide letters, which some spreadsheets take for the same."""
+"""First characters of formulas, including the wide ones, which some spreadsheets accept."""
 _FORMULA = re.compile(rf"\s*[{_SIGNS}]| *[\t\r\n]")
 _IN_TEXT = {
     delimiter: re.compile(rf"(?<=[{others}\t\r\n])(?=[\"']*\s*[\"']*[{_SIGNS}])")
     for delimiter, others in ((",", ";"), (";", ","), ("\t", ",;"))
 }
-"""Where, with another delimiter than this one, a spreadsheet would begin a cell with a formula."""
+"""Places at which a spreadsheet that assumes another delimiter would start a cell with a formula."""
 _HARMLESS = re.compile(r"-|-?[0-9]+([.,][0-9]+)?")
 _QUOTED = re.compile('"[^"]*"')
 _LARGEST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A cell of a platform's own file, which goes back to it: numbers and a lone - stay as they are."""
+class PlatformCell:
+    """A cell of a platform's file, which returns to it unchanged if it is a number or a single -."""
 
     text: str
 
 
-Cell = str | float | Kept | None
+Cell = str | float | PlatformCell | None
 
 
 def csv_text(rows: Iterable[Sequence[Cell]], delimiter: str = ",") -> str:
-    """The rows as CSV. Texts that a spreadsheet would take for a formula begin with a ', and control characters are
-    written out."""
+    """Return the rows as CSV, with escaped control characters and a ' in front of texts that look like formulas."""
     stream = io.StringIO()
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    writer.writerows([[_written(cell, delimiter) for cell in row] for row in rows])
+    writer.writerows([[_cell_text(cell, delimiter) for cell in row] for row in rows])
     return stream.getvalue()
 
 
-def _written(cell: Cell, delimiter: str) -> str:
+def _cell_text(cell: Cell, delimiter: str) -> str:
     match cell:
         case None:
             return ""
         case str():
-            return safe(cell, delimiter)
-        case Kept(text):
-            return text if _HARMLESS.fullmatch(text) else safe(text, delimiter)
+            return _safe(cell, delimiter)
+        case PlatformCell(text):
+            return text if _HARMLESS.fullmatch(text) else _safe(text, delimiter)
         case _:
             return number(cell)
 
 
-def safe(text: str, delimiter: str = ",") -> str:
-    """`text` for a cell: what begins, after blank space, like a formula gets a ' in front.
+def _safe(text: str, delimiter: str) -> str:
+    """Put a ' before each place where a formula may start.
 
-    So does what would begin like one for a spreadsheet that takes another delimiter, or ends a cell at a newline.
+    That is the beginning, after blank space, and any place where a spreadsheet starts a cell that assumes another
+    delimiter, or ends cells at newlines.
     """
     shown = text if text.isprintable() and text.isascii() else escape_control_chars(text)  # a class has a million cells
     shown = _IN_TEXT[delimiter].sub("'", shown)
     return f"'{shown}" if _FORMULA.match(text) else shown
 
 
-def number(value: float) -> str:
-    """`7`, `2.5`, `0.333333`: never with an exponent."""
-    return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
-
-
-def number_of(value: float | None) -> str:
-    """`?` for what is not known yet."""
-    return "?" if value is None else number(value)
+def number(value: float | None) -> str:
+    """Format as `7`, `2.5`, `0.333333`, never with an exponent; `?` for None."""
+    return "?" if value is None else f"{value:.6f}".rstrip("0").rstrip(".") or "0"
 
 
 @dataclass(frozen=True)
@@ -84,18 +79,16 @@ class Table:
     path: Path
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    """Each as long as the header."""
+    """Rows, each as long as the header."""
     delimiter: str
 
-    def column(self, name: str) -> int:
-        """Where the column is. Raises `UsageError` for none."""
-        if name not in self.header:
-            raise UsageError(f"{self.path}: there is no column {name!r}.", f"It has {', '.join(self.header)}.")
-        return self.header.index(name)
+    def column(self, name: str) -> int | None:
+        """Return the position of the column; None if there is none."""
+        return self.header.index(name) if name in self.header else None
 
 
 def read_table(path: Path) -> Table:
-    """Raises `UsageError` for what cannot be read, or has no header."""
+    """Read a CSV file. Raises `UsageError` for an unreadable or empty one."""
     try:
         with open(path, "rb", opener=ordinary) as stream:
             content = stream.read(_LARGEST_BYTES + 1)

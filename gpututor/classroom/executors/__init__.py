@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
 
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import WorkQueue, is_in_journal
+from gpututor.classroom.work_queue import WorkQueue
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.client import QUICKEST, GradingClient, IsolationName
@@ -18,19 +18,18 @@ from gpututor.grading.events import GradeRequest, GradingEvent, GradingFinished,
 from gpututor.grading.journal import read_entry
 from gpututor.grading.report import Outcome
 
-
-class Executor(Protocol):
-    """A way to get gradings done. The journal holds the results, whoever does them."""
-
-    def run(self, work: WorkQueue) -> None:
-        """Returns when `work` is over, or stopped. Ctrl-C raises `KeyboardInterrupt`, with nothing left running."""
-
-
 NO_RESULTS = (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE)
 
 
+class Executor(Protocol):
+    """A way to grade the jobs of a queue. The results are in the journal."""
+
+    def run(self, work: WorkQueue) -> None:
+        """Grade until `work` is over or stopped. Ctrl-C raises `KeyboardInterrupt`, with nothing left running."""
+
+
 class Judge(Protocol):
-    """As `GradingClient`."""
+    """The part of `GradingClient` that executors use."""
 
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
 
@@ -39,32 +38,32 @@ class Judge(Protocol):
     def close(self) -> None: ...
 
 
-def judge_in(isolation: IsolationName) -> Judge:
-    """A real one, for many submissions."""
+def start_judge(isolation: IsolationName) -> Judge:
+    """Return a judge for many submissions."""
     return GradingClient(isolation, QUICKEST)
 
 
 class GradingFailed(GradingError):
-    """A grading came to no report, through no fault of the submission as far as is known."""
+    """A grading without a report, probably through no fault of the submission."""
 
 
 def grade_job(
-    judge: Judge, job: Job, device: str = "", awaited: Callable[[float], None] = lambda for_s: None
+    judge: Judge, job: Job, device: str = "", on_wait: Callable[[float], None] = lambda waited_s: None
 ) -> Outcome:
-    """Returns when the report stands in the journal. `device`: the real one that was chosen, where it is for one.
+    """Grade a job, and return once its report is in the journal. `device`: the real device to use, if any.
 
-    `awaited` is told now and then for how many seconds others have had the device for themselves; what it raises ends
-    the grading. A judge that takes longer than the job may is killed. Raises `Broke` where there is no report, and
-    `UsageError` where none can be written.
+    `on_wait` is called repeatedly with the seconds for which other gradings have blocked the device; its exceptions
+    end the grading. A judge that exceeds the job's time limit is killed. Raises `GradingFailed` if there is no report,
+    and `UsageError` if none can be written.
     """
     end: GradingFinished | None = None
-    with _Watch(job.within_s, judge.cancel) as watch:
+    with _Watchdog(job.timeout_s, judge.cancel) as watchdog:
         try:
             since = time.monotonic()
             for event in judge.grade(job.request(device)):
                 if isinstance(event, WaitingForDevice):
-                    watch.begin()  # it is others who take long
-                    awaited(time.monotonic() - since)
+                    watchdog.restart()
+                    on_wait(time.monotonic() - since)
                 else:
                     since = time.monotonic()
                 end = event if isinstance(event, GradingFinished) else None
@@ -72,13 +71,13 @@ def grade_job(
             raise
         except GradingError as error:
             if (written := written_outcome(job)) is not None:
-                return written  # it died after its work was done
+                return written  # the judge died after it wrote the report
             check_journal(job)
-            raise GradingFailed(_hung(job) if watch.has_ended else str(error)) from error
-    if end is not None and end.report.outcome not in NO_RESULTS and is_in_journal(job):
+            raise GradingFailed(_hung(job) if watchdog.has_fired else str(error)) from error
+    if end is not None and end.report.outcome not in NO_RESULTS and job.is_graded:
         return end.report.outcome
     check_journal(job)
-    if watch.has_ended:
+    if watchdog.has_fired:
         raise GradingFailed(_hung(job))
     if end is None:
         raise GradingFailed("The grading was cancelled.")
@@ -88,7 +87,7 @@ def grade_job(
 
 
 def written_outcome(job: Job) -> Outcome | None:
-    """What the journal says; None where it says nothing that can be read."""
+    """Read the outcome in the journal; None if there is none, or it cannot be read."""
     with contextlib.suppress(GradingError):
         report = read_entry(Path(job.journal), job.key)
         return report.outcome if report is not None else None
@@ -96,39 +95,37 @@ def written_outcome(job: Job) -> Outcome | None:
 
 
 def check_journal(job: Job) -> None:
-    """Raises `UsageError` where nothing can be written to the journal, which is why nothing can be graded."""
+    """Raise `UsageError` if the journal cannot be written to, so that nothing can be graded."""
     probe = Path(job.journal, ".can-be-written")
     try:
         write_atomically(probe, "\0" * 65536)
-        probe.unlink(missing_ok=True)  # another may have probed at the same time
+        probe.unlink(missing_ok=True)  # another process may have checked at the same time
     except OSError as error:
         title = f"{job.journal} cannot be written to ({error.strerror}), so nothing more was graded."
         raise UsageError(title, "Make room, or give yourself the right to write there.") from error
 
 
 def _hung(job: Job) -> str:
-    return f"It hung, and was ended after {job.within_s:.0f} s."
+    return f"It hung, and was ended after {job.timeout_s:.0f} s."
 
 
-class _Watch:
-    """Cancels what takes longer than `within_s`."""
+class _Watchdog:
+    """A timer that calls `cancel` after `timeout_s`."""
 
-    def __init__(self, within_s: float, cancel: Callable[[], None]) -> None:
-        self._within_s = within_s
+    def __init__(self, timeout_s: float, cancel: Callable[[], None]) -> None:
+        self._timeout_s = timeout_s
         self._cancel = cancel
         self._timer: threading.Timer | None = None
-        self.has_ended = False
-        """It."""
+        self.has_fired = False
 
-    def begin(self) -> None:
-        """All of the time is there again."""
+    def restart(self) -> None:
         self._stop()
-        self._timer = threading.Timer(self._within_s, self._end)
+        self._timer = threading.Timer(self._timeout_s, self._fire)
         self._timer.daemon = True
         self._timer.start()
 
-    def __enter__(self) -> Self:
-        self.begin()
+    def __enter__(self) -> _Watchdog:
+        self.restart()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -138,6 +135,6 @@ class _Watch:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _end(self) -> None:
-        self.has_ended = True
+    def _fire(self) -> None:
+        self.has_fired = True
         self._cancel()

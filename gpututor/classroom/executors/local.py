@@ -13,89 +13,138 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from gpututor.classroom.executors import GradingFailed, Judge, grade_job, judge_in
+from gpututor.classroom.executors import GradingFailed, Judge, grade_job
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import NotGradableHere, TutorError
-from gpututor.grading.client import IsolationName
 from gpututor.hardware.inventory import Device, device_in_key
 from gpututor.hardware.scenario import ACCELERATORS
 from gpututor.processes import kill_tree, python_module
 
 PROBE_TIMEOUT_S = 150.0
-AWAITED_S = 600.0
-"""Who waits for a device for so long asks whether it still computes: the one who has it may hang there."""
+LONGEST_WAIT_S = 600.0
+"""Seconds of waiting for a device, after which it is probed: the grading that uses it may hang there."""
 SHARE_BYTES = 4 << 30
-"""Of a device's memory, for each grading that shares it: one must not run out of memory for the sake of others."""
-_ENDS_WITHIN_S = 5.0
+"""Device memory for each grading, so that gradings do not run out of memory because of others."""
+JUDGE_BYTES = 700 << 20
+"""Host memory for a judge, its fork server and the worker."""
+CLOSE_TIMEOUT_S = 5.0
+_EXIT_TIMEOUT_S = 5.0
+_PROBE_ERRORS = (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError, AttributeError)
 
-Probe = Callable[[], dict[str, str]]
-"""Computes on each device, in a fresh process: what went wrong there, by its name; empty where nothing did."""
+
+def probe_devices(isolation: str) -> dict[str, str]:
+    """Compute on each device in this isolation, in a new process; return errors by device, empty for working ones."""
+    try:
+        if isolation == "bubblewrap":
+            return dict.fromkeys(working_in_bubblewrap(), "")
+        return {str(name): str(error) for name, error in _run_probe("gpututor.worker.probe").items()}
+    except (NotGradableHere, *_PROBE_ERRORS):
+        return {}
+
+
+def working_in_bubblewrap() -> frozenset[str]:
+    """Return the devices that work in bubblewrap, which takes seconds. Raises `NotGradableHere` if none does."""
+    try:
+        probe = _run_probe("gpututor.judge.isolation.probe")
+        title, advice, devices = (probe[key] for key in ("title", "advice", "devices"))
+    except _PROBE_ERRORS as error:
+        title = f"It cannot be told whether bubblewrap works: {error}"
+        raise NotGradableHere(title, "Run `gpututor doctor`.") from error
+    if not devices:
+        raise NotGradableHere(title, advice)
+    return frozenset(map(str, devices))
+
+
+def _run_probe(module: str) -> Any:
+    """Return the JSON that the module prints last. Raises one of `_PROBE_ERRORS`, with its processes killed."""
+    child = subprocess.Popen(
+        python_module(module),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        output = child.communicate(timeout=PROBE_TIMEOUT_S)[0]
+    except BaseException:
+        kill_tree(child.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may block it for ever
+            child.wait(_EXIT_TIMEOUT_S)
+        raise
+    finally:
+        if child.stdout is not None:
+            child.stdout.close()
+    return json.loads(output.strip().rpartition(b"\n")[2])
 
 
 class RealDevices:
-    """Any thread may call anything."""
+    """The machine's real devices, shared by judges. All methods are thread-safe.
 
-    def __init__(self, devices: Sequence[Device], probe: Probe) -> None:
+    `probe`: computes on each device; returns errors by device, empty for working ones.
+    """
+
+    def __init__(self, devices: Sequence[Device], probe: Callable[[], dict[str, str]]) -> None:
         self._devices = tuple(devices)
         self._probe = probe
-        self._freed = threading.Condition()
-        self._looking = threading.Lock()
+        self._released = threading.Condition()
+        self._probing = threading.Lock()
         self._users: Counter[str] = Counter()
-        self._looked_at: dict[str, float] = {}
-        self.set_aside: dict[str, str] = {}
-        """What is wrong with each that is not used any more."""
+        self._probed_at: dict[str, float] = {}
+        self.broken: dict[str, str] = {}
+        """Errors of the devices that are not used any more."""
 
     @contextlib.contextmanager
-    def one_for(self, job: Job) -> Iterator[str]:
-        """The device for a job, "" for one that needs no real device; waits until one has room.
+    def acquire(self, job: Job) -> Iterator[str]:
+        """Wait until a device has space for the job, and yield its name; "" for a job that needs no real device.
 
-        Raises `NotGradableHere` where none is left.
+        Raises `NotGradableHere` if no device is left.
         """
         if job.device.partition(":")[0] not in ACCELERATORS:
             yield ""
             return
-        with self._freed:
+        with self._released:
             while (name := self._choose(job)) is None:
-                self._freed.wait(1.0)
+                self._released.wait(1.0)
             self._users[name] += 1
         try:
             yield name
         finally:
-            with self._freed:
+            with self._released:
                 self._users[name] -= 1
-                self._freed.notify_all()
+                self._released.notify_all()
 
-    def look_at(self, name: str) -> None:
-        """After a grading broke there: set the device aside if it does not compute. "" is no device."""
-        if not name:
-            return
-        with self._looking:
-            self._look_at(name)
+    def check(self, name: str) -> None:
+        """Probe the device after a grading failed on it, unless `name` is empty."""
+        if name:
+            with self._probing:
+                self._check(name)
 
-    def awaited(self, name: str, for_s: float, tell: Callable[[str], None]) -> None:
-        """Others have had a device for themselves for so long. Raises `Broke` where it does not compute any more."""
-        if for_s < AWAITED_S:
+    def check_wait(self, name: str, waited_s: float, notify: Callable[[str], None]) -> None:
+        """Probe a device that other gradings have blocked for long. Raises `GradingFailed` if it is broken."""
+        if waited_s < LONGEST_WAIT_S:
             return
-        with self._looking:  # one probe tells for all who wait
-            if time.monotonic() - self._looked_at.get(name, -AWAITED_S) >= AWAITED_S:
-                tell(f"{name} is waited for: another grading on this machine has had it for {for_s / 60:.0f} minutes.")
-                self._look_at(name)
-        if name in self.set_aside:
-            raise GradingFailed(f"{name} was waited for in vain: {self.set_aside[name]}.")
+        with self._probing:  # a single probe for all threads that wait
+            if time.monotonic() - self._probed_at.get(name, -LONGEST_WAIT_S) >= LONGEST_WAIT_S:
+                minutes = f"{waited_s / 60:.0f} minutes"
+                notify(f"{name} is waited for: another grading on this machine has had it for {minutes}.")
+                self._check(name)
+        if name in self.broken:
+            raise GradingFailed(f"{name} was waited for in vain: {self.broken[name]}.")
 
-    def _look_at(self, name: str) -> None:
-        if name in self.set_aside:
+    def _check(self, name: str) -> None:
+        if name in self.broken:
             return
-        trouble = self._probe().get(name, "it does not answer, or is not there any more")
-        with self._freed:
-            self._looked_at[name] = time.monotonic()
-            if trouble:
-                self.set_aside[name] = trouble
+        error = self._probe().get(name, "it does not answer, or is not there any more")
+        with self._released:
+            self._probed_at[name] = time.monotonic()
+            if error:
+                self.broken[name] = error
 
     def _choose(self, job: Job) -> str | None:
-        """None where all that fit have as many users as they have room for."""
+        """Choose the least used device that fits; None if all are full."""
         fitting = [
             device
             for device in self._devices
@@ -103,178 +152,126 @@ class RealDevices:
             and (":" not in job.device or device.name == job.device)
         ]
         if job.gpus > 1:
-            fitting = fitting[:1]  # a scenario takes those that follow: from the first on there are the most
-        left = [device for device in fitting if device.name not in self.set_aside]
-        if not left:
-            names = [device.name for device in fitting]
-            words = "; ".join(f"{name}: {self.set_aside[name]}" for name in names if name in self.set_aside)
+            fitting = fitting[:1]  # a scenario takes the devices after it, too
+        working = [device for device in fitting if device.name not in self.broken]
+        if not working:
+            errors = [f"{each.name}: {self.broken[each.name]}" for each in fitting if each.name in self.broken]
             raise NotGradableHere(
-                f"No device is left that computes ({words or f'there is no {job.key.device}'}).",
+                f"No device is left that computes ({'; '.join(errors) or f'there is no {job.key.device}'}).",
                 "`gpututor doctor` tells more. When it works again, go on with --resume; --device virtual needs none.",
             )
-        least = min(left, key=lambda device: self._users[device.name])
-        return least.name if self._users[least.name] < _room(least) else None
-
-
-def _room(device: Device) -> int:
-    """How many may share it. Where nobody knows its memory, the machine's own bounds them."""
-    return max(1, device.memory_bytes // SHARE_BYTES) if device.memory_bytes else 1 << 30
-
-
-def probe_devices(isolation: str) -> dict[str, str]:
-    """A `Probe`: what a worker in this isolation can compute on."""
-    module = "gpututor.judge.isolation.probe" if isolation == "bubblewrap" else "gpututor.worker.probe"
-    try:
-        said = json.loads(_output(python_module(module)).strip().rpartition(b"\n")[2])
-        if isolation != "bubblewrap":
-            return {str(name): str(trouble) for name, trouble in said.items()}
-        return dict.fromkeys(map(str, said["devices"]), "")
-    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def _output(command: list[str]) -> bytes:
-    """Raises `OSError` or `TimeoutExpired`; what can be killed of it is gone then."""
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        return child.communicate(timeout=PROBE_TIMEOUT_S)[0]
-    except BaseException:
-        kill_tree(child.pid)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it for ever
-            child.wait(_ENDS_WITHIN_S)
-        raise
-    finally:
-        if child.stdout is not None:
-            child.stdout.close()
-
-
-JUDGE_BYTES = 700 << 20
-"""Of a judge, its fork server and the worker: what each of them has for itself."""
-STOPS_WITHIN_S = 5.0
-"""How long judges that were closed in the middle of their work are waited for."""
+        device = min(working, key=lambda device: self._users[device.name])
+        # Host memory bounds the users of a device of unknown memory.
+        most = max(1, device.memory_bytes // SHARE_BYTES) if device.memory_bytes else 1 << 30
+        return device.name if self._users[device.name] < most else None
 
 
 class LocalExecutor:
-    """`judges`: how many grade side by side. `devices`: the real ones that they share. `tell` hears of these."""
+    """An executor with `judges` judges side by side, which share `devices`. `notify` gets messages about these."""
 
     def __init__(
         self,
         judges: int,
         devices: RealDevices,
         new_judge: Callable[[], Judge],
-        tell: Callable[[str], None] = lambda line: None,
+        notify: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._judges = judges
         self._devices = devices
         self._new_judge = new_judge
-        self._tell = tell
-
-    @classmethod
-    def of(
-        cls, isolation: IsolationName, judges: int, devices: RealDevices, tell: Callable[[str], None]
-    ) -> LocalExecutor:
-        """With real judges."""
-        return cls(judges, devices, partial(judge_in, isolation), tell)
+        self._notify = notify
 
     def run(self, work: WorkQueue) -> None:
-        """See `Executor`."""
-        seats = [_Seat(work, self._devices, self._new_judge, self._tell) for _ in range(min(self._judges, work.total))]
+        threads = [
+            _JudgeThread(work, self._devices, self._new_judge, self._notify)
+            for _ in range(min(self._judges, work.total))
+        ]
         try:
-            for seat in seats:
-                seat.start()
-            while not work.wait(1.0):  # so that Ctrl-C is heard
+            for thread in threads:
+                thread.start()
+            while not work.wait(1.0):  # so that Ctrl-C is noticed
                 pass
         finally:
             work.stop()
-            _at_once([seat.close for seat in seats])
+            closers = [threading.Thread(target=thread.close, daemon=True) for thread in threads]
+            for closer in closers:
+                closer.start()
+            for closer in closers:
+                closer.join(2 * CLOSE_TIMEOUT_S)
         work.raise_error()
 
 
-class _Seat(threading.Thread):
-    """Takes attempts, and has a judge that grades them."""
+class _JudgeThread(threading.Thread):
+    """A thread that claims attempts, and has a judge that grades them."""
 
     def __init__(
-        self, work: WorkQueue, devices: RealDevices, new_judge: Callable[[], Judge], tell: Callable[[str], None]
+        self, work: WorkQueue, devices: RealDevices, new_judge: Callable[[], Judge], notify: Callable[[str], None]
     ) -> None:
         super().__init__(daemon=True)
         self._work = work
         self._devices = devices
         self._new_judge = new_judge
-        self._tell = tell
+        self._notify = notify
         self._judge = new_judge()
-        self._exercise = ""
 
     def run(self) -> None:
+        exercise = ""
         try:
-            while (attempt := self._work.take(self._exercise)) is not None:
-                self._exercise = attempt.job.key.exercise
-                self._try(attempt)
-        except Exception as error:  # a fault of ours: told, instead of a thread that is silently gone
+            while (attempt := self._work.claim(exercise)) is not None:
+                exercise = attempt.job.key.exercise
+                self._grade(attempt)
+        except Exception as error:  # a bug of ours: reported, instead of a thread that silently ends
             self._work.stop(TutorError(f"Grading stopped: {type(error).__name__}: {error}"))
             raise
         finally:
             self._judge.close()
 
     def close(self) -> None:
-        """From another thread, when the work was stopped: end the judge in the middle of what it does."""
+        """End a grading in progress, from another thread, after the work was stopped."""
         self._judge.close()
-        self.join(STOPS_WITHIN_S)
+        self.join(CLOSE_TIMEOUT_S)
 
-    def _try(self, attempt: Attempt) -> None:
+    def _grade(self, attempt: Attempt) -> None:
         device = ""
         try:
-            with self._devices.one_for(attempt.job) as device:
+            with self._devices.acquire(attempt.job) as device:
                 if self._work.was_stopped():
-                    self._work.give_back(attempt)
+                    self._work.release(attempt)
                     return
-                awaited = partial(self._devices.awaited, device, tell=self._tell)
-                outcome = grade_job(self._judge, attempt.job, device, awaited)
-        except GradingFailed as broke:
+                on_wait = partial(self._devices.check_wait, device, notify=self._notify)
+                outcome = grade_job(self._judge, attempt.job, device, on_wait)
+        except GradingFailed as error:
             if self._work.was_stopped():
-                self._work.give_back(attempt)
+                self._work.release(attempt)
                 return
             self._judge.close()
             self._judge = self._new_judge()
-            self._devices.look_at(device)
-            self._work.broke(attempt, str(broke))
-        except NotGradableHere as error:  # no device is left for it; what needs none goes on
-            self._work.give_up(attempt, str(error))
+            self._devices.check(device)
+            self._work.fail(attempt, str(error))
+        except NotGradableHere as error:  # no device is left for this job
+            self._work.abandon(attempt, str(error))
         except TutorError as error:  # nothing more can be graded
-            self._work.give_back(attempt)
+            self._work.release(attempt)
             self._work.stop(error)
         else:
-            self._work.done(attempt, outcome)
-
-
-def _at_once(deeds: list[Callable[[], None]]) -> None:
-    threads = [threading.Thread(target=deed, daemon=True) for deed in deeds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(2 * STOPS_WITHIN_S)
+            self._work.complete(attempt, outcome)
 
 
 def default_judges() -> int:
-    """One for each core that this process may use, as far as there is memory for them."""
+    """Return the number of cores of this process, or of judges for which there is memory."""
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
     return max(1, min(cores, _free_bytes() // JUDGE_BYTES))
 
 
 def _free_bytes() -> int:
-    """What this machine, or the group that it put this process into, has left; much where nothing tells."""
-    found = [1 << 60]
+    """Return the free memory of this machine or control group; a large number if unknown."""
+    free = [1 << 60]
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found.append(1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")))
+        free.append(1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")))
     with contextlib.suppress(OSError, ValueError, StopIteration):
         group = Path("/sys/fs/cgroup")
         used = int((group / "memory.current").read_text())
         of_files = next(line for line in (group / "memory.stat").read_text().splitlines() if line.startswith("file "))
-        found.append(int((group / "memory.max").read_text()) - used + int(of_files.split()[1]))
-    return max(0, min(found))
+        free.append(int((group / "memory.max").read_text()) - used + int(of_files.split()[1]))
+    return max(0, min(free))

@@ -1,6 +1,6 @@
 """Grading on the nodes of a Ray cluster. No other module imports Ray.
 
-Each chunk of jobs is one Ray task. A death of a worker, a node or the cluster costs at most the gradings in progress:
+Each chunk of jobs is one Ray task. When a worker, a node or the cluster dies, only the gradings in progress are lost:
 reports in the journal are final, and `--resume` grades the rest.
 """
 
@@ -22,10 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__, paths
-from gpututor.classroom.executors import GradingFailed, Judge, check_journal, grade_job, judge_in, written_outcome
-from gpututor.classroom.executors.local import RealDevices, probe_devices
+from gpututor.classroom.executors import GradingFailed, Judge, check_journal, grade_job, start_judge, written_outcome
+from gpututor.classroom.executors.local import RealDevices, probe_devices, working_in_bubblewrap
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.plan import working_in_bubblewrap
 from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
@@ -34,31 +33,34 @@ from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import load_inventory, torch_version
 
 LARGEST_CHUNK, SMALLEST_CHUNK, SMALLEST_GPU_CHUNK = 50, 8, 2
-"""Each chunk starts a judge, which takes as long as some gradings on the virtual GPU."""
+"""Jobs of a chunk. Each chunk starts a judge, which takes as long as some gradings on the virtual GPU."""
 RETRIES = 2
-"""Retries of a task whose worker dies; a retry skips jobs whose reports are in the journal."""
+"""Retries of a task whose worker died; a retry skips jobs whose reports are in the journal."""
 STORE_BYTES = 100 << 20
-"""Object store of a cluster of our own: next to nothing travels through Ray."""
+"""Object store of a cluster of our own: hardly any data travels through Ray."""
 POLL_S = 0.5
 CONNECT_TIMEOUT_S = 10.0
 NODE_TIMEOUT_S = 600.0
-"""Longest wait for a first node, or for another after the last one died."""
+"""Seconds to wait for a first node, or for another after the last one died."""
 
 _MARKER = ".shared-"
-"""Prefix of the file in the journal by which nodes recognize the shared folder."""
+"""Prefix of the file by which nodes recognize the shared journal."""
 _ENVIRONMENT = {
-    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent anywhere
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # no folder is copied to the nodes
+    "RAY_USAGE_STATS_ENABLED": "0",  # Ray sends nothing to its makers
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # Ray copies no folder to the nodes
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
 
+_NO_RAYLET = "the part of it that runs on this machine, the raylet, has ended"
+
+
 class TaskLost(GradingError):
-    """A task ended without a result: its worker or its node died, or could not start."""
+    """A task without a result: its worker or its node died, or could not start."""
 
 
 class ClusterLost(GradingError):
-    """The head of the cluster, or its part on this machine, is gone."""
+    """A failure of the cluster's head, or of its part on this machine."""
 
     def __init__(self, why: str) -> None:
         advice = "What is graded is kept in the journal. Look at `ray status`, start Ray anew, and go on with --resume."
@@ -72,7 +74,7 @@ def probe_node(
     marker: str,
     check_bubblewrap: Callable[[], object] = working_in_bubblewrap,
 ) -> str:
-    """Return why this machine cannot grade jobs like `job` with correct keys; empty where it can.
+    """Return why this machine cannot grade jobs like `job` with correct keys; empty if it can.
 
     `exercises`: versions by folder. `marker`: a file that only the journal of this run has.
     """
@@ -101,27 +103,26 @@ def probe_node(
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """Results of a chunk, by the names of its keys. Jobs without a result were not begun."""
+    """Results of a chunk, by the names of its keys. Jobs without a result were not started."""
 
     outcomes: Mapping[str, Outcome]
-    broken: Mapping[str, str] = field(default_factory=dict)
-    """Reasons for which there is no report."""
+    failures: Mapping[str, str] = field(default_factory=dict)
+    """Reasons for missing reports."""
     unfit: str = ""
-    """Reason for which the node can grade no more of these jobs; empty where it can."""
+    """Reason for which the node can grade no more of these jobs; empty if it can."""
 
 
 def grade_chunk(jobs: Sequence[Job], isolation: IsolationName) -> ChunkResult:
     """Grade jobs for one device on this node, except those with a report in the journal."""
     is_real = any(job.gpus for job in jobs)
-    # Nodes may share the file of the inventory, and have different GPUs.
+    # Nodes may share the inventory's file, and have different GPUs.
     accelerators = load_inventory(refresh=True).accelerators if is_real else ()
-    return grade_in_order(
-        jobs, RealDevices(accelerators, partial(probe_devices, isolation)), partial(judge_in, isolation)
-    )
+    devices = RealDevices(accelerators, partial(probe_devices, isolation))
+    return grade_in_order(jobs, devices, partial(start_judge, isolation))
 
 
 def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[], Judge]) -> ChunkResult:
-    """Grade up to the first job that breaks, so that a node with a fault reports it at once."""
+    """Grade up to the first job that fails, so that a faulty node reports it at once."""
     outcomes: dict[str, Outcome] = {}
     judge = new_judge()
     try:
@@ -130,13 +131,18 @@ def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callabl
             try:
                 outcome = written_outcome(job)
                 if outcome is None:
-                    with devices.one_for(job) as device:
+                    with devices.acquire(job) as device:
                         outcome = grade_job(judge, job, device)
                 outcomes[job.key.name] = outcome
-            except GradingFailed as broke:
+            except GradingFailed as error:
                 judge.close()
-                devices.look_at(device)
-                return ChunkResult(outcomes, {job.key.name: str(broke)}, _missing_device(job, devices))
+                devices.check(device)
+                failures = {job.key.name: str(error)}
+                try:
+                    with devices.acquire(job):
+                        return ChunkResult(outcomes, failures)
+                except NotGradableHere as no_device:
+                    return ChunkResult(outcomes, failures, no_device.title)
             except TutorError as error:  # nothing more can be graded here
                 return ChunkResult(outcomes, unfit=error.title)
     finally:
@@ -144,37 +150,24 @@ def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callabl
     return ChunkResult(outcomes)
 
 
-def _missing_device(job: Job, devices: RealDevices) -> str:
-    try:
-        with devices.one_for(job):
-            return ""
-    except NotGradableHere as error:
-        return error.title
-
-
 @dataclass
 class Node:
-    """Capacity of a node, and what it cannot grade."""
+    """A node's capacity, and the devices for which it cannot grade."""
 
     name: str
     """Name for messages."""
     cpus: int
     gpus: int
     is_ready: bool = False
-    """Set when the probe ended well."""
-    free_cpus: int = field(init=False)
-    free_gpus: int = field(init=False)
+    """True if the probe succeeded."""
     refusals: dict[str, str] = field(default_factory=dict)
-    """Reasons by device, as `GradingKey` has it; "" stands for all devices."""
-
-    def __post_init__(self) -> None:
-        self.free_cpus, self.free_gpus = self.cpus, self.gpus
+    """Reasons by `GradingKey.device`; "" stands for all devices."""
 
 
 class RayCluster:
-    """Tasks on the nodes of a Ray cluster.
+    """A Ray cluster whose nodes run tasks.
 
-    `address`: of a running cluster, `auto` for this machine's, empty for a new one with `cpus` and `gpus`.
+    `address`: address of a running cluster, `auto` for this machine's, empty for a new one with `cpus` and `gpus`.
     """
 
     def __init__(self, address: str, cpus: int, gpus: int) -> None:
@@ -186,7 +179,7 @@ class RayCluster:
         self._opened = contextlib.ExitStack()
 
     def open(self) -> None:
-        """Connect, or start a cluster. Raises `UsageError` where that fails."""
+        """Connect, or start a cluster. Raises `UsageError` if that fails."""
         os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
         if not self._address:  # the ports of a new cluster are open to the network
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
@@ -209,23 +202,23 @@ class RayCluster:
     def _connect(self, ray: Any) -> None:
         self._ray = ray
         paths.log_file().parent.mkdir(parents=True, exist_ok=True)
-        # Ray prints news of dying nodes to the standard output, which may have to be JSON.
+        # Ray reports dying nodes on the standard output, which may have to be JSON.
         log = self._opened.enter_context(paths.log_file().open("a", encoding="utf-8"))
         self._opened.enter_context(contextlib.redirect_stdout(log))
         self._opened.enter_context(contextlib.redirect_stderr(log))
         options: dict[str, Any] = {"address": self._address}
         if not self._address:
-            # Below /tmp, as Ray's own: paths of sockets must be short.
+            # In /tmp, because paths of sockets must be short.
             folder = tempfile.mkdtemp(prefix="gpututor-ray-", dir="/tmp" if os.name == "posix" else None)
             self._opened.callback(shutil.rmtree, folder, ignore_errors=True)
             options = {"address": "local", "_temp_dir": folder, "include_dashboard": False, **self._resources}
             options["object_store_memory"] = STORE_BYTES
         self._opened.callback(ray.shutdown)
         on_sigterm = signal.getsignal(signal.SIGTERM)
-        with contextlib.chdir(os.sep):  # Ray's workers import from there: not from among submissions
+        with contextlib.chdir(os.sep):  # Ray's workers import from the current folder, which may hold submissions
             ray.init(log_to_driver=False, logging_level="CRITICAL", **options)
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, on_sigterm)  # Ray has a handler of its own
+            signal.signal(signal.SIGTERM, on_sigterm)  # Ray installs its own handler
         context = ray.get_runtime_context()
         self._head, self._here = context.gcs_address, context.get_node_id()
         task = ray.remote(num_cpus=1, max_retries=RETRIES, max_calls=1)
@@ -234,12 +227,12 @@ class RayCluster:
     def nodes(self) -> Mapping[str, Node]:
         """Return the living nodes by id. Raises `ClusterLost`."""
         try:
-            _check_port(self._head)  # without a head Ray waits for a minute, then ends this process
+            _check_port(self._head)  # without a head Ray would wait for a minute, then end this process
             living = {str(node["NodeID"]): node for node in self._ray.nodes() if node["Alive"]}
         except (OSError, RuntimeError, self._ray.exceptions.RayError) as error:
             raise ClusterLost(f"its head is gone, or cannot be reached: {_last_line(error)}") from error
         if self._here not in living:
-            raise ClusterLost("the part of it that runs on this machine, the raylet, has ended")
+            raise ClusterLost(_NO_RAYLET)
         return {
             node_id: Node(
                 f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})",
@@ -250,14 +243,14 @@ class RayCluster:
         }
 
     def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: object) -> Any:
-        """Start a task on a node, which takes one CPU there; return the task."""
+        """Start a task that uses one CPU on a node, and return it."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        there = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
-        return self._remote[function].options(num_gpus=gpus, scheduling_strategy=there).remote(*arguments)
+        strategy = NodeAffinitySchedulingStrategy(node_id=node_id, soft=False)
+        return self._remote[function].options(num_gpus=gpus, scheduling_strategy=strategy).remote(*arguments)
 
     def wait(self, tasks: Sequence[Any], timeout_s: float) -> Sequence[Any]:
-        """Return tasks that ended, as soon as there is one."""
+        """Wait up to `timeout_s` until a task ends; return those that ended."""
         if not tasks:
             time.sleep(timeout_s)
             return []
@@ -265,11 +258,11 @@ class RayCluster:
         return done
 
     def result(self, task: Any) -> Any:
-        """Return the result of a task that ended. Raises `TaskLost` or `ClusterLost`."""
+        """Return the result of a task that ended. Raises `TaskLost` and `ClusterLost`."""
         try:
             return self._ray.get(task)
         except self._ray.exceptions.LocalRayletDiedError as error:
-            raise ClusterLost("the part of it that runs on this machine, the raylet, has ended") from error
+            raise ClusterLost(_NO_RAYLET) from error
         except self._ray.exceptions.RayError as error:
             raise TaskLost(f"{type(error).__name__}: {_last_line(error)}") from error
 
@@ -279,7 +272,7 @@ class RayCluster:
 
 
 def _check_address(address: str) -> None:
-    """Raise `UsageError` where nothing listens: Ray itself would try for minutes."""
+    """Raise `UsageError` if no cluster listens there: Ray itself would try for minutes."""
     if "://" in address:
         advice = (
             "Run this on a machine of the cluster, with --address auto or HOST:PORT as `ray start --head` prints it."
@@ -306,9 +299,10 @@ def _last_line(error: Exception) -> str:
 
 @dataclass
 class Chunk:
-    """Attempts that a node grades in order, by the names of their keys; those already counted are removed."""
+    """Attempts that a node grades in order."""
 
     attempts: dict[str, Attempt]
+    """Attempts that are not counted yet, by the names of their keys."""
     node_id: str
     device: str
     gpus: int
@@ -317,24 +311,23 @@ class Chunk:
 class RayExecutor:
     """An executor on the nodes of a cluster.
 
-    `judges`: most chunks at once; None for one a CPU. `tell` gets messages about nodes.
+    `judges`: most chunks at once; None for one per CPU. `notify` gets messages about nodes.
     """
 
     def __init__(
-        self, cluster: RayCluster, isolation: IsolationName, judges: int | None, tell: Callable[[str], None]
+        self, cluster: RayCluster, isolation: IsolationName, judges: int | None, notify: Callable[[str], None]
     ) -> None:
         self._cluster = cluster
         self._isolation = isolation
         self._judges = judges
-        self._tell = tell
+        self._notify = notify
         self._nodes: dict[str, Node] = {}
         self._probes: dict[Any, str] = {}
-        """Ids of nodes, by the task that probes them."""
+        """Ids of nodes, by their probes."""
         self._chunks: dict[Any, Chunk] = {}
         self._without_nodes_since: float | None = None
 
     def run(self, work: WorkQueue) -> None:
-        """See `Executor`."""
         if not work.jobs:
             return
         first = work.jobs[0]
@@ -351,7 +344,7 @@ class RayExecutor:
                         else:
                             self._end_chunk(task, work)
                     for chunk in self._chunks.values():
-                        _count_written(chunk, work)
+                        _complete_written(chunk, work)
         except TutorError as error:
             work.stop(error)
         finally:
@@ -360,10 +353,10 @@ class RayExecutor:
         work.raise_error()
 
     def _update_nodes(self, *required: object) -> None:
-        """Probe new nodes for what is `required`, and drop dead ones."""
+        """Probe new nodes with the arguments `required`, and drop dead ones."""
         living = self._cluster.nodes()
         for node_id in self._nodes.keys() - living.keys():
-            self._tell(f"Node {self._nodes.pop(node_id).name} is gone: what it had in hand is graded elsewhere.")
+            self._notify(f"Node {self._nodes.pop(node_id).name} is gone: what it had in hand is graded elsewhere.")
         for node_id, node in living.items():
             if node_id not in self._nodes and node.cpus:
                 self._nodes[node_id] = node
@@ -374,7 +367,7 @@ class RayExecutor:
         minutes = f"{NODE_TIMEOUT_S / 60:.0f} minutes"
         if self._without_nodes_since is None:
             self._without_nodes_since = time.monotonic()
-            self._tell(f"No node of the cluster has a CPU to grade on. Waiting {minutes} for one.")
+            self._notify(f"No node of the cluster has a CPU to grade on. Waiting {minutes} for one.")
         elif time.monotonic() - self._without_nodes_since > NODE_TIMEOUT_S:
             title = f"No node of the cluster has had a CPU to grade on for {minutes}."
             raise GradingError(title, "Start nodes, then go on with --resume.")
@@ -385,62 +378,61 @@ class RayExecutor:
             return
         try:
             why = self._cluster.result(task)
-        except TaskLost as lost:
-            why = str(lost)
+        except TaskLost as error:
+            why = str(error)
         node.is_ready = not why
         if why:
             node.refusals[""] = why
-            self._tell(f"Node {node.name} cannot grade: {why}")
+            self._notify(f"Node {node.name} cannot grade: {why}")
 
     def _start_chunks(self, work: WorkQueue) -> None:
-        """Give each node what it has room for. Raises `NotGradableHere` where no node can grade the rest."""
+        """Start as many chunks as nodes have CPUs. Raises `NotGradableHere` if no node can grade the rest."""
         for node_id, node in self._nodes.items():
-            while node.is_ready and node.free_cpus and len(self._chunks) != self._judges:
-                chunk = self._take_chunk(work, node_id)
+            while node.is_ready and len(self._chunks) != self._judges:
+                running = [chunk for chunk in self._chunks.values() if chunk.node_id == node_id]
+                free_gpus = node.gpus - sum(chunk.gpus for chunk in running)
+                chunk = self._claim_chunk(work, node_id, free_gpus) if len(running) < node.cpus else None
                 if chunk is None:
                     break
-                node.free_cpus -= 1
-                node.free_gpus -= chunk.gpus
                 jobs = [attempt.job for attempt in chunk.attempts.values()]
                 task = self._cluster.start(grade_chunk, node_id, chunk.gpus, jobs, self._isolation)
                 self._chunks[task] = chunk
         if self._nodes and not self._probes and not self._chunks:
             self._refuse_rest(work)
 
-    def _take_chunk(self, work: WorkQueue, node_id: str) -> Chunk | None:
-        """Take jobs for one device: fewer towards the end, so that all nodes end together."""
-        node = self._nodes[node_id]
+    def _claim_chunk(self, work: WorkQueue, node_id: str, free_gpus: int) -> Chunk | None:
+        """Claim jobs for one device: fewer towards the end, so that all nodes end together."""
+        refusals = self._nodes[node_id].refusals
+        # A job for more GPUs than any node has gets all GPUs of the largest node.
+        largest = max(1, *(node.gpus for node in self._nodes.values()))
 
         def fits(job: Job) -> bool:
-            return node.free_gpus >= self._gpus_for(job) and not node.refusals.keys() & {"", job.key.device}
+            return free_gpus >= min(job.gpus, largest) and not refusals.keys() & {"", job.key.device}
 
-        first = work.take(wait=False, fits=lambda job: job.gpus > 0 and fits(job)) or work.take(wait=False, fits=fits)
+        first = work.claim(wait=False, fits=lambda job: job.gpus > 0 and fits(job)) or work.claim(wait=False, fits=fits)
         if first is None:
             return None
-        kind, gpus = (first.job.gpus, first.job.key.device), self._gpus_for(first.job)
+        kind, gpus = (first.job.gpus, first.job.key.device), min(first.job.gpus, largest)
         progress = work.progress
-        left = progress.total - progress.done - progress.given_up - progress.in_flight
-        judges = sum(each.cpus for each in self._nodes.values() if each.is_ready)
+        left = progress.total - progress.done - progress.abandoned - progress.in_flight
+        judges = sum(node.cpus for node in self._nodes.values() if node.is_ready)
         judges = min(judges, self._judges or judges)
         smallest = SMALLEST_GPU_CHUNK if gpus else SMALLEST_CHUNK
         attempts = [first]
         while len(attempts) < max(smallest, min(LARGEST_CHUNK, left // (2 * judges))):
-            attempt = work.take(first.job.key.exercise, wait=False, fits=lambda job: (job.gpus, job.key.device) == kind)
+            exercise = first.job.key.exercise
+            attempt = work.claim(exercise, wait=False, fits=lambda job: (job.gpus, job.key.device) == kind)
             if attempt is None:
                 break
             attempts.append(attempt)
-        return Chunk({each.job.key.name: each for each in attempts}, node_id, first.job.key.device, gpus)
-
-    def _gpus_for(self, job: Job) -> int:
-        """Return how many GPUs to ask for: no more than the largest node has."""
-        largest = max(node.gpus for node in self._nodes.values())
-        return min(job.gpus, max(1, largest))
+        by_name = {attempt.job.key.name: attempt for attempt in attempts}
+        return Chunk(by_name, node_id, first.job.key.device, gpus)
 
     def _refuse_rest(self, work: WorkQueue) -> None:
-        attempt = work.take(wait=False)
+        attempt = work.claim(wait=False)
         if attempt is None:
             return
-        work.give_back(attempt)
+        work.release(attempt)
         is_any_ready = any(node.is_ready for node in self._nodes.values())
         device = attempt.job.key.device if is_any_ready else ""
         reasons = [
@@ -453,31 +445,27 @@ class RayExecutor:
 
     def _end_chunk(self, task: Any, work: WorkQueue) -> None:
         chunk = self._chunks.pop(task)
-        node = self._nodes.get(chunk.node_id)
-        if node is not None:
-            node.free_cpus += 1
-            node.free_gpus += chunk.gpus
         try:
             result: ChunkResult = self._cluster.result(task)
-        except TaskLost as lost:
-            _count_written(chunk, work)
+        except TaskLost as error:
+            _complete_written(chunk, work)
             result = ChunkResult({})
             if chunk.attempts and chunk.node_id in self._cluster.nodes():  # the first was being graded
-                result = ChunkResult({}, {next(iter(chunk.attempts)): str(lost)})
+                result = ChunkResult({}, {next(iter(chunk.attempts)): str(error)})
         for name in result.outcomes.keys() & chunk.attempts.keys():
-            work.done(chunk.attempts.pop(name), result.outcomes[name])
-        for name in result.broken.keys() & chunk.attempts.keys():
-            work.broke(chunk.attempts.pop(name), result.broken[name])
+            work.complete(chunk.attempts.pop(name), result.outcomes[name])
+        for name in result.failures.keys() & chunk.attempts.keys():
+            work.fail(chunk.attempts.pop(name), result.failures[name])
         for attempt in chunk.attempts.values():
-            work.give_back(attempt)
-        if result.unfit and node is not None:
+            work.release(attempt)
+        if result.unfit and (node := self._nodes.get(chunk.node_id)) is not None:
             node.refusals[chunk.device] = result.unfit
-            self._tell(f"Node {node.name} grades no more on {chunk.device}: {result.unfit}")
+            self._notify(f"Node {node.name} grades no more on {chunk.device}: {result.unfit}")
 
 
 @contextlib.contextmanager
 def _marker_in(journal: Path) -> Iterator[str]:
-    """Keep a file in the journal, by which nodes know it, and yield its name."""
+    """Create the journal's marker file, yield its name, and remove it."""
     marker = journal / f"{_MARKER}{secrets.token_hex(8)}"
     try:
         for stale in journal.glob(f"{_MARKER}*"):  # left by a run that was killed
@@ -492,11 +480,11 @@ def _marker_in(journal: Path) -> Iterator[str]:
             marker.unlink()
 
 
-def _count_written(chunk: Chunk, work: WorkQueue) -> None:
-    """Complete the attempts whose reports are in the journal; a chunk is graded in order."""
+def _complete_written(chunk: Chunk, work: WorkQueue) -> None:
+    """Complete the chunk's first attempts, as far as their reports are in the journal."""
     for name, attempt in list(chunk.attempts.items()):
         outcome = written_outcome(attempt.job)
         if outcome is None:
             return
         del chunk.attempts[name]
-        work.done(attempt, outcome)
+        work.complete(attempt, outcome)

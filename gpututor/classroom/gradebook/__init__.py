@@ -1,4 +1,4 @@
-"""The gradebook of a class: made of the journal, what was handed in, and the rules, at any time; and its exports.
+"""The gradebook of a class and its exports, made from the journal, the submissions and the rules at any time.
 
-`model` has the data, `make` makes them, `exports` has a module for each format.
+`model` has the data, `build` makes them, `exports` has a module for each format.
 """

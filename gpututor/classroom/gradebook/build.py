@@ -1,12 +1,11 @@
-"""Making the gradebook."""
+"""Making of the gradebook from the journal, the submissions and the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import (
@@ -19,14 +18,14 @@ from gpututor.classroom.gradebook.marking import (
     summary,
 )
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, GradebookWarning, Mark
-from gpututor.classroom.jobs import JobFailure, Options, troubles_of
+from gpututor.classroom.jobs import JobFailure, Options, read_failures
 from gpututor.classroom.rules import (
     OWN,
     CheckDescriptions,
     Describe,
     Rules,
     course_of,
-    mistaken,
+    mistakes_error,
     points_of,
     unknown_checks,
 )
@@ -34,18 +33,16 @@ from gpututor.classroom.submissions import Class, Submission
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry
-from gpututor.grading.report import Report
 from gpututor.toml_schema import Mistake, nearest
 
 _BROKEN = "Its file in the journal is broken: move it away, then grade again with --resume."
 
 
 def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None = None) -> Gradebook:
-    """Of what was handed in, the journal, and the rules: the same for the same, whenever it is made.
+    """Make the gradebook of a class, with warnings about broken files of the journal.
 
-    `course_folder`: where the course is, if not where it was when the class was graded. Broken files of the journal
-    are told in `notices`. Raises `UsageError` where no class was graded, and for rules that name checks which the
-    exercises do not have.
+    `course_folder`: place of the course, if it was moved. Raises `UsageError` if no class was graded, and for rules
+    that name unknown checks.
     """
     class_ = folder.read_class()
     if course_folder is not None:
@@ -68,77 +65,69 @@ def gradebook_of(
     notices: Sequence[GradebookWarning] = (),
     describe: Describe = lambda exercise: (),
 ) -> Gradebook:
-    """Make it of these.
+    """Make a gradebook.
 
-    `graded`: what became of each file; `exercises`: of the course, in its order, as far as it is there; `describe` is
-    asked where the reports do not tell of an exercise's checks.
+    `exercises`: the course's, in its order, as far as they are known. `describe` is called if the reports do not tell
+    an exercise's checks.
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
-    told = [*notices, *_about_checks(rules, known), *_about_students(rules, class_)]
-    assigned = rules.assigned or tuple(dict.fromkeys(one.exercise for one in class_.handed_in))
-    order = [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises))
-    by_exercise = {key: _Handed([], []) for key in order}
-    for one in class_.handed_in:
-        if (handed := by_exercise.get(one.exercise)) is not None:
-            handed.files.append(one)
-            if one in graded and (report := graded[one].report) is not None:
-                handed.reports.append(report)
+    warnings = [*notices, *_check_warnings(rules, known), *_student_warnings(rules, class_)]
+    by_exercise: dict[str, list[Submission]] = {}
+    for submission in class_.handed_in:
+        by_exercise.setdefault(submission.exercise, []).append(submission)
+    assigned = rules.assigned or tuple(by_exercise)
     students = sorted(class_.students, key=lambda student: student.id)
     summaries, marks = [], {student.id: list[Mark]() for student in students}
     misplaced = class_.of_no_exercise()
-    for key, handed in by_exercise.items():
-        in_course = exercises.get(key)
-        of = score_attempt(key, handed.reports, rules, partial(_authors_points, in_course, describe))
+    for key in [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises)):
+        exercise = exercises.get(key)
+        submissions = by_exercise.get(key, [])
+        reports = [graded[each].report for each in submissions if each in graded]
+        of = score_attempt(key, filter(None, reports), rules, partial(_authors_points, exercise, describe))
         attempts: dict[str, list[Attempt]] = {}
-        for one in sorted(handed.files, key=lambda one: one.attempt):
-            attempts.setdefault(one.student, []).append(attempt_of(one, graded.get(one, GradedAttempt()), of, rules))
-        here = [
+        for submission in sorted(submissions, key=lambda submission: submission.attempt):
+            attempt = attempt_of(submission, graded.get(submission, GradedAttempt()), of, rules)
+            attempts.setdefault(submission.student, []).append(attempt)
+        of_exercise = [
             mark_of(student.id, attempts.get(student.id, ()), of, rules, misplaced.get(student.id, ()))
             for student in students
         ]
-        for mark in here:
+        for mark in of_exercise:
             marks[mark.student].append(mark)
-        label, title = (in_course.label, in_course.title) if in_course is not None else ("", key)
-        summaries.append(summary(label, title, here, of, rules))
+        label, title = (exercise.label, exercise.title) if exercise is not None else ("", key)
+        summaries.append(summary(label, title, of_exercise, of, rules))
     everyone = tuple(student_marks(student, marks[student.id], rules) for student in students)
-    told += _about_exercises(rules, class_, summaries)
-    return Gradebook(class_, rules, tuple(summaries), everyone, tuple(told))
+    warnings += _exercise_warnings(by_exercise, summaries)
+    return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings))
 
 
 def _authors_points(exercise: Exercise | None, describe: Describe) -> dict[str, float]:
     return points_of(describe(exercise)) if exercise is not None else {}
 
 
-class _Handed(NamedTuple):
-    """For one exercise."""
-
-    files: list[Submission]
-    reports: list[Report]
-
-
 def _graded(folder: ClassFolder, class_: Class) -> tuple[dict[Submission, GradedAttempt], list[GradebookWarning]]:
-    """What the journal has on each file; the same text is read once. Broken files of the journal are told."""
+    """Read the journal's report on each submission, and warn of broken files. Equal texts are read once."""
     options = Options.read(folder)
-    found: dict[GradingKey, GradedAttempt] = {}
+    by_key: dict[GradingKey, GradedAttempt] = {}
     graded: dict[Submission, GradedAttempt] = {}
     notices = []
-    troubles: dict[GradingKey, JobFailure] = {}
+    failures: dict[GradingKey, JobFailure] = {}
     try:
-        troubles = troubles_of(folder)
-    except UsageError as error:  # it only says why there is no report
+        failures = read_failures(folder)
+    except UsageError as error:  # it only explains missing reports
         notices.append(GradebookWarning(error.title, error.advice))
-    for one in class_.handed_in:
-        key = options.key_of(one)
+    for submission in class_.handed_in:
+        key = options.key_of(submission)
         if key is None:
             continue
-        if key not in found:
-            problem = f"It could not be graded: {troubles[key].why}" if key in troubles else NOT_YET
+        if key not in by_key:
+            problem = f"It could not be graded: {failures[key].why}" if key in failures else NOT_YET
             try:
-                found[key] = GradedAttempt(key, read_entry(folder.journal, key), problem)
+                by_key[key] = GradedAttempt(key, read_entry(folder.journal, key), problem)
             except GradingError as error:
                 notices.append(GradebookWarning(error.title, error.advice))
-                found[key] = GradedAttempt(key, None, _BROKEN)
-        graded[one] = found[key]
+                by_key[key] = GradedAttempt(key, None, _BROKEN)
+        graded[submission] = by_key[key]
     return graded, notices
 
 
@@ -149,22 +138,22 @@ def _known_checks(
     exercises: Mapping[str, Exercise],
     describe: Describe,
 ) -> dict[str, frozenset[str]]:
-    """The names of checks: of reports, and of the exercises of which rules name others."""
+    """Collect names of checks by exercise: those in reports, and those of exercises whose rules name others."""
     known: dict[str, set[str]] = {}
-    for one in class_.handed_in:
-        if one in graded and (report := graded[one].report) is not None:
-            known.setdefault(one.exercise, set()).update(verdict.check for verdict in report.verdicts)
-    is_met = set(rules.hidden) <= set(OWN).union(*known.values())
-    for key in rules.exercises if is_met else exercises:  # what is hidden everywhere, any exercise may have
+    for submission in class_.handed_in:
+        if submission in graded and (report := graded[submission].report) is not None:
+            known.setdefault(submission.exercise, set()).update(verdict.check for verdict in report.verdicts)
+    knows_hidden = set(rules.hidden) <= set(OWN).union(*known.values())
+    for key in rules.exercises if knows_hidden else exercises:  # `hidden` may name checks of any exercise
         names = known.setdefault(key, set())
         names.update(OWN)
-        if key in exercises and not (is_met and rules.exercises[key].named_checks <= names):
+        if key in exercises and not (knows_hidden and rules.exercises[key].named_checks <= names):
             names.update(check.name for check in describe(exercises[key]))
     return {key: frozenset(names) for key, names in known.items()}
 
 
-def _about_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:
-    """Rules for checks of which nothing is known yet. Raises `UsageError` for those that cannot be."""
+def _check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:
+    """Warn of rules for checks that may be unknown. Raises `UsageError` for certainly unknown checks."""
     mistakes = []
     for unknown in unknown_checks(rules, known):
         where = ".".join(f"'{part}'" if "/" in part else part for part in unknown.key)
@@ -174,10 +163,10 @@ def _about_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator
         else:
             yield GradebookWarning(f"{where}: whether there is a check {unknown.check!r} is not known.", unknown.advice)
     if mistakes:
-        raise mistaken(rules.path or Path("the rules"), rules.text, mistakes)
+        raise mistakes_error(rules.path or Path("the rules"), rules.text, mistakes)
 
 
-def _about_students(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
+def _student_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
     ids = [student.id for student in class_.students]
     for position, extension in enumerate(rules.extensions):
         if extension.student not in ids:
@@ -185,13 +174,11 @@ def _about_students(rules: Rules, class_: Class) -> Iterator[GradebookWarning]:
             yield GradebookWarning(title, nearest(extension.student, ids) if ids else "")
 
 
-def _about_exercises(rules: Rules, class_: Class, summaries: Sequence[ExerciseSummary]) -> Iterator[GradebookWarning]:
-    others = {one.exercise for one in class_.handed_in} - {each.exercise for each in summaries}
-    if others:
+def _exercise_warnings(submitted: Iterable[str], summaries: Sequence[ExerciseSummary]) -> Iterator[GradebookWarning]:
+    if others := set(submitted) - {exercise.exercise for exercise in summaries}:
         title = f"Handed in, and not assigned: {', '.join(sorted(others))}."
         yield GradebookWarning(title, "Add them to `assigned` in the rules if they are to be counted.")
-    for each in summaries:
-        if not each.handed_in:
-            yield GradebookWarning(
-                f"{each.exercise} is assigned, and nobody handed it in.", "Everybody has nothing for it."
-            )
+    for exercise in summaries:
+        if not exercise.handed_in:
+            title = f"{exercise.exercise} is assigned, and nobody handed it in."
+            yield GradebookWarning(title, "Everybody has nothing for it.")

@@ -6,7 +6,7 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -37,54 +37,62 @@ WORST_FIRST = (
     Status.HELD_BACK,
     Status.PASSED,
 )
+_OPEN = (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)
+MOST_MISPLACED = 3
+"""Files of no exercise in an explanation; the review has all."""
+_RATIO = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?) × ")
+"""Start of a speed check's figures: `0.81 × the baseline`."""
 NOT_YET = "It is not graded yet: `gpututor classroom grade` with --resume does that."
 
 
 @dataclass(frozen=True)
 class GradedAttempt:
-    """What became of one file that was handed in."""
+    """The report of one submission."""
 
     key: GradingKey | None = None
     report: Report | None = None
     problem: str = NOT_YET
-    """Why there is no report."""
+    """Reason for a missing report."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What an exercise's checks are worth by the rules, for every student the same."""
+    """Points of an exercise's checks by the rules, the same for every student."""
 
     exercise: str
     of_check: dict[str, float]
-    """By the names of the checks that some report has."""
+    """Points by the names of checks in the reports."""
     extra: frozenset[str]
     unseen: float
-    """What the author gives for checks that no report of the class came to."""
+    """Author's points for checks that are in no report of the class."""
     is_known: bool = True
-    """False where neither a report, nor the course, nor the rules say what it is worth."""
+    """False if neither a report, nor the course, nor the rules tell the points."""
 
     @property
     def of(self) -> float:
-        """What the exercise is worth, without what comes on top."""
-        return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in self.extra)])
+        """Points of the exercise without extra points."""
+        return self.without(self.extra)
+
+    @property
+    def known_of(self) -> float | None:
+        return self.of if self.is_known else None
 
     @property
     def most(self) -> float:
-        """With what comes on top."""
-        return math.fsum([self.unseen, *self.of_check.values()])
+        """Points of the exercise with extra points."""
+        return self.without(())
 
-    def without(self, checks: Iterable[str]) -> float:
-        """All points, but for those of `checks`."""
-        left_out = set(checks)
-        return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in left_out)])
+    def without(self, checks: Collection[str]) -> float:
+        """Sum all points except those of `checks`."""
+        return math.fsum([self.unseen, *(of for name, of in self.of_check.items() if name not in checks)])
 
 
 def score_attempt(
     exercise: str, reports: Iterable[Report], rules: Rules, authors_points: Callable[[], Mapping[str, float]] = dict
 ) -> Score:
-    """Of the checks that the reports on an exercise name, with the rules' points in place of the author's.
+    """Score the checks in the reports on an exercise, with the rules' points in place of the author's.
 
-    `authors_points`: asked for the points of all checks where no report tells of any; empty if they are unknown.
+    `authors_points`: returns the points of all checks if no report names any; empty if they are unknown.
     """
     authors: dict[str, float] = {}
     most = 0.0
@@ -106,7 +114,7 @@ def score_attempt(
 
 
 def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: Rules) -> Attempt:
-    """What the file is worth."""
+    """Score a submission."""
     lateness = lateness_of(handed_in, rules)
     report = graded.report
     if handed_in.refusal:
@@ -117,14 +125,13 @@ def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: R
         standing, outcome = MarkStatus.REFUSED, report.outcome
     else:
         standing, outcome = MarkStatus.FINAL if report.final else MarkStatus.OPEN, report.outcome
-    if lateness.too_late:  # whatever a person finds, it is worth nothing
+    if lateness.too_late:  # it is worth nothing, whatever the instructor decides
         standing = MarkStatus.FINAL
-    checks = check_marks(report, of, rules) if report is not None else ()
+    checks = _check_marks(report, of, rules) if report is not None else ()
     earned = math.fsum(check.points for check in checks)
     if report is not None and report.outcome is Outcome.PASSED:
-        earned = of.most  # checks that it does not have did not apply to it
-    points = _after_lateness(earned, lateness, of, rules)
-    most = points
+        earned = of.most  # checks that are not in its report did not apply
+    points = most = _after_lateness(earned, lateness, of, rules)
     if not standing.is_mark:
         failed = [check.check for check in checks if check.status.is_failure]
         most = _after_lateness(of.without(failed), lateness, of, rules)
@@ -144,27 +151,22 @@ def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: R
     )
 
 
-def check_marks(report: Report, of: Score, rules: Rules) -> tuple[CheckMark, ...]:
-    """One for each check of the report, in its order; it earns only if it passed in every scenario."""
+def _check_marks(report: Report, of: Score, rules: Rules) -> tuple[CheckMark, ...]:
     by_check: dict[str, list[Verdict]] = {}
     for verdict in report.verdicts:
         by_check.setdefault(verdict.check, []).append(verdict)
-    return tuple(_check_mark(name, verdicts, of, rules) for name, verdicts in by_check.items())
-
-
-def _check_mark(name: str, verdicts: Sequence[Verdict], of: Score, rules: Rules) -> CheckMark:
-    worst = min(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
-    points = of.of_check.get(name, 0.0)
-    earned = points if worst.status is Status.PASSED else 0.0
-    is_hidden = rules.is_hidden(of.exercise, name)
-    return CheckMark(name, worst.sentence, worst.status, earned, points, name in of.extra, is_hidden)
+    marks = []
+    for name, verdicts in by_check.items():
+        worst = min(verdicts, key=lambda verdict: WORST_FIRST.index(verdict.status))
+        points = of.of_check.get(name, 0.0)
+        earned = points if worst.status is Status.PASSED else 0.0
+        is_hidden = rules.is_hidden(of.exercise, name)
+        marks.append(CheckMark(name, worst.sentence, worst.status, earned, points, name in of.extra, is_hidden))
+    return tuple(marks)
 
 
 def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
-    """By the date that holds for the student; where there is no date or no time, what the platform says.
-
-    A file that the platform alone calls late is late by one period.
-    """
+    """Compare with the student's due date. A file that only the platform marks as late is one period late."""
     policy = rules.late
     due, at = rules.due_for(handed_in.exercise, handed_in.student), submitted_at(handed_in)
     if due is not None and at is not None:
@@ -183,7 +185,7 @@ def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
 
 
 def submitted_at(handed_in: Submission) -> datetime | None:
-    """None where nobody knows."""
+    """Return the time of submission; None if it is unknown."""
     try:
         at = datetime.fromisoformat(handed_in.submitted_at)
     except ValueError:
@@ -192,7 +194,7 @@ def submitted_at(handed_in: Submission) -> datetime | None:
 
 
 def _after_lateness(earned: float, lateness: Lateness, of: Score, rules: Rules) -> float:
-    """Never below nothing, never above what is to be had."""
+    """Subtract the penalty; the result is between 0 and `of.most`."""
     if lateness.too_late:
         return 0.0
     basis = earned if rules.late.taken_from == "earned" else of.of
@@ -219,32 +221,24 @@ def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkSta
     return f"A person has to look, or it has to be graded once more: {told}."
 
 
-_OPEN = (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)
-
-
-MOST_MISPLACED = 3
-"""Files of no exercise that are named; the review list has all."""
-
-
 def mark_of(
     student: str, attempts: Sequence[Attempt], of: Score, rules: Rules, of_no_exercise: Sequence[str] = ()
 ) -> Mark:
-    """The student's mark at an exercise; `attempts` are in the order of time.
+    """Return the student's mark at an exercise. `attempts`: in the order of time.
 
-    `of_no_exercise`: where other files of the student were found, one of which may be meant for this one.
+    `of_no_exercise`: sources of the student's files of no exercise, which may be for this one.
     """
     if not attempts:
         misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
         reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
-        nothing = Mark(student, of.exercise, MarkStatus.NOT_HANDED_IN, 0.0, of.of, reason=reason, misplaced=misplaced)
-        return replace(nothing, knows_of=of.is_known)
+        status = MarkStatus.NOT_HANDED_IN
+        return Mark(student, of.exercise, status, 0.0, of.known_of, reason=reason, misplaced=misplaced)
     if rules.attempts == "last":
         in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
         counted = (in_time or attempts)[-1]
         points = counted.points
     else:
         counted = _best(attempts)
-        # Of an open mark what is sure, or known so far.
         points = max(attempt.points for attempt in attempts)
     which = ""
     if len(attempts) > 1:
@@ -252,9 +246,7 @@ def mark_of(
         number = attempts.index(counted) + 1
         which = f"Attempt {number} of {len(attempts)} {what}."
     reason = " ".join(filter(None, (which, counted.reason)))
-    return Mark(
-        student, of.exercise, counted.standing, points, of.of, tuple(attempts), counted, reason, knows_of=of.is_known
-    )
+    return Mark(student, of.exercise, counted.standing, points, of.known_of, tuple(attempts), counted, reason)
 
 
 def _to_no_exercise(sources: Sequence[str]) -> str:
@@ -265,9 +257,9 @@ def _to_no_exercise(sources: Sequence[str]) -> str:
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
-    """The best final one (of equal ones the first), unless one that is no mark yet could still become better.
+    """Return the first best final attempt, unless an undecided one could still become better.
 
-    A refused file counts where nothing was graded that came in time.
+    A refused file counts if no attempt in time was graded.
     """
     in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
     final = [attempt for attempt in in_time if attempt.standing is MarkStatus.FINAL]
@@ -281,50 +273,44 @@ def _best(attempts: Sequence[Attempt]) -> Attempt:
 
 
 def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> StudentMarks:
-    """The total of a student's marks, one for each exercise in the order of the gradebook."""
+    """Sum up a student's marks, one for each exercise in the order of the gradebook."""
     counting = [mark for mark in marks if mark.exercise not in rules.drop]
     dropped = {mark.exercise for mark in marks} - {mark.exercise for mark in counting}
     worth_something = [mark for mark in counting if mark.of > 0]
     lowest = sorted(worth_something, key=lambda mark: mark.share)
-    left = max(len(worth_something) - 1, 0)  # one always counts
+    left = max(len(worth_something) - 1, 0)  # one mark always counts
     dropped |= {mark.exercise for mark in lowest[: min(rules.drop_lowest, left)]}
     counted = [mark for mark in counting if mark.exercise not in dropped]
     weights = {mark.exercise: rules.of(mark.exercise).weight for mark in counted}
     points = math.fsum(mark.points * weights[mark.exercise] for mark in counted)
-    of = math.fsum(mark.of * weights[mark.exercise] for mark in counted)
+    of: float | None = math.fsum(mark.of * weights[mark.exercise] for mark in counted)
     if rules.scale is not None:
         points, of = points / of * rules.scale if of else 0.0, rules.scale
+    elif any(mark.known_of is None for mark in counted):
+        of = None
     return StudentMarks(
         student=student,
         marks=tuple(replace(mark, is_dropped=mark.exercise in dropped) for mark in marks),
         points=rules.rounded(points),
-        of=of,
-        # An open one among the lowest may change which ones those are.
+        known_of=of,
+        # An open mark may change which marks are the lowest.
         open=sum(not mark.standing.is_mark for mark in counting),
-        knows_of=rules.scale is not None or all(mark.knows_of for mark in counted),
     )
 
 
-def open_words(marks: StudentMarks) -> str:
-    """`2 exercises open`; empty where the total is final."""
-    return f"{count(marks.open, 'exercise')} open" if marks.open else ""
-
-
-_RATIO = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?) × ")
-"""How the figures of a check of speed begin: `0.81 × the baseline`."""
-
-
 def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rules) -> ExerciseSummary:
-    """`marks`: of all students, at one exercise."""
+    """Summarize the marks of all students at one exercise."""
     exercise = of.exercise
     counted = [mark.counted for mark in marks if mark.counted is not None]
     shares = [min(mark.share, 1.0) for mark in marks if mark.standing is MarkStatus.FINAL]
     outcomes = Counter(attempt.outcome for attempt in counted if attempt.outcome is not None)
+    reports = [(attempt.handed_in.student, attempt.report) for attempt in counted if attempt.report is not None]
+    timings = [timing for student, report in reports for timing in timings_of(student, report)]
     return ExerciseSummary(
         exercise=exercise,
         label=label,
         title=title,
-        of=of.of,
+        known_of=of.known_of,
         extra=of.most - of.of,
         weight=rules.of(exercise).weight,
         due=rules.due_for(exercise),
@@ -332,19 +318,18 @@ def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rul
         handed_in=len(counted),
         without_mark=sum(not mark.standing.is_mark for mark in marks),
         outcomes=tuple(sorted(outcomes.items(), key=lambda pair: (-pair[1], pair[0]))),
-        distribution=_distribution(shares),
+        distribution=distribution(shares),
         mean_share=statistics.fmean(shares) if shares else None,
         median_share=statistics.median(shares) if shares else None,
         checks=_check_counts(counted),
-        timings=tuple(sorted(_timings(counted), key=lambda timing: (timing.ratio, timing.student, timing.scenario))),
-        knows_of=of.is_known,
+        timings=tuple(sorted(timings, key=lambda timing: (timing.ratio, timing.student, timing.scenario))),
     )
 
 
-def _distribution(shares: Sequence[float]) -> tuple[int, ...]:
-    # What is a whole number of tenths must not fall below it by a rounding error.
-    found = Counter(min(int(share * BINS + 1e-9), BINS - 1) for share in shares)
-    return tuple(found[position] for position in range(BINS))
+def distribution(shares: Iterable[float]) -> tuple[int, ...]:
+    """Count shares, 0 to 1, in `BINS` equal parts; a whole number of tenths does not fall below it by rounding."""
+    counts = Counter(min(int(share * BINS + 1e-9), BINS - 1) for share in shares)
+    return tuple(counts[position] for position in range(BINS))
 
 
 def _check_counts(attempts: Sequence[Attempt]) -> tuple[CheckCount, ...]:
@@ -352,19 +337,17 @@ def _check_counts(attempts: Sequence[Attempt]) -> tuple[CheckCount, ...]:
     for attempt in attempts:
         for check in attempt.checks:
             by_name.setdefault(check.check, []).append(check)
-    found = [_check_count(checks) for checks in by_name.values()]
-    return tuple(sorted(found, key=lambda each: (-each.failed, each.check)))
+    counts = [_check_count(checks[0], Counter(check.status for check in checks)) for checks in by_name.values()]
+    return tuple(sorted(counts, key=lambda each: (-each.failed, each.check)))
 
 
-def _check_count(checks: Sequence[CheckMark]) -> CheckCount:
-    one = checks[0]
-    statuses = Counter(check.status for check in checks)
+def _check_count(check: CheckMark, statuses: Counter[Status]) -> CheckCount:
     return CheckCount(
-        check=one.check,
-        sentence=one.sentence,
-        of=one.of,
-        is_extra=one.is_extra,
-        is_hidden=one.is_hidden,
+        check=check.check,
+        sentence=check.sentence,
+        of=check.of,
+        is_extra=check.is_extra,
+        is_hidden=check.is_hidden,
         passed=statuses[Status.PASSED],
         failed=statuses[Status.FAILED] + statuses[Status.TOO_SLOW],
         open=statuses[Status.INCONCLUSIVE] + statuses[Status.NEEDS_REVIEW],
@@ -373,17 +356,11 @@ def _check_count(checks: Sequence[CheckMark]) -> CheckCount:
     )
 
 
-def _timings(attempts: Sequence[Attempt]) -> Iterator[Timing]:
-    for attempt in attempts:
-        if attempt.report is not None:
-            yield from timings_of(attempt.handed_in.student, attempt.report)
-
-
 def timings_of(student: str, report: Report) -> Iterator[Timing]:
-    """The times that checks compared with a baseline's, as far as their figures say a ratio."""
+    """Yield the times that checks compared with a baseline's, if their figures tell a ratio."""
     times = {run.scenario: run.times for run in report.runs}
     for verdict in report.verdicts:
-        if (found := _RATIO.match(verdict.measured)) is not None:
+        if (match := _RATIO.match(verdict.measured)) is not None:
             is_measured = times.get(verdict.scenario) == "measured"
-            ratio = float(found[1])
+            ratio = float(match[1])
             yield Timing(student, verdict.check, verdict.scenario, ratio, verdict.status, is_measured, verdict.measured)

@@ -1,6 +1,6 @@
-"""The gradebook's data: what each attempt is worth, which one counts, and what a student and an exercise come to.
+"""The gradebook's data: scores of attempts, marks of students, and statistics of exercises.
 
-All texts of students and files are plain text, never markup; who shows them escapes them.
+All texts of students and files are plain text, never markup; the code that shows them escapes them.
 """
 
 from __future__ import annotations
@@ -16,30 +16,27 @@ from gpututor.grading.report import Outcome, Report, Status
 
 
 class MarkStatus(StrEnum):
-    """Whether there is a mark, and why not."""
+    """State of a mark."""
 
     FINAL = "final"
     OPEN = "open"
-    """It was graded, and a person has to look, or it has to be graded once more, before there is a mark."""
+    """Graded, but the instructor has to look at it, or it has to be graded again."""
     REFUSED = "refused"
-    """The file could not be graded at all: the instructor decides."""
+    """Not gradable: the instructor decides."""
     NOT_GRADED = "not graded"
-    """The journal has no report on it yet."""
+    """Not in the journal yet."""
     NOT_HANDED_IN = "not handed in"
-    """A mark of nothing."""
+    """A mark of 0."""
 
     @property
     def is_mark(self) -> bool:
-        """Whether the points may be entered as a mark."""
+        """True if the points may be entered as a mark."""
         return self in (MarkStatus.FINAL, MarkStatus.NOT_HANDED_IN)
 
     @property
     def word(self) -> str:
-        """What stands in the place of a mark, where there is none; empty otherwise."""
-        return _WORDS.get(self, "")
-
-
-_WORDS = {MarkStatus.OPEN: "open", MarkStatus.REFUSED: "refused", MarkStatus.NOT_GRADED: "waiting"}
+        """Text in place of a missing mark; empty for a mark."""
+        return {MarkStatus.OPEN: "open", MarkStatus.REFUSED: "refused", MarkStatus.NOT_GRADED: "waiting"}.get(self, "")
 
 
 @dataclass(frozen=True)
@@ -47,65 +44,63 @@ class CheckMark:
     """One check of one attempt, over all scenarios."""
 
     check: str
-    """Its name."""
+    """The check's name."""
     sentence: str
-    """What must be true."""
+    """The condition that it checks."""
     status: Status
-    """The worst of its scenarios: failed, too slow, needs review, inconclusive, not run, held back, passed."""
+    """Worst status of its scenarios, by `WORST_FIRST`."""
     points: float
-    """`of` when it passed in every scenario, else nothing."""
+    """`of` if it passed in every scenario, else 0."""
     of: float
-    """What it is worth by the rules; nothing for the grader's own checks."""
+    """Points by the rules; 0 for the grader's own checks."""
     is_extra: bool = False
-    """Whether its points come on top of what the exercise is worth."""
+    """True if its points are added to those of the exercise."""
     is_hidden: bool = False
-    """Whether students must not learn anything of it."""
+    """True if students must not know of it."""
 
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late an attempt was, and what that costs."""
+    """Lateness of an attempt, and its penalty."""
 
     late_s: float = 0.0
-    """Seconds after the date that holds for this student; 0 where it was in time, or where no time is known."""
+    """Seconds after the student's due date; 0 if in time, or if no time is known."""
     periods: int = 0
-    """Started days or hours, as the rules count them; 0 where it was in time or within the grace."""
+    """Started days or hours, as the rules count them; 0 within the grace period."""
     per_cent: float = 0.0
-    """What is taken off."""
+    """Penalty."""
     too_late: bool = False
-    """It was refused by the rules, and is worth nothing."""
+    """True if it is worth nothing by the rules."""
     words: str = ""
-    """A sentence; empty where it was in time."""
+    """A sentence; empty if in time."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One file that was handed in, and what it is worth."""
+    """One submission and its score."""
 
     handed_in: Submission
     standing: MarkStatus
     """Never `NOT_HANDED_IN`."""
     outcome: Outcome | None
-    """`rejected` for a refused file; None for one that is not graded yet."""
+    """`rejected` for a refused file; None before it is graded."""
     report: Report | None
     key: GradingKey | None
-    """Under which the report stands in the journal."""
+    """The report's key in the journal."""
     checks: tuple[CheckMark, ...]
-    """In the order of the report."""
     earned: float
-    """Points of the checks, before lateness."""
+    """Points of the checks, before the late penalty."""
     points: float
-    """After lateness, rounded as the rules say. So far, where it is no mark."""
+    """Points after the late penalty, rounded by the rules. Provisional unless it is a mark."""
     most: float
-    """What it can still become, after lateness: `points` where it is a mark."""
+    """Upper bound of `points`; equal to `points` for a mark."""
     lateness: Lateness
     reason: str
-    """Why it is no mark, or what was taken off; empty where there is nothing to say. It is for the instructor: it may
-    name hidden checks."""
+    """Reason for a missing mark or a penalty; else empty. It may name hidden checks: for the instructor only."""
 
     @property
     def deduction(self) -> float:
-        """What lateness cost, in points."""
+        """Points of the late penalty."""
         return max(self.earned - self.points, 0.0) if self.lateness.periods or self.lateness.too_late else 0.0
 
 
@@ -116,32 +111,30 @@ class Mark:
     student: str
     """A `Student.id`."""
     exercise: str
-    """Its key."""
+    """The exercise's key."""
     standing: MarkStatus
     points: float
-    """A mark where `standing.is_mark`; what is sure or known so far otherwise, never to be entered anywhere."""
-    of: float
-    """What the exercise is worth; extra points come on top."""
+    """A mark if `standing.is_mark`; otherwise provisional, never to be entered anywhere."""
+    known_of: float | None
+    """Points of the exercise, without extra points; None if unknown."""
     attempts: tuple[Attempt, ...] = ()
-    """In the order of time."""
+    """Attempts in the order of time."""
     counted: Attempt | None = None
-    """The attempt that counts; of a mark that is open, the one that a person has to look at. None without any."""
+    """The attempt that counts, or that the instructor has to look at first. None without attempts."""
     reason: str = ""
-    """What there is to say, a sentence or a few; empty for a plain mark. It is for the instructor, as above."""
+    """Explanation; empty for a plain mark. It may name hidden checks: for the instructor only."""
     is_dropped: bool = False
-    """Whether it is left out of the student's total."""
-    knows_of: bool = True
-    """False where it is not known yet what the exercise is worth: `of` is nothing then."""
+    """True if it does not count in the total."""
     misplaced: str = ""
-    """Where nothing was handed in, and files of no exercise were: which, `kim/homework.py belongs to no exercise`."""
+    """The student's files of no exercise, if there are no attempts: `kim/homework.py belongs to no exercise`."""
 
     @property
-    def known_of(self) -> float | None:
-        return self.of if self.knows_of else None
+    def of(self) -> float:
+        return self.known_of or 0.0
 
     @property
     def mark(self) -> float | None:
-        """The points as a mark; None where there is none yet."""
+        """The points; None if they are provisional."""
         return self.points if self.standing.is_mark else None
 
     @property
@@ -150,7 +143,7 @@ class Mark:
 
     @property
     def share(self) -> float:
-        """Points of what the exercise is worth: 1 is all of it, more with extra points."""
+        """Points divided by `of`; more than 1 with extra points."""
         return self.points / self.of if self.of else 0.0
 
 
@@ -161,21 +154,19 @@ class StudentMarks:
     student: Student
     marks: tuple[Mark, ...]
     points: float
-    """The total of what counts: points times weight, on the rules' scale, rounded. So far, where it is not final."""
-    of: float
-    """What was to be had."""
+    """Total of points times weight on the rules' scale, rounded. Provisional unless it is final."""
+    known_of: float | None
+    """Largest total without extra points. None if the points of an exercise that counts are unknown."""
     open: int
-    """How many exercises have no mark yet."""
-    knows_of: bool = True
+    """Number of exercises without a mark."""
 
     @property
-    def known_of(self) -> float | None:
-        """None where it is not known yet what one of the exercises that count is worth, and no scale says it."""
-        return self.of if self.knows_of else None
+    def of(self) -> float:
+        return self.known_of or 0.0
 
     @property
     def final(self) -> bool:
-        """Whether the total may be entered anywhere."""
+        """True if the total may be entered anywhere."""
         return self.open == 0
 
     def mark_of(self, exercise: str) -> Mark:
@@ -184,7 +175,7 @@ class StudentMarks:
 
 @dataclass(frozen=True)
 class CheckCount:
-    """How one check went in the attempts that count."""
+    """Results of one check in the attempts that count."""
 
     check: str
     sentence: str
@@ -193,9 +184,9 @@ class CheckCount:
     is_hidden: bool
     passed: int
     failed: int
-    """Too slow ones among them."""
+    """Failed and too slow."""
     open: int
-    """Inconclusive, or to be looked at."""
+    """Inconclusive or in need of review."""
     not_run: int
     held_back: int
     """Passed with wrong values."""
@@ -207,22 +198,22 @@ class CheckCount:
 
 @dataclass(frozen=True)
 class Timing:
-    """A time that was compared with a baseline's, of an attempt that counts."""
+    """A time of an attempt that counts, compared with the baseline's."""
 
     student: str
     check: str
     scenario: str
     ratio: float
-    """The submission's time over the baseline's: smaller is faster."""
+    """Submission's time divided by the baseline's: smaller is faster."""
     status: Status
     is_measured: bool
-    """On a real device; otherwise modelled by the virtual GPU."""
+    """True on a real device; False for a time that the virtual GPU modelled."""
     words: str
-    """The figures as the report has them."""
+    """The report's figures."""
 
 
 BINS = 10
-"""The distribution of an exercise has so many equal parts: 0 to 10 per cent of the points, …, 90 to 100."""
+"""Number of equal parts of a distribution."""
 
 
 @dataclass(frozen=True)
@@ -230,39 +221,34 @@ class ExerciseSummary:
     """One exercise over all students."""
 
     exercise: str
-    """Its key."""
+    """The exercise's key."""
     label: str
-    """`5.3`; empty where the course is not there any more."""
+    """`5.3`; empty if the course is missing."""
     title: str
-    of: float
+    known_of: float | None
+    """Points without extra points; None if unknown."""
     extra: float
-    """How many points can come on top."""
+    """Largest number of extra points."""
     weight: float
     due: datetime | None
-    """For those without an extension."""
+    """Due date without extensions."""
     is_dropped: bool
-    """Left out of every total."""
+    """True if it counts in no total."""
     handed_in: int
-    """Students who handed something in."""
+    """Number of students with an attempt."""
     without_mark: int
-    """Students whose mark is open, refused or not graded yet."""
+    """Number of students whose mark is open, refused or not graded yet."""
     outcomes: tuple[tuple[Outcome, int], ...]
-    """Of the attempts that count, most frequent first."""
+    """Counts of the attempts that count, most frequent first."""
     distribution: tuple[int, ...]
-    """How many marks of those who handed something in lie in each of the `BINS`; all of the points lie in the last."""
+    """Counts of final marks by their share of the points, in `BINS` parts."""
     mean_share: float | None
-    """Of the same marks, 0 to 1; None where there are none."""
+    """Mean of the same shares, 0 to 1; None without final marks."""
     median_share: float | None
     checks: tuple[CheckCount, ...]
-    """Most often failed first."""
+    """Checks, most often failed first."""
     timings: tuple[Timing, ...]
-    """Fastest first."""
-    knows_of: bool = True
-    """False where it is not known yet what it is worth: `of` is nothing then."""
-
-    @property
-    def known_of(self) -> float | None:
-        return self.of if self.knows_of else None
+    """Timings, fastest first."""
 
     @property
     def numbered_title(self) -> str:
@@ -272,7 +258,7 @@ class ExerciseSummary:
 
 @dataclass(frozen=True)
 class GradebookWarning:
-    """Something that the instructor should know: a broken file of the journal, a rule that names nothing."""
+    """A problem for the instructor: a broken file of the journal, or a rule without effect."""
 
     title: str
     advice: str = ""
@@ -280,32 +266,24 @@ class GradebookWarning:
 
 @dataclass(frozen=True)
 class Gradebook:
-    """All of it."""
+    """All marks of a class."""
 
     class_: Class
     rules: Rules
     exercises: tuple[ExerciseSummary, ...]
-    """In the order of the course."""
+    """Exercises in the order of the course."""
     students: tuple[StudentMarks, ...]
-    """In the order of their ids."""
+    """Students in the order of their ids."""
     notices: tuple[GradebookWarning, ...]
 
     def student(self, id: str) -> StudentMarks:
-        """Raises `KeyError` where there is nobody of this id."""
-        for one in self.students:
-            if one.student.id == id:
-                return one
-        raise KeyError(id)
+        return next(marks for marks in self.students if marks.student.id == id)
 
     def exercise(self, key: str) -> ExerciseSummary:
-        """Raises `KeyError` where the gradebook does not have it."""
-        for one in self.exercises:
-            if one.exercise == key:
-                return one
-        raise KeyError(key)
+        return next(exercise for exercise in self.exercises if exercise.exercise == key)
 
     @property
     def most_failed(self) -> tuple[tuple[ExerciseSummary, CheckCount], ...]:
-        """The checks of all exercises that failed at least once, most often first."""
-        found = [(exercise, check) for exercise in self.exercises for check in exercise.checks if check.failed]
-        return tuple(sorted(found, key=lambda pair: -pair[1].failed))
+        """Failed checks of all exercises, most often failed first."""
+        failed = [(exercise, check) for exercise in self.exercises for check in exercise.checks if check.failed]
+        return tuple(sorted(failed, key=lambda pair: -pair[1].failed))

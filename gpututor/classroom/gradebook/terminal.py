@@ -1,13 +1,14 @@
-"""The gradebook as a table for a terminal, no wider than it is; what does not fit is told."""
+"""The gradebook as a table for a terminal, no wider than the terminal."""
 
 from __future__ import annotations
 
 import textwrap
-import unicodedata
 from collections.abc import Iterator, Sequence
 
-from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Mark, MarkStatus, StudentMarks
-from gpututor.classroom.tables import number, number_of
+from rich.cells import cell_len, set_cell_size
+
+from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus, StudentMarks
+from gpututor.classroom.tables import number
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
@@ -18,8 +19,8 @@ UNKNOWN = "?: what it is worth is not known yet: nothing of it is graded, and th
 
 
 def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
-    """Everything, line by line: the class, each exercise, each student."""
-    yield from _wrapped(_about(gradebook), width)
+    """Yield the lines of the class, each exercise, and each student."""
+    yield from _wrapped(_overview(gradebook), width)
     if gradebook.exercises:
         yield ""
         yield from _exercises(gradebook, width)
@@ -28,29 +29,30 @@ def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
         yield from _students(gradebook, width)
 
 
-def _about(gradebook: Gradebook) -> Iterator[str]:
+def _overview(gradebook: Gradebook) -> Iterator[str]:
     class_, rules = gradebook.class_, gradebook.rules
     students, files = count(len(gradebook.students), "student"), count(len(class_.handed_in), "file")
-    nobodys = sum(not each.students for each in class_.unmatched)
-    misplaced = sum(bool(each.students) and not each.exercise for each in class_.unmatched)
-    unmatched = f", {count(nobodys, 'file')} of nobody" if nobodys else ""
+    unowned = sum(not file.students for file in class_.unmatched)
+    misplaced = sum(bool(file.students) and not file.exercise for file in class_.unmatched)
+    unmatched = f", {count(unowned, 'file')} of nobody" if unowned else ""
     unmatched += f", {count(misplaced, 'file')} of no exercise" if misplaced else ""
     yield f"{students}, {files} for {count(len(gradebook.exercises), 'exercise')}{unmatched}."
     undecided = sum(not marks.final for marks in gradebook.students)
-    told = f" {count(undecided, 'student')} without a final total." if undecided else ""
-    yield f"The {rules.attempts} attempt counts.{told}"
+    more = f" {count(undecided, 'student')} without a final total." if undecided else ""
+    yield f"The {rules.attempts} attempt counts.{more}"
 
 
 def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
     rows = [("Exercise", "Handed in", "No mark", "Mean", "Of", "Most often failed")]
-    for each in gradebook.exercises:
-        failed = ", ".join(f"{check.check} {check.failed}" for check in each.checks if check.failed)
-        mean = f"{each.mean_share:.0%}" if each.mean_share is not None else "–"
-        handed_in = f"{each.handed_in}/{len(gradebook.students)}"
-        title = f"({_name_of(each)})" if each.is_dropped else _name_of(each)
-        rows.append(
-            (title, handed_in, str(each.without_mark), mean, number_of(each.known_of), escape_control_chars(failed))
+    for exercise in gradebook.exercises:
+        failed = escape_control_chars(
+            ", ".join(f"{each.check} {each.failed}" for each in exercise.checks if each.failed)
         )
+        mean = f"{exercise.mean_share:.0%}" if exercise.mean_share is not None else "–"
+        handed_in = f"{exercise.handed_in}/{len(gradebook.students)}"
+        title = escape_control_chars(exercise.numbered_title)
+        title = f"({title})" if exercise.is_dropped else title
+        rows.append((title, handed_in, str(exercise.without_mark), mean, number(exercise.known_of), failed))
     widths = [_widest(column) for column in list(zip(*rows, strict=True))[1:-1]]
     name = min(_widest([row[0] for row in rows]), max(_LEAST_NAME, width - sum(widths) - 2 * len(rows[0]) - 14))
     for row in rows:
@@ -60,21 +62,21 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
 
 
 def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
-    """A column for each exercise, as far as they fit."""
-    marks = gradebook.students
-    names = ["Student", *(escape_control_chars(each.student.called) for each in marks)]
-    totals = [("Points", "Of"), *(_total(each) for each in marks)]
+    """Yield a line for each student, with a column for each exercise that fits."""
+    students = gradebook.students
+    names = ["Student", *(escape_control_chars(marks.student.called) for marks in students)]
+    totals = [("Points", "Of"), *(_total(marks) for marks in students)]
     columns = [
-        [each.label or f"#{place}", *(_mark(student.marks[place - 1]) for student in marks)]
-        for place, each in enumerate(gradebook.exercises, 1)
+        [exercise.label or f"#{place}", *(_mark(marks.marks[place - 1]) for marks in students)]
+        for place, exercise in enumerate(gradebook.exercises, 1)
     ]
     name = min(_widest(names), _WIDEST_NAME)
     points, of = (_widest(column) for column in zip(*totals, strict=True))
-    room = width - name - points - of - 2 * len(_GAP)
+    space = width - name - points - of - 2 * len(_GAP)
     shown: list[tuple[list[str], int]] = []
     for column in columns:
-        room -= _widest(column) + len(_GAP)
-        if room < 0:
+        space -= _widest(column) + len(_GAP)
+        if space < 0:
             break
         shown.append((column, _widest(column)))
     for place, (student, total) in enumerate(zip(names, totals, strict=True)):
@@ -91,21 +93,27 @@ def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
 
 def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     marks = [mark for student in gradebook.students for mark in student.marks[:shown]]
-    told = ["– not handed in"] if any(mark.standing is MarkStatus.NOT_HANDED_IN for mark in marks) else []
-    told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
-    told += [
-        f"{each.word}: {each.value}, no mark yet" if each.word != each.value else f"{each.word}: no mark yet"
-        for each in MarkStatus
-        if each.word and any(mark.standing is each for mark in marks)
+    statuses = {mark.standing for mark in marks}
+    lines = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
+    lines += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
+    lines += [
+        f"{status.word}: {status.value}, no mark yet" if status.word != status.value else f"{status.word}: no mark yet"
+        for status in MarkStatus
+        if status.word and status in statuses
     ]
-    told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
-    if told:
+    lines += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
+    if lines:
         yield ""
-        yield from told
-    lacking = [(each, mark.misplaced) for each in gradebook.students for mark in each.marks if mark.misplaced]
-    if misplaced := dict.fromkeys(f"{each.student.called}: {words}." for each, words in lacking):
+        yield from lines
+    misplaced = [
+        f"{student.student.called}: {mark.misplaced}."
+        for student in gradebook.students
+        for mark in student.marks
+        if mark.misplaced
+    ]
+    if misplaced:
         yield ""
-        yield from map(escape_control_chars, misplaced)
+        yield from map(escape_control_chars, dict.fromkeys(misplaced))
     if left := len(gradebook.exercises) - shown:
         yield ""
         yield f"{count(left, 'exercise')} more: a wider terminal shows them, --csv has all."
@@ -113,7 +121,7 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
 
 def _total(marks: StudentMarks) -> tuple[str, str]:
     points = number(marks.points)
-    return (points if marks.final else f"open ({points} so far)", number_of(marks.known_of))
+    return (points if marks.final else f"open ({points} so far)", number(marks.known_of))
 
 
 def _mark(mark: Mark) -> str:
@@ -124,43 +132,19 @@ def _mark(mark: Mark) -> str:
     return f"({word})" if mark.is_dropped else word
 
 
-def _name_of(exercise: ExerciseSummary) -> str:
-    return escape_control_chars(f"{exercise.label} {exercise.title}".strip())
-
-
 def _widest(cells: Sequence[str]) -> int:
-    return max(map(_width, cells), default=0)
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal."""
-    return sum(_columns(letter) for letter in text)
-
-
-def _columns(letter: str) -> int:
-    if unicodedata.combining(letter):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+    return max(map(cell_len, cells), default=0)
 
 
 def _left(text: str, width: int) -> str:
-    text = _cut(text, width)
-    return text + " " * (width - _width(text))
+    return set_cell_size(_cut(text, width), width)
 
 
 def _right(text: str, width: int) -> str:
-    return " " * (width - _width(text)) + text
+    return " " * (width - cell_len(text)) + text
 
 
 def _cut(text: str, width: int) -> str:
-    """`text` on one line of at most `width` columns, with a sign where something is left out."""
+    """Cut `text` to one line of at most `width` columns, with an ellipsis if something is missing."""
     text = text.replace("\n", " ").replace("\t", " ")
-    if _width(text) <= width:
-        return text
-    kept, room = "", width - 1
-    for letter in text:
-        room -= _columns(letter)
-        if room < 0:
-            break
-        kept += letter
-    return f"{kept}…"
+    return text if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view, total_for_student
+from gpututor.classroom.gradebook import marking
 from gpututor.classroom.gradebook.model import (
     BINS,
     CheckCount,
@@ -20,53 +21,48 @@ from gpututor.classroom.gradebook.model import (
     Timing,
 )
 from gpututor.classroom.gradebook.terminal import UNKNOWN
-from gpututor.classroom.tables import number, number_of
+from gpututor.classroom.tables import number
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import GLYPHS, OUTCOME_TITLES, count
 from gpututor.text import escape_control_chars, truncate
 
 
 def text(words: str) -> str:
-    """Plain text as it is seen, in content and in attributes with quotes."""
+    """Escape plain text for content and quoted attributes."""
     plain = words if words.isascii() and words.isprintable() else escape_control_chars(words)
     return html.escape(plain)
 
 
 def name(words: str) -> str:
-    """A name: the direction of its letters does not reach its neighbours."""
+    """Isolate a name, so that its writing direction does not affect the surrounding text."""
     return f"<bdi>{text(words)}</bdi>"
 
 
 def section(id: str, title: str, *parts: str) -> str:
-    """Empty where there are no parts."""
+    """Return a section; empty if all parts are."""
     body = "\n".join(filter(None, parts))
     return f'<section id="{id}">\n<h2>{text(title)}</h2>\n{body}\n</section>' if body else ""
 
 
 def table(label: str, headers: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """`headers` and cells are HTML; the first cell of a row is its header. It scrolls where it is too wide."""
+    """Return a scrollable table. Headers and cells are HTML; a row's first cell is its header."""
     head = "".join(f'<th scope="col">{header}</th>' for header in headers)
     body = "\n".join(
         f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
     )
     return (
         f'<div class="wide" role="region" aria-label="{text(label)}" tabindex="0"><table class="{kind}">'
-        f"{caption(label)}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        f"{_caption(label)}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
 
 
-def caption(label: str) -> str:
-    """What a table is, for those who do not see the heading above it."""
+def _caption(label: str) -> str:
+    """Return a table's caption for screen readers."""
     return f'<caption class="unseen">{text(label)}</caption>'
 
 
-def listed(lines: Sequence[str]) -> str:
-    """A list of HTML lines; empty where there are none."""
-    return f"<ul>{''.join(f'<li>{line}</li>' for line in lines)}</ul>" if lines else ""
-
-
 def share_bar(share: float, label: str) -> str:
-    """A bar that is so full, with words beside it."""
+    """Return a bar that is filled by `share`, 0 to 1, and its label."""
     width = round(100 * min(max(share, 0), 1))
     return (
         '<span class="share"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
@@ -89,7 +85,7 @@ _STEPS = (1, 2, 5)
 
 
 def distribution(bins: Sequence[int], what: str) -> str:
-    """Bars for ten equal parts, 0 to 100 per cent. `what` is counted: `mark`, `total`."""
+    """Draw bars for `BINS` equal parts, 0 to 100 per cent. `what`: the counted thing, `mark` or `total`."""
     most = max(bins, default=0)
     parts = (f"{amount} from {10 * place} to {10 * place + 10} %" for place, amount in enumerate(bins) if amount)
     label = f"Distribution of {count(sum(bins), what)}: {', '.join(parts) or 'none'}"
@@ -111,7 +107,7 @@ def distribution(bins: Sequence[int], what: str) -> str:
 
 
 def strip(timings: Sequence[Timing]) -> str:
-    """A dot for each time, in a lane for each status: round where it is modelled, square where it was measured."""
+    """Draw a dot for each time, in a lane for each status: round for modelled times, square for measured ones."""
     ratios = [max(timing.ratio, 1e-6) for timing in timings]
     low, high = _range(ratios)
     lanes = [(status, look) for status, look in _LANES if any(timing.status is status for timing in timings)]
@@ -130,8 +126,8 @@ def strip(timings: Sequence[Timing]) -> str:
     for row, (status, look) in enumerate(lanes):
         modelled, measured = columns[status, False], columns[status, True]
         floor = (row + 1) * (_LANE + 20) - 4
-        told = f"{GLYPHS[status]} {status.value} ({modelled.total() + measured.total()})"
-        drawn.append(f'<text x="2" y="{floor - _LANE - 4}">{told}</text>')
+        words = f"{GLYPHS[status]} {status.value} ({modelled.total() + measured.total()})"
+        drawn.append(f'<text x="2" y="{floor - _LANE - 4}">{words}</text>')
         for kind, counts, below in (("modelled", modelled, Counter[int]()), ("measured", measured, modelled)):
             if dots := _dots(counts, below, floor - _DOT / 2, step):
                 drawn.append(f'<path class="dots {kind} {look}" d="{dots}"/>')
@@ -155,22 +151,16 @@ LEGEND = (
 
 
 def _dots(counts: Counter[int], below: Counter[int], floor: float, step: float) -> str:
-    """Dots of about the same ratio stand on each other, and on those that are `below` them."""
+    """Stack dots of about the same ratio on each other and on those `below`; skip dots that others would hide."""
     return "".join(
         f"M{column * _DOT} {floor - (below[column] + place) * step:.4g}h0"
-        for column, number in sorted(counts.items())
-        for place in _shown(number)
+        for column, dots in sorted(counts.items())
+        for place in range(0, dots, math.ceil(dots / (4 * _LANE)))
     )
 
 
-def _shown(number: int) -> Iterator[int]:
-    """Where dots would hide each other wholly, not every one is drawn."""
-    stride = math.ceil(number / (4 * _LANE))
-    return iter(range(0, number, stride))
-
-
 def _range(ratios: Sequence[float]) -> tuple[float, float]:
-    """Logarithms of the least and the largest ratio that are to be seen: at least half to double the baseline's."""
+    """Return the logarithms of the least and largest ratio on the axis: at least half to double the baseline's."""
     return math.log10(min(*ratios, 0.5)) - 0.05, math.log10(max(*ratios, 2.0)) + 0.05
 
 
@@ -189,12 +179,11 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 MOST_ROWS = 200
-"""Of lists that can be as long as the class; the rest is counted."""
+"""Rows of lists that may be as long as the class; the rest is counted."""
 MOST_CHECKS = 15
 
 
 def overview(gradebook: Gradebook) -> str:
-    """Figures of the class, and how totals are distributed."""
     class_, students = gradebook.class_, gradebook.students
     totals = [min(marks.points / marks.of, 1.0) for marks in students if marks.final and marks.of]
     figures = [
@@ -206,10 +195,8 @@ def overview(gradebook: Gradebook) -> str:
     if totals:
         figures += [("Mean total", _percent(statistics.fmean(totals))), ("Median", _percent(statistics.median(totals)))]
     cells = "".join(f"<div><dt>{text(label)}</dt><dd>{text(value)}</dd></div>" for label, value in figures)
-    bins = [0] * BINS
-    for share in totals:
-        bins[min(int(share * BINS + 1e-9), BINS - 1)] += 1
-    chart = f"<figure><figcaption>Final totals</figcaption>{distribution(bins, 'total')}</figure>" if totals else ""
+    bars = distribution(marking.distribution(totals), "total")
+    chart = f"<figure><figcaption>Final totals</figcaption>{bars}</figure>" if totals else ""
     return section("overview", "The class", f'<div class="overview"><dl class="figures">{cells}</dl>{chart}</div>')
 
 
@@ -221,7 +208,7 @@ def exercises(gradebook: Gradebook) -> str:
 def _card(each: ExerciseSummary, students: int) -> str:
     facts = [
         f"{each.handed_in} of {students} handed in",
-        f"{number_of(each.known_of)} points" + (" (not known yet)" if not each.knows_of else ""),
+        f"{number(each.known_of)} points" + (" (not known yet)" if each.known_of is None else ""),
     ]
     if each.extra:
         facts.append(f"{number(each.extra)} extra")
@@ -235,7 +222,7 @@ def _card(each: ExerciseSummary, students: int) -> str:
         facts.append("does not count")
     if each.without_mark:
         facts.append(f"{each.without_mark} without a mark")
-    outcomes = "".join(f"<li>{text(OUTCOME_TITLES[outcome])} {found}</li>" for outcome, found in each.outcomes)
+    outcomes = "".join(f"<li>{text(OUTCOME_TITLES[outcome])} {amount}</li>" for outcome, amount in each.outcomes)
     checks = table(
         f"Checks of {each.numbered_title}",
         ("Check", "Passed", "Failed", "Open", "Not run", "Held back"),
@@ -259,48 +246,39 @@ def _check(check: CheckCount) -> str:
 
 
 def failed_checks(gradebook: Gradebook) -> str:
-    found = gradebook.most_failed
+    checks = gradebook.most_failed
     rows = [
         (
             _check(check),
             text(exercise.numbered_title),
             share_bar(check.failed / max(check.judged, 1), f"{check.failed} of {check.judged}"),
         )
-        for exercise, check in found[:MOST_CHECKS]
+        for exercise, check in checks[:MOST_CHECKS]
     ]
-    more = _more(len(found) - MOST_CHECKS, "check", "Each exercise above lists all of its own.")
-    if not rows:
-        return ""
+    more = _more(len(checks) - MOST_CHECKS, "check", "Each exercise above lists all of its own.")
     label = "Checks most often failed"
-    return section("checks", label, table(label, ("Check", "Exercise", "Failed"), rows), more)
+    return section("checks", label, table(label, ("Check", "Exercise", "Failed"), rows), more) if rows else ""
 
 
 def timings(gradebook: Gradebook) -> str:
     figures = "\n".join(figure for exercise in gradebook.exercises for figure in _strips(exercise))
-    return (
-        section("timings", "Times against the baseline", LEGEND + f'<div class="cards">{figures}</div>')
-        if figures
-        else ""
-    )
+    body = f'{LEGEND}<div class="cards">{figures}</div>' if figures else ""
+    return section("timings", "Times against the baseline", body)
 
 
 def _strips(exercise: ExerciseSummary) -> Iterator[str]:
     by_check: dict[tuple[str, str], list[Timing]] = {}
     for timing in exercise.timings:
         by_check.setdefault((timing.check, timing.scenario), []).append(timing)
-    for (check, scenario), found in by_check.items():
-        median = statistics.median(timing.ratio for timing in found)
-        facts = (
-            f"{check}, {scenario}: {count(len(found), 'time')}, fastest {found[0].ratio:.2g} ×, median {median:.2g} ×"
-        )
-        yield (
-            f"<article><h3>{text(exercise.numbered_title)}</h3>"
-            f'<p class="facts">{text(facts)}</p>{strip(found)}</article>'
-        )
+    for (check, scenario), times in by_check.items():
+        median = statistics.median(timing.ratio for timing in times)
+        figures = f"{count(len(times), 'time')}, fastest {times[0].ratio:.2g} ×, median {median:.2g} ×"
+        facts = f'<p class="facts">{text(f"{check}, {scenario}: {figures}")}</p>'
+        yield f"<article><h3>{text(exercise.numbered_title)}</h3>{facts}{strip(times)}</article>"
 
 
 def questions(gradebook: Gradebook) -> str:
-    """What is to be decided or looked at."""
+    """List the open marks, warnings, and unmatched files."""
     titles = {each.exercise: each.numbered_title for each in gradebook.exercises}
     rows = [
         (
@@ -329,7 +307,8 @@ def questions(gradebook: Gradebook) -> str:
 def _lists(title: str, lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
-    return [f"<h3>{text(title)}</h3>", listed(lines[:MOST_ROWS]), _more(len(lines) - MOST_ROWS, "line", "")]
+    items = "".join(f"<li>{line}</li>" for line in lines[:MOST_ROWS])
+    return [f"<h3>{text(title)}</h3>", f"<ul>{items}</ul>", _more(len(lines) - MOST_ROWS, "line", "")]
 
 
 def _more(left: int, what: str, where: str) -> str:
@@ -341,9 +320,9 @@ def _percent(share: float) -> str:
 
 
 MOST_BYTES = 8 << 20
-"""Of all reports together; further ones only say where to find them."""
+"""Bytes of all students' reports; further reports only name the command that writes them."""
 LONGEST = 400
-"""Characters of what was expected or found."""
+"""Characters of an expected or actual value."""
 _SHADES = 4
 
 
@@ -357,7 +336,7 @@ def marks_table(gradebook: Gradebook) -> str:
     rows = "\n".join(_row(place, marks) for place, marks in enumerate(gradebook.students))
     table = (
         '<div class="wide tall" role="region" aria-label="Marks" tabindex="0"><table class="marks numbers">'
-        f'{caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
+        f'{_caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
         f'<th scope="col">Of</th>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )
@@ -373,16 +352,19 @@ _CONTROLS = (
 
 
 def _row(place: int, marks: StudentMarks) -> str:
-    student = marks.student
-    called = f' <span class="called">{name(student.name)}</span>' if student.name else ""
     so_far = f'open <span class="called">{number(marks.points)} so far</span>'
     points = number(marks.points) if marks.final else so_far
     cells = "".join(_cell(f"#s{place}e{column}", mark) for column, mark in enumerate(marks.marks))
     state = "final" if marks.final else "open"
     return (
-        f'<tr data-state="{state}"><th scope="row"><a href="#s{place}">{name(student.id)}</a>{called}</th>'
-        f"<td>{points}</td><td>{number_of(marks.known_of)}</td>{cells}</tr>"
+        f'<tr data-state="{state}"><th scope="row"><a href="#s{place}">{name(marks.student.id)}</a>'
+        f"{_called(marks)}</th>"
+        f"<td>{points}</td><td>{number(marks.known_of)}</td>{cells}</tr>"
     )
+
+
+def _called(marks: StudentMarks) -> str:
+    return f' <span class="called">{name(marks.student.name)}</span>' if marks.student.name else ""
 
 
 def _cell(target: str, mark: Mark) -> str:
@@ -395,21 +377,20 @@ def _cell(target: str, mark: Mark) -> str:
 
 def _legend(gradebook: Gradebook) -> str:
     marks = [mark for student in gradebook.students for mark in student.marks]
-    told = ["– not handed in"] if any(mark.standing is MarkStatus.NOT_HANDED_IN for mark in marks) else []
-    told += [
-        f"{each.word}: no mark yet" for each in MarkStatus if each.word and any(mark.standing is each for mark in marks)
-    ]
-    told += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
-    told += [UNKNOWN] if not all(each.knows_of for each in gradebook.exercises) else []
-    return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(told)}{'.' if told else ''}"
+    statuses = {mark.standing for mark in marks}
+    words = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
+    words += [f"{status.word}: no mark yet" for status in MarkStatus if status.word and status in statuses]
+    words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
+    words += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
+    return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(words)}{'.' if words else ''}"
 
 
 def reports(gradebook: Gradebook, lines: SubmittedLines) -> str:
-    """A report for each student, closed at first."""
-    parts, room = [], MOST_BYTES
+    """Return a closed report for each student."""
+    parts, space = [], MOST_BYTES
     for place, marks in enumerate(gradebook.students):
-        report = _report(place, marks, gradebook, lines) if room > 0 else _too_long(place, marks)
-        room -= len(report)
+        report = _report(place, marks, gradebook, lines) if space > 0 else _too_long(place, marks)
+        space -= len(report)
         parts.append(report)
     note = "<p>As students may see them: nothing of hidden checks, nothing of what you have to look at.</p>"
     return section("reports", "Reports", note, *parts) if parts else ""
@@ -431,48 +412,46 @@ def _too_long(place: int, marks: StudentMarks) -> str:
 
 
 def _details(place: int, marks: StudentMarks, body: str) -> str:
-    student = marks.student
-    called = f' <span class="called">{name(student.name)}</span>' if student.name else ""
     state = "final" if marks.final else "open"
     return (
-        f'<details class="student" data-state="{state}"><summary><b>{name(student.id)}</b>{called} '
+        f'<details class="student" data-state="{state}"><summary><b>{name(marks.student.id)}</b>{_called(marks)} '
         f'<span class="total">{text(total_for_student(marks))}</span></summary>'
         f'<div id="s{place}">\n{body}\n</div></details>'
     )
 
 
-def _exercise(id: str, exercise: ExerciseSummary, mark: Mark, told: StudentView, lines: SubmittedLines) -> str:
+def _exercise(id: str, exercise: ExerciseSummary, mark: Mark, view: StudentView, lines: SubmittedLines) -> str:
     sha256 = mark.counted.handed_in.sha256 if mark.counted is not None else ""
-    notes = f"<p>{text(' '.join(told.notes))}</p>" if told.notes else ""
-    found = "".join(_check_of_student(check, sha256, lines) for check in told.checks if check.findings)
+    notes = f"<p>{text(' '.join(view.notes))}</p>" if view.notes else ""
+    findings = "".join(_check_of_student(check, sha256, lines) for check in view.checks if check.findings)
     return (
         f'<article id="{id}"><h3>{text(exercise.numbered_title)}</h3>'
-        f"<p><b>{text(told.outcome)}</b> · {text(told.points)}</p>{notes}{found}"
-        f"{''.join(_in_short(told.checks))}</article>"
+        f"<p><b>{text(view.outcome)}</b> · {text(view.points)}</p>{notes}{findings}"
+        f"{''.join(_other_checks(view.checks))}</article>"
     )
 
 
 def _check_of_student(check: ShownCheck, sha256: str, lines: SubmittedLines) -> str:
     worth = f" · {number(check.points)} of {number(check.of)}" if check.of else ""
     parts = [f'<div class="finding"><h4><span class="bad">{text(check.word)}</span> {text(check.sentence)}{worth}</h4>']
-    for each in check.findings:
-        rows = [("With", "; ".join(each.scenarios)), ("Expected", each.expected), ("Got", each.got)]
-        told = "".join(f"<dt>{label}</dt><dd>{text(truncate(words, LONGEST))}</dd>" for label, words in rows if words)
-        if each.line is not None:
-            told += f"<dt>Line {each.line}</dt><dd><code>{text(lines.line(sha256, each.line))}</code></dd>"
-        parts.append(f"<dl>{told}</dl>")
+    for finding in check.findings:
+        rows = [("With", "; ".join(finding.scenarios)), ("Expected", finding.expected), ("Got", finding.got)]
+        body = "".join(f"<dt>{label}</dt><dd>{text(truncate(words, LONGEST))}</dd>" for label, words in rows if words)
+        if finding.line is not None:
+            body += f"<dt>Line {finding.line}</dt><dd><code>{text(lines.line(sha256, finding.line))}</code></dd>"
+        parts.append(f"<dl>{body}</dl>")
     return "".join([*parts, "</div>"])
 
 
-def _in_short(checks: Sequence[ShownCheck]) -> Iterator[str]:
-    """By their names what has no more to say, a line for each word."""
+def _other_checks(checks: Sequence[ShownCheck]) -> Iterator[str]:
+    """Yield a line for each result with the names of checks without findings."""
     by_word: dict[str, list[ShownCheck]] = {}
     for check in checks:
         if not check.findings:
             by_word.setdefault(check.word, []).append(check)
-    for word, found in by_word.items():
-        names = ", ".join(check.check for check in found)
-        look = "good" if found[0].is_passed else "open"
+    for word, same_word in by_word.items():
+        names = ", ".join(check.check for check in same_word)
+        look = "good" if same_word[0].is_passed else "open"
         yield f'<p class="short"><span class="{look}">{text(word)}</span>: {text(names)}</p>'
-        if figures := [figure for check in found for figure in check.measured]:
+        if figures := [figure for check in same_word for figure in check.measured]:
             yield f'<p class="short">{text("; ".join(figures))}</p>'

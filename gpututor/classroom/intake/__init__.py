@@ -1,79 +1,59 @@
 """Intake: reads what a class submitted from folders and zips, and summarizes it.
 
-`read_class` does it all, `summary` puts it into words. docs/classroom/layouts.md describes the layouts.
+`read_class` reads the class, `summary` describes it. docs/classroom/layouts.md describes the layouts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import layouts
 from gpututor.classroom.intake.archive import Refused, Tree
 from gpututor.classroom.intake.collect import SubmissionCollector
 from gpututor.classroom.intake.gradescope_metadata import submissions_of
-from gpututor.classroom.intake.layouts import (
-    AUTO,
-    LAYOUTS,
-    METADATA,
-    Canvas,
-    DetectedLayout,
-    Files,
-    Folders,
-    Gradescope,
-    Layout,
-    Moodle,
-    detect_layout,
-)
+from gpututor.classroom.intake.layouts import AUTO, LAYOUTS, METADATA, Gradescope, Layout, detect_layout
 from gpututor.classroom.intake.names import ExerciseNames
 from gpututor.classroom.submissions import Class
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
 
-__all__ = ["AUTO", "LAYOUTS", "check_apart", "gone", "read_class", "summary"]
+__all__ = ["AUTO", "LAYOUTS", "check_apart", "missing_students", "read_class", "summary"]
 
 
 def read_class(
     source: Path, course: Course, folder: ClassFolder, *, layout: str = AUTO, exercise: Exercise | None = None
 ) -> Class:
-    """Who handed in what, below the folder or in the zip `source`; the texts are kept in `folder`, nothing else is.
+    """Read all submissions in the folder or zip `source`, and copy their texts, and nothing else, into `folder`.
 
-    `layout`: one of `LAYOUTS`, or `auto`. `exercise`: what every file is for that is not called after another one.
-    Nothing is unpacked, no link is followed, and what cannot be graded or matched is told in the class, never dropped.
-    Raises `UsageError` where the layout is not clear, nothing is there, or the texts cannot be kept.
+    `layout`: one of `LAYOUTS`, or `auto`. `exercise`: the exercise of every file that is not named after another one.
+    Nothing is unpacked and no link is followed. The class lists every file that cannot be graded or matched. Raises
+    `UsageError` if the layout is unclear, nothing is there, or the texts cannot be written.
     """
     check_apart(source, folder)
     names = ExerciseNames(course)
     try:
         folder.make()
         folder.clear_parts()
-        detected = detect_layout(
-            Tree(source, apart_from=folder.folder), names, layout, one_exercise=exercise is not None
-        )
-        gathering = SubmissionCollector(_made(detected, names, exercise), names, folder, exercise)
-        for entry in detected.tree.entries():
-            gathering.take(entry)
+        name, tree = detect_layout(Tree(source, folder.folder), names, layout, one_exercise=exercise is not None)
+        collector = SubmissionCollector(name, _make_layout(name, tree, names, exercise), names, folder, exercise)
+        for entry in tree.entries():
+            collector.add(entry)
     except OSError as error:
         raise UsageError(
             f"{folder.folder} cannot be written: {error.strerror}.", "Make room or choose another --out, and try again."
         ) from error
-    students, handed_in = gathering.finished()
-    unmatched = tuple(gathering.unmatched)
-    return Class(
-        str(course.folder),
-        detected.layout,
-        students,
-        handed_in,
-        unmatched,
-        gathering.ignored,
-        source=str(source.absolute()),
-    )
+    students, submissions, unmatched = collector.finish()
+    path = str(source.absolute())
+    return Class(str(course.folder), name, students, submissions, unmatched, collector.ignored, source=path)
 
 
 def check_apart(source: Path, folder: ClassFolder) -> None:
-    """Raise `UsageError` where what the class handed in would be written over by what is made of it."""
+    """Raise `UsageError` if the gradings in `folder` would overwrite the submissions in `source`."""
     place = source.resolve()
     if place == folder.folder.resolve():
         raise UsageError(f"{source} is the folder of the gradings.", "Name the folder or the zip of the class.")
@@ -82,18 +62,12 @@ def check_apart(source: Path, folder: ClassFolder) -> None:
         raise UsageError(title, "Name another folder with --out, such as one beside it.")
 
 
-def _made(detected: DetectedLayout, names: ExerciseNames, exercise: Exercise | None) -> Layout:
-    match detected.layout:
-        case "folders":
-            return Folders()
-        case "files":
-            return Files(names, exercise)
-        case "moodle":
-            return Moodle()
-        case "canvas":
-            return Canvas()
-        case _:
-            return _gradescope(detected.tree)
+def _make_layout(name: str, tree: Tree, names: ExerciseNames, exercise: Exercise | None) -> Layout:
+    if name == "gradescope":
+        return _gradescope(tree)
+    if name == "files":
+        return partial(layouts.files, names=names, default=exercise)
+    return {"folders": layouts.folders, "moodle": layouts.moodle, "canvas": layouts.canvas}[name]
 
 
 def _gradescope(tree: Tree) -> Gradescope:
@@ -114,47 +88,47 @@ def _gradescope(tree: Tree) -> Gradescope:
 MOST_LISTED = 20
 
 
-def summary(found: Class, course: Course, *, most: int = MOST_LISTED) -> list[str]:
-    """Lines of plain text: how much there is of each exercise, what is refused, and what belongs to nobody.
+def summary(class_: Class, course: Course, *, most: int = MOST_LISTED) -> list[str]:
+    """Describe the class in lines of plain text: files by exercise, refused files, and files without an owner.
 
-    Of each list no more than `most` lines are shown, and the rest is counted.
+    At most `most` lines of each list are shown.
     """
-    exercises = len({one.exercise for one in found.handed_in})
+    exercises = len({submission.exercise for submission in class_.handed_in})
     lines = [
-        f"Read in the layout `{found.layout}`: {count(len(found.students), 'student')}, "
-        f"{count(len(found.handed_in), 'file')} for {count(exercises, 'exercise')}."
+        f"Read in the layout `{class_.layout}`: {count(len(class_.students), 'student')}, "
+        f"{count(len(class_.handed_in), 'file')} for {count(exercises, 'exercise')}."
     ]
-    lines += _by_exercise(found, course)
-    graded = {one.student for one in found.handed_in if not one.refusal}
-    if idle := [student.called for student in found.students if student.id not in graded]:
+    lines += _by_exercise(class_, course)
+    graded = {submission.student for submission in class_.handed_in if not submission.refusal}
+    if idle := [student.called for student in class_.students if student.id not in graded]:
         lines.append(f"{count(len(idle), 'student')} handed in nothing that can be graded:")
-        lines += _some(idle, most)
-    if refused := [f"{one.source}: {one.refusal}" for one in found.handed_in if one.refusal]:
+        lines += _first_lines(idle, most)
+    if refused := [f"{each.source}: {each.refusal}" for each in class_.handed_in if each.refusal]:
         lines.append(f"{count(len(refused), 'file')} refused:")
-        lines += _some(refused, most)
-    if unmatched := [f"{one.source}: {one.why}" for one in found.unmatched]:
-        lines.append(f"{count(len(unmatched), 'file')} that {_are(len(unmatched))} not graded:")
-        lines += _some(unmatched, most)
-    if found.ignored:
-        lines.append(f"{count(found.ignored, 'file')} left behind by tools, such as .DS_Store, passed over.")
+        lines += _first_lines(refused, most)
+    if unmatched := [f"{file.source}: {file.why}" for file in class_.unmatched]:
+        lines.append(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:")
+        lines += _first_lines(unmatched, most)
+    if class_.ignored:
+        lines.append(f"{count(class_.ignored, 'file')} left behind by tools, such as .DS_Store, passed over.")
     return lines
 
 
-def gone(found: Class, before: Class, *, most: int = MOST_LISTED) -> list[str]:
-    """Lines of plain text: students of the last time who are not here now. They may be called otherwise by now, or
-    another folder may have been named."""
-    here = {student.id for student in found.students}
+def missing_students(class_: Class, before: Class, *, most: int = MOST_LISTED) -> list[str]:
+    """List students of the last run who are missing now, for example because they were renamed."""
+    here = {student.id for student in class_.students}
     names = [student.called for student in before.students if student.id not in here]
     if not names:
         return []
-    title = f"{count(len(names), 'student')} of the last time {_are(len(names))} not here now, and not reported:"
-    return [title, *_some(names, most)]
+    verb = "is" if len(names) == 1 else "are"
+    title = f"{count(len(names), 'student')} of the last time {verb} not here now, and not reported:"
+    return [title, *_first_lines(names, most)]
 
 
-def _by_exercise(found: Class, course: Course) -> list[str]:
-    files = Counter(one.exercise for one in found.handed_in)
-    refused = Counter(one.exercise for one in found.handed_in if one.refusal)
-    students = Counter(exercise for _, exercise in {(one.student, one.exercise) for one in found.handed_in})
+def _by_exercise(class_: Class, course: Course) -> list[str]:
+    files = Counter(submission.exercise for submission in class_.handed_in)
+    refused = Counter(submission.exercise for submission in class_.handed_in if submission.refusal)
+    students = Counter(exercise for _, exercise in {(each.student, each.exercise) for each in class_.handed_in})
     rows = [exercise for exercise in course.exercises if exercise.key in files]
     width = max((len(exercise.slug) for exercise in rows), default=0)
     lines = []
@@ -166,11 +140,6 @@ def _by_exercise(found: Class, course: Course) -> list[str]:
     return lines
 
 
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _some(lines: Iterable[str], most: int) -> list[str]:
-    every = list(lines)
-    shown = [f"  {line}" for line in every[:most]]
-    return shown if len(every) <= most else [*shown, f"  … and {len(every) - most} more: class.json has all of them."]
+def _first_lines(lines: Sequence[str], most: int) -> list[str]:
+    more = [f"  … and {len(lines) - most} more: class.json has all of them."] if len(lines) > most else []
+    return [*(f"  {line}" for line in lines[:most]), *more]

@@ -1,40 +1,70 @@
 """Folders and zips as one tree of entries, read within limits and never unpacked.
 
-What students packed is not trusted: names, sizes and counts may be anything.
+Zips of students are not trusted: names, sizes and counts may be anything.
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import json
 import os
 import re
+import shutil
 import stat
 import struct
 import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 from gpututor.classroom.intake.names import is_noise
 from gpututor.errors import UsageError
 from gpututor.files import ordinary, ordinary_and_no_link
 from gpututor.text import truncate
 
+MANIFEST = "gpututor-pack.json"
+"""File that `gpututor pack` adds to a student's zip."""
 MOST_DEPTH = 32
-"""Folders in folders."""
+"""Levels of nested folders."""
+MOST_ZIPS_DEEP = 3
+"""Levels of nested zips: the class's, a student's, and one that the student put into theirs."""
+MOST_ENTRIES = 5_000
+"""Entries of a student's zip."""
+MOST_BYTES = 1 << 30
+"""Bytes of an unpacked student's zip."""
+MOST_RATIO = 200
+"""Compression ratio of a student's zip; a program shrinks to a quarter."""
+LARGEST_ZIP = 128 << 20
+"""Bytes of a zip in a zip."""
+_LARGEST_MANIFEST = 64 << 10
+_MOST_OF_CLASS = 1_000_000
+_LARGEST_DIRECTORY = 4 << 20
+_LARGEST_DIRECTORY_OF_CLASS = 256 << 20
+_SMALL = 8 << 20
+_LONGEST_PART = 300
+"""Characters of a name that are compared; a longer name is refused anyway."""
+_READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_BROKEN = (
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError,
+    RuntimeError, ValueError, OSError,
+)  # fmt: skip
+"""Exceptions of `zipfile` for bytes that are no zip."""
+_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
+_BROKEN_ZIP = "It is no zip, or a broken one."
+_LINK = "It is a link; links are not followed."
+_TOO_DEEP = f"It lies more than {MOST_DEPTH} folders deep."
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Refused(Exception):
-    """Something is not read. Its text says why, in a sentence."""
+    """Reason, a sentence, for which something is not read."""
 
 
 class Kind(StrEnum):
@@ -44,12 +74,24 @@ class Kind(StrEnum):
     FOLDER = "folder"
     """A folder that is not opened."""
     PLACE = "place"
-    """A folder or a zip, for its name alone: there may be nothing in it. Others need not have one."""
+    """A folder or a zip that may be empty, for its name alone. Others need not have an entry."""
     NOISE = "noise"
-    """What tools leave behind; neither read nor opened."""
+    """Leftovers of tools; neither read nor opened."""
 
 
-def _nothing() -> BinaryIO:
+@dataclass(frozen=True)
+class Packed:
+    """Content of `gpututor-pack.json`. The student may have written anything into it."""
+
+    course: str = ""
+    """The course's `id`."""
+    student: str = ""
+    """A name."""
+    exercises: Mapping[str, str] = field(default_factory=dict)
+    """Keys of exercises, by the paths of their files in the zip."""
+
+
+def _unreadable() -> BinaryIO:
     raise Refused("It cannot be read.")
 
 
@@ -58,151 +100,82 @@ class Entry:
     """One file, or one thing that is not opened."""
 
     parts: tuple[str, ...]
-    """The names of the folders and zips on the way to it, and its own; as they were found, without `.` and `..`."""
+    """Names of the folders and zips on the way, and its own; without `.` and `..`."""
     source: str
-    """Where it is, for people: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`. Not yet safe to print."""
+    """Place for people: `kim/05/one_big_copy.py`, `kim.zip: one_big_copy.py`. Not yet safe to print."""
     kind: Kind = Kind.FILE
     refusal: str = ""
-    """Why it is not read, a sentence."""
+    """Reason for which it is not read, a sentence."""
     changed_at: float = 0.0
-    """When its bytes changed last, as whoever packed it says; only good for putting copies in order."""
-    open: Callable[[], BinaryIO] = _nothing
-    """Opens it; only before the next entry is asked for. Raises `Refused` and `OSError`."""
+    """Time of the last change, set by the student; only good for ordering copies."""
+    open: Callable[[], AbstractContextManager[IO[bytes]]] = _unreadable
+    """Opens it, until the next entry is requested. Opening and reading raise `Refused` and `OSError`."""
     packed: Packed | None = None
-    """What the zip around it says about itself."""
-
-
-@dataclass(frozen=True)
-class Packed:
-    """What stands in `gpututor-pack.json`, which `gpututor pack` writes. The student could have written anything."""
-
-    course: str = ""
-    """The course's `id`."""
-    student: str = ""
-    """A name."""
-    exercises: tuple[tuple[str, str], ...] = ()
-    """Paths in the zip, each with the key of its exercise."""
-
-
-MANIFEST = "gpututor-pack.json"
-_LONGEST = 64 << 10
-
-
-def manifest_of(stream: BinaryIO) -> Packed | None:
-    """None for what is no manifest; what it says is never needed. Whatever `stream` raises passes through."""
-    content = stream.read(_LONGEST + 1)
-    if len(content) > _LONGEST:
-        return None
-    try:
-        data = json.loads(content)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict):
-        return None
-    course, student, exercises = data.get("course"), data.get("student"), data.get("exercises")
-    return Packed(
-        course=course if isinstance(course, str) else "",
-        student=student if isinstance(student, str) else "",
-        exercises=tuple(_pairs(exercises)),
-    )
-
-
-def _pairs(exercises: object) -> list[tuple[str, str]]:
-    """From `{"05_keep…/01_one_big_copy.py": "keep…/one_big_copy"}`."""
-    if not isinstance(exercises, dict):
-        return []
-    return [(path, key) for path, key in exercises.items() if isinstance(key, str)]
-
-
-MOST_ZIPS_DEEP = 3
-"""The class's zip, a student's in it, and one that the student put into theirs."""
-MOST_ENTRIES = 5_000
-"""In a student's zip."""
-MOST_BYTES = 1 << 30
-"""That a student's zip may come to when it is unpacked."""
-MOST_RATIO = 200
-"""By which a student's zip of some size may shrink; a program shrinks to a quarter."""
-LARGEST_ZIP = 128 << 20
-"""In bytes, of a zip in a zip."""
-_MOST_OF_CLASS = 1_000_000
-_LARGEST_DIRECTORY = 4 << 20
-_LARGEST_DIRECTORY_OF_CLASS = 256 << 20
-_SMALL = 8 << 20
-_LONGEST_PART = 300
-"""Characters of a name that are looked at; one that is longer is refused, and comparing it could take long."""
-_READABLE = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_BROKEN = (
-    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error, EOFError, NotImplementedError, OverflowError,
-    RuntimeError, ValueError, OSError,
-)  # fmt: skip
-"""What `zipfile` raises at bytes that are no zip."""
-_ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
-BROKEN_ZIP = "It is no zip, or a broken one."
+    """Manifest of the zip that contains it."""
 
 
 def is_zip_name(name: str) -> bool:
     return name.casefold().endswith(".zip")
 
 
-def entries_of_zip(
-    stream: BinaryIO,
+def _zip_entries(
+    stream: IO[bytes],
     parts: tuple[str, ...],
-    shown: str,
+    source: str,
     *,
     of_class: bool = False,
     open_zips: bool = True,
-    deep: int = 1,
+    depth: int = 1,
 ) -> Iterator[Entry]:
-    """Everything in a zip; one entry for the whole where it cannot be opened.
+    """Yield everything in a zip; one entry for the whole if it cannot be opened.
 
-    `parts`: the way to it, its own name with it; empty for the zip `of_class`, which the instructor brought, and which
-    may be large. `shown`: what the names of people stand behind. `deep`: in how many zips the entries lie.
+    `parts`: names on the way to it and its own. They are empty for the zip `of_class`, which the instructor made, and
+    which may be large. `depth`: number of nested zips, this one included.
     """
+    limit = _LARGEST_DIRECTORY_OF_CLASS if of_class else _LARGEST_DIRECTORY
     try:
-        archive = zipfile.ZipFile(cast("BinaryIO", _Bounded(stream, of_class)))
-    except Refused as error:
-        yield Entry(parts, _without_colon(shown), Kind.ARCHIVE, str(error))
-        return
-    except _BROKEN:
-        yield Entry(parts, _without_colon(shown), Kind.ARCHIVE, BROKEN_ZIP)
+        archive = zipfile.ZipFile(cast("BinaryIO", _BoundedReader(stream, limit)))
+    except (Refused, *_BROKEN) as error:
+        yield Entry(parts, source, Kind.ARCHIVE, str(error) if isinstance(error, Refused) else _BROKEN_ZIP)
         return
     with archive:
         if refusal := _refusal_of_whole(archive.infolist(), of_class):
-            yield Entry(parts, _without_colon(shown), Kind.ARCHIVE, refusal)
+            yield Entry(parts, source, Kind.ARCHIVE, refusal)
             return
         if not archive.infolist() and not of_class:
-            yield Entry(parts, _without_colon(shown), Kind.PLACE)
+            yield Entry(parts, source, Kind.PLACE)
         packed = None if of_class else _manifest_in(archive)
         noise: set[tuple[str, ...]] = set()
         for info in sorted(archive.infolist(), key=lambda info: info.orig_filename):
-            inside = _Inside(info, parts, shown)
-            if (litter := inside.noise) is not None:
+            member = _Member(info, parts, source)
+            is_zip = is_zip_name(member.names[-1])
+            if (litter := member.noise) is not None:
                 if litter not in noise:
                     noise.add(litter)
-                    yield Entry(litter, inside.source, Kind.NOISE)
-            elif inside.is_folder and not inside.refusal:
-                yield Entry(inside.parts, inside.source, Kind.PLACE)
-            elif open_zips and is_zip_name(inside.names[-1]) and not inside.refusal:
-                yield from _zip_in_zip(archive, inside, deep)
+                    yield Entry(litter, member.source, Kind.NOISE)
+            elif member.is_folder and not member.refusal:
+                yield Entry(member.parts, member.source, Kind.PLACE)
+            elif open_zips and is_zip and not member.refusal:
+                yield from _nested_zip(archive, member, depth)
             else:
-                kind = Kind.ARCHIVE if is_zip_name(inside.names[-1]) and inside.refusal else Kind.FILE
-                opened = partial(_open_zip, archive, info)
-                yield Entry(inside.parts, inside.source, kind, inside.refusal, inside.changed_at, opened, packed)
+                kind = Kind.ARCHIVE if is_zip and member.refusal else Kind.FILE
+                opener = partial(_open_member, archive, info)
+                yield Entry(member.parts, member.source, kind, member.refusal, member.changed_at, opener, packed)
 
 
-class _Inside:
-    """One entry of a zip, its name taken apart."""
+class _Member:
+    """One member of a zip, its name taken apart."""
 
-    def __init__(self, info: zipfile.ZipInfo, parts: tuple[str, ...], shown: str) -> None:
+    def __init__(self, info: zipfile.ZipInfo, parts: tuple[str, ...], source: str) -> None:
         self.info = info
-        self.name = _decoded(info)
+        self.name = _decoded_name(info)
         self._names = [part for part in self.name.replace("\\", "/").split("/") if part not in ("", ".")]
         names = [part[:_LONGEST_PART] for part in self._names if part != ".."] or ["nameless"]
         self.names = (*names[:MOST_DEPTH], names[-1]) if len(names) > MOST_DEPTH else tuple(names)
+        self.zip_parts = parts
         self.parts = (*parts, *self.names)
-        self.source = shown + self.name
+        self.source = f"{source}: {self.name}" if source else self.name
         self.is_folder = self.name.endswith(("/", "\\"))
-        self._above = parts
 
     @property
     def refusal(self) -> str:
@@ -211,10 +184,10 @@ class _Inside:
         if "\0" in self.name:
             return "Its name holds a zero byte."
         if len(self._names) > MOST_DEPTH:
-            return f"It lies more than {MOST_DEPTH} folders deep."
+            return _TOO_DEEP
         mode = self.info.external_attr >> 16
         if stat.S_ISLNK(mode):
-            return "It is a link; links are not followed."
+            return _LINK
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
             return "It is a pipe, a socket or a device, and no file."
         if self.info.flag_bits & 0x41:
@@ -225,10 +198,10 @@ class _Inside:
 
     @property
     def noise(self) -> tuple[str, ...] | None:
-        """The way to the outermost folder or file that is noise."""
+        """Path of the outermost folder or file that is noise."""
         for number, part in enumerate(self.names, 1):
             if is_noise(part, folder=self.is_folder or number < len(self.names)):
-                return (*self._above, *self.names[:number])
+                return (*self.zip_parts, *self.names[:number])
         return None
 
     @property
@@ -239,8 +212,8 @@ class _Inside:
             return 0.0
 
 
-def _decoded(info: zipfile.ZipInfo) -> str:
-    """Its name. `zipfile` takes bytes that are not said to be UTF-8 for code page 437; macOS and others mean UTF-8."""
+def _decoded_name(info: zipfile.ZipInfo) -> str:
+    """Decode as UTF-8 what `zipfile` takes for code page 437: macOS and others do not set the flag for UTF-8."""
     name = info.orig_filename
     if info.flag_bits & 0x800:
         return name
@@ -254,7 +227,7 @@ def _refusal_of_whole(infos: list[zipfile.ZipInfo], of_class: bool) -> str:
     if len(infos) > (most := _MOST_OF_CLASS if of_class else MOST_ENTRIES):
         return f"It holds {len(infos)} files; {most} are the most that are read."
     if of_class:
-        return ""  # each student's share is bounded later
+        return ""  # `SubmissionCollector` bounds each student's share
     whole = sum(info.file_size for info in infos)
     packed = sum(info.compress_size for info in infos)
     if whole > MOST_BYTES:
@@ -264,217 +237,159 @@ def _refusal_of_whole(infos: list[zipfile.ZipInfo], of_class: bool) -> str:
     return ""
 
 
-def _zip_in_zip(archive: zipfile.ZipFile, inside: _Inside, deep: int) -> Iterator[Entry]:
-    def refused(why: str) -> Entry:
-        return Entry(inside.parts, inside.source, Kind.ARCHIVE, why)
-
-    if deep >= MOST_ZIPS_DEEP:
-        yield refused("It is a zip in a zip in a zip in a zip.")
-        return
-    if inside.info.file_size > LARGEST_ZIP:
-        yield refused(f"It is larger than {LARGEST_ZIP >> 20} MiB.")
-        return
+def _nested_zip(archive: zipfile.ZipFile, member: _Member, depth: int) -> Iterator[Entry]:
     with tempfile.SpooledTemporaryFile(max_size=1 << 20) as copy:
         try:
-            with _open_zip(archive, inside.info) as stream:
-                while part := stream.read(1 << 16):
-                    copy.write(part)
-        except (Refused, *_BROKEN) as error:
-            yield refused(str(error) if isinstance(error, Refused) else BROKEN_ZIP)
+            if depth >= MOST_ZIPS_DEEP:
+                raise Refused("It is a zip in a zip in a zip in a zip.")
+            if member.info.file_size > LARGEST_ZIP:
+                raise Refused(f"It is larger than {LARGEST_ZIP >> 20} MiB.")
+            with _open_member(archive, member.info) as stream:
+                shutil.copyfileobj(stream, copy)
+        except Refused as error:
+            yield Entry(member.parts, member.source, Kind.ARCHIVE, str(error))
             return
         copy.seek(0)
-        yield from entries_of_zip(cast("BinaryIO", copy), inside.parts, f"{inside.source}: ", deep=deep + 1)
+        yield from _zip_entries(cast("BinaryIO", copy), member.parts, member.source, depth=depth + 1)
 
 
 def _manifest_in(archive: zipfile.ZipFile) -> Packed | None:
+    """Read the manifest; None if there is none, or it is broken."""
     try:
-        with _open_zip(archive, archive.getinfo(MANIFEST)) as stream:
-            return manifest_of(stream)
-    except (KeyError, Refused, *_BROKEN):
+        with _open_member(archive, archive.getinfo(MANIFEST)) as stream:
+            content = stream.read(_LARGEST_MANIFEST + 1)
+        data: Any = json.loads(content) if len(content) <= _LARGEST_MANIFEST else None
+    except (KeyError, Refused, ValueError, RecursionError):
         return None
+    if not isinstance(data, dict):
+        return None
+    course, student = (value if isinstance(value := data.get(key), str) else "" for key in ("course", "student"))
+    exercises = data.get("exercises")
+    pairs = exercises.items() if isinstance(exercises, dict) else ()
+    return Packed(course, student, {path: key for path, key in pairs if isinstance(key, str)})
 
 
-def _open_zip(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> BinaryIO:
+@contextmanager
+def _open_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
+    """Open a file in a zip. Turn all errors of opening and reading into `Refused`."""
     try:
-        return cast("BinaryIO", _Telling(archive.open(info)))
+        with archive.open(info) as stream:
+            yield stream
     except _BROKEN as error:
-        raise Refused(_broken_words(error)) from error
+        words = truncate(str(error), 80) or type(error).__name__
+        raise Refused(f"It is broken in the zip ({words}).") from error
 
 
-class _Telling(io.RawIOBase):
-    """A file in a zip, read with one kind of error."""
+class _BoundedReader:
+    """A stream from which `zipfile` cannot read a large directory, which it reads in one piece."""
 
-    def __init__(self, inner: IO[bytes]) -> None:
+    def __init__(self, inner: IO[bytes], limit: int) -> None:
         self._inner = inner
+        self._limit = limit
 
-    def readable(self) -> bool:
-        return True
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     def read(self, size: int = -1) -> bytes:
-        try:
-            return self._inner.read(size)
-        except _BROKEN as error:
-            raise Refused(_broken_words(error)) from error
-
-    def close(self) -> None:
-        self._inner.close()
-        super().close()
-
-
-def _broken_words(error: Exception) -> str:
-    return f"It is broken in the zip ({truncate(str(error), 80) or type(error).__name__})."
-
-
-class _Bounded:
-    """A stream that `zipfile` cannot be made to read a large directory from: it reads that in one piece."""
-
-    def __init__(self, inner: BinaryIO, of_class: bool) -> None:
-        self._inner = inner
-        self._most = _LARGEST_DIRECTORY_OF_CLASS if of_class else _LARGEST_DIRECTORY
-        self.seek: Callable[..., int] = inner.seek
-        self.tell: Callable[[], int] = inner.tell
-        self.close: Callable[[], None] = inner.close
-
-    def seekable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        content = b"" if size > self._most else self._inner.read(size if size >= 0 else self._most + 1)
-        if max(size, len(content)) > self._most:
+        content = b"" if size > self._limit else self._inner.read(size if size >= 0 else self._limit + 1)
+        if max(size, len(content)) > self._limit:
             raise Refused("It says that it holds more files than are read, or is broken.")
         return content
 
 
-def _without_colon(shown: str) -> str:
-    return shown.removesuffix(": ")
+def _folder_entries(descriptor: int, parts: tuple[str, ...], skipped: os.stat_result, zips: bool) -> Iterator[Entry]:
+    """Yield everything below a folder, files first, and close `descriptor`.
 
-
-_LINK = "It is a link; links are not followed."
-_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def entries_of_folder(folder: Path, *, apart_from: Path, open_zips: bool = True) -> Iterator[Entry]:
-    """Everything below `folder`: at each place the files first, in the order of their names; without `apart_from`.
-
-    Raises `OSError` where `folder` itself cannot be read.
+    Every name is looked up relative to `descriptor`, so that no folder can become a link meanwhile.
     """
     try:
-        left_out = os.stat(apart_from)
-    except OSError:
-        left_out = None
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    return _below(descriptor, (), _How(left_out, open_zips))
-
-
-@dataclass(frozen=True)
-class _How:
-    left_out: os.stat_result | None
-    open_zips: bool
-
-
-def _below(descriptor: int, parts: tuple[str, ...], how: _How) -> Iterator[Entry]:
-    """Closes `descriptor`. Every name is looked up from there, so that no folder can become a link meanwhile."""
-    try:
         folders: list[str] = []
-        with os.scandir(descriptor) as found:
-            listed = sorted((one.name, one.is_symlink(), one.is_dir(follow_symlinks=False)) for one in found)
-        for name, is_link, is_folder in listed:
-            here = (*parts, name)
+        with os.scandir(descriptor) as scan:
+            items = sorted((item.name, item.is_symlink(), item.is_dir(follow_symlinks=False)) for item in scan)
+        for name, is_link, is_folder in items:
+            path = (*parts, name)
             if is_noise(name, folder=is_folder):
-                yield Entry(here, _shown(here), Kind.NOISE)
+                yield Entry(path, "/".join(path), Kind.NOISE)
             elif is_link:
-                yield Entry(here, _shown(here), Kind.ARCHIVE if is_zip_name(name) else _kind_of_link(name), _LINK)
+                is_program = name.casefold().endswith(".py")
+                kind = Kind.ARCHIVE if is_zip_name(name) else Kind.FILE if is_program else Kind.FOLDER
+                yield Entry(path, "/".join(path), kind, _LINK)
             elif is_folder:
                 folders.append(name)
             else:
-                yield from _file(descriptor, here, how.open_zips)
+                yield from _file(descriptor, path, zips)
         for name in folders:
-            yield from _folder(descriptor, (*parts, name), how)
+            yield from _subfolder(descriptor, (*parts, name), skipped, zips)
     finally:
         os.close(descriptor)
 
 
-def _kind_of_link(name: str) -> Kind:
-    return Kind.FILE if name.casefold().endswith(".py") else Kind.FOLDER
-
-
-def _folder(parent: int, here: tuple[str, ...], how: _How) -> Iterator[Entry]:
-    if len(here) > MOST_DEPTH:
-        yield Entry(here, _shown(here), Kind.FOLDER, f"It lies more than {MOST_DEPTH} folders deep.")
+def _subfolder(parent: int, parts: tuple[str, ...], skipped: os.stat_result, zips: bool) -> Iterator[Entry]:
+    source = "/".join(parts)
+    if len(parts) > MOST_DEPTH:
+        yield Entry(parts, source, Kind.FOLDER, _TOO_DEEP)
         return
     try:
-        descriptor = os.open(here[-1], _FOLDER_FLAGS, dir_fd=parent)
-        if how.left_out is not None and os.path.samestat(os.fstat(descriptor), how.left_out):
+        descriptor = os.open(parts[-1], _FOLDER_FLAGS, dir_fd=parent)
+        if os.path.samestat(os.fstat(descriptor), skipped):
             os.close(descriptor)
             return
-        inside = _below(descriptor, here, how)
-        first = next(inside, None)
+        entries = _folder_entries(descriptor, parts, skipped, zips)
+        first = next(entries, None)
     except OSError as error:
-        yield Entry(here, _shown(here), Kind.FOLDER, _why(error))
+        yield Entry(parts, source, Kind.FOLDER, why_unreadable(error))
         return
-    yield first or Entry(here, _shown(here), Kind.PLACE)
-    yield from inside
+    yield first or Entry(parts, source, Kind.PLACE)
+    yield from entries
 
 
-def _file(parent: int, here: tuple[str, ...], open_zips: bool) -> Iterator[Entry]:
-    name, shown = here[-1], _shown(here)
+def _file(parent: int, parts: tuple[str, ...], zips: bool) -> Iterator[Entry]:
+    name, source = parts[-1], "/".join(parts)
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except OSError as error:
-        yield Entry(here, shown, Kind.FILE, _why(error))
+        yield Entry(parts, source, Kind.FILE, why_unreadable(error))
         return
-    if not stat.S_ISREG(status.st_mode):
-        yield Entry(here, shown, Kind.FILE, f"It is {_what(status.st_mode)}, and no file.")
+    if not stat.S_ISREG(mode := status.st_mode):
+        what = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+        yield Entry(parts, source, Kind.FILE, f"It is {what}, and no file.")
         return
-    opened = partial(_open_folder, parent, name)
-    if not (open_zips and is_zip_name(name)):
-        yield Entry(here, shown, Kind.FILE, changed_at=status.st_mtime, open=opened)
+    opener = partial(_open_file, parent, name)
+    if not (zips and is_zip_name(name)):
+        yield Entry(parts, source, Kind.FILE, changed_at=status.st_mtime, open=opener)
         return
     try:
-        stream = opened()
+        stream = opener()
     except Refused as error:
-        yield Entry(here, shown, Kind.ARCHIVE, str(error))
+        yield Entry(parts, source, Kind.ARCHIVE, str(error))
         return
     with stream:
-        yield from entries_of_zip(stream, here, f"{shown}: ")
+        yield from _zip_entries(stream, parts, source)
 
 
-def _open_folder(parent: int, name: str) -> BinaryIO:
-    def opener(path: str, flags: int) -> int:
-        return ordinary_and_no_link(path, flags, folder=parent)
-
+def _open_file(parent: int, name: str) -> BinaryIO:
     try:
-        return open(name, "rb", opener=opener)
+        return open(name, "rb", opener=partial(ordinary_and_no_link, folder=parent))
     except OSError as error:
-        raise Refused(_LINK if error.errno == errno.ELOOP else _why(error)) from error
+        raise Refused(_LINK if error.errno == errno.ELOOP else why_unreadable(error)) from error
 
 
-def _why(error: OSError) -> str:
+def why_unreadable(error: OSError) -> str:
     return f"It cannot be read: {(error.strerror or 'unknown error').lower()}."
-
-
-def _what(mode: int) -> str:
-    if stat.S_ISFIFO(mode):
-        return "a pipe"
-    return "a socket" if stat.S_ISSOCK(mode) else "a device"
-
-
-def _shown(parts: tuple[str, ...]) -> str:
-    return "/".join(parts)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Where a class lies. It is walked anew each time, and never unpacked."""
+    """The folder or zip of a class. It is walked anew each time, and never unpacked."""
 
     path: Path
-    apart_from: Path
-    """A folder that is left out: the one of the gradings may lie in it."""
+    skipped: Path
+    """A folder that is left out: the gradings may lie in the class's folder."""
     wrapper: tuple[str, ...] = ()
-    """The folder around everything, if there is one: no part of the entries' `parts`."""
+    """The one folder that contains everything, if there is one. Entries' `parts` start below it."""
 
     def entries(self, *, open_zips: bool = True) -> Iterator[Entry]:
-        """Everything in it. With zips closed each of them is a file. Raises `UsageError`."""
+        """Yield everything in it. With `open_zips` off each zip is a file. Raises `UsageError`."""
         depth = len(self.wrapper)
         for entry in self._all(open_zips):
             if entry.parts[:depth] == self.wrapper and len(entry.parts) > depth:
@@ -483,27 +398,22 @@ class Tree:
                 yield entry
 
     def _all(self, open_zips: bool) -> Iterator[Entry]:
-        with ExitStack() as stack:
-            try:
+        try:
+            with ExitStack() as stack:
                 if self.path.is_dir():
-                    found = entries_of_folder(self.path, apart_from=self.apart_from, open_zips=open_zips)
+                    descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                    entries = _folder_entries(descriptor, (), os.stat(self.skipped), open_zips)
                 elif is_zip_name(self.path.name):
                     stream = stack.enter_context(open(self.path, "rb", opener=ordinary))
-                    found = entries_of_zip(stream, (), "", of_class=True, open_zips=open_zips)
+                    entries = _zip_entries(stream, (), "", of_class=True, open_zips=open_zips)
                 else:
-                    raise UsageError(
-                        f"{self.path} is neither a folder nor a zip."
-                        if self.path.exists()
-                        else f"{self.path} is not there.",
-                        "Name the folder or the zip with what the class handed in.",
-                    )
-                for entry in found:
+                    what = "is neither a folder nor a zip" if self.path.exists() else "is not there"
+                    advice = "Name the folder or the zip with what the class handed in."
+                    raise UsageError(f"{self.path} {what}.", advice)
+                for entry in entries:
                     if not entry.parts:
                         raise UsageError(f"{self.path} cannot be opened: {entry.refusal}", "Download it again.")
                     yield entry
-            except OSError as error:
-                raise UsageError(
-                    f"{self.path} cannot be read: {error.strerror}.", "Give yourself the right to read it."
-                ) from error
-            except Refused as error:
-                raise UsageError(f"{self.path} cannot be read: {error}", "Download it again.") from error
+        except OSError as error:
+            title = f"{self.path} cannot be read: {error.strerror}."
+            raise UsageError(title, "Give yourself the right to read it.") from error

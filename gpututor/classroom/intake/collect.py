@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import os
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,16 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.intake.archive import Entry, Kind, Packed, Refused, is_zip_name
+from gpututor.classroom.intake.archive import Entry, Kind, Packed, Refused, is_zip_name, why_unreadable
 from gpututor.classroom.intake.layouts import METADATA, Layout, Person, Place
 from gpututor.classroom.intake.names import (
     ExerciseNames,
+    copy_number,
+    is_generic,
     normal,
     oddity,
     one_line,
-    order_of_copies,
     plain,
-    says_nothing,
     shown_source,
     unique_ids,
     without_copy_mark,
@@ -30,9 +28,19 @@ from gpututor.classroom.intake.names import (
 )
 from gpututor.classroom.submissions import PLATFORMS, Student, Submission, Unmatched
 from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
+from gpututor.files import written_beside
 from gpututor.text import truncate
 
-_OTHER_ENCODINGS = (  # the longer marks first: one begins as another does
+MOST_ATTEMPTS = 10
+"""Attempts of a student at an exercise with the same time. Each is graded with other inputs: a thousand attempts would
+give the student many chances."""
+MOST_FILES = 1_000
+"""Files of one student."""
+MOST_BYTES = 64 << 20
+"""Bytes that are read of one student's files."""
+_LONGEST_NAME = 200
+_ARCHIVES = (".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")
+_OTHER_ENCODINGS = (  # longer marks first: UTF-32's starts with UTF-16's
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
     (codecs.BOM_UTF16_LE, "UTF-16"),
@@ -40,38 +48,8 @@ _OTHER_ENCODINGS = (  # the longer marks first: one begins as another does
 )
 
 
-@dataclass(frozen=True)
-class Content:
-    """What is in a file."""
-
-    sha256: str
-    """Empty where it was not read, or not to its end."""
-    refusal: str = ""
-    size: int = 0
-
-
-def kept(entry: Entry, folder: ClassFolder) -> Content:
-    """Read a file, and keep it below its digest if it can be graded. Raises `OSError` where it cannot be kept."""
-    try:
-        with entry.open() as stream:
-            content = stream.read(MAX_SUBMISSION_BYTES + 1)
-    except Refused as error:
-        return Content("", str(error))
-    except OSError as error:
-        return Content("", f"It cannot be read: {(error.strerror or 'unknown error').lower()}.")
-    if len(content) > MAX_SUBMISSION_BYTES:
-        size_mib = MAX_SUBMISSION_BYTES >> 20
-        return Content("", f"The file is over {size_mib} MiB: a solution is a short Python file.", len(content))
-    refusal = refusal_of(content)
-    content = content.removeprefix(codecs.BOM_UTF8)  # it says nothing, and the grader is given text
-    digest = hashlib.sha256(content).hexdigest()
-    if not refusal:
-        _keep(content, folder.submission(digest))
-    return Content(digest, refusal, len(content))
-
-
 def refusal_of(content: bytes) -> str:
-    """Why these bytes are no program, a sentence; empty where they may be one."""
+    """Return why these bytes are no program, a sentence; empty if they may be one."""
     for mark, name in _OTHER_ENCODINGS:
         if content.startswith(mark):
             return f"The file is {name}, and must be UTF-8."
@@ -87,267 +65,257 @@ def refusal_of(content: bytes) -> str:
     return ""
 
 
-def _keep(content: bytes, path: Path) -> None:
-    """Whole or not at all. Not flushed to the disk: what a power cut spoils is mended when the class is read again."""
-    with suppress(OSError):
-        if path.stat().st_size == len(content) and path.read_bytes() == content:
-            return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
-
-
-MOST_ATTEMPTS = 10
-"""Of one student at one exercise, handed in at one time. Each is graded with other inputs: nobody is to hand in a
-thousand, and have luck with one."""
-
-
 @dataclass(frozen=True)
-class Found:
-    """A file for an exercise."""
+class _Content:
+    """Content of a file."""
 
-    people: tuple[str, ...]
-    """Their keys."""
-    exercise: str
-    source: str
-    content: Content
-    place: Place
-    order: tuple[str, int, int, float, str]
-    """In the order of time, as far as anything tells it."""
-    stem: str
-    """Of its name, without the mark of a copy."""
-    is_named: bool
-    """Whether its name says which exercise it is; else everything was said to be for one."""
-
-
-Left = list[tuple[Found, str]]
-"""Files that do not count, each with a sentence why."""
-
-
-def attempts(several: Sequence[Found]) -> tuple[list[Found], Left]:
-    """Those that count, in the order of time, and the others."""
-    by_time: dict[str, list[Found]] = defaultdict(list)
-    for found in several:
-        by_time[found.place.submitted_at].append(found)
-    meant: list[Found] = []
-    left: Left = []
-    for together in by_time.values():
-        named, others = _meant(together)
-        meant += named
-        left += others
-    counted: dict[tuple[str, str], Found] = {}
-    for found in sorted(meant, key=lambda found: found.order):
-        first = counted.setdefault((found.content.sha256 or found.source, found.place.submitted_at), found)
-        if first is not found:
-            left.append((found, f"It is the same as {first.source}, which counts."))
-    number_of = Counter(found.place.submitted_at for found in counted.values())
-    some: list[Found] = []
-    for found in counted.values():
-        number_of[found.place.submitted_at] -= 1
-        if number_of[found.place.submitted_at] < MOST_ATTEMPTS:
-            some.append(found)
-        else:
-            left.append((found, f"Of files for one exercise the last {MOST_ATTEMPTS} count, and this one is older."))
-    return some, left
-
-
-def _meant(together: list[Found]) -> tuple[list[Found], Left]:
-    """Choose the files that are meant for the exercise by their names, of those with the same time."""
-    exercise = together[0].exercise
-    if meant := [found for found in together if found.is_named]:
-        why = f"Another file is called after {exercise}, and this one is not."
-        return meant, [(found, why) for found in together if not found.is_named]
-    if not (read := [found for found in together if found.content.sha256]):
-        return together, []
-    usual = [found for found in read if says_nothing(found.stem)]
-    meant = next((some for some in (read, usual) if len({found.stem for found in some}) == 1), [])
-    why = f"There are several files, and {'this one is not' if meant else 'none is'} called after {exercise}."
-    return meant, [(found, found.content.refusal or why) for found in together if found not in meant]
-
-
-MOST_FILES = 1_000
-"""Of one student."""
-MOST_BYTES = 64 << 20
-"""That are read of one student's files."""
-_LONGEST_NAME = 200
-_ARCHIVES = (".tar", ".gz", ".tgz", ".7z", ".rar", ".bz2", ".xz")
-
-
-@dataclass
-class _Share:
-    """What was read of one student's."""
-
-    files: int = 0
+    sha256: str
+    """Empty if it was not read, or not to its end."""
+    refusal: str = ""
     size: int = 0
 
 
-class SubmissionCollector:
-    """Takes one entry after the other, and keeps nothing of their bytes."""
+def _read_content(entry: Entry, folder: ClassFolder) -> _Content:
+    """Read a file, and store it below its digest if it can be graded. Raises `OSError` if it cannot be stored."""
+    try:
+        with entry.open() as stream:
+            content = stream.read(MAX_SUBMISSION_BYTES + 1)
+    except Refused as error:
+        return _Content("", str(error))
+    except OSError as error:
+        return _Content("", why_unreadable(error))
+    if len(content) > MAX_SUBMISSION_BYTES:
+        size_mib = MAX_SUBMISSION_BYTES >> 20
+        return _Content("", f"The file is over {size_mib} MiB: a solution is a short Python file.", len(content))
+    refusal = refusal_of(content)
+    content = content.removeprefix(codecs.BOM_UTF8)  # the grader receives text
+    digest = hashlib.sha256(content).hexdigest()
+    if not refusal:
+        _store(content, folder.submission(digest))
+    return _Content(digest, refusal, len(content))
 
-    def __init__(self, layout: Layout, names: ExerciseNames, folder: ClassFolder, exercise: Exercise | None) -> None:
+
+def _store(content: bytes, path: Path) -> None:
+    """Write the file, without flushing it: after a power cut, reading the class again repairs it."""
+    with suppress(OSError):
+        if path.stat().st_size == len(content) and path.read_bytes() == content:
+            return
+    with written_beside(path, content, sync=False) as part:
+        part.replace(path)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file for an exercise."""
+
+    people: tuple[str, ...]
+    """Keys of the students."""
+    exercise: str
+    source: str
+    content: _Content
+    place: Place
+    order: tuple[str, int, int, float, str]
+    """Sort key for the order of time, as far as it is known."""
+    stem: str
+    """Normalized name without the mark of a copy."""
+    is_named: bool
+    """True if its name tells the exercise; otherwise the instructor named one for all files."""
+
+
+_Unused = list[tuple[_File, str]]
+"""Files that do not count, each with a sentence why."""
+
+
+def _attempts(files: Sequence[_File]) -> tuple[list[_File], _Unused]:
+    """Split one student's files for one exercise into attempts, in the order of time, and unused files."""
+    by_time: dict[str, list[_File]] = defaultdict(list)
+    for file in files:
+        by_time[file.place.submitted_at].append(file)
+    solutions: list[_File] = []
+    unused: _Unused = []
+    for same_time in by_time.values():
+        chosen, others = _solutions(same_time)
+        solutions += chosen
+        unused += others
+    distinct: dict[tuple[str, str], _File] = {}
+    for file in sorted(solutions, key=lambda file: file.order):
+        first = distinct.setdefault((file.content.sha256 or file.source, file.place.submitted_at), file)
+        if first is not file:
+            unused.append((file, f"It is the same as {first.source}, which counts."))
+    later = Counter(file.place.submitted_at for file in distinct.values())
+    attempts: list[_File] = []
+    for file in distinct.values():
+        later[file.place.submitted_at] -= 1
+        if later[file.place.submitted_at] < MOST_ATTEMPTS:
+            attempts.append(file)
+        else:
+            unused.append((file, f"Of files for one exercise the last {MOST_ATTEMPTS} count, and this one is older."))
+    return attempts, unused
+
+
+def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
+    """Choose the files that are solutions by their names, of those with the same time."""
+    exercise = same_time[0].exercise
+    if named := [file for file in same_time if file.is_named]:
+        why = f"Another file is called after {exercise}, and this one is not."
+        return named, [(file, why) for file in same_time if not file.is_named]
+    if not (read := [file for file in same_time if file.content.sha256]):
+        return same_time, []
+    generic = [file for file in read if is_generic(file.stem)]
+    chosen = next((files for files in (read, generic) if len({file.stem for file in files}) == 1), [])
+    why = f"There are several files, and {'this one is not' if chosen else 'none is'} called after {exercise}."
+    return chosen, [(file, file.content.refusal or why) for file in same_time if file not in chosen]
+
+
+class SubmissionCollector:
+    """Collects a class's submissions from the entries of its export."""
+
+    def __init__(
+        self, name: str, layout: Layout, names: ExerciseNames, folder: ClassFolder, exercise: Exercise | None
+    ) -> None:
+        self._has_names = name in PLATFORMS
         self._layout = layout
         self._names = names
         self._folder = folder
         self._exercise = exercise
         self._people: dict[str, Person] = {}
-        self._shares: dict[str, _Share] = defaultdict(_Share)
-        self._found: list[Found] = []
-        self.unmatched: list[Unmatched] = []
-        """With their students by their keys, and from `finished` on by their ids."""
+        self._counts: Counter[str] = Counter()
+        """Files that were read, by student."""
+        self._sizes: Counter[str] = Counter()
+        """Bytes that were read, by student."""
+        self._files: list[_File] = []
+        self._unmatched: list[Unmatched] = []
+        """Unmatched files, with the keys of their students instead of the ids."""
         self.ignored = 0
 
-    def take(self, entry: Entry) -> None:
-        """Raises `OSError` where a file cannot be kept."""
-        # A folder is told from a file by the empty name after it.
+    def add(self, entry: Entry) -> None:
+        """Read an entry. Raises `OSError` if it cannot be stored."""
+        # An empty name at the end marks a folder.
         is_folder = entry.kind in (Kind.FOLDER, Kind.PLACE)
-        place = self._layout.place((*entry.parts, "") if is_folder else entry.parts)
+        place = self._layout((*entry.parts, "") if is_folder else entry.parts)
         for person in place.people:
-            self._meet(person, entry.packed)
+            self._add_person(person, entry.packed)
         if entry.kind is Kind.PLACE:
             return None
         if entry.kind is Kind.NOISE or entry.parts == (METADATA,):
             self.ignored += 1
             return None
         if place.why:
-            return self._leave(entry, place, entry.refusal or place.why)
+            return self._skip(entry, place, entry.refusal or place.why)
         if entry.kind is not Kind.FILE:
-            return self._take_unopened(entry, place)
+            return self._add_unopened(entry, place)
         name = entry.parts[-1].casefold()
         if not name.endswith(".py"):
             other = "Of archives only zips are opened." if name.endswith(_ARCHIVES) else "It is no Python file."
-            return self._leave(entry, place, entry.refusal or other)
-        return self._take_file(entry, place)
+            return self._skip(entry, place, entry.refusal or other)
+        return self._add_file(entry, place)
 
-    def _meet(self, person: Person, packed: Packed | None) -> None:
+    def _add_person(self, person: Person, packed: Packed | None) -> None:
         known = self._people.get(person.key, person)
         name = known.name or person.name
-        if not name and packed is not None and self._layout.name not in PLATFORMS:
+        if not name and packed is not None and not self._has_names:
             name = packed.student
         self._people[person.key] = replace(known, name=name, email=known.email or person.email)
 
-    def _leave(self, entry: Entry, place: Place, why: str, *, packed_for: str = "") -> None:
+    def _skip(self, entry: Entry, place: Place, why: str, *, packed_for: str = "") -> None:
         students = tuple(person.key for person in place.people)
-        source = shown_source(entry.source)
-        self.unmatched.append(Unmatched(source, one_line(why), students, packed_for=packed_for))
+        self._unmatched.append(Unmatched(shown_source(entry.source), one_line(why), students, packed_for=packed_for))
 
-    def _take_unopened(self, entry: Entry, place: Place) -> None:
+    def _add_unopened(self, entry: Entry, place: Place) -> None:
         exercise = place.exercise
         if exercise is None and place.path:
             exercise = self._names.named(plain(without_ending(place.path[-1], ".zip")))
         is_named = exercise is not None
         exercise = exercise or self._exercise
         if entry.kind is Kind.FOLDER or exercise is None:
-            return self._leave(entry, place, entry.refusal)
-        return self._add(entry, place, exercise, Content("", entry.refusal), is_named)
+            return self._skip(entry, place, entry.refusal)
+        return self._add(entry, place, exercise, _Content("", entry.refusal), is_named)
 
-    def _take_file(self, entry: Entry, place: Place) -> None:
+    def _add_file(self, entry: Entry, place: Place) -> None:
         path = tuple(map(plain, place.path))
-        if (packed := entry.packed) is not None and self._is_of_another(packed):
+        course = self._names.course
+        if (packed := entry.packed) is not None and packed.course and course.id and packed.course != course.id:
             name = truncate(one_line(packed.course), 60)
-            return self._leave(entry, place, f"It was packed for the course {name!r}.", packed_for=name)
+            return self._skip(entry, place, f"It was packed for the course {name!r}.", packed_for=name)
         exercise = place.exercise or self._names.at(path) or self._as_packed(entry)
         is_named = exercise is not None
         if self._exercise is not None:
             if exercise is not None and exercise.key != self._exercise.key:
-                return self._leave(entry, place, f"It is for {exercise.key}, and only {self._exercise.key} is graded.")
+                return self._skip(entry, place, f"It is for {exercise.key}, and only {self._exercise.key} is graded.")
             exercise = self._exercise
         if exercise is None:
-            return self._leave(entry, place, entry.refusal or self._no_exercise(path))
-        refusal = entry.refusal or oddity(place.path) or self._too_much(place)
-        content = Content("", refusal) if refusal else kept(entry, self._folder)
+            return self._skip(entry, place, entry.refusal or self._no_exercise(path))
+        refusal = entry.refusal or oddity(place.path) or self._over_limit(place)
+        content = _Content("", refusal) if refusal else _read_content(entry, self._folder)
         for person in place.people:
-            self._shares[person.key].files += 1
-            self._shares[person.key].size += content.size
+            self._counts[person.key] += 1
+            self._sizes[person.key] += content.size
         return self._add(entry, place, exercise, content, is_named)
 
     def _no_exercise(self, path: tuple[str, ...]) -> str:
         why = "No exercise is called that."
-        if (meant := self._names.nearly(path)) is None:
+        if (similar := self._names.nearly(path)) is None:
             return why
-        return f"{why} Did you mean {meant.label} {meant.slug}? Rename it to {meant.slug}.py."
-
-    def _is_of_another(self, packed: Packed) -> bool:
-        course = self._names.course
-        return bool(packed.course and course.id) and packed.course != course.id
+        return f"{why} Did you mean {similar.label} {similar.slug}? Rename it to {similar.slug}.py."
 
     def _as_packed(self, entry: Entry) -> Exercise | None:
         if entry.packed is None:
             return None
         zips = [number for number, name in enumerate(entry.parts) if is_zip_name(name)]
         inside = "/".join(entry.parts[zips[-1] + 1 :] if zips else entry.parts)
-        return self._names.with_key(dict(entry.packed.exercises).get(inside, ""))
+        return self._names.with_key(entry.packed.exercises.get(inside, ""))
 
-    def _too_much(self, place: Place) -> str:
+    def _over_limit(self, place: Place) -> str:
         for person in place.people:
-            share = self._shares[person.key]
-            if share.files >= MOST_FILES:
+            if self._counts[person.key] >= MOST_FILES:
                 return f"It is not read: {MOST_FILES} files of this student were."
-            if share.size >= MOST_BYTES:
+            if self._sizes[person.key] >= MOST_BYTES:
                 return f"It is not read: {MOST_BYTES >> 20} MiB of this student's were."
         return ""
 
-    def _add(self, entry: Entry, place: Place, exercise: Exercise, content: Content, is_named: bool) -> None:
-        path = place.path or entry.parts
-        order = (place.submitted_at, place.number, order_of_copies(path), entry.changed_at, entry.source)
-        stem = normal(without_copy_mark(without_ending(path[-1], ".py")))
+    def _add(self, entry: Entry, place: Place, exercise: Exercise, content: _Content, is_named: bool) -> None:
+        name = without_ending((place.path or entry.parts)[-1], ".py")
+        order = (place.submitted_at, place.number, copy_number(name), entry.changed_at, entry.source)
         keys = tuple(person.key for person in place.people)
-        self._found.append(Found(keys, exercise.key, shown_source(entry.source), content, place, order, stem, is_named))
+        source, stem = shown_source(entry.source), normal(without_copy_mark(name))
+        self._files.append(_File(keys, exercise.key, source, content, place, order, stem, is_named))
 
-    def finished(self) -> tuple[tuple[Student, ...], tuple[Submission, ...]]:
-        """The students by their ids, and what they handed in: by student, exercise and attempt."""
+    def finish(self) -> tuple[tuple[Student, ...], tuple[Submission, ...], tuple[Unmatched, ...]]:
+        """Return the students, their submissions sorted by student, exercise and attempt, and all other files."""
         ids = unique_ids((person.key, person.best_id) for person in self._people.values())
         students = [
-            Student(
-                id=ids[key],
-                name=_short(person.name),
-                email=_short(person.email),
-                platform_id=_short(person.platform_id),
-            )
+            Student(ids[key], *(truncate(one_line(text.strip()), _LONGEST_NAME) for text in texts))
             for key, person in self._people.items()
+            for texts in [(person.name, person.email, person.platform_id)]
         ]
-        by_whom: dict[tuple[str, str], list[Found]] = defaultdict(list)
-        for found in self._found:
-            for key in found.people:
-                by_whom[key, found.exercise].append(found)
-        self.unmatched = [replace(each, students=tuple(ids[key] for key in each.students)) for each in self.unmatched]
-        handed_in: list[Submission] = []
-        told: set[str] = set()
-        for (key, _), several in by_whom.items():
-            handed_in += self._attempts(ids[key], several, told)
-        order = {exercise.key: number for number, exercise in enumerate(self._names.course.exercises)}
-        handed_in.sort(key=lambda one: (one.student.casefold(), one.student, order[one.exercise], one.attempt))
-        return tuple(sorted(students, key=lambda student: (student.id.casefold(), student.id))), tuple(handed_in)
-
-    def _attempts(self, student: str, several: list[Found], told: set[str]) -> list[Submission]:
-        """Those that count, numbered; the others are told to be unmatched, once for a group."""
-        counted, left = attempts(several)
-        for found, why in left:
-            if found.source not in told:
-                told.add(found.source)
-                self.unmatched.append(
-                    Unmatched(found.source, one_line(why), (student,), found.exercise if counted else "")
+        by_student: dict[tuple[str, str], list[_File]] = defaultdict(list)
+        for file in self._files:
+            for key in file.people:
+                by_student[key, file.exercise].append(file)
+        unmatched = [replace(each, students=tuple(ids[key] for key in each.students)) for each in self._unmatched]
+        submissions: list[Submission] = []
+        unused_sources: set[str] = set()  # a group's file is listed once
+        for (key, _), files in by_student.items():
+            attempts, unused = _attempts(files)
+            submissions += [
+                Submission(
+                    student=ids[key],
+                    exercise=file.exercise,
+                    source=file.source,
+                    sha256=file.content.sha256,
+                    submitted_at=file.place.submitted_at,
+                    attempt=file.place.earlier + number if number == len(attempts) else number,
+                    late=file.place.late,
+                    refusal=one_line(file.content.refusal),
                 )
-        return [
-            Submission(
-                student=student,
-                exercise=found.exercise,
-                source=found.source,
-                sha256=found.content.sha256,
-                submitted_at=found.place.submitted_at,
-                attempt=found.place.earlier + number if number == len(counted) else number,
-                late=found.place.late,
-                refusal=one_line(found.content.refusal),
-            )
-            for number, found in enumerate(counted, 1)
-        ]
-
-
-def _short(text: str) -> str:
-    return truncate(one_line(text.strip()), _LONGEST_NAME)
+                for number, file in enumerate(attempts, 1)
+            ]
+            for file, why in unused:
+                if file.source not in unused_sources:
+                    unused_sources.add(file.source)
+                    exercise = file.exercise if attempts else ""
+                    unmatched.append(Unmatched(file.source, one_line(why), (ids[key],), exercise))
+        order = {exercise.key: number for number, exercise in enumerate(self._names.course.exercises)}
+        submissions.sort(key=lambda each: (each.student.casefold(), each.student, order[each.exercise], each.attempt))
+        students.sort(key=lambda student: (student.id.casefold(), student.id))
+        return tuple(students), tuple(submissions), tuple(unmatched)

@@ -1,31 +1,37 @@
-"""Layouts of exports: Gradescope, Moodle, Canvas, folders and files, and how each is recognized.
+"""Layouts of exports: Gradescope, Moodle, Canvas, folders and files, and how each is detected.
 
-That is the student's name, a mark when it was late, the user's number, the upload's number, and the file's name, to
-which Canvas adds `-2` and so on. Without names, where marking is anonymous: `anon_x1Yz_67890_name.py`.
-
-Students are known by the number that Gradescope has of them (`sid`), or else their address.
-
-The number is the participant's, the same as in the grading worksheet. Groups have theirs. Text that was typed into
-Moodle is in `…_assignsubmission_onlinetext_/onlinetext.html`.
-
-Platforms are recognised by the names that they give, the other layouts by the exercises' names. One folder around
-everything is allowed. The instructor names every other layout with `--layout`.
+Platforms are recognized by the names that they give, the other layouts by the exercises' names. One folder that
+contains everything is allowed. The instructor names every other layout with `--layout`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol
 
 from gpututor.classroom.intake.archive import Kind, Tree, is_zip_name
-from gpututor.classroom.intake.gradescope_metadata import Submission
+from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter
 from gpututor.classroom.intake.names import ExerciseNames, without_ending
 from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
+
+AUTO = "auto"
+LAYOUTS = ("folders", "files", "gradescope", "moodle", "canvas")
+METADATA = "submission_metadata.yml"
+_MOST_ENTRIES = 50_000
+"""Entries that detection reads."""
+_CHOOSE = f"Say which it is with --layout: {', '.join(LAYOUTS)}. docs/classroom/layouts.md shows them."
+_WHO = r"(?:(?P<name>.*?[^_])_)??(?:(?P<late>LATE)_)?(?P<id>(?<![^_])\d{1,18}|anon_[A-Za-z0-9]+)"
+_CANVAS_FILE = re.compile(_WHO + r"_(?P<upload>\d{1,18})_(?P<file>.+)", re.DOTALL)
+_CANVAS_TEXT = re.compile(_WHO + r"_(?:text|link)(?:-\d+)?\.html", re.DOTALL)
+_MOODLE_NAME = re.compile(
+    r"(?P<name>.*?)(?:_(?P<id>\d{1,18}))?_assignsubmission_(?P<kind>[a-z]+?)(?:_(?P<file>.*))?", re.DOTALL
+)
+
+Parts = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -33,9 +39,9 @@ class Person:
     """A student, as names and platforms know them."""
 
     key: str
-    """The same for the same person, and for nobody else."""
+    """Unique key of the person."""
     best_id: str
-    """What `Student.id` should be, if it is not taken."""
+    """Preferred `Student.id`, if it is not taken."""
     name: str = ""
     email: str = ""
     platform_id: str = ""
@@ -43,208 +49,163 @@ class Person:
 
 @dataclass(frozen=True)
 class Place:
-    """Whose a file is, and what is left of its path."""
+    """The owner of a file, and the rest of its path."""
 
     people: tuple[Person, ...] = ()
-    """Several for a group."""
-    path: tuple[str, ...] = ()
-    """Below the student: the rest of the folders and zips, and the file's name. Empty for the student's own zip."""
+    """The student; several for a group."""
+    path: Parts = ()
+    """Folders, zips and the file's name below the student; empty for the student's own zip."""
     exercise: Exercise | None = None
-    """Where the layout knows it."""
+    """None if the layout does not tell."""
     submitted_at: str = ""
-    """ISO 8601, UTC; empty where nothing tells it."""
+    """ISO 8601, UTC; empty if unknown."""
     number: int = 0
-    """Of the upload: later ones have larger numbers."""
+    """Upload number; later uploads have larger numbers."""
     earlier: int = 0
-    """How many attempts came before, and are not here."""
+    """Number of earlier attempts that are not in the export."""
     late: bool = False
     why: str = ""
-    """Why it is nobody's, or nothing to grade, a sentence; then the rest counts for nothing but `people`."""
+    """Reason, a sentence, for which the file has no owner or cannot be graded; empty for a file to grade."""
 
 
-class Layout(Protocol):
-    """Knows the names of one kind of export."""
-
-    name: str
-
-    def place(self, parts: Sequence[str]) -> Place:
-        """Whose the file with this path is."""
+Layout = Callable[[Sequence[str]], Place]
+"""Finds the owner of a file by its path."""
 
 
-_WHO = r"(?:(?P<name>.*?[^_])_)??(?:(?P<late>LATE)_)?(?P<id>(?<![^_])\d{1,18}|anon_[A-Za-z0-9]+)"
-CANVAS_NAME = re.compile(_WHO + r"_(?P<upload>\d{1,18})_(?P<file>.+)", re.DOTALL)
-TYPED = re.compile(_WHO + r"_(?:text|link)(?:-\d+)?\.html", re.DOTALL)
-_NOT_A_FILE = "It is text or a link that was typed into Canvas, and no file: it cannot be graded."
+def canvas(parts: Sequence[str]) -> Place:
+    """Place names such as `roekim_LATE_12345_67890_name.py`, or `anon_x1Yz_67890_name.py` if marking is anonymous.
+
+    The parts are the student's name, a mark for late files, the user's number, the upload's number, and the file's
+    name, to which Canvas appends `-2` and so on.
+    """
+    match = match_canvas(parts[0])
+    if match is None:
+        return Place(path=tuple(parts), why="Its name is none that Canvas gives.")
+    person = Person(match["id"], match["id"], match["name"] or "", platform_id=match["id"])
+    late = match["late"] is not None
+    if "file" not in match.re.groupindex:
+        why = "It is text or a link that was typed into Canvas, and no file: it cannot be graded."
+        return Place((person,), tuple(parts[1:]), late=late, why=why)
+    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late)
 
 
-def match(name: str) -> re.Match[str] | None:
-    """A file's name taken apart, where it is one that Canvas gives."""
-    found = CANVAS_NAME.fullmatch(name) or TYPED.fullmatch(name)
-    if found is None or (found["name"] is None and not found["late"] and not found["id"].startswith("anon_")):
-        return None  # `05_01_one_big_copy.py` is nobody's
-    return found
+def match_canvas(name: str) -> re.Match[str] | None:
+    """Take a file's name apart; None if Canvas did not give it."""
+    match = _CANVAS_FILE.fullmatch(name) or _CANVAS_TEXT.fullmatch(name)
+    if match is None or (match["name"] is None and not match["late"] and not match["id"].startswith("anon_")):
+        return None  # `05_01_one_big_copy.py` has no owner
+    return match
 
 
-class Canvas:
-    name = "canvas"
-
-    def place(self, parts: Sequence[str]) -> Place:
-        found = match(parts[0])
-        if found is None:
-            return Place(path=tuple(parts), why="Its name is none that Canvas gives.")
-        person = Person(key=found["id"], best_id=found["id"], name=found["name"] or "", platform_id=found["id"])
-        late = found["late"] is not None
-        if "file" not in found.re.groupindex:
-            return Place((person,), tuple(parts[1:]), late=late, why=_NOT_A_FILE)
-        return Place((person,), (found["file"], *parts[1:]), number=int(found["upload"]), late=late)
-
-
-_BETWEEN = "__"
-
-
-class Files:
-    name = "files"
-
-    def __init__(self, names: ExerciseNames, exercise: Exercise | None) -> None:
-        self._names = names
-        self._exercise = exercise
-
-    def place(self, parts: Sequence[str]) -> Place:
-        stem = without_ending(parts[-1], ".py")
-        student, mark, exercise = stem.rpartition(_BETWEEN)
-        if mark and student and (found := self._names.named(exercise)):
-            return Place((_person(student),), (parts[-1],), found)
-        for number, name in enumerate(parts[:-1]):
-            if not (found := self._names.named(without_ending(name, ".zip"))):
-                continue
-            rest = parts[number + 1 :]
-            if len(rest) > 1:  # EXERCISE/STUDENT/solution.py
-                return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), found)
-            if parts[-1].casefold().endswith((".py", ".zip")):
-                return Place((_person(stem),), (parts[-1],), found)
-            return Place(path=tuple(parts), why="It is called after no student, and is no Python file.")
-        if self._exercise is not None and len(parts) == 1:
-            return Place((_person(stem),), (parts[-1],), self._exercise)
-        return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
+def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) -> Place:
+    """Place files such as `EXERCISE/STUDENT.py`, `EXERCISE/STUDENT/solution.py` and `STUDENT__EXERCISE.py`."""
+    stem = without_ending(parts[-1], ".py")
+    student, mark, name = stem.rpartition("__")
+    if mark and student and (exercise := names.named(name)):
+        return Place((_person(student),), (parts[-1],), exercise)
+    for number, name in enumerate(parts[:-1], 1):
+        if not (exercise := names.named(without_ending(name, ".zip"))):
+            continue
+        rest = parts[number:]
+        if len(rest) > 1:
+            return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
+        if parts[-1].casefold().endswith((".py", ".zip")):
+            return Place((_person(stem),), (parts[-1],), exercise)
+        return Place(path=tuple(parts), why="It is called after no student, and is no Python file.")
+    if default is not None and len(parts) == 1:
+        return Place((_person(stem),), (parts[-1],), default)
+    return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
 
 
 def _person(name: str) -> Person:
-    """`kim (1)` may be another Kim, whose file a browser called so: nobody's work is taken for another's."""
-    return Person(key=name, best_id=name)
+    """Identify a student by the exact name: `kim (1)` may be another Kim, whose file a browser renamed."""
+    return Person(name, name)
 
 
-class Folders:
-    name = "folders"
-
-    def place(self, parts: Sequence[str]) -> Place:
-        first, *rest = parts
-        if not rest and not first.casefold().endswith(".zip"):
-            return Place(path=(first,), why="It lies beside the students' folders, in none of them.")
-        name = without_ending(first, ".zip") if first.casefold().endswith(".zip") else first
-        return Place((Person(key=name, best_id=name),), tuple(rest))
-
-
-METADATA = "submission_metadata.yml"
+def folders(parts: Sequence[str]) -> Place:
+    """Place files in a folder or a zip for each student."""
+    first, *rest = parts
+    if not rest and not is_zip_name(first):
+        return Place(path=(first,), why="It lies beside the students' folders, in none of them.")
+    return Place((_person(without_ending(first, ".zip")),), tuple(rest))
 
 
 class Gradescope:
-    name = "gradescope"
+    """Folders such as `submission_123`, with a metadata file that names the students.
+
+    Students are known by their `sid`, or else by their address.
+    """
 
     def __init__(self, submissions: Mapping[str, Submission]) -> None:
         self._submissions = submissions
-        self._addresses = {
-            one.email.casefold(): one.sid
+        self._sids = {
+            each.email.casefold(): each.sid
             for submission in submissions.values()
-            for one in submission.submitters
-            if one.email and one.sid
+            for each in submission.submitters
+            if each.email and each.sid
         }
 
-    def place(self, parts: Sequence[str]) -> Place:
+    def __call__(self, parts: Sequence[str]) -> Place:
         first, *rest = parts
         if first == METADATA:
             return Place(path=(first,), why="It says whose the submissions are, and was read.")
         submission = self._submissions.get(without_ending(first, ".zip"))
         if submission is None:
             return Place(path=tuple(parts), why=f"{METADATA} does not name it.")
-        people = tuple(
-            dict.fromkeys(
-                self._person(one.name, one.sid, one.email, submission.group)
-                for one in submission.submitters
-                if one.sid or one.email or one.name
-            )
-        )
+        submitters = [each for each in submission.submitters if each.sid or each.email or each.name]
+        people = tuple(dict.fromkeys(self._person(each, submission.group) for each in submitters))
         if not people:
             return Place(path=tuple(parts), why=f"{METADATA} names no student for it.")
         return Place(people, tuple(rest), submitted_at=submission.created_at, earlier=submission.earlier)
 
-    def _person(self, name: str, sid: str, email: str, group: str) -> Person:
-        sid = sid or self._addresses.get(email.casefold(), "")  # somebody whose number is not in every submission
+    def _person(self, submitter: Submitter, group: str) -> Person:
+        name, email = submitter.name, submitter.email
+        sid = submitter.sid or self._sids.get(email.casefold(), "")  # it may be missing in some submissions
         best = sid or email.casefold() or name
-        key = best if sid or email else f"{name} {group}"
-        return Person(key=key, best_id=best, name=name, email=email, platform_id=sid)
+        return Person(best if sid or email else f"{name} {group}", best, name, email, sid)
 
 
-MOODLE_NAME = re.compile(
-    r"(?P<name>.*?)(?:_(?P<id>\d{1,18}))?_assignsubmission_(?P<kind>[a-z]+?)(?:_(?P<file>.*))?", re.DOTALL
-)
-_ONLINE_TEXT = "It is text that was typed into Moodle, and no file: it cannot be graded."
+def moodle(parts: Sequence[str]) -> Place:
+    """Place names such as `Kim Roe_12_assignsubmission_file_/name.py`.
+
+    The number is the participant's or group's, as in the grading worksheet. Text that was typed into Moodle is in
+    `…_assignsubmission_onlinetext_/onlinetext.html`.
+    """
+    match = _MOODLE_NAME.fullmatch(parts[0])
+    if match is None:
+        return Place(path=tuple(parts), why="Its name is none that Moodle gives.")
+    number, name = match["id"] or "", match["name"].strip()
+    person = Person(number or name, number or name, name, platform_id=number)
+    if match["kind"] != "file":
+        why = "It is text that was typed into Moodle, and no file: it cannot be graded."
+        return Place((person,), tuple(parts[1:]), why=why)
+    return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part))
 
 
-class Moodle:
-    name = "moodle"
+def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:
+    """Detect the layout, unless it is given, and the folder that contains everything.
 
-    def place(self, parts: Sequence[str]) -> Place:
-        found = MOODLE_NAME.fullmatch(parts[0])
-        if found is None:
-            return Place(path=tuple(parts), why="Its name is none that Moodle gives.")
-        number, name = found["id"] or "", found["name"].strip()
-        person = Person(key=number or name, best_id=number or name, name=name, platform_id=number)
-        if found["kind"] != "file":
-            return Place((person,), tuple(parts[1:]), why=_ONLINE_TEXT)
-        return Place((person,), tuple(part for part in (found["file"], *parts[1:]) if part))
-
-
-AUTO = "auto"
-LAYOUTS = ("folders", "files", "gradescope", "moodle", "canvas")
-_MOST_ENTRIES = 50_000
-"""Entries that detection reads at most."""
-_CHOOSE = f"Say which it is with --layout: {', '.join(LAYOUTS)}. docs/classroom/layouts.md shows them."
-
-Parts = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class DetectedLayout:
-    layout: str
-    tree: Tree
-    """Entries below the folder around everything."""
-
-
-def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> DetectedLayout:
-    """Detect the layout, unless it is given. Raises `UsageError` where that is unclear, or nothing is there."""
+    Raises `UsageError` if the layout is unclear, or nothing is there.
+    """
     if layout not in (AUTO, *LAYOUTS):
         raise UsageError(f"There is no layout called {layout!r}.", f"They are {AUTO}, {', '.join(LAYOUTS)}.")
-    paths = _paths(tree)
+    paths = [
+        entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, "")
+        for entry in islice(tree.entries(open_zips=False), _MOST_ENTRIES)
+        if entry.kind not in (Kind.NOISE, Kind.PLACE)
+    ]
     may_hold_programs = not tree.path.is_dir() and layout != "folders"
     if wrapper := _wrapper(paths, names, may_hold_programs):
         tree, paths = replace(tree, wrapper=wrapper), [path[1:] for path in paths]
     if not any(path[-1].casefold().endswith((".py", ".zip")) for path in paths):
         raise UsageError(f"{tree.path} holds no Python files and no zips.", "Name the folder or the zip of the class.")
-    return DetectedLayout(layout if layout != AUTO else _layout_of(paths, names, tree, one_exercise), tree)
-
-
-def _paths(tree: Tree) -> list[Parts]:
-    return [
-        entry.parts if entry.kind is not Kind.FOLDER else (*entry.parts, "")
-        for entry in islice(tree.entries(open_zips=False), _MOST_ENTRIES)
-        if entry.kind not in (Kind.NOISE, Kind.PLACE)
-    ]
+    return layout if layout != AUTO else _detect(paths, names, tree, one_exercise), tree
 
 
 def _wrapper(paths: list[Parts], names: ExerciseNames, may_hold_programs: bool) -> Parts:
-    """Return the folder around everything, unless it is a student's or an exercise's; else nothing.
+    """Return the folder that contains everything, unless it is a student's or an exercise's; else nothing.
 
-    `may_hold_programs`: the folder may be around programs that are called after students, as zips have it.
+    `may_hold_programs`: True if the folder may hold programs named after students, as in zips.
     """
     tops = {path[0] for path in paths}
     if len(tops) != 1 or any(len(path) < 2 for path in paths):
@@ -253,18 +214,17 @@ def _wrapper(paths: list[Parts], names: ExerciseNames, may_hold_programs: bool) 
     inside = [path[1:] for path in paths]
     if _is_of_platform(path[0] for path in inside):
         return (folder,)
-    if MOODLE_NAME.fullmatch(folder) or _is_of_course(folder, names) or _is_workspace(inside, names):
+    if _MOODLE_NAME.fullmatch(folder) or _is_of_course(folder, names) or _is_workspace(inside, names):
         return ()
-    programs = [path[0] for path in inside if len(path) == 1 and _is_anybodys(path[0], names)]
+    has_unowned_program = any(
+        len(path) == 1
+        and path[0].casefold().endswith(".py")
+        and match_canvas(path[0]) is None
+        and not _names_both(path[0], names)
+        for path in inside
+    )
     is_one_file = len(inside) == len(inside[0]) == 1
-    if not may_hold_programs and (programs or is_one_file):
-        return ()
-    return (folder,)
-
-
-def _is_anybodys(name: str, names: ExerciseNames) -> bool:
-    """Check that it is a program whose name does not say whose it is."""
-    return name.casefold().endswith(".py") and match(name) is None and not _names_both(name, names)
+    return () if not may_hold_programs and (has_unowned_program or is_one_file) else (folder,)
 
 
 def _is_of_course(name: str, names: ExerciseNames) -> bool:
@@ -272,7 +232,7 @@ def _is_of_course(name: str, names: ExerciseNames) -> bool:
 
 
 def _is_workspace(paths: Iterable[Parts], names: ExerciseNames) -> bool:
-    """Check that these are one student's files: exercises by name, on top or in folders of lessons."""
+    """Check for one student's files: exercises by name, on top or in folders of lessons."""
     return any(
         path[-1].casefold().endswith(".py")
         and (len(path) == 1 or (len(path) == 2 and names.is_lesson(path[0])))
@@ -281,54 +241,54 @@ def _is_workspace(paths: Iterable[Parts], names: ExerciseNames) -> bool:
     )
 
 
-def _layout_of(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: bool) -> str:
+def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: bool) -> str:
     by_top: dict[str, list[Parts]] = defaultdict(list)
     for path in paths:
         by_top[path[0]].append(path[1:])
     if METADATA in by_top:
         return "gradescope"
     platforms = {
-        "moodle": sum(MOODLE_NAME.fullmatch(name) is not None for name in by_top),
-        "canvas": sum(match(name) is not None and not _names_both(name, names) for name in by_top),
+        "moodle": sum(_MOODLE_NAME.fullmatch(name) is not None for name in by_top),
+        "canvas": sum(match_canvas(name) is not None and not _names_both(name, names) for name in by_top),
     }
     layout, count = max(platforms.items(), key=lambda item: item[1])
     if count * 2 >= len(by_top):
         return layout
     if count:
-        raise UsageError(
-            f"{tree.path}: {count} of {len(by_top)} names are such as {layout.capitalize()} gives.", _CHOOSE
-        )
+        title = f"{tree.path}: {count} of {len(by_top)} names are such as {layout.capitalize()} gives."
+        raise UsageError(title, _CHOOSE)
     if _is_workspace(paths, names):
         raise UsageError(
             f"{tree.path} looks like the files of one student.",
             "Put them into a folder with the student's name, and name the folder above that one.",
         )
-    files = [name for name, below in by_top.items() if _has_files_of_students(name, below, names, one_exercise)]
+    named = [name for name, below in by_top.items() if _has_files_of_students(name, below, names, one_exercise)]
     students = {
-        name: below for name, below in by_top.items() if name not in files and (is_zip_name(name) or any(below))
+        name: below for name, below in by_top.items() if name not in named and (is_zip_name(name) or any(below))
     }
-    if files and students:
-        raise UsageError(
-            f"{tree.path}: {files[0]!r} is such as in the layout `files`, and {next(iter(students))!r} as in "
-            "`folders`.",
-            _CHOOSE,
-        )
-    if not files and not students:
+    if named and students:
+        which = f"{named[0]!r} is such as in the layout `files`, and {next(iter(students))!r} as in `folders`"
+        raise UsageError(f"{tree.path}: {which}.", _CHOOSE)
+    if not named and not students:
         raise UsageError(
             f"{tree.path} is in no layout that is known: {paths[0][0]!r} names no exercise here and no student.",
             f"If it was handed in for another course, name that one with --course DIR. {_CHOOSE}",
         )
-    if students:
-        if len(paths) == 1 and is_zip_name(paths[0][-1]):
-            students = {paths[0][-1]: _in_only_zip(tree, paths[0])}
-        _check_students(students, names, tree)
-    return "files" if files else "folders"
+    if len(paths) == 1 and is_zip_name(paths[0][-1]) and students:
+        students = {paths[0][-1]: _in_only_zip(tree, paths[0])}
+    groups = [name for name, below in students.items() if _may_be_group(below, names)]
+    if len(groups) * 2 > len(students):
+        raise UsageError(
+            f"{tree.path}: {groups[0]!r} may hold several students, or a whole class.",
+            f"If it does, name {groups[0]!r} itself. If it is one student's, say --layout folders.",
+        )
+    return "files" if named else "folders"
 
 
 def _is_of_platform(names: Iterable[str]) -> bool:
     """Check that a platform gave these names."""
     tops = set(names)
-    given = sum(MOODLE_NAME.fullmatch(name) is not None or match(name) is not None for name in tops)
+    given = sum(_MOODLE_NAME.fullmatch(name) is not None or match_canvas(name) is not None for name in tops)
     return METADATA in tops or (given > 0 and 2 * given >= len(tops))
 
 
@@ -339,24 +299,14 @@ def _names_both(name: str, names: ExerciseNames) -> bool:
 
 
 def _has_files_of_students(name: str, below: list[Parts], names: ExerciseNames, one_exercise: bool) -> bool:
-    """Check that the files below this name are called after students."""
+    """Check that the files below this name are named after students."""
     if not any(below):
         return name.casefold().endswith(".py") and (one_exercise or _names_both(name, names))
     return _is_of_course(name, names)
 
 
-def _check_students(students: Mapping[str, list[Parts]], names: ExerciseNames, tree: Tree) -> None:
-    """Raise `UsageError` where most folders, or the only zip, may hold several students or a whole class."""
-    groups = [name for name, below in students.items() if _may_be_group(below, names)]
-    if len(groups) * 2 > len(students):
-        raise UsageError(
-            f"{tree.path}: {groups[0]!r} may hold several students, or a whole class.",
-            f"If it does, name {groups[0]!r} itself. If it is one student's, say --layout folders.",
-        )
-
-
 def _in_only_zip(tree: Tree, only: Parts) -> list[Parts]:
-    """List the files in the only zip of a class, from the folder on that is around them."""
+    """List the files in the only zip of a class, below the folder that contains them all."""
     entries = islice(tree.entries(), _MOST_ENTRIES)
     inside = [entry.parts[len(only) :] for entry in entries if entry.kind is Kind.FILE and len(entry.parts) > len(only)]
     is_wrapped = len({path[0] for path in inside}) == 1 and all(len(path) > 1 for path in inside)

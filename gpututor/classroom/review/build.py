@@ -1,4 +1,4 @@
-"""The review: submissions that a person should look at, and why."""
+"""The review: submissions that the instructor should look at, and why."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import NOT_YET, timings_of
 from gpututor.classroom.gradebook.model import Attempt, Gradebook, GradebookWarning, Timing
+from gpututor.classroom.intake.names import one_line
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.review.similarity import (
     COMMON_PEOPLE,
@@ -36,14 +37,22 @@ from gpututor.files import ordinary
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import LEAST_TIME, count
 from gpututor.paths import builtin_course
-from gpututor.text import escape_control_chars
 
 SHARE = 0.7
-"""Texts are alike from this share of the shorter one's fingerprints on, unless another one is asked for."""
+"""Default share of the shorter text's fingerprints, from which on texts are alike."""
+FEWEST_TIMES = 10
+"""Least number of different passed texts for a comparison of times."""
+FAR = 4.0
+"""Speedup over the class's median, from which on a text is unusual."""
+FEW = 0.05
+"""Largest share of unusually fast texts; if more are that fast, it is an ordinary solution."""
+_FASTER = re.compile(rf"\bwas faster than\b|{re.escape(LEAST_TIME)}")
+_CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_LEAST_WIDTH = 40
 
 
 class Kind(StrEnum):
-    """Why something is on the list. In the order in which the list is told."""
+    """Reason for an item, in the order of the list."""
 
     NEEDS_REVIEW = "needs review"
     SPEED = "unusual speed"
@@ -75,127 +84,117 @@ _HEADINGS = {
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that a person should look at."""
+    """One thing that the instructor should look at."""
 
     kind: Kind
     exercise: str
-    """Its key; empty where none is known."""
+    """The exercise's key; empty if unknown."""
     label: str
-    """`5.3`; empty where the course is not there, or no exercise is known."""
+    """`5.3`; empty if the course is missing, or the exercise is unknown."""
     files: tuple[Submission, ...]
-    """Those that it is about, in the order of students and attempts; none for a file that belongs to nobody."""
+    """Submissions in the order of students and attempts; none for an unmatched file."""
     source: str
-    """Where the first of them was found."""
+    """Source of the first file."""
     why: str
-    """A sentence or a few."""
+    """A few sentences."""
     command: str
-    """What to type to look closer; empty where nothing is to be done."""
+    """Command for a closer look; empty if there is none."""
     by: tuple[str, ...] = ()
-    """The ids of those who handed it in, where it is for no exercise."""
+    """Ids of the students of an unmatched file."""
 
     @property
     def students(self) -> tuple[str, ...]:
-        """The ids, in their order."""
-        return tuple(sorted({*self.by, *(one.student for one in self.files)}))
+        """Sorted ids."""
+        return tuple(sorted({*self.by, *(submission.student for submission in self.files)}))
 
 
 @dataclass(frozen=True)
 class Compared:
-    """How the texts of one exercise were compared."""
+    """Statistics of the comparison of texts for one exercise."""
 
     exercise: str
     label: str
     texts: int
-    """Different texts that were handed in."""
+    """Number of different texts."""
     compared: int
-    """Of these, with enough of their own to be compared; the others have less than that beside what is template."""
+    """Number of texts with enough fingerprints of their own."""
     fingerprints: int
-    """Different ones, in all compared texts, without what is template and without what many have in common."""
+    """Number of different fingerprints in the compared texts, without those of the template and common ones."""
     common: int
-    """Different ones that were left out because many have them in common."""
+    """Number of common fingerprints, which many students have."""
     solutions: int
-    """People whose text is the course's solution, to the letter."""
+    """Number of students whose text is exactly the course's solution."""
 
 
 @dataclass(frozen=True)
 class Review:
-    """All of it."""
+    """The review of a class."""
 
     items: tuple[Item, ...]
-    """By kind, then in the order of the course, then by student."""
+    """Items sorted by kind, then in the order of the course, then by student."""
     share: float
-    """From which share of fingerprints on texts are said to be alike."""
+    """Share of fingerprints from which on texts are alike."""
     compared: tuple[Compared, ...]
-    """In the order of the course."""
+    """Statistics in the order of the course."""
     notices: tuple[GradebookWarning, ...]
     names: Mapping[str, str]
-    """What students are called beside their ids, by these, where that says more: see `Student.called`."""
+    """`Student.called` by id, if it is not the id."""
 
     def called(self, student: str) -> str:
-        """The id, and the name where that says more."""
+        """Return a student's `Student.called`."""
         return self.names.get(student, student)
-
-
-_CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Likeness:
-    """Looks for texts of one exercise that are alike."""
+    """Comparison of the texts for one exercise."""
 
     folder: ClassFolder
     exercise: str
-    """Its key."""
+    """The exercise's key."""
     label: str
-    about: Exercise | None
-    """None where the course is not there: then nothing is known of what everybody was given."""
+    definition: Exercise | None
+    """None if the course is missing: then there is no template."""
 
-    def compared(self, files: Sequence[Submission], share: float) -> tuple[list[Item], Compared]:
-        """`files`: all that was handed in. Returns what was found, and how it was looked for."""
-        texts = texts_of(one for one in files if one.sha256 and not one.refusal)
-        given = list(_given(self.about)) if self.about is not None else []
-        found = similar(texts, self._read, template_of(given), share)
-        items = [self._identical(text) for text in found.identical]
-        items += [self._shared_by_many(crowd) for crowd in found.crowds]
-        items += [self._alike(cluster) for cluster in found.clusters]
-        how = Compared(
-            exercise=self.exercise,
-            label=self.label,
-            texts=found.texts,
-            compared=found.compared,
-            fingerprints=found.fingerprints,
-            common=found.common,
-            solutions=self._solutions(texts),
-        )
-        return items, how
+    def compare(self, files: Sequence[Submission], share: float) -> tuple[list[Item], Compared]:
+        """Compare all submissions for the exercise."""
+        texts = texts_of(file for file in files if file.sha256 and not file.refusal)
+        given = list(_given(self.definition)) if self.definition is not None else []
+        result = similar(texts, self._read, template_of(given), share)
+        items = [self._identical(text) for text in result.identical]
+        items += [self._shared_by_many(crowd) for crowd in result.crowds]
+        items += [self._alike(cluster) for cluster in result.clusters]
+        counts = (result.texts, result.compared, result.fingerprints, result.common, self._solutions(texts))
+        return items, Compared(self.exercise, self.label, *counts)
 
     def _identical(self, text: Text) -> Item:
-        people = len(text.parties)
         why = (
-            f"{people} people handed in the same text, to the letter. They may have worked together, or have a source."
+            f"{len(text.parties)} people handed in the same text, to the letter. They may have worked together, or "
+            "have a source."
         )
         return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
         each = "" if len(cluster.texts) == 2 else "; each is like one of the others, not always like all"
         why = (
-            f"{count(len(cluster.texts), 'text')} have {_much(cluster)} of their fingerprints in common, beside what "
+            f"{count(len(cluster.texts), 'text')} have {_range(cluster)} of their fingerprints in common, beside what "
             f"everybody was given{each}. The solution may suggest itself, or they may have worked together."
         )
         return self._of_cluster(cluster, why)
 
     def _shared_by_many(self, crowd: Cluster) -> Item:
         why = (
-            f"{count(len(crowd.texts), 'text')} of {crowd.people} people have {_much(crowd)} of their fingerprints in "
+            f"{count(len(crowd.texts), 'text')} of {crowd.people} people have {_range(crowd)} of their fingerprints in "
             "common with the same one of them, beside what everybody was given. So many share it that the solution may "
             "suggest itself, or they may have one source."
         )
         return self._of_cluster(crowd, why)
 
     def _of_cluster(self, cluster: Cluster, why: str) -> Item:
-        files = tuple(sorted((one for text in cluster.texts for one in text.files), key=_who))
-        one, other = cluster.nearest
-        return self._item(Kind.ALIKE, files, why, f"diff -u {self._path(one)} {self._path(other)} | less")
+        files = [file for text in cluster.texts for file in text.files]
+        files.sort(key=lambda file: (file.student, file.attempt))
+        text, other = cluster.nearest
+        return self._item(Kind.ALIKE, tuple(files), why, f"diff -u {self._path(text)} {self._path(other)} | less")
 
     def _item(self, kind: Kind, files: tuple[Submission, ...], why: str, command: str) -> Item:
         return Item(kind, self.exercise, self.label, files, files[0].source, why, command)
@@ -211,26 +210,21 @@ class Likeness:
             return None
 
     def _solutions(self, texts: Sequence[Text]) -> int:
-        """How many people handed in the course's solution."""
         try:
-            solution = self.about.solution if self.about is not None else ""
+            solution = self.definition.solution if self.definition is not None else ""
         except CourseError:
             return 0
         digest = hashlib.sha256(solution.encode()).hexdigest()
         return sum(len(text.parties) for text in texts if text.sha256 == digest)
 
 
-def _much(cluster: Cluster) -> str:
+def _range(cluster: Cluster) -> str:
     least, greatest = f"{cluster.least:.0%}", f"{cluster.greatest:.0%}"
     return least if least == greatest else f"{least} to {greatest}"
 
 
-def _who(one: Submission) -> tuple[str, int]:
-    return one.student, one.attempt
-
-
 def _given(exercise: Exercise) -> Iterator[str]:
-    """What is nobody's own: the starter, code that students are shown, the solutions, and mistakes that many make."""
+    """Yield code that is no student's own: starter, shown code, solutions, and common mistakes."""
     names = ["starter.py", "solution.py", "task.md", "hints.md", "../lesson.md"]
     names += [f"{path.parent.name}/{path.name}" for path in (*exercise.right_solutions, *exercise.wrong_solutions)]
     for name in names:
@@ -244,63 +238,51 @@ def _given(exercise: Exercise) -> Iterator[str]:
             yield text
 
 
-FEWEST_TIMES = 10
-"""Among fewer different texts that passed, none is told from the others."""
-FAR = 4.0
-"""So many times as fast as the middle one of the class."""
-FEW = 0.05
-"""Where more than this share of the class is so fast, it is how some solve the exercise."""
-
-_FASTER = re.compile(rf"\bwas faster than\b|{re.escape(LEAST_TIME)}")
-
-
 def is_about_speed(words: str) -> bool:
-    """Whether what the report tells is that something was faster than the device can be."""
+    """Check for the report's words about a time that the device cannot reach."""
     return _FASTER.search(words) is not None
 
 
 def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
-    """Those that are far faster than the others at one exercise, each with a sentence."""
+    """Return the attempts at an exercise that are far faster than the others, each with a sentence."""
     by_check: dict[tuple[str, str, bool], dict[str, Timing]] = defaultdict(dict)
     for attempt in attempts:
         if attempt.report is not None:
-            for timing in _passed(attempt.report):
-                place = (timing.check, timing.scenario, timing.is_measured)
-                by_check[place].setdefault(attempt.handed_in.sha256, timing)
-    found: dict[str, str] = {}
+            for timing in timings_of("", attempt.report):
+                if timing.status is Status.PASSED:
+                    place = (timing.check, timing.scenario, timing.is_measured)
+                    by_check[place].setdefault(attempt.handed_in.sha256, timing)
+    sentences: dict[str, str] = {}
     for timings in by_check.values():
         if len(timings) < FEWEST_TIMES:
             continue
-        middle = statistics.median(timing.ratio for timing in timings.values())
-        fast = {digest: timing for digest, timing in timings.items() if timing.ratio * FAR < middle}
+        median = statistics.median(timing.ratio for timing in timings.values())
+        fast = {digest: timing for digest, timing in timings.items() if timing.ratio * FAR < median}
         if len(fast) <= max(1.0, FEW * len(timings)):
             for digest, timing in fast.items():
-                found.setdefault(digest, _speed_words(timing, middle, len(timings)))
-    return {attempt: found[attempt.handed_in.sha256] for attempt in attempts if attempt.handed_in.sha256 in found}
+                sentences.setdefault(digest, _speed_words(timing, median, len(timings)))
+    return {each: sentences[each.handed_in.sha256] for each in attempts if each.handed_in.sha256 in sentences}
 
 
-def _passed(report: Report) -> Iterator[Timing]:
-    return (timing for timing in timings_of("", report) if timing.status is Status.PASSED)
-
-
-def _speed_words(timing: Timing, middle: float, texts: int) -> str:
-    times = f"{middle / timing.ratio:.0f} times as fast as" if timing.ratio else "far faster than"
+def _speed_words(timing: Timing, median: float, texts: int) -> str:
+    times = f"{median / timing.ratio:.0f} times as fast as" if timing.ratio else "far faster than"
     return (
         f"{timing.check} ({timing.scenario}): {timing.words}. That is {times} the middle one of the class "
-        f"({middle:.2g} × the baseline's time, {texts} texts that passed). It may be a very good idea, or work that "
+        f"({median:.2g} × the baseline's time, {texts} texts that passed). It may be a very good idea, or work that "
         "was not done."
     )
 
 
 def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -> Review:
-    """What a person should look at, of all attempts at the exercises of the gradebook.
+    """Review all attempts at the exercises of the gradebook.
 
-    `share`: from which share of the shorter one's fingerprints on two texts are said to be alike. Raises `UsageError`
-    where no class was graded.
+    `share`: share of the shorter text's fingerprints from which on two texts are alike. Raises `UsageError` if no class
+    was graded.
     """
     reviewer = _Reviewer(folder, gradebook, Options.read(folder))
     items: list[Item] = []
     compared: list[Compared] = []
+    notices = list(gradebook.notices)
     waiting = 0
     course = course_of(gradebook.class_)
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
@@ -308,16 +290,18 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
         attempts = [attempt for student in gradebook.students for attempt in student.marks[place].attempts]
         attempts.sort(key=lambda attempt: (attempt.handed_in.student, attempt.handed_in.attempt))
         waiting += sum(_is_waiting(attempt) for attempt in attempts)
-        items += reviewer.about_gradings(summary.label, attempts)
+        items += reviewer.attempts(summary.label, attempts)
         likeness = Likeness(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
-        found, how = likeness.compared([attempt.handed_in for attempt in attempts], share)
-        items += found
-        compared.append(how)
+        alike, counts = likeness.compare([attempt.handed_in for attempt in attempts], share)
+        items += alike
+        compared.append(counts)
     items += reviewer.unmatched()
-    order = {kind: position for position, kind in enumerate(Kind)}
-    items.sort(key=lambda item: order[item.kind])  # within a kind they stay in the order of the course
+    items.sort(key=lambda item: list(Kind).index(item.kind))  # stable: in the order of the course
+    if waiting:
+        title = f"{count(waiting, 'file is', 'files are')} not graded yet."
+        notices.append(GradebookWarning(title, "Review the class again after that."))
     names = {student.id: student.called for student in gradebook.class_.students if student.called != student.id}
-    return Review(tuple(items), share, tuple(compared), (*gradebook.notices, *_waiting(waiting)), names)
+    return Review(tuple(items), share, tuple(compared), tuple(notices), names)
 
 
 @dataclass(frozen=True)
@@ -326,38 +310,39 @@ class _Reviewer:
     gradebook: Gradebook
     options: Options
 
-    def about_gradings(self, label: str, attempts: Sequence[Attempt]) -> Iterator[Item]:
-        """What stands in the reports on one exercise."""
+    def attempts(self, label: str, attempts: Sequence[Attempt]) -> Iterator[Item]:
+        """Yield the items from the reports on one exercise."""
         fast = far_faster(attempts)
         for attempt in attempts:
-            one, report = attempt.handed_in, attempt.report
+            report = attempt.report
             if attempt in fast:
                 yield self._item(Kind.SPEED, label, attempt, fast[attempt])
             if attempt.outcome is Outcome.REJECTED:
-                why = one.refusal or (report.reason if report is not None else "")
+                why = attempt.handed_in.refusal or (report.reason if report is not None else "")
                 yield self._item(Kind.REFUSED, label, attempt, why or "It cannot be graded.")
             elif report is None and not _is_waiting(attempt):
                 yield self._item(Kind.INTERNAL_ERROR, label, attempt, attempt.reason)
             elif report is not None:
-                for kind, why in _told(report):
+                for kind, why in _reasons(report):
                     yield self._item(kind, label, attempt, why)
 
     def unmatched(self) -> Iterator[Item]:
         lacking = {marks.student.id for marks in self.gradebook.students if any(each.misplaced for each in marks.marks)}
-        for each in self.gradebook.class_.unmatched:
-            is_misplaced = not each.exercise and not lacking.isdisjoint(each.students)
+        for file in self.gradebook.class_.unmatched:
+            is_misplaced = not file.exercise and not lacking.isdisjoint(file.students)
             kind = Kind.NO_EXERCISE if is_misplaced else Kind.UNMATCHED
-            command = "" if each.exercise else self._grade_class()  # another file counts there
-            yield Item(kind, "", "", (), each.source, each.why, command, each.students)
+            command = "" if file.exercise else self._grade_class()  # nothing to do if another file counts
+            yield Item(kind, "", "", (), file.source, file.why, command, file.students)
 
     def _item(self, kind: Kind, label: str, attempt: Attempt, why: str) -> Item:
-        one = attempt.handed_in
-        command = self._grade_class() if one.refusal else self._grade_one(one, attempt.report)
-        return Item(kind, one.exercise, label, (one,), one.source, why, command)
+        submission = attempt.handed_in
+        command = self._grade_class() if submission.refusal else self._grade_one(submission, attempt.report)
+        return Item(kind, submission.exercise, label, (submission,), submission.source, why, command)
 
-    def _grade_one(self, one: Submission, report: Report | None) -> str:
-        """To grade it once more, as it was, and read all of the report."""
-        words = ["gpututor", "grade", one.exercise, "--file", str(self.folder.submission(one.sha256))]
+    def _grade_one(self, submission: Submission, report: Report | None) -> str:
+        """Return the command that grades a submission in the same way and shows the report."""
+        path = str(self.folder.submission(submission.sha256))
+        words = ["gpututor", "grade", submission.exercise, "--file", path]
         if self.options.device != "auto":
             words += ["--device", self.options.device]
         if self.options.gpu:
@@ -369,34 +354,27 @@ class _Reviewer:
         return shlex.join(words)
 
     def _grade_class(self) -> str:
-        """To read once more what was handed in, when a file was renamed or mended there."""
+        """Return the command that reads the class again after files were renamed or repaired."""
         source = self.gradebook.class_.source
         where = shlex.quote(source) if source else "FOLDER"
         return f"gpututor classroom grade {where} --out {shlex.quote(str(self.folder.folder))} --resume"
 
 
 def _is_waiting(attempt: Attempt) -> bool:
-    """Whether nobody has tried to grade it yet."""
+    """Check that it was never graded, not even without success."""
     return attempt.report is None and attempt.outcome is None and attempt.reason.startswith(NOT_YET)
 
 
-def _waiting(number: int) -> Iterator[GradebookWarning]:
-    if number:
-        yield GradebookWarning(
-            f"{count(number, 'file is', 'files are')} not graded yet.", "Review the class again after that."
-        )
-
-
-def _told(report: Report) -> Iterator[tuple[Kind, str]]:
-    """What a report has for a person, at most one item of each kind."""
+def _reasons(report: Report) -> Iterator[tuple[Kind, str]]:
+    """Yield why the instructor should look at a report, at most once for each kind."""
     if report.outcome in (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE):
         yield Kind.INTERNAL_ERROR, report.reason or f"The grader said {report.outcome.value!r}."
     odd = [verdict for verdict in report.verdicts if verdict.status is Status.NEEDS_REVIEW]
     fast = [_words(verdict) for verdict in odd if is_about_speed(verdict.got)]
-    fast += [_sentence(each) for each in report.suspicions if is_about_speed(each)]
+    fast += [_sentence(suspicion) for suspicion in report.suspicions if is_about_speed(suspicion)]
     if fast:
         yield Kind.SPEED, " ".join([*fast, "Nothing is held against it: the figures may be wrong."])
-    rest = [_sentence(each) for each in report.suspicions if not is_about_speed(each)]
+    rest = [_sentence(suspicion) for suspicion in report.suspicions if not is_about_speed(suspicion)]
     rest += [_words(verdict) for verdict in odd if not is_about_speed(verdict.got)]
     if rest:
         yield Kind.NEEDS_REVIEW, " ".join([*rest, "It is not known why: read the file before you decide."])
@@ -412,7 +390,7 @@ def _words(verdict: Verdict) -> str:
 
 
 def _sentence(words: str) -> str:
-    """With a capital letter, where that is no name, and a full stop."""
+    """Start with a capital letter, unless the first word is a name, and end with a full stop."""
     words = words.strip()
     first = words.partition(" ")[0]
     if first.isalpha() and first.islower():
@@ -424,18 +402,15 @@ def _ended(words: str) -> str:
     return words if words.endswith((".", "!", "?")) else f"{words}."
 
 
-_LEAST_WIDTH = 40
-
-
 def lines_of(review: Review, width: int) -> Iterator[str]:
-    """Everything, line by line: how much there is, each item, and how texts were compared."""
+    """Yield the number of items, each item, and the comparison of texts."""
     width = max(width, _LEAST_WIDTH)
     if review.items:
         yield f"{count(len(review.items), 'thing')} for a person to look at; nothing here says that anybody did wrong."
     else:
         yield "There is nothing that a person has to look at."
-    for kind, found in groupby(review.items, key=lambda item: item.kind):
-        items = list(found)
+    for kind, group in groupby(review.items, key=lambda item: item.kind):
+        items = list(group)
         yield ""
         yield f"{kind.heading}: {len(items)}"
         for item in items:
@@ -450,26 +425,23 @@ def _item(item: Item, review: Review, width: int) -> Iterator[str]:
         who = ", ".join(map(review.called, item.students))
         yield _line(f"{who}  {item.source}" if who else item.source)
     elif len(item.files) == 1:
-        one = item.files[0]
-        yield _line(f"{review.called(one.student)}  {place}  {_attempt(one)}{one.source}")
+        file = item.files[0]
+        attempt = f"attempt {file.attempt}  " if file.attempt > 1 else ""
+        yield _line(f"{review.called(file.student)}  {place}  {attempt}{file.source}")
     else:
         yield _line(place)
-        names = ", ".join(
-            f"{review.called(one.student)}{f' ({_attempt(one).strip()})' if one.attempt > 1 else ''}"
-            for one in item.files
-        )
-        yield from _wrapped(names, width, 4)
+        names = [
+            f"{review.called(file.student)}{f' (attempt {file.attempt})' if file.attempt > 1 else ''}"
+            for file in item.files
+        ]
+        yield from _wrapped(", ".join(names), width, 4)
     yield from _wrapped(item.why, width, 6)
     if item.command:
-        yield f"      $ {_on_one_line(item.command)}"
-
-
-def _attempt(one: Submission) -> str:
-    return f"attempt {one.attempt}  " if one.attempt > 1 else ""
+        yield f"      $ {one_line(item.command)}"
 
 
 def _how(review: Review, width: int) -> Iterator[str]:
-    """How texts were compared."""
+    """Describe the comparison of texts."""
     yield from _wrapped(
         f"Texts are alike from {review.share:.0%} of the shorter one's fingerprints in common on (--similar). What "
         "everybody was given, the course's solutions and wrong solutions, and what over "
@@ -480,31 +452,22 @@ def _how(review: Review, width: int) -> Iterator[str]:
     )
     rows = [_row(each) for each in review.compared if each.texts]
     if rows:
-        head = ("Exercise", "Texts", "Compared", "Fingerprints", "Left out", "The course's solution")
-        yield from _table([head, *rows])
+        rows.insert(0, ("Exercise", "Texts", "Compared", "Fingerprints", "Left out", "The course's solution"))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            figures = [cell.rjust(at) for cell, at in zip(row[1:], widths[1:], strict=True)]
+            yield "  ".join([row[0].ljust(widths[0]), *figures])
 
 
 def _row(each: Compared) -> tuple[str, ...]:
-    name = _on_one_line(" ".join(filter(None, (each.label, each.exercise))))
-    figures = (each.texts, each.compared, each.fingerprints, each.common, each.solutions)
-    return (name, *map(str, figures))
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        figures = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  ".join([row[0].ljust(widths[0]), *figures])
+    name = one_line(" ".join(filter(None, (each.label, each.exercise))))
+    return (name, *map(str, (each.texts, each.compared, each.fingerprints, each.common, each.solutions)))
 
 
 def _line(text: str) -> str:
-    return f"  {_on_one_line(text)}"
-
-
-def _on_one_line(text: str) -> str:
-    return escape_control_chars(text).replace("\n", "\\n").replace("\t", "\\t")
+    return f"  {one_line(text)}"
 
 
 def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:
     space = " " * indent
-    yield from textwrap.wrap(_on_one_line(text), width - 1, initial_indent=space, subsequent_indent=space) or [space]
+    yield from textwrap.wrap(one_line(text), width - 1, initial_indent=space, subsequent_indent=space) or [space]

@@ -1,8 +1,7 @@
 """Similarity of submissions: winnowing of their tokens.
 
-Winnowing, by Schleimer, Wilkerson and Aiken (2003): a file is known by some of the hashes of its k-grams of tokens,
-such that what two files have in common over `K + WINDOW - 1` tokens is always noticed. It works as well for a file
-that Python itself cannot read.
+Winnowing, by Schleimer, Wilkerson and Aiken (2003), selects some of the hashes of a file's k-grams of tokens. Two files
+with `K + WINDOW - 1` equal tokens in a row always share a selected hash. Files with syntax errors work as well.
 """
 
 from __future__ import annotations
@@ -18,11 +17,20 @@ from itertools import combinations
 from gpututor.classroom.submissions import Submission
 
 K = 10
-"""Tokens of one k-gram: a line, or a little more."""
+"""Tokens of a k-gram: about a line."""
 WINDOW = 4
-"""Of so many k-grams in a row one is kept."""
+"""Consecutive k-grams of which one is selected."""
 MOST_CHARACTERS = 100_000
-"""Of a file that are looked at; nobody types more."""
+"""Characters of a file that are compared."""
+FEWEST = 20
+"""Least number of own fingerprints of a compared text: short correct solutions are all alike."""
+COMMON_PEOPLE = 10
+COMMON_SHARE = 0.1
+"""Share of the class, and `COMMON_PEOPLE`, above which a shared fingerprint is part of an obvious solution."""
+MOST_LEADERS = 100
+"""Texts that are tried as centers of crowds. One of each tenth of a class is among them."""
+MOST_ATTEMPTS = 20
+"""Newest attempts of a student at an exercise, so that one student does not cost as much time as a class."""
 
 _TOKEN = re.compile(
     r"""
@@ -43,9 +51,9 @@ _BASE, _MODULUS = 1_000_003, (1 << 61) - 1
 
 
 def tokens_of(text: str) -> Iterator[str]:
-    """`text` as normalised tokens: its own names are all one, so are its numbers, and its texts.
+    """Yield normalized tokens: all own names are equal, and so are all numbers, and all strings.
 
-    A name after a dot stays, as it is mostly a library's: `torch.zeros` and `torch.ones` are not the same.
+    Names after a dot stay, because most of them are a library's: `torch.zeros` is not `torch.ones`.
     """
     before = ""
     for match in _TOKEN.finditer(text, 0, MOST_CHARACTERS):
@@ -66,7 +74,7 @@ def tokens_of(text: str) -> Iterator[str]:
 
 
 def hashes_of(text: str) -> list[int]:
-    """Of all k-grams, in their order; the same on every machine."""
+    """Return the hashes of all k-grams, the same on every machine."""
     numbers = [zlib.crc32(token.encode("utf-8", "surrogatepass")) + 1 for token in tokens_of(text)]
     if len(numbers) < K:
         return []
@@ -82,53 +90,41 @@ def hashes_of(text: str) -> list[int]:
 
 
 def winnowed(hashes: Sequence[int]) -> frozenset[int]:
-    """The least of each window: what a file is known by."""
+    """Return the least hash of each window."""
     if len(hashes) < WINDOW:
         return frozenset(hashes and [min(hashes)])
     return frozenset(map(min, *(hashes[start:] for start in range(WINDOW))))
 
 
 def fingerprints(text: str, template: Collection[int] = ()) -> frozenset[int]:
-    """What `text` is known by, beside the k-grams of the template."""
+    """Return the selected hashes of `text`, without the k-grams of the template."""
     return winnowed([value for value in hashes_of(text) if value not in template])
-
-
-FEWEST = 20
-"""Texts with fewer fingerprints of their own are not compared: in a few lines all right answers are alike."""
-COMMON_PEOPLE = 10
-COMMON_SHARE = 0.1
-"""What more than ten people, and more than a tenth of all, have in common is mostly how the exercise is solved."""
-MOST_LEADERS = 100
-"""Texts that crowds are looked for around: with so many, one of each tenth of the class is among them."""
-
-MOST_ATTEMPTS = 20
-"""The newest ones of a student at an exercise: a thousand of them would take as long as a class."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """One text, and all who handed it in."""
+    """One text, and its submissions."""
 
     sha256: str
     files: tuple[Submission, ...]
     parties: frozenset[frozenset[str]]
-    """The students of each file: several where a group handed in one."""
+    """Students of each file: several for a group."""
 
     def is_of_others_than(self, other: Text) -> bool:
-        """Whether somebody handed in this one, and somebody else the other."""
-        return any(not one & another for one in self.parties for another in other.parties)
+        """Check that different students submitted the two texts."""
+        return any(not party & another for party in self.parties for another in other.parties)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Texts of several people that are alike, each with another one of them."""
+    """Texts of several people, each of which is like another one."""
 
     texts: tuple[Text, ...]
     least: float
-    """The least and the greatest share of any two that are alike."""
+    """Least share of two texts that are alike."""
     greatest: float
     nearest: tuple[Text, Text]
-    """Two that are as alike as any, of different people."""
+    """Two most similar texts of different people."""
 
     @property
     def people(self) -> int:
@@ -137,13 +133,13 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Similar:
-    """What was found among the texts of one exercise."""
+    """Results of the comparison of the texts for one exercise, with statistics."""
 
     identical: tuple[Text, ...]
-    """Texts that several people handed in, to the letter."""
+    """Exactly the same texts of several people."""
     clusters: tuple[Cluster, ...]
     crowds: tuple[Cluster, ...]
-    """Texts that consist mostly of what many have in common, each alike to the same one of them."""
+    """Texts of mostly common fingerprints, each like the same text."""
     texts: int
     compared: int
     fingerprints: int
@@ -151,40 +147,39 @@ class Similar:
 
 
 def template_of(texts: Iterable[str]) -> frozenset[int]:
-    """All k-grams of what everybody was given, or may come to by themselves: none of it is anybody's own."""
+    """Return all k-grams of code that is no student's own."""
     return frozenset(value for text in texts for value in hashes_of(text))
 
 
 def texts_of(files: Iterable[Submission]) -> tuple[Text, ...]:
-    """The different texts of the newest attempts, in the order of their digests."""
+    """Return the different texts of the newest attempts, sorted by digest."""
     by_student: dict[str, list[Submission]] = defaultdict(list)
-    for one in files:
-        by_student[one.student].append(one)
+    for file in files:
+        by_student[file.student].append(file)
     by_digest: dict[str, list[Submission]] = defaultdict(list)
-    for found in by_student.values():
-        for one in sorted(found, key=_who)[-MOST_ATTEMPTS:]:
-            by_digest[one.sha256].append(one)
+    for attempts in by_student.values():
+        for file in sorted(attempts, key=_order)[-MOST_ATTEMPTS:]:
+            by_digest[file.sha256].append(file)
     return tuple(
-        Text(digest, tuple(sorted(found, key=_who)), _parties(found)) for digest, found in sorted(by_digest.items())
+        Text(digest, tuple(sorted(same, key=_order)), _parties(same)) for digest, same in sorted(by_digest.items())
     )
 
 
 def similar(
     texts: Sequence[Text], read: Callable[[str], str | None], template: Collection[int], share: float
 ) -> Similar:
-    """`read`: the text of a digest, None where it is lost. `share`: from which share of fingerprints on."""
+    """Compare texts. `read`: returns the text of a digest, None if it is lost. `share`: least share of alike texts."""
     own = {text.sha256: fingerprints(content, template) for text in texts if (content := read(text.sha256)) is not None}
     identical = [text for text in texts if len(own.get(text.sha256, ())) >= FEWEST and text.is_of_others_than(text)]
     people = len({party for text in texts for party in text.parties})
     many = max(COMMON_PEOPLE, COMMON_SHARE * people)
     common = _common(texts, own, many)
-    left = {digest: found - common for digest, found in own.items()}
+    left = {digest: hashes - common for digest, hashes in own.items()}
     compared = [text for text in texts if len(left.get(text.sha256, ())) >= FEWEST]
-    clusters = _clusters(compared, left, share)
     return Similar(
-        identical=tuple(sorted(identical, key=lambda text: _who(text.files[0]))),
-        clusters=_in_order(clusters),
-        crowds=_in_order(_crowds(texts, own, common, share, many)),
+        identical=tuple(sorted(identical, key=_first)),
+        clusters=_sorted(_clusters(compared, left, share)),
+        crowds=_sorted(_crowds(texts, own, common, share, many)),
         texts=len(texts),
         compared=len(compared),
         fingerprints=len(frozenset().union(*(left[text.sha256] for text in compared))),
@@ -192,70 +187,70 @@ def similar(
     )
 
 
-def _in_order(clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
+def _sorted(clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
     return tuple(sorted(clusters, key=lambda cluster: _first(cluster.texts[0])))
 
 
 def _first(text: Text) -> tuple[str, int, str]:
-    return _who(text.files[0])
+    return _order(text.files[0])
 
 
-def _who(one: Submission) -> tuple[str, int, str]:
-    return one.student, one.attempt, one.source
+def _order(file: Submission) -> tuple[str, int, str]:
+    return file.student, file.attempt, file.source
 
 
 def _parties(files: Iterable[Submission]) -> frozenset[frozenset[str]]:
     by_source: dict[str, set[str]] = defaultdict(set)
-    for one in files:
-        by_source[one.source].add(one.student)
+    for file in files:
+        by_source[file.source].add(file.student)
     return frozenset(map(frozenset, by_source.values()))
 
 
 def _common(texts: Iterable[Text], own: Mapping[str, frozenset[int]], many: float) -> frozenset[int]:
-    """The fingerprints that more than so many different people have."""
+    """Return the fingerprints of more than `many` people."""
     holders: Counter[int] = Counter()
     by_person: dict[frozenset[str], set[int]] = defaultdict(set)
     for text in texts:
         for party in text.parties:
             by_person[party] |= own.get(text.sha256, frozenset())
-    for found in by_person.values():
-        holders.update(found)
+    for hashes in by_person.values():
+        holders.update(hashes)
     return frozenset(value for value, number in holders.items() if number > many)
 
 
 def _crowds(
     texts: Sequence[Text], own: Mapping[str, frozenset[int]], common: frozenset[int], share: float, many: float
 ) -> Iterator[Cluster]:
-    """Groups of more than so many people whose texts would be alike if nothing were left out as common."""
-    found = {text.sha256: own.get(text.sha256, frozenset()) for text in texts}
-    held = {text: len(found[text.sha256] & common) for text in texts}
+    """Yield groups of more than `many` people whose texts are alike in common fingerprints."""
+    hashes = {text: own.get(text.sha256, frozenset()) for text in texts}
+    held = {text: len(hashes[text] & common) for text in texts}
     alone = {text: None for text in texts if held[text] >= FEWEST}
-    leaders = [text for text in alone if held[text] >= share * len(found[text.sha256])]
-    for leader in leaders[:MOST_LEADERS]:  # in the order of digests: as if drawn by lot
+    leaders = [text for text in alone if held[text] >= share * len(hashes[text])]
+    for leader in leaders[:MOST_LEADERS]:  # sorted by digest, which is as good as random
         if leader not in alone:
             continue
-        first = found[leader.sha256]
+        first = hashes[leader]
         shares = {
-            text: len(first & found[text.sha256]) / min(len(first), len(found[text.sha256]))
-            for text in alone
-            if text is not leader
+            text: len(first & hashes[text]) / min(len(first), len(hashes[text])) for text in alone if text is not leader
         }
         crowd = [text for text, much in shares.items() if much >= share]
         alike = [text for text in crowd if text.is_of_others_than(leader)]
         if not alike:
             continue
         nearest = max(sorted(alike, key=_first), key=shares.__getitem__)
-        first_two = sorted((leader, nearest), key=_first)
-        least, greatest = min(map(shares.__getitem__, crowd)), max(map(shares.__getitem__, crowd))
-        members = tuple(sorted([leader, *crowd], key=_first))
-        cluster = Cluster(members, least, greatest, (first_two[0], first_two[1]))
+        cluster = _cluster([leader, *crowd], [shares[text] for text in crowd], leader, nearest)
         if cluster.people > many:
-            for text in members:
+            for text in cluster.texts:
                 del alone[text]
             yield cluster
 
 
-def _clusters(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> list[Cluster]:
+def _cluster(texts: Iterable[Text], shares: Sequence[float], text: Text, other: Text) -> Cluster:
+    nearest = (text, other) if _first(text) <= _first(other) else (other, text)
+    return Cluster(tuple(sorted(texts, key=_first)), min(shares), max(shares), nearest)
+
+
+def _clusters(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> Iterator[Cluster]:
     pairs = _pairs(texts, left, share)
     leader = list(range(len(texts)))
 
@@ -264,24 +259,20 @@ def _clusters(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: 
             leader[place] = place = leader[leader[place]]
         return place
 
-    for one, other in pairs:
-        leader[leader_of(one)] = leader_of(other)
+    for place, other in pairs:
+        leader[leader_of(place)] = leader_of(other)
     grouped: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for pair in pairs:
         grouped[leader_of(pair[0])].append(pair)
-    clusters = []
     for members in grouped.values():
-        places = sorted({place for pair in members for place in pair})
-        found = sorted((texts[place] for place in places), key=lambda text: _who(text.files[0]))
         near = min(members, key=lambda pair: (-pairs[pair], pair))
+        places = {place for pair in members for place in pair}
         shares = [pairs[pair] for pair in members]
-        nearest = sorted((texts[near[0]], texts[near[1]]), key=lambda text: _who(text.files[0]))
-        clusters.append(Cluster(tuple(found), min(shares), max(shares), (nearest[0], nearest[1])))
-    return clusters
+        yield _cluster([texts[place] for place in sorted(places)], shares, texts[near[0]], texts[near[1]])
 
 
 def _pairs(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> dict[tuple[int, int], float]:
-    """Of different people, with how much of the shorter one's fingerprints the longer one has."""
+    """Return pairs of different people's texts, with the share of the shorter text's fingerprints in common."""
     holders: dict[int, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
         for value in left[text.sha256]:
@@ -292,7 +283,7 @@ def _pairs(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: flo
             shared.update(combinations(places, 2))
     sizes = [len(left[text.sha256]) for text in texts]
     return {
-        (one, other): number / least
-        for (one, other), number in sorted(shared.items())
-        if number >= share * (least := min(sizes[one], sizes[other])) and texts[one].is_of_others_than(texts[other])
+        (place, other): number / least
+        for (place, other), number in sorted(shared.items())
+        if number >= share * (least := min(sizes[place], sizes[other])) and texts[place].is_of_others_than(texts[other])
     }

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from pathlib import Path
 
 from gpututor.cli.main import VERBS, add_verb_arguments
 from gpututor.errors import UsageError
 
 _PREFIX = "classroom "
+
+
+def add_class_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of all verbs for a graded class."""
+    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
+    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

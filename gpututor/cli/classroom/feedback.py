@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from gpututor.classroom.feedback import SubmittedLines, feedback
 from gpututor.classroom.folder import ClassFolder, clear_parts, folder_names
@@ -20,7 +19,8 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import left_over, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.rules import course_of, rules_for
-from gpututor.cli.classroom.telling import print_notices
+from gpututor.cli.classroom import add_class_arguments
+from gpututor.cli.classroom.report import print_notices
 from gpututor.errors import CourseError, UsageError
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
@@ -30,12 +30,11 @@ MOST_HINTS = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
+    add_class_arguments(parser)
     hints_help = "how many hints of each exercise may be given, whatever the rules say"
     parser.add_argument("--hints", metavar="N", type=_hints, help=hints_help)
     student_help = "only for these students (default: for all)"
     parser.add_argument("--student", metavar="ID", nargs="+", action="extend", help=student_help)
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -51,34 +50,34 @@ def main(arguments: argparse.Namespace) -> int:
         if marks.student.id in chosen:
             path = folder.feedback / f"{names[marks.student.id]}.md"
             write_text(path, feedback(gradebook, marks, lines, hints))
-    found = [path.stem for path in folder.feedback.glob("*.md") if not path.name.startswith(".")]
-    notices += left_over(folder.feedback, found, names.values(), "reports", "send what is in it")
+    reports = [path.stem for path in folder.feedback.glob("*.md") if not path.name.startswith(".")]
+    notices += left_over(folder.feedback, reports, names.values(), "reports", "send what is in it")
     print(f"Written: {count(len(chosen), 'report')} to {escape_control_chars(str(folder.feedback))}")
     print_notices(notices)
     return 0
 
 
-def _chosen(asked: Sequence[str] | None, gradebook: Gradebook) -> set[str]:
+def _chosen(ids: Sequence[str] | None, gradebook: Gradebook) -> set[str]:
     known = [marks.student.id for marks in gradebook.students]
-    for one in asked or ():
-        if one not in known:
-            raise UsageError(f"There is no student {one!r} in this class.", nearest(one, known))
-    return set(known if asked is None else asked)
+    for id in ids or ():
+        if id not in known:
+            raise UsageError(f"There is no student {id!r} in this class.", nearest(id, known))
+    return set(known if ids is None else ids)
 
 
-def _hints_of(gradebook: Gradebook, asked: int | None, notices: list[GradebookWarning]) -> dict[str, tuple[str, ...]]:
-    """Those that may be given, by exercise. What cannot be read is told in `notices`."""
-    keys = [each.exercise for each in gradebook.exercises]
-    allowed = {key: gradebook.rules.hints_for(key) if asked is None else asked for key in keys}
+def _hints_of(gradebook: Gradebook, most: int | None, notices: list[GradebookWarning]) -> dict[str, tuple[str, ...]]:
+    """Return the hints by exercise, at most `most` or as the rules allow; add a notice for an unreadable file."""
+    keys = [exercise.exercise for exercise in gradebook.exercises]
+    allowed = {key: gradebook.rules.hints_for(key) if most is None else most for key in keys}
     course = course_of(gradebook.class_) if any(allowed.values()) else None
-    found = {}
+    hints = {}
     for exercise in course.exercises if course is not None else ():
-        if most := allowed.get(exercise.key):
+        if number := allowed.get(exercise.key):
             try:
-                found[exercise.key] = exercise.hints[:most]
+                hints[exercise.key] = exercise.hints[:number]
             except CourseError as error:
                 notices.append(GradebookWarning(f"No hints are given: {error.title}", error.advice))
-    return found
+    return hints
 
 
 def _hints(word: str) -> int:

@@ -1,6 +1,4 @@
-"""What `classroom grade` says: what was found, how far it is, and what became of it.
-
-Grade what a whole class handed in.
+"""Grade what a whole class handed in.
 
 FOLDER is a folder or a zip, as it comes from the platform or as you made it; docs/classroom/layouts.md lists what is
 understood. What is not understood is listed, never dropped.
@@ -38,16 +36,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, TextIO
 
-from gpututor.classroom.executors import Executor
+from gpututor.classroom.executors import Executor, start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices, default_judges, probe_devices
 from gpututor.classroom.executors.ray import RayCluster, RayExecutor
 from gpututor.classroom.folder import ClassFolder, locked
-from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, gone, read_class, summary
-from gpututor.classroom.jobs import JobFailure, write_troubles
-from gpututor.classroom.plan import GradeOptions, GradingPlan, options_asked, plan_grading
+from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, missing_students, read_class, summary
+from gpututor.classroom.jobs import JobFailure, write_failures
+from gpututor.classroom.plan import GradeOptions, GradingPlan, merge_options, plan_grading
 from gpututor.classroom.rules import read_rules
 from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import Progress, WorkQueue
@@ -62,10 +59,10 @@ from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
-MOST_TOLD = 10
-"""Gradings that could not be done, line by line; the rest is counted."""
+MOST_LISTED = 10
+"""Reasons of failed gradings; the rest is counted."""
+MOST_JUDGES = 256
 LIVE_EVERY_S, PLAIN_EVERY_S = 0.5, 15.0
-
 
 _OPEN = (
     "Submissions run as you: they can read and change what you can, such as class.secret, the journal, the other "
@@ -74,93 +71,92 @@ _OPEN = (
 _OPEN_AS_ROOT = "You are root, so they can change all of this machine. Grade in bubblewrap, or as another user."
 
 
-class Screen:
-    """Says all on `stream`, as long as anybody is there to read it. `again`: what to type to go on."""
+class GradingOutput:
+    """Messages on `stream`, which may be closed. `resume`: the command that resumes the run."""
 
-    def __init__(self, stream: TextIO, again: str) -> None:
+    def __init__(self, stream: TextIO, resume: str) -> None:
         self.stream = stream
-        self._again = again
+        self._resume = resume
 
-    def tell_class(self, found: Class, course: Course, before: Class | None = None) -> None:
-        """`before`: as it was the last time."""
+    def print_class(self, class_: Class, course: Course, before: Class | None = None) -> None:
+        """Print a summary of the class. `before`: the class of the last run."""
         for problem in course.problems:
-            self._say(f"Left out of the course: {problem.title}")
-        for line in [*summary(found, course), *(gone(found, before) if before is not None else ())]:
-            self._say(line)
+            self._print(f"Left out of the course: {problem.title}")
+        for line in [*summary(class_, course), *(missing_students(class_, before) if before is not None else ())]:
+            self._print(line)
 
-    def tell_start(self, begun: GradingPlan) -> None:
-        if begun.changed:
-            again = ", so gradings are made again" if begun.jobs else "; these gradings are in the journal already"
-            self._say(f"Changed since the last time{again}: {begun.changed}.")
-        already = f"; {begun.already} are graded already" if begun.already else ""
-        if begun.jobs:
-            devices = sorted({job.key.device for job in begun.jobs})
-            isolation = begun.options.isolation
+    def print_plan(self, plan: GradingPlan) -> None:
+        if plan.changed:
+            again = ", so gradings are made again" if plan.jobs else "; these gradings are in the journal already"
+            self._print(f"Changed since the last time{again}: {plan.changed}.")
+        already = f"; {plan.already} are graded already" if plan.already else ""
+        if plan.jobs:
+            devices = sorted({job.key.device for job in plan.jobs})
+            isolation = plan.options.isolation
             how = f"isolation {isolation}, device {' and '.join(devices)}"
-            self._say(f"{count(len(begun.jobs), 'grading')} to do{already}: {how}.")
+            self._print(f"{count(len(plan.jobs), 'grading')} to do{already}: {how}.")
             if isolation == "process":
-                self._say(_OPEN)
+                self._print(_OPEN)
                 if hasattr(os, "geteuid") and os.geteuid() == 0:
-                    self._say(_OPEN_AS_ROOT)
-        elif begun.already:
-            self._say(f"Nothing is left to grade{already}.")
+                    self._print(_OPEN_AS_ROOT)
+        elif plan.already:
+            self._print(f"Nothing is left to grade{already}.")
         else:
-            self._say("Nothing can be graded: every file is refused, for the reasons above. Feedback tells them, too.")
+            self._print(
+                "Nothing can be graded: every file is refused, for the reasons above. Feedback tells them, too."
+            )
 
-    def tell_meanwhile(self, line: str) -> None:
-        """While `ProgressLine` stands below."""
+    def notify(self, line: str) -> None:
+        """Print a line above `ProgressLine`."""
         if self.stream.isatty():
             _write(self.stream, "\r\x1b[K")
-        self._say(line)
+        self._print(line)
 
-    def tell_end(self, begun: GradingPlan, work: WorkQueue, *, is_stopped: bool) -> None:
+    def print_end(self, plan: GradingPlan, work: WorkQueue, *, is_stopped: bool) -> None:
         progress = work.progress
-        if begun.jobs:
+        if plan.jobs:
             rate = f" in {duration(progress.elapsed_s)}, {progress.per_s:.1f} a second"
-            self._say(f"Graded {progress.done} of {progress.total}{rate}: {outcomes_in_words(progress.outcomes)}.")
-        for line in troubles_in_words(work.troubles):
-            self._say(f"  {line}")
+            self._print(f"Graded {progress.done} of {progress.total}{rate}: {format_outcomes(progress.outcomes)}.")
+        for line in failure_lines(work.failures):
+            self._print(f"  {line}")
         if is_stopped:
-            self._say(f"Stopped. What is done is kept. Go on with:\n  {self._again}")
-        elif work.troubles:
-            self._say(f"No student is to blame for these. To try them again:\n  {self._again}")
+            self._print(f"Stopped. What is done is kept. Go on with:\n  {self._resume}")
+        elif work.failures:
+            self._print(f"No student is to blame for these. To try them again:\n  {self._resume}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         _write(self.stream, fitting("\n".join(map(escape_control_chars, line.split("\n")))) + "\n")
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """A terminal or a pipe that is gone ends no grading."""
+    """Write to a terminal or a pipe; a closed one ends no grading."""
     with contextlib.suppress(OSError):
         stream.write(text)
         stream.flush()
 
 
 class ProgressLine:
-    """While it is entered, how far `work` is: one line that changes on a terminal, else a new line now and then."""
+    """The progress of `work` while the context is entered: one changing line on a terminal, else regular lines."""
 
     def __init__(self, work: WorkQueue, stream: TextIO) -> None:
         self._work = work
         self._stream = stream
-        self._lives = stream.isatty()
+        self._is_live = stream.isatty()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> None:
         self._thread.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        if self._lives:
+        if self._is_live:
             _write(self._stream, "\r\x1b[K")
 
-    def _tell(self) -> None:
-        while not self._over.wait(LIVE_EVERY_S if self._lives else PLAIN_EVERY_S):
-            if self._lives:
+    def _run(self) -> None:
+        while not self._over.wait(LIVE_EVERY_S if self._is_live else PLAIN_EVERY_S):
+            if self._is_live:
                 width = shutil.get_terminal_size().columns - 1
                 _write(self._stream, f"\r{progress_line(self._work.progress, width)}\x1b[K")
             else:
@@ -168,17 +164,17 @@ class ProgressLine:
 
 
 def progress_line(progress: Progress, width: int = 1000) -> str:
-    """`412 of 2000, 10.8/s, 2:27 left: 300 passed, 100 failed, 12 error`, as much of it as fits."""
-    if not progress.done and not progress.given_up:
+    """Format `412 of 2000, 10.8/s, 2:27 left: 300 passed, 100 failed, 12 error`, cut to `width`."""
+    if not progress.done and not progress.abandoned:
         return f"0 of {progress.total}; the graders are starting"[:width]
     left = f", {duration(progress.left_s)} left" if progress.left_s is not None else ""
     parts = [f"{progress.done} of {progress.total}", f", {progress.per_s:.1f}/s{left}"]
     if progress.outcomes:
-        parts.append(f": {outcomes_in_words(progress.outcomes)}")
+        parts.append(f": {format_outcomes(progress.outcomes)}")
     if progress.retried:
         parts.append(f"; {progress.retried} tried again")
-    if progress.given_up:
-        parts.append(f"; {progress.given_up} not graded")
+    if progress.abandoned:
+        parts.append(f"; {progress.abandoned} not graded")
     line = ""
     for part in parts:
         if len(line) + len(part) > width:
@@ -187,63 +183,60 @@ def progress_line(progress: Progress, width: int = 1000) -> str:
     return line
 
 
-def troubles_in_words(troubles: Sequence[JobFailure]) -> Iterator[str]:
-    """What could not be graded, in lines; those together that have the same reason."""
+def failure_lines(failures: Sequence[JobFailure]) -> Iterator[str]:
+    """Yield a line for each reason of failed gradings."""
     by_why: dict[str, list[JobFailure]] = {}
-    for trouble in troubles:
-        by_why.setdefault(trouble.why.partition("\n")[0], []).append(trouble)
-    for why, same in islice(by_why.items(), MOST_TOLD):
+    for failure in failures:
+        by_why.setdefault(failure.why.partition("\n")[0], []).append(failure)
+    for why, same in islice(by_why.items(), MOST_LISTED):
         key, others = same[0].key, len(same) - 1
         which = f"{key.exercise}, submission {key.submission[:12]}, {count(same[0].attempts, 'attempt')}"
         yield f"! not graded: {which}{f', and {others} more' if others else ''}: {why}"
-    if len(by_why) > MOST_TOLD:
-        rest = sum(map(len, islice(by_why.values(), MOST_TOLD, None)))
+    if len(by_why) > MOST_LISTED:
+        rest = sum(map(len, islice(by_why.values(), MOST_LISTED, None)))
         yield f"… and {rest} more: troubles.json has all of them"
 
 
-def outcomes_in_words(outcomes: Mapping[Outcome, int]) -> str:
-    """`300 passed, 100 failed`, in the order of `Outcome`."""
+def format_outcomes(outcomes: Mapping[Outcome, int]) -> str:
+    """Format `300 passed, 100 failed`, in the order of `Outcome`."""
     return ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in Outcome if outcomes.get(outcome)) or "none"
 
 
 def duration(seconds: float) -> str:
-    """`0:07`, `2:27`, `1:02:03`"""
+    """Format `0:07`, `2:27`, `1:02:03`."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def summary_of(out: Path, begun: GradingPlan, work: WorkQueue, stopped: BaseException | None) -> dict[str, Any]:
-    """What `--json` prints."""
-    progress, found = work.progress, begun.found
+def summary_of(out: Path, plan: GradingPlan, work: WorkQueue, stopped: BaseException | None) -> dict[str, Any]:
+    """Return the output of `--json`."""
+    progress, class_ = work.progress, plan.class_
     return {
         "schema_version": 1,
         "out": str(out),
-        "students": len(found.students),
-        "handed_in": len(found.handed_in),
-        "refused": sum(bool(one.refusal) for one in found.handed_in),
-        "unmatched": len(found.unmatched),
-        "gradings": begun.already + len(begun.jobs),
-        "already": begun.already,
+        "students": len(class_.students),
+        "handed_in": len(class_.handed_in),
+        "refused": sum(bool(submission.refusal) for submission in class_.handed_in),
+        "unmatched": len(class_.unmatched),
+        "gradings": plan.already + len(plan.jobs),
+        "already": plan.already,
         "done": progress.done,
         "outcomes": {outcome.value: number for outcome, number in progress.outcomes.items()},
         "not_graded": [
             {
-                "exercise": trouble.key.exercise,
-                "submission": trouble.key.submission,
-                "attempts": trouble.attempts,
-                "why": trouble.why,
+                "exercise": failure.key.exercise,
+                "submission": failure.key.submission,
+                "attempts": failure.attempts,
+                "why": failure.why,
             }
-            for trouble in work.troubles
+            for failure in work.failures
         ],
         "retried": progress.retried,
         "seconds": round(progress.elapsed_s, 1),
         "per_s": round(progress.per_s, 2),
         "stopped": "" if stopped is None else str(stopped) if isinstance(stopped, TutorError) else "interrupted",
     }
-
-
-MOST_JUDGES = 256
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -279,35 +272,35 @@ def main(arguments: argparse.Namespace) -> int:
     _check_executor(arguments)
     check_apart(arguments.source, folder)
     with locked(folder):
-        screen = Screen(sys.stderr if arguments.json else sys.stdout, _again(arguments))
-        begun = _begin(arguments, folder, screen)
-        work = WorkQueue(begun.jobs, begun.working)
+        output = GradingOutput(sys.stderr if arguments.json else sys.stdout, _resume_command(arguments))
+        plan = _plan(arguments, folder, output)
+        work = WorkQueue(plan.jobs, plan.working)
         stopped: BaseException | None = None
-        if begun.jobs:
+        if plan.jobs:
             try:
-                executor = _executor(arguments, begun, screen)
-                with _ended_as_by_ctrl_c(), ProgressLine(work, screen.stream):
+                executor = _executor(arguments, plan, output)
+                with _sigterm_as_ctrl_c(), ProgressLine(work, output.stream):
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error
         elif arguments.executor == "ray" and importlib.util.find_spec("ray") is None:
-            screen.tell_meanwhile("Ray is not installed here; there was nothing for it to grade.")
+            output.notify("Ray is not installed here; there was nothing for it to grade.")
         try:
-            write_troubles(folder, work.troubles)
+            write_failures(folder, work.failures)
         except OSError as error:
             stopped = stopped or error
-        screen.tell_end(begun, work, is_stopped=stopped is not None)
+        output.print_end(plan, work, is_stopped=stopped is not None)
         if arguments.json:
-            print(json.dumps(summary_of(folder.folder, begun, work, stopped), indent=2))
+            print(json.dumps(summary_of(folder.folder, plan, work, stopped), indent=2))
         if stopped is not None:
             raise stopped
-        is_none_graded = not begun.jobs and not begun.already
-        return GradingError.exit_code if work.troubles or is_none_graded else 0
+        is_none_graded = not plan.jobs and not plan.already
+        return GradingError.exit_code if work.failures or is_none_graded else 0
 
 
 @contextlib.contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """Also by SIGTERM, which is how clusters and machines that go off end what runs."""
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Handle SIGTERM, which clusters and machines send before they go off, as Ctrl-C."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -319,10 +312,14 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -> GradingPlan:
-    """Read the class, and find out what is to be done."""
-    course = _course(arguments, folder)
-    asked = GradeOptions(
+def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOutput) -> GradingPlan:
+    """Read the class, and plan its gradings."""
+    is_resumed = arguments.resume and folder.class_file.exists()
+    if arguments.course is None and is_resumed:
+        course = load_course(Path(folder.read_class().course))
+    else:
+        course = chosen_course(arguments)
+    given = GradeOptions(
         device=arguments.device,
         gpu=arguments.gpu,
         isolation=arguments.isolation,
@@ -331,33 +328,26 @@ def _begin(arguments: argparse.Namespace, folder: ClassFolder, screen: Screen) -
         secret=arguments.secret,
         resume=arguments.resume,
     )
-    options, last = options_asked(asked, folder, course)
-    _keep_rules(arguments.rules, folder, course, screen)
+    options, last = merge_options(given, folder, course)
+    _store_rules(arguments.rules, folder, course, output)
     exercise = course.find(options.exercise) if options.exercise else None
-    found = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
-    screen.tell_class(found, course, folder.read_class() if asked.resume and folder.class_file.exists() else None)
-    begun = plan_grading(options, last, found, folder, course)
-    screen.tell_start(begun)
-    return begun
+    class_ = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
+    output.print_class(class_, course, folder.read_class() if is_resumed else None)
+    plan = plan_grading(options, last, class_, folder, course)
+    output.print_plan(plan)
+    return plan
 
 
-def _course(arguments: argparse.Namespace, folder: ClassFolder) -> Course:
-    """Who goes on need not say again of which course it is."""
-    if arguments.course is None and arguments.resume and folder.class_file.exists():
-        return load_course(Path(folder.read_class().course))
-    return chosen_course(arguments)
-
-
-def _keep_rules(given: Path | None, folder: ClassFolder, course: Course, screen: Screen) -> None:
-    """What is wrong with rules is told now, not after the grading. Other rules that are there already are kept, too."""
+def _store_rules(given: Path | None, folder: ClassFolder, course: Course, output: GradingOutput) -> None:
+    """Check the rules before the grading, and store them; back up other rules in the folder."""
     if given is None:
         return
     text = read_rules(given, [exercise.key for exercise in course.exercises]).text
     if folder.rules_file.exists():
         if folder.rules_file.read_bytes() == text.encode():
             return
-        kept = back_up(folder.rules_file, folder.replaced)
-        screen.tell_meanwhile(f"The rules that were in {folder.rules_file} are kept in {kept}.")
+        backup = back_up(folder.rules_file, folder.replaced)
+        output.notify(f"The rules that were in {folder.rules_file} are kept in {backup}.")
     write_atomically(folder.rules_file, text)
 
 
@@ -371,17 +361,17 @@ def _check_executor(arguments: argparse.Namespace) -> None:
         )
 
 
-def _executor(arguments: argparse.Namespace, begun: GradingPlan, screen: Screen) -> Executor:
-    isolation: IsolationName = "process" if begun.options.isolation == "process" else "bubblewrap"
+def _executor(arguments: argparse.Namespace, plan: GradingPlan, output: GradingOutput) -> Executor:
+    isolation: IsolationName = "process" if plan.options.isolation == "process" else "bubblewrap"
+    judges = arguments.judges or default_judges()
     if arguments.executor == "ray":
-        cluster = RayCluster(arguments.address, arguments.judges or default_judges(), len(begun.devices))
-        return RayExecutor(cluster, isolation, arguments.judges, screen.tell_meanwhile)
-    devices = RealDevices(begun.devices, partial(probe_devices, isolation))
-    return LocalExecutor.of(isolation, arguments.judges or default_judges(), devices, screen.tell_meanwhile)
+        cluster = RayCluster(arguments.address, judges, len(plan.devices))
+        return RayExecutor(cluster, isolation, arguments.judges, output.notify)
+    devices = RealDevices(plan.devices, partial(probe_devices, isolation))
+    return LocalExecutor(judges, devices, partial(start_judge, isolation), output.notify)
 
 
-def _again(arguments: argparse.Namespace) -> str:
-    """What to type to go on."""
+def _resume_command(arguments: argparse.Namespace) -> str:
     words = ["gpututor", "classroom", "grade", str(arguments.source), "--out", str(arguments.out), "--resume"]
     words += ["--executor", arguments.executor] * (arguments.executor != "local")
     words += ["--address", arguments.address] * bool(arguments.address)

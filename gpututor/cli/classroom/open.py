@@ -7,14 +7,13 @@ again. Nothing is changed, unless you grade a submission again and then take its
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.cli.classroom import add_class_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+    add_class_arguments(parser)
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -27,7 +27,7 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder, clear_parts
@@ -37,14 +37,16 @@ from gpututor.classroom.gradebook.json_form import as_json
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.rules import rules_for
-from gpututor.cli.classroom.telling import print_notices
+from gpututor.cli.classroom import add_class_arguments
 from gpututor.errors import UsageError
+from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
+
+MOST_NOTICES = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+    add_class_arguments(parser)
     for export in EXPORTS:
         parser.add_argument(f"--{export.option}", metavar=export.metavar, type=Path, help=export.help)
         if export.roster_help:
@@ -87,7 +89,7 @@ def _roster(arguments: argparse.Namespace, name: str) -> Path | None:
 
 
 def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
-    """Give every export without an option its place in the folder. Platforms know only students of their own."""
+    """Set each export's path in the folder, unless it has one. Platforms' exports need a class or roster of theirs."""
     for export in EXPORTS:
         is_foreign = export.layout not in ("", layout) and _roster(arguments, export.name) is None
         if getattr(arguments, export.name) is None and not is_foreign:
@@ -97,10 +99,20 @@ def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
 def _written(
     arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[GradebookWarning]
 ) -> Iterator[Path]:
-    """Write each export that has a path; yield the path afterwards."""
+    """Write each export with a path, and yield the path."""
     for export in EXPORTS:
         path: Path | None = getattr(arguments, export.name)
         if path is not None:
             export.clear_parts(path)
             notices += export.write(ExportRequest(gradebook, folder, path, _roster(arguments, export.name)))
             yield path
+
+
+def print_notices(notices: Sequence[GradebookWarning]) -> None:
+    """Print notices for the instructor on stderr."""
+    for notice in notices[:MOST_NOTICES]:
+        print(f"gpututor: {escape_control_chars(notice.title)}", file=sys.stderr)
+        if notice.advice:
+            print(f"  {escape_control_chars(notice.advice)}", file=sys.stderr)
+    if len(notices) > MOST_NOTICES:
+        print(f"gpututor: {count(len(notices) - MOST_NOTICES, 'notice')} more.", file=sys.stderr)

@@ -28,26 +28,27 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.exports import write_text
 from gpututor.classroom.review import SHARE, Item, Review, review_of
 from gpututor.classroom.review.build import lines_of
 from gpututor.classroom.review.similarity import FEWEST
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.tables import csv_text
-from gpututor.errors import UsageError
-from gpututor.files import write_atomically
+from gpututor.cli.classroom import add_class_arguments
+from gpututor.cli.classroom.report import print_notices
 from gpututor.text import escape_control_chars
 
 SCHEMA_VERSION = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
-    parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+    add_class_arguments(parser)
     similar_help = f"from which share of fingerprints in common on texts are alike: above 0, to 1 ({SHARE:g})"
     parser.add_argument("--similar", metavar="SHARE", type=_share, default=SHARE, help=similar_help)
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write the list as a table, too")
@@ -59,10 +60,7 @@ def main(arguments: argparse.Namespace) -> int:
     gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
     review = review_of(folder, gradebook, arguments.similar)
     if arguments.csv is not None:
-        try:
-            write_atomically(arguments.csv, csv_text(_rows(review)))
-        except OSError as error:
-            raise UsageError(f"{arguments.csv}: cannot be written ({error.strerror})", "Name another place.") from error
+        write_text(arguments.csv, csv_text(_rows(review)))
     if arguments.json:
         print(json.dumps(_as_json(review, folder), indent=2))
     else:
@@ -70,10 +68,7 @@ def main(arguments: argparse.Namespace) -> int:
         print("\n".join(lines_of(review, width)))
     if arguments.csv is not None:
         print(f"Written: {escape_control_chars(str(arguments.csv))}", file=sys.stderr if arguments.json else sys.stdout)
-    for notice in review.notices:
-        print(f"gpututor: {escape_control_chars(notice.title)}", file=sys.stderr)
-        if notice.advice:
-            print(f"  {escape_control_chars(notice.advice)}", file=sys.stderr)
+    print_notices(review.notices)
     return 0
 
 
@@ -81,7 +76,7 @@ def _rows(review: Review) -> Iterator[list[str]]:
     yield ["kind", "exercise", "students", "sources", "why", "command"]
     for item in review.items:
         students = map(review.called, item.students)
-        sources = [one.source for one in item.files] or [item.source]
+        sources = [file.source for file in item.files] or [item.source]
         yield [item.kind.value, item.exercise, "; ".join(students), "; ".join(sources), item.why, item.command]
 
 
@@ -91,19 +86,8 @@ def _as_json(review: Review, folder: ClassFolder) -> dict[str, Any]:
         "similar": review.share,
         "fewest": FEWEST,
         "items": [_item(item, review, folder) for item in review.items],
-        "compared": [
-            {
-                "exercise": each.exercise,
-                "label": each.label,
-                "texts": each.texts,
-                "compared": each.compared,
-                "fingerprints": each.fingerprints,
-                "common": each.common,
-                "solutions": each.solutions,
-            }
-            for each in review.compared
-        ],
-        "notices": [{"title": each.title, "advice": each.advice} for each in review.notices],
+        "compared": [asdict(compared) for compared in review.compared],
+        "notices": [asdict(notice) for notice in review.notices],
     }
 
 
@@ -115,13 +99,13 @@ def _item(item: Item, review: Review, folder: ClassFolder) -> dict[str, Any]:
         "students": list(item.students),
         "files": [
             {
-                "student": one.student,
-                "called": review.called(one.student),
-                "source": one.source,
-                "attempt": one.attempt,
-                "submission": None if one.refusal else str(folder.submission(one.sha256)),
+                "student": file.student,
+                "called": review.called(file.student),
+                "source": file.source,
+                "attempt": file.attempt,
+                "submission": None if file.refusal else str(folder.submission(file.sha256)),
             }
-            for one in item.files
+            for file in item.files
         ],
         "source": item.source,
         "why": item.why,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
-from gpututor.classroom.jobs import reports_of, troubles_of
+from gpututor.classroom.jobs import read_failures
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class
 from gpututor.cli.main import main
@@ -14,6 +14,7 @@ from gpututor.grading.journal import Entry, entries
 from gpututor.grading.report import Outcome, Report, Status
 from tests.unit.classroom.big_class import BigClass
 from tests.unit.classroom.gradings import written
+from tests.unit.classroom.making import reports_of
 
 Who = tuple[str, str, int]
 
@@ -34,7 +35,7 @@ def reports(folder: ClassFolder) -> Iterator[tuple[Who, Report | None]]:
 
 def nothing_is_lost(folder: ClassFolder, big: BigClass) -> None:
     must_be_whole(folder.read_class(), big)
-    assert troubles_of(folder) == {}
+    assert read_failures(folder) == {}
     found = list(entries(folder.journal))
     assert all(isinstance(entry, Entry) for entry in found)
     keys = {key for _, key, _ in reports_of(folder) if key is not None}

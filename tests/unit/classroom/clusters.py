@@ -109,6 +109,6 @@ def run(jobs: Sequence[Job], cluster: FakeCluster, judges: int | None = None) ->
 
 def check_all_graded(folder: Path, work: WorkQueue, count: int) -> None:
     assert work.progress.outcomes == {Outcome.PASSED: count}
-    assert work.troubles == []
+    assert work.failures == []
     assert len(list(entries(folder / "journal"))) == count
     assert not list((folder / "journal").glob(".*"))

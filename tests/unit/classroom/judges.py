@@ -20,14 +20,14 @@ Deed = Callable[["FakeJudge", GradeRequest], Outcome | None]
 
 
 def job_of(
-    folder: Path, exercise: str = "lesson/one", text: str = "a", within_s: float = 60.0, device: str = ""
+    folder: Path, exercise: str = "lesson/one", text: str = "a", timeout_s: float = 60.0, device: str = ""
 ) -> Job:
     """One whose submission is `text`."""
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.py"
     path.write_text(text)
     key = GradingKey(path.stem, exercise, "1" * 64, "0.1.0", "2.9.0", device or "virtual", "process", "2" * 16)
     wanted = device.partition(" ")[0] or "virtual"
-    return Job(key, str(folder), str(path), "one.py", 1, wanted, "", str(folder / "journal"), within_s)
+    return Job(key, str(folder), str(path), "one.py", 1, wanted, "", str(folder / "journal"), timeout_s)
 
 
 class Bench:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +11,11 @@ import pytest
 
 from gpututor import __version__
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import Options, class_secret, secret_id, settled
+from gpututor.classroom.jobs import Options, class_secret, resolve_options, secret_id
 from gpututor.classroom.submissions import Class, Student, Submission, Unmatched
 from gpututor.course.loader import load_course
 from gpututor.grading.description import CheckDescription
-from gpututor.grading.journal import write_entry
+from gpututor.grading.journal import GradingKey, read_entry, write_entry
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
 from gpututor.hardware.inventory import torch_version
 
@@ -79,9 +79,17 @@ def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Repor
     files = list(files)
     found = class_of(folder, [file[:3] for file in files], course)
     asked = Options("virtual", "", "process", "", "", secret_id(class_secret(folder.secret_file)), "", "")
-    options = settled(asked, found, load_course(course), (), torch_version())
+    options = resolve_options(asked, found, load_course(course), (), torch_version())
     options.write(folder)
     for one, (*_, report) in zip(found.handed_in, files, strict=True):
         if report is not None and (key := options.key_of(one)) is not None:
             write_entry(folder.journal, key, report)
     return found
+
+
+def reports_of(folder: ClassFolder) -> Iterator[tuple[Submission, GradingKey | None, Report | None]]:
+    """Everything that was handed in, with its key and its report in the journal."""
+    options = Options.read(folder)
+    for one in folder.read_class().handed_in:
+        key = options.key_of(one)
+        yield one, key, read_entry(folder.journal, key) if key is not None else None

@@ -12,12 +12,11 @@ from gpututor.classroom.jobs import (
     JobFailure,
     Options,
     jobs_of,
-    reports_of,
+    read_failures,
+    resolve_options,
     secret_id,
     seed_for,
-    settled,
-    troubles_of,
-    write_troubles,
+    write_failures,
 )
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
@@ -25,7 +24,7 @@ from gpututor.errors import NotGradableHere, UsageError
 from gpututor.grading.journal import write_entry
 from gpututor.hardware.inventory import Device
 from gpututor.paths import builtin_course
-from tests.unit.classroom.making import class_of, report_of
+from tests.unit.classroom.making import class_of, report_of, reports_of
 
 SECRET = bytes(32)
 ASKED = Options("auto", "", "process", "", "", secret_id(SECRET), "", "")
@@ -46,7 +45,7 @@ def folder(tmp_path: Path) -> ClassFolder:
 def test_the_same_text_of_two_students_is_one_job_and_two_reports(folder: ClassFolder, course: Course) -> None:
     first, second = (exercise.key for exercise in course.exercises[:2])
     found = class_of(folder, [("kim", first, "a"), ("lee", first, "a"), ("lee", second, "b")], course.folder)
-    options = settled(ASKED, found, course, (), "2.9.0")
+    options = resolve_options(ASKED, found, course, (), "2.9.0")
     options.write(folder)
     jobs = jobs_of(found, course, folder, options, SECRET)
     assert [(job.key.exercise, job.request().submission) for job in jobs] == [(first, "a"), (second, "b")]
@@ -60,7 +59,7 @@ def test_the_same_text_of_two_students_is_one_job_and_two_reports(folder: ClassF
 
 def test_options_are_read_as_they_were_written(folder: ClassFolder, course: Course) -> None:
     found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    options = settled(replace(ASKED, gpu="A100"), found, course, (), "2.9.0")
+    options = resolve_options(replace(ASKED, gpu="A100"), found, course, (), "2.9.0")
     options.write(folder)
     assert Options.read(folder) == options
     assert [each.device for each in options.exercises] == ["virtual A100"]
@@ -70,7 +69,7 @@ def test_a_refused_file_has_no_job_and_no_key(folder: ClassFolder, course: Cours
     found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
     found = replace(found, handed_in=(replace(found.handed_in[0], refusal="It is a link."),))
     folder.write_class(found)
-    options = settled(ASKED, found, course, (), "2.9.0")
+    options = resolve_options(ASKED, found, course, (), "2.9.0")
     options.write(folder)
     assert jobs_of(found, course, folder, options, SECRET) == []
     assert [(key, report) for _, key, report in reports_of(folder)] == [(None, None)]
@@ -80,7 +79,7 @@ def test_the_key_names_the_real_device_where_the_exercise_allows_it(folder: Clas
     on_gpus = next(exercise for exercise in course.exercises if "cuda" in exercise.devices)
     virtual_only = next(exercise for exercise in course.exercises if "cuda" not in exercise.devices)
     found = class_of(folder, [("kim", on_gpus.key, "a"), ("kim", virtual_only.key, "b")], course.folder)
-    options = settled(ASKED, found, course, GPUS, "2.9.0")
+    options = resolve_options(ASKED, found, course, GPUS, "2.9.0")
     assert {each.exercise: each.device for each in options.exercises} == {
         on_gpus.key: "cuda NVIDIA H100",
         virtual_only.key: "virtual",
@@ -88,7 +87,7 @@ def test_the_key_names_the_real_device_where_the_exercise_allows_it(folder: Clas
     jobs = jobs_of(found, course, folder, options, SECRET)
     assert [job.device for job in jobs] == ["cuda", "virtual"]
     with pytest.raises(NotGradableHere, match=virtual_only.key):
-        settled(replace(ASKED, device="cuda"), found, course, GPUS, "2.9.0")
+        resolve_options(replace(ASKED, device="cuda"), found, course, GPUS, "2.9.0")
 
 
 def test_a_folder_without_a_class_says_how_to_make_one(folder: ClassFolder) -> None:
@@ -98,7 +97,7 @@ def test_a_folder_without_a_class_says_how_to_make_one(folder: ClassFolder) -> N
 
 def test_troubles_are_kept_until_the_next_try(folder: ClassFolder, course: Course) -> None:
     found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    (job,) = jobs_of(found, course, folder, settled(ASKED, found, course, (), "2.9.0"), SECRET)
-    assert troubles_of(folder) == {}
-    write_troubles(folder, [JobFailure(job.key, 3, "The judge stopped.")])
-    assert troubles_of(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}
+    (job,) = jobs_of(found, course, folder, resolve_options(ASKED, found, course, (), "2.9.0"), SECRET)
+    assert read_failures(folder) == {}
+    write_failures(folder, [JobFailure(job.key, 3, "The judge stopped.")])
+    assert read_failures(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}

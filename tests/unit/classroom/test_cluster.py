@@ -70,7 +70,7 @@ def test_a_node_that_dies_in_the_middle_loses_nothing_and_charges_nobody(tmp_pat
     assert told == ["Node node b is gone: what it had in hand is graded elsewhere."]
 
 
-def test_what_kills_its_worker_again_and_again_is_given_up_and_the_rest_is_graded(tmp_path: Path) -> None:
+def test_what_kills_its_worker_again_and_again_is_abandoned_and_the_rest_is_graded(tmp_path: Path) -> None:
     def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:
         for number, job in enumerate(jobs):
             if Path(job.submission_path).read_text() == "7":
@@ -81,7 +81,7 @@ def test_what_kills_its_worker_again_and_again_is_given_up_and_the_rest_is_grade
     cluster = FakeCluster(TWO, act=act)
     work, _ = run(jobs_in(tmp_path, 20), cluster)
     assert work.progress.outcomes == {Outcome.PASSED: 19}
-    assert [(trouble.attempts, trouble.why) for trouble in work.troubles] == [
+    assert [(trouble.attempts, trouble.why) for trouble in work.failures] == [
         (MOST_ATTEMPTS, "WorkerCrashedError: it died")
     ]
 
@@ -192,7 +192,7 @@ def test_what_breaks_is_told_before_others_are_begun(tmp_path: Path, left: str) 
     devices = RealDevices([Device("cuda:0", "cuda", "H100")], lambda: {"cuda:0": "it fell off the bus" if left else ""})
     result = grade_in_order(jobs, devices, bench)
     assert list(result.outcomes) == [jobs[0].key.name]
-    assert list(result.broken) == [jobs[1].key.name]
+    assert list(result.failures) == [jobs[1].key.name]
     assert result.unfit == left
     assert len(bench.graded) == 2
 

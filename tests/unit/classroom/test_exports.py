@@ -28,7 +28,7 @@ from gpututor.classroom.gradebook.json_form import as_json
 from gpututor.classroom.gradebook.model import Gradebook
 from gpututor.classroom.rules import ExerciseRules, LatePolicy, Rules
 from gpututor.classroom.submissions import Student
-from gpututor.classroom.tables import Kept, csv_text, number
+from gpututor.classroom.tables import PlatformCell, csv_text, number
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome, Status
@@ -121,9 +121,10 @@ def test_no_spreadsheet_takes_a_text_for_a_formula_whatever_its_delimiter(sign: 
 
 def test_numbers_stay_numbers_and_what_a_platform_wrote_stays_as_it_is_where_it_is_harmless() -> None:
     assert csv_text([[-1.5, 2.0, 1e-9, None, "-1"]]) == "-1.5,2,0,,'-1\n"
-    assert csv_text([[Kept("-3.5"), Kept("-"), Kept("12,5"), Kept("-1+cmd"), Kept("=1")]], ";") == (
-        "-3.5;-;12,5;'-1+cmd;'=1\n"
-    )
+    assert csv_text(
+        [[PlatformCell("-3.5"), PlatformCell("-"), PlatformCell("12,5"), PlatformCell("-1+cmd"), PlatformCell("=1")]],
+        ";",
+    ) == ("-3.5;-;12,5;'-1+cmd;'=1\n")
     assert (number(1e21), number(1 / 3), number(0.0)) == ("1000000000000000000000", "0.333333", "0")
 
 

@@ -16,7 +16,7 @@ from gpututor.classroom.feedback import LONGEST_LINE, MORE_CHECKS, NO_MARK_YET, 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.exports.gradescope import gradescope
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.jobs import Options, secret_id, settled
+from gpututor.classroom.jobs import Options, resolve_options, secret_id
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
 from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
@@ -204,7 +204,7 @@ def test_the_deed_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.
     source = "import torch\n    x = '```'" + "y" * 300
     found = class_of(folder, [("kim", EXERCISE, source), ("../lee", EXERCISE, source)], course.folder)
     asked = Options("auto", "", "process", "", "", secret_id(bytes(32)), "", "")
-    options = settled(asked, found, course, (), "2.9.0")
+    options = resolve_options(asked, found, course, (), "2.9.0")
     options.write(folder)
     key = options.key_of(found.handed_in[0])
     assert key is not None

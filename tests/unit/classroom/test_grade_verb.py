@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import reports_of
 from gpututor.cli.main import main
 from gpututor.grading.report import Outcome
+from tests.unit.classroom.making import reports_of
 from tests.unit.course.tiny import write_course
 
 SUBMISSIONS = {

@@ -17,7 +17,7 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import moodle
 from gpututor.classroom.gradebook.model import Gradebook, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.jobs import JobFailure, Options, secret_id, settled, write_troubles
+from gpututor.classroom.jobs import JobFailure, Options, resolve_options, secret_id, write_failures
 from gpututor.classroom.review import Kind, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules, rules_for
 from gpututor.classroom.submissions import Student, Unmatched
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, course: Course) -> ClassFolder:
     folder = ClassFolder(tmp_path / "class")
     files = [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")]
     found = class_of(folder, files, course.folder, [Unmatched("notes.txt", "It is no Python file.")])
-    options = settled(ASKED, found, course, (), "2.9.0")
+    options = resolve_options(ASKED, found, course, (), "2.9.0")
     options.write(folder)
     write_entry(folder.journal, _key(folder, 0), points(2, 3))
     return folder
@@ -77,7 +77,7 @@ def test_a_gradebook_is_made_of_the_class_and_its_journal(folder: ClassFolder) -
     attempt = book.student("kim").mark_of(EXERCISE).counted
     assert attempt is not None
     assert attempt.key == _key(folder, 0)
-    write_troubles(folder, [JobFailure(_key(folder, 2), 3, "The worker ended.")])
+    write_failures(folder, [JobFailure(_key(folder, 2), 3, "The worker ended.")])
     lee = make_gradebook(folder, Rules()).student("lee").mark_of(OTHER)
     assert lee.reason == "It could not be graded: The worker ended."
 
@@ -98,9 +98,9 @@ def test_a_broken_file_of_the_journal_is_told_once_and_keeps_nothing_else_from_b
 
 def test_broken_troubles_are_told_and_keep_nothing_from_being_reported(folder: ClassFolder) -> None:
     for text in ("{", "{}", '[{"key": 1}]', "[" * 100_000):
-        folder.troubles_file.write_text(text)
+        folder.failures_file.write_text(text)
         book = make_gradebook(folder, Rules())
-        assert [notice.title.startswith(str(folder.troubles_file)) for notice in book.notices] == [True]
+        assert [notice.title.startswith(str(folder.failures_file)) for notice in book.notices] == [True]
         assert book.student("kim").mark_of(EXERCISE).mark is not None
 
 
@@ -142,7 +142,7 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
     told = student_view(mark, book.exercise(OTHER), Rules())
     assert told.outcome == "– Nothing handed in for it"
     assert told.notes == (f"{words}: tell your instructor what is meant.",)
-    assert f"not handed in ({words})" in moodle.feedback(book, book.student("kim"))
+    assert f"not handed in ({words})" in moodle.feedback_comment(book, book.student("kim"))
     lines = list(lines_of(book, 100))
     assert "2 students, 3 files for 2 exercises, 1 file of nobody, 1 file of no exercise." in lines
     assert f"kim: {words}." in lines

@@ -16,7 +16,7 @@ from gpututor.classroom import executors
 from gpututor.classroom.executors import local
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices
 from gpututor.classroom.jobs import Job
-from gpututor.classroom.work_queue import MOST_ATTEMPTS, WorkQueue, is_in_journal
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, WorkQueue
 from gpututor.errors import UsageError
 from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.journal import entries
@@ -69,7 +69,7 @@ def test_what_is_no_result_is_tried_again_by_fresh_judges_then_told(tmp_path: Pa
     bench = Bench(on({"2": lambda judge, request: outcome}))
     work = run(jobs_in(tmp_path, 4), bench, judges=1)
     assert work.progress.outcomes == {Outcome.PASSED: 3}
-    assert [(trouble.attempts, trouble.why) for trouble in work.troubles] == [(MOST_ATTEMPTS, f"{outcome} here")]
+    assert [(trouble.attempts, trouble.why) for trouble in work.failures] == [(MOST_ATTEMPTS, f"{outcome} here")]
     assert bench.made == 1 + MOST_ATTEMPTS
 
 
@@ -85,23 +85,23 @@ def test_a_judge_that_says_done_without_writing_is_not_believed(
 ) -> None:
     monkeypatch.setattr("tests.unit.classroom.judges.write_entry", lambda *_: None)
     work = run([job_of(tmp_path)], Bench())
-    assert [trouble.why for trouble in work.troubles] == [
+    assert [trouble.why for trouble in work.failures] == [
         "The judge said that it was done, and its report is not in the journal."
     ]
 
 
 def test_a_judge_that_hangs_is_ended(tmp_path: Path) -> None:
     bench = Bench(on({"a": hangs}))
-    work = run([job_of(tmp_path, within_s=0.01), job_of(tmp_path, text="b")], bench, judges=1)
+    work = run([job_of(tmp_path, timeout_s=0.01), job_of(tmp_path, text="b")], bench, judges=1)
     assert work.progress.outcomes == {Outcome.PASSED: 1}
-    assert [trouble.why for trouble in work.troubles] == ["It hung, and was ended after 0 s."]
+    assert [trouble.why for trouble in work.failures] == ["It hung, and was ended after 0 s."]
 
 
 def test_a_submission_that_is_gone_is_told(tmp_path: Path) -> None:
     job = job_of(tmp_path)
     Path(job.submission_path).unlink()
     work = run([job], Bench())
-    assert "cannot be read" in work.troubles[0].why
+    assert "cannot be read" in work.failures[0].why
 
 
 def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeyp
     bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR)  # as a judge says that cannot write
     with pytest.raises(UsageError, match="No space left on device"):
         LocalExecutor(1, RealDevices((), dict), bench).run(work)
-    assert work.troubles == []
+    assert work.failures == []
     assert len(bench.graded) == 1
 
 
@@ -143,9 +143,9 @@ def test_ctrl_c_ends_all_judges_and_loses_nothing_that_is_done(tmp_path: Path, m
             return bench.changed.wait_for(lambda: len(bench.graded) == 6, 10)
 
     interrupted(work, executor, monkeypatch, all_are_begun)
-    assert {Path(job.submission_path).read_text() for job in jobs if is_in_journal(job)} == set("01235")
-    assert work.troubles == []
-    assert not [thread for thread in threading.enumerate() if type(thread).__name__ == "_Seat"]
+    assert {Path(job.submission_path).read_text() for job in jobs if job.is_graded} == set("01235")
+    assert work.failures == []
+    assert not [thread for thread in threading.enumerate() if type(thread).__name__ == "_JudgeThread"]
 
 
 def test_a_sick_device_is_set_aside_and_the_other_goes_on(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_sick_device_is_set_aside_and_the_other_goes_on(tmp_path: Path) -> Non
     jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(6)]
     work = run(jobs, bench, judges=1, devices=devices)
     assert work.progress.outcomes == {Outcome.PASSED: 6}
-    assert devices.set_aside == {"cuda:0": "an uncorrectable error"}
+    assert devices.broken == {"cuda:0": "an uncorrectable error"}
     assert [request.device for request in bench.graded].count("cuda:0") == 1
 
 
@@ -164,8 +164,8 @@ def test_without_a_device_that_works_what_needs_none_is_graded_and_the_rest_told
     jobs = [job_of(tmp_path, text=str(number), device="cuda H100" if number % 2 else "") for number in range(6)]
     work = run(jobs, bench, judges=1, devices=devices)
     assert work.progress.outcomes == {Outcome.PASSED: 3}
-    assert len(work.troubles) == 3
-    assert all("it fell off the bus" in trouble.why for trouble in work.troubles)
+    assert len(work.failures) == 3
+    assert all("it fell off the bus" in trouble.why for trouble in work.failures)
     assert [request.device for request in bench.graded].count("cuda:0") == 1
 
 
@@ -181,7 +181,7 @@ class WaitsFirst(FakeJudge):
 def test_a_device_that_is_waited_for_too_long_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    monkeypatch.setattr(local, "AWAITED_S", 0.0)
+    monkeypatch.setattr(local, "LONGEST_WAIT_S", 0.0)
     devices = RealDevices(GPUS, lambda: {"cuda:0": trouble, "cuda:1": ""})
     bench, told = Bench(), list[str]()
     work = WorkQueue([job_of(tmp_path, device="cuda H100")])
@@ -189,12 +189,12 @@ def test_a_device_that_is_waited_for_too_long_is_looked_at(
     assert work.progress.outcomes == {Outcome.PASSED: 1}
     assert "cuda:0 is waited for" in told[0]
     assert [request.device for request in bench.graded] == ["cuda:1" if trouble else "cuda:0"]
-    assert devices.set_aside == ({"cuda:0": trouble} if trouble else {})
+    assert devices.broken == ({"cuda:0": trouble} if trouble else {})
 
 
 def test_a_probe_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "PROBE_TIMEOUT_S", 0.01)
-    monkeypatch.setattr(local, "_ENDS_WITHIN_S", 0.01)
+    monkeypatch.setattr(local, "_EXIT_TIMEOUT_S", 0.01)
     left: list[int] = []
     monkeypatch.setattr(local, "kill_tree", left.append)  # as of a process that a driver holds
     monkeypatch.setattr(local, "python_module", lambda name: ["sleep", "60"])

@@ -75,7 +75,7 @@ def test_extra_points_come_on_top() -> None:
     found = mark(one, rules=own(extra=("speed",)))
     assert (found.mark, found.of, found.share) == (3, 1, 3)
     book = gradebook([One("kim", one)], own(extra=("speed",)))
-    assert (book.exercises[0].of, book.exercises[0].extra) == (1, 2)
+    assert (book.exercises[0].known_of, book.exercises[0].extra) == (1, 2)
 
 
 def test_checks_that_no_report_came_to_count_as_the_author_gives() -> None:

@@ -21,10 +21,11 @@ import pytest
 
 from gpututor.classroom.executors.ray import RETRIES
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import reports_of, troubles_of
+from gpututor.classroom.jobs import read_failures
 from gpututor.errors import GradingError
 from gpututor.grading.journal import Entry, entries
 from gpututor.processes import descendants
+from tests.unit.classroom.making import reports_of
 from tests.unit.classroom.ray_nodes import Nodes, two_nodes, workers
 from tests.unit.course.tiny import write_course
 
@@ -123,7 +124,7 @@ def check_same(folder: ClassFolder, by_local: ClassFolder) -> None:
     assert all(isinstance(entry, Entry) for entry in found)
     assert len(found) == written(by_local)
     assert not list(folder.journal.glob("**/.*"))
-    assert troubles_of(folder) == {}
+    assert read_failures(folder) == {}
     assert results(folder) == results(by_local)
     assert len(results(folder)) == STUDENTS
 

@@ -15,7 +15,7 @@ import pytest
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
-from gpututor.classroom.jobs import ExerciseOptions, JobFailure, Options, write_troubles
+from gpututor.classroom.jobs import ExerciseOptions, JobFailure, Options, write_failures
 from gpututor.classroom.review import Item, Kind, Review, review_of
 from gpututor.classroom.review.similarity import (
     FEWEST,
@@ -307,7 +307,7 @@ def test_what_could_not_be_graded_is_told_and_what_is_not_tried_yet_is_counted(
     class_ = out.read_class()
     key = options.key_of(class_.handed_in[0])
     assert key is not None
-    write_troubles(out, [JobFailure(key, 3, "The judge hung.")])
+    write_failures(out, [JobFailure(key, 3, "The judge hung.")])
     refused = replace(class_.handed_in[1], student="s09", sha256="", refusal="It is a link; links are not followed.")
     nobody = Unmatched("stray/notes.txt", "It is no Python file.")
     students = (*class_.students, Student("s09"))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.classroom import plan as module
+from gpututor.classroom.executors import local
 from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.jobs import Options, class_secret
-from gpututor.classroom.plan import GradeOptions, GradingPlan, options_asked, plan_grading
+from gpututor.classroom.plan import GradeOptions, GradingPlan, merge_options, plan_grading
 from gpututor.classroom.submissions import Class
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
@@ -59,7 +59,7 @@ def begun(
         assert works is not None
         return works
 
-    options, last = options_asked(asked or GradeOptions(), folder, course)
+    options, last = merge_options(asked or GradeOptions(), folder, course)
     return plan_grading(options, last, found, folder, course, isolated, lambda: inventory)
 
 
@@ -92,7 +92,7 @@ def test_a_folder_that_holds_gradings_is_gone_on_with_only_when_asked(
     first = begun(folder, course, found)
     write_entry(folder.journal, first.jobs[0].key, report_of(first.jobs[0].key.exercise))
     with pytest.raises(UsageError, match="was graded") as caught:
-        options_asked(GradeOptions(), folder, course)
+        merge_options(GradeOptions(), folder, course)
     assert "--resume" in caught.value.advice
     rest = begun(folder, course, found, GradeOptions(resume=True))
     assert (list(rest.jobs), rest.already) == ([first.jobs[1]], 1)
@@ -129,21 +129,21 @@ def test_a_secret_that_is_lost_is_not_silently_drawn_anew(
     grade_all(folder, begun(folder, course, found))
     copy, other = folder.secret_file.rename(tmp_path / "copy"), tmp_path / "other"
     with pytest.raises(UsageError, match=r"class\.secret is gone") as caught:
-        options_asked(GradeOptions(resume=True), folder, course)
+        merge_options(GradeOptions(resume=True), folder, course)
     assert "--secret" in caught.value.advice
     other.write_text("0" * 64 + "\n")
     with pytest.raises(UsageError, match="not the secret that the class was graded with"):
-        options_asked(GradeOptions(resume=True, secret=other), folder, course)
+        merge_options(GradeOptions(resume=True, secret=other), folder, course)
     assert not folder.secret_file.exists()
     other.rename(folder.secret_file)
     with pytest.raises(UsageError, match="not the secret that the class was graded with"):
-        options_asked(GradeOptions(resume=True), folder, course)
+        merge_options(GradeOptions(resume=True), folder, course)
     folder.secret_file.unlink()
     assert begun(folder, course, found, GradeOptions(resume=True, secret=copy), works=None).already == 2
     folder.secret_file.unlink()
     folder.options_file.unlink()
     with pytest.raises(UsageError, match=r"class\.secret is gone"):
-        options_asked(GradeOptions(resume=True), folder, course)
+        merge_options(GradeOptions(resume=True), folder, course)
 
 
 def test_a_folder_is_made_for_its_owner_only_and_one_that_is_there_is_left_as_it_is(
@@ -222,7 +222,7 @@ def test_the_secret_of_another_machine_gives_the_same_seeds(
     assert [(job.key, job.seed) for job in there.jobs] == [(job.key, job.seed) for job in first.jobs]
     (tmp_path / "third").write_text("0" * 64 + "\n")
     with pytest.raises(UsageError, match="another secret"):
-        options_asked(GradeOptions(secret=tmp_path / "third"), other, course)
+        merge_options(GradeOptions(secret=tmp_path / "third"), other, course)
     assert class_secret(other.secret_file) == class_secret(folder.secret_file)
 
 
@@ -240,7 +240,7 @@ def test_what_nobody_knows_is_refused_before_anything_is_read(
     folder: ClassFolder, course: Course, asked: GradeOptions, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        options_asked(asked, folder, course)
+        merge_options(asked, folder, course)
 
 
 def test_a_device_that_is_not_here_is_refused(folder: ClassFolder, course: Course, found: Class) -> None:
@@ -252,8 +252,8 @@ def test_without_bubblewrap_nothing_is_graded_unless_told(
     folder: ClassFolder, course: Course, found: Class, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says = "import json; print(json.dumps({'works': False, 'title': 'No bwrap.', 'advice': 'Get it.', 'devices': []}))"
-    monkeypatch.setattr(module, "python_module", lambda name: [sys.executable, "-c", says])
-    options, last = options_asked(GradeOptions(), folder, course)
+    monkeypatch.setattr(local, "python_module", lambda name: [sys.executable, "-c", says])
+    options, last = merge_options(GradeOptions(), folder, course)
     with pytest.raises(NotGradableHere, match="No bwrap"):
         plan_grading(options, last, found, folder, course, inventory=lambda: NOTHING)
     assert len(begun(folder, course, found, GradeOptions(isolation="process"), works=None).jobs) == 2
@@ -279,7 +279,7 @@ def test_a_file_system_without_locks_can_be_graded_in(folder: ClassFolder, monke
 
     monkeypatch.setattr("fcntl.flock", flock)
     with locked(folder):
-        assert folder.lock_file.read_text() == f"{os.getpid()}\n"
+        assert (folder.folder / ".lock").read_text() == f"{os.getpid()}\n"
 
 
 def test_a_lock_goes_with_its_process(folder: ClassFolder) -> None:

@@ -11,15 +11,17 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from gpututor import __version__
+from gpututor.classroom.executors import start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import Job, reports_of, troubles_of
-from gpututor.classroom.work_queue import WorkQueue, is_in_journal
+from gpututor.classroom.jobs import Job, read_failures
+from gpututor.classroom.work_queue import WorkQueue
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
 from gpututor.grading import judge_process
@@ -32,6 +34,7 @@ from gpututor.paths import builtin_course
 from gpututor.processes import descendants
 from tests.unit.classroom.gradings import grading, kill_one_below, output_of, wait_for, written
 from tests.unit.classroom.judges import job_of
+from tests.unit.classroom.making import reports_of
 from tests.unit.course.tiny import write_course
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
@@ -79,7 +82,7 @@ def check_whole(folder: ClassFolder, undisturbed: ClassFolder) -> None:
     found = list(entries(folder.journal))
     assert all(isinstance(entry, Entry) for entry in found)
     assert len(found) == written(undisturbed)
-    assert troubles_of(folder) == {}
+    assert read_failures(folder) == {}
     assert not list(folder.journal.glob("*/.*"))
     assert len(marks(folder)) == STUDENTS
     assert marks(folder) == marks(undisturbed)
@@ -153,7 +156,7 @@ def test_a_judge_that_stands_still_is_ended_and_its_submission_graded_by_another
     exercise_folder: Path, tmp_path: Path
 ) -> None:
     text = "def twice(number):\n    return 2 * number\n"
-    jobs = [replace(real_job(exercise_folder, tmp_path, f"{text}# {number}\n"), within_s=30.0) for number in range(4)]
+    jobs = [replace(real_job(exercise_folder, tmp_path, f"{text}# {number}\n"), timeout_s=30.0) for number in range(4)]
     stood_still: list[GradingClient] = []
 
     class StandsStillOnce(GradingClient):
@@ -169,7 +172,7 @@ def test_a_judge_that_stands_still_is_ended_and_its_submission_graded_by_another
     LocalExecutor(1, RealDevices((), dict), StandsStillOnce).run(work)
     assert work.progress.outcomes == {Outcome.PASSED: 4}
     assert work.progress.retried == 1
-    assert all(is_in_journal(job) for job in jobs)
+    assert all(job.is_graded for job in jobs)
 
 
 STOPS_ITS_JUDGE = """
@@ -194,9 +197,9 @@ def test_a_submission_that_stops_every_judge_keeps_no_other_from_being_graded(
     hostile = real_job(exercise_folder, tmp_path, STOPS_ITS_JUDGE)
     jobs = [hostile, *(real_job(exercise_folder, tmp_path, f"{text}# {number}\n") for number in range(3))]
     work = WorkQueue(jobs)
-    LocalExecutor.of("process", 1, RealDevices((), dict), lambda line: None).run(work)
+    LocalExecutor(1, RealDevices((), dict), partial(start_judge, "process")).run(work)
     assert work.progress.outcomes == {Outcome.PASSED: 3}
-    assert [trouble.key for trouble in work.troubles] == [hostile.key]
+    assert [trouble.key for trouble in work.failures] == [hostile.key]
 
 
 def real_job(exercise_folder: Path, folder: Path, text: str) -> Job:

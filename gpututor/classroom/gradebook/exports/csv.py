@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
-from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning, Mark, MarkStatus
+from gpututor.classroom.gradebook.exports.export import Export, text_writer
+from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
 from gpututor.classroom.tables import Cell, csv_text
 
 WIDE = ("student", "name", "email", "points", "so_far", "of", "open")
-"""Before a column for each exercise."""
+"""Columns before those of the exercises."""
 LONG = (
     *("student", "name", "email", "exercise", "title", "standing", "outcome", "mark", "so_far", "of", "dropped"),
     *("attempt", "attempts", "file", "submitted_at", "late_periods", "late_per_cent", "deduction", "reason"),
@@ -18,27 +18,23 @@ LONG = (
 
 
 def wide(gradebook: Gradebook) -> str:
-    """A row for each student. What is no mark yet has a word in place of a number."""
-    rows: list[Sequence[Cell]] = [(*WIDE, *(each.exercise for each in gradebook.exercises))]
+    """Write a row for each student, with a word in place of a missing mark."""
+    rows: list[Sequence[Cell]] = [(*WIDE, *(exercise.exercise for exercise in gradebook.exercises))]
     for marks in gradebook.students:
         student = marks.student
         total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.known_of, marks.open)
-        rows.append((student.id, student.name, student.email, *total, *map(mark_cell, marks.marks)))
+        cells = (mark.mark if mark.mark is not None else mark.standing.value for mark in marks.marks)
+        rows.append((student.id, student.name, student.email, *total, *cells))
     return csv_text(rows)
 
 
-def mark_cell(mark: Mark) -> Cell:
-    """The mark, or why there is none: `open`, `refused`, `not graded`."""
-    return mark.mark if mark.mark is not None else mark.standing.value
-
-
 def long(gradebook: Gradebook) -> str:
-    """A row for each check of each mark; one without a check for what was not graded."""
+    """Write a row for each check of each mark, and a row without a check for other marks."""
     return csv_text([LONG, *_long_rows(gradebook)])
 
 
 def _long_rows(gradebook: Gradebook) -> Iterator[Sequence[Cell]]:
-    titles = {each.exercise: each.title for each in gradebook.exercises}
+    titles = {exercise.exercise: exercise.title for exercise in gradebook.exercises}
     for marks in gradebook.students:
         student = marks.student
         for mark in marks.marks:
@@ -58,8 +54,8 @@ def _mark_cells(mark: Mark) -> tuple[Cell, ...]:
     counted = mark.counted
     if counted is None or mark.standing is MarkStatus.NOT_HANDED_IN:
         return (*cells, *(None,) * 7, mark.reason)
-    one, late = counted.handed_in, counted.lateness
-    attempt = (one.attempt, len(mark.attempts), one.source, one.submitted_at)
+    submission, late = counted.handed_in, counted.lateness
+    attempt = (submission.attempt, len(mark.attempts), submission.source, submission.submitted_at)
     return (*cells, *attempt, late.periods, late.per_cent, counted.deduction, mark.reason)
 
 
@@ -67,15 +63,5 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _write_wide(request: ExportRequest) -> list[GradebookWarning]:
-    write_text(request.path, wide(request.gradebook))
-    return []
-
-
-def _write_long(request: ExportRequest) -> list[GradebookWarning]:
-    write_text(request.path, long(request.gradebook))
-    return []
-
-
-CSV = Export("csv", "a row for each student, a column for each exercise", "marks.csv", _write_wide)
-CSV_CHECKS = Export("csv-checks", "a row for each check of each mark", "checks.csv", _write_long)
+CSV = Export("csv", "a row for each student, a column for each exercise", "marks.csv", text_writer(wide))
+CSV_CHECKS = Export("csv-checks", "a row for each check of each mark", "checks.csv", text_writer(long))

@@ -1,8 +1,8 @@
-"""An LMS export: one option of `classroom report`, and the files that it writes (a contract of all exports)."""
+"""An LMS export: an option of `classroom report`, and its files. It is the contract of all exports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from gpututor.errors import UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.report_text import count
 
-MOST_NAMED = 10
-"""Students that a notice names."""
+_MOST_NAMED = 10
+"""Students in a warning."""
 
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """A gradebook and the place to write it to."""
+    """A gradebook and the path to write it to."""
 
     gradebook: Gradebook
     folder: ClassFolder
@@ -38,11 +38,11 @@ class Export:
     place: str
     """Path below OUT/report with `--all`."""
     write: Callable[[ExportRequest], Iterable[GradebookWarning]]
-    """Writes it, and returns notices for the instructor. Raises `UsageError`."""
+    """Writes it, and returns warnings for the instructor. Raises `UsageError`."""
     file_name: str = ""
-    """Name of each student's file, where the export is a folder; empty where it is one file."""
+    """Name of each student's file if the export is a folder; empty if it is one file."""
     roster_help: str = ""
-    """A line about `--OPTION-roster FILE`; empty where the export takes no roster."""
+    """A line about `--OPTION-roster FILE`; empty if the export takes no roster."""
     layout: str = ""
     """Layout of the only classes that `--all` writes it for without a roster; empty for every class."""
 
@@ -56,11 +56,34 @@ class Export:
         return "DIR" if self.file_name else "FILE"
 
     def clear_parts(self, path: Path) -> None:
-        """Remove what killed reports left at `path`."""
+        """Remove parts that killed reports left at `path`."""
         if not self.file_name:
             clear_parts(path.parent, path.name)
         for folder in path.glob("*/") if self.file_name else ():
             clear_parts(folder, self.file_name)
+
+
+def text_writer(text: Callable[[Gradebook], str]) -> Callable[[ExportRequest], Iterable[GradebookWarning]]:
+    """Return the `write` of an export that is one text without warnings."""
+
+    def write(request: ExportRequest) -> Iterable[GradebookWarning]:
+        write_text(request.path, text(request.gradebook))
+        return ()
+
+    return write
+
+
+def roster_writer(
+    text: Callable[[Gradebook, Path | None], tuple[str, Sequence[GradebookWarning]]],
+) -> Callable[[ExportRequest], Iterable[GradebookWarning]]:
+    """Return the `write` of an export that fills in a roster."""
+
+    def write(request: ExportRequest) -> Iterable[GradebookWarning]:
+        content, warnings = text(request.gradebook, request.roster)
+        write_text(request.path, content)
+        return warnings
+
+    return write
 
 
 def write_text(path: Path, text: str) -> None:
@@ -71,23 +94,25 @@ def write_text(path: Path, text: str) -> None:
         raise UsageError(f"{path}: cannot be written ({error.strerror})", "Name another place.") from error
 
 
-def remove(path: Path) -> None:
-    """Remove the file, if it is there. Raises `UsageError`."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be removed ({error.strerror})", "Name another place.") from error
+def left_out(platform: str, gradebook: Gradebook, known: Collection[str], advice: str) -> list[GradebookWarning]:
+    """Warn of students whose ids are not in `known`, because they are not in the platform's file."""
+    ids = [marks.student.id for marks in gradebook.students if marks.student.id not in known]
+    title = f"Not in the {platform} file: {count(len(ids), 'student')} ({_some(ids)})."
+    return [GradebookWarning(title, advice)] if ids else []
 
 
 def left_over(
     folder: Path, names: Iterable[str], known: Collection[str], what: str, use: str
 ) -> Iterator[GradebookWarning]:
-    """Warn of files in `folder` whose students are no longer in the class, or have another name now.
+    """Warn of files in `folder` whose students are not in the class any more, or have another name now.
 
-    They stay, for they may be all that is left of these students. `names`: the students of all files there; `what` the
-    files are: `results.json`; `use`: what the instructor does with the folder.
+    The files stay, because they may be all that is left of these students. `names`: the students of all files there;
+    `what`: the kind of files; `use`: the instructor's next step with the folder.
     """
     if left := sorted(set(names) - set(known)):
-        listed = ", ".join(left[:MOST_NAMED]) + (" …" if len(left) > MOST_NAMED else "")
-        title = f"{folder} has {what} of {count(len(left), 'student')} not in the class: {listed}."
+        title = f"{folder} has {what} of {count(len(left), 'student')} not in the class: {_some(left)}."
         yield GradebookWarning(title, f"Remove them before you {use}.")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")

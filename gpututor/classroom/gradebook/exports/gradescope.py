@@ -1,7 +1,7 @@
-"""`results.json` for each student, as autograders write it for Gradescope: a test for each check of each exercise.
+"""`results.json` for each student, as Gradescope's autograders write it: a test for each check of each exercise.
 
-A student without a final total gets none: Gradescope would enter what there is as a mark. Hidden checks are tests that
-students do not see.
+A student without a final total gets none, because Gradescope would enter provisional points as a mark. Students do not
+see the tests of hidden checks.
 """
 
 from __future__ import annotations
@@ -12,15 +12,9 @@ from typing import Any
 
 from gpututor.classroom.feedback import ShownCheck, StudentView, student_view
 from gpututor.classroom.folder import folder_names
-from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, remove, write_text
-from gpututor.classroom.gradebook.model import (
-    CheckMark,
-    ExerciseSummary,
-    Gradebook,
-    GradebookWarning,
-    Mark,
-    StudentMarks,
-)
+from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
+from gpututor.errors import UsageError
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
@@ -29,29 +23,27 @@ _FILE_NAME = "results.json"
 
 
 def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[GradebookWarning]]:
-    """The texts of the files by their places, `kim/results.json`; None where none must be. And who was left out."""
+    """Return texts by their paths, `kim/results.json`, with None for a student without a total; and warnings."""
     names = folder_names(marks.student.id for marks in gradebook.students)
     files = {
-        f"{names[marks.student.id]}/{_FILE_NAME}": _text(gradebook, marks) if marks.final else None
+        f"{names[marks.student.id]}/{_FILE_NAME}": (
+            json.dumps(_results(gradebook, marks), indent=1) + "\n" if marks.final else None
+        )
         for marks in gradebook.students
     }
-    notices = []
+    warnings = []
     if left := sum(text is None for text in files.values()):
         title = f"No results.json for {count(left, 'student')}: some of their marks are open."
-        notices.append(GradebookWarning(title, "`gpututor classroom review` lists them."))
-    return files, notices
-
-
-def _text(gradebook: Gradebook, marks: StudentMarks) -> str:
-    return json.dumps(_results(gradebook, marks), indent=1) + "\n"
+        warnings.append(GradebookWarning(title, "`gpututor classroom review` lists them."))
+    return files, warnings
 
 
 def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
     tests, words = [], []
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
-        told = student_view(mark, exercise, gradebook.rules)
-        tests += list(_tests(exercise, mark, told))
-        words += [f"{exercise.numbered_title}: {' '.join(told.notes)}"] if told.notes else []
+        view = student_view(mark, exercise, gradebook.rules)
+        tests += list(_tests(exercise, mark, view))
+        words += [f"{exercise.numbered_title}: {' '.join(view.notes)}"] if view.notes else []
     return {
         "score": marks.points,
         "output": escape_control_chars("\n".join(words)),
@@ -64,32 +56,33 @@ def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
     }
 
 
-def _tests(exercise: ExerciseSummary, mark: Mark, told: StudentView) -> Iterator[dict[str, Any]]:
+def _tests(exercise: ExerciseSummary, mark: Mark, view: StudentView) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
     if counted is None or not counted.checks:
-        yield _test(title, mark.points, mark.of, told.outcome, passed=mark.points >= mark.of)
+        yield _test(title, mark.points, mark.of, view.outcome, passed=mark.points >= mark.of)
         return
-    shown = {check.check: check for check in told.checks}
+    shown = {check.check: check for check in view.checks}
     for check in counted.checks:
-        yield _check_test(f"{title}: {check.check}", check, shown.get(check.check))
-
-
-def _check_test(name: str, check: CheckMark, shown: ShownCheck | None) -> dict[str, Any]:
-    """Of a check that students are not told of, the instructor is told little more than whether it passed."""
-    of = 0.0 if check.is_extra else check.of
-    words = _words(shown) if shown is not None else f"{check.sentence}: {check.status}"
-    test = _test(name, check.points, of, words, passed=check.status is Status.PASSED)
-    return test if shown is not None else {**test, "visibility": "hidden"}
+        of = 0.0 if check.is_extra else check.of
+        visible = shown.get(check.check)
+        words = _words(visible) if visible is not None else f"{check.sentence}: {check.status}"
+        test = _test(f"{title}: {check.check}", check.points, of, words, passed=check.status is Status.PASSED)
+        yield test if visible is not None else {**test, "visibility": "hidden"}
 
 
 def _words(check: ShownCheck) -> str:
     parts = ["\n".join([f"{check.word}: {check.sentence}", *check.measured])]
-    for each in check.findings:
-        where = f"Line {each.line}" if each.line is not None else ""
-        expected = f"Expected: {each.expected}" if each.expected else ""
-        got = f"Got: {each.got}" if each.got else ""
-        parts.append("\n".join(filter(None, (", ".join(each.scenarios), where, expected, got, each.why, each.advice))))
+    for finding in check.findings:
+        lines = (
+            ", ".join(finding.scenarios),
+            f"Line {finding.line}" if finding.line is not None else "",
+            f"Expected: {finding.expected}" if finding.expected else "",
+            f"Got: {finding.got}" if finding.got else "",
+            finding.why,
+            finding.advice,
+        )
+        parts.append("\n".join(filter(None, lines)))
     return "\n\n".join(parts)
 
 
@@ -105,22 +98,20 @@ def _test(name: str, score: float, most: float, words: str, *, passed: bool) -> 
 
 
 def _write(request: ExportRequest) -> Iterator[GradebookWarning]:
-    files, notices = gradescope(request.gradebook)
+    files, warnings = gradescope(request.gradebook)
     for place, results in files.items():
+        path = request.path / place
         if results is not None:
-            write_text(request.path / place, results)
-        else:  # an earlier report may have had a mark
-            remove(request.path / place)
-    yield from notices
+            write_text(path, results)
+            continue
+        try:
+            path.unlink(missing_ok=True)  # an earlier report may have had a total
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be removed ({error.strerror})", "Name another place.") from error
+    yield from warnings
     students = [path.parent.name for path in request.path.glob(f"*/{_FILE_NAME}")]
     known = [place.partition("/")[0] for place in files]
     yield from left_over(request.path, students, known, _FILE_NAME, "give the folder to Gradescope")
 
 
-GRADESCOPE = Export(
-    option="gradescope",
-    help="a results.json for each student",
-    place="gradescope",
-    write=_write,
-    file_name=_FILE_NAME,
-)
+GRADESCOPE = Export("gradescope", "a results.json for each student", "gradescope", _write, file_name=_FILE_NAME)

@@ -36,17 +36,9 @@ _LINKS = (
 
 
 def page(gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime) -> str:
-    """Return the whole page. `title`: the course's; `made`: now, with a time zone."""
-    parts = [
-        overview(gradebook),
-        questions(gradebook),
-        exercises(gradebook),
-        failed_checks(gradebook),
-        timings(gradebook),
-        marks_table(gradebook),
-        reports(gradebook, lines),
-    ]
-    body = "\n".join(filter(None, parts))
+    """Return the whole page. `title`: the course's; `made`: the current time, with a time zone."""
+    sections = [make(gradebook) for make in (overview, questions, exercises, failed_checks, timings, marks_table)]
+    body = "\n".join(filter(None, [*sections, reports(gradebook, lines)]))
     links = "".join(f'<a href="#{id}">{text(words)}</a>' for id, words in _LINKS if f'<section id="{id}"' in body)
     style, script = _part("look.css"), _part("script.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
@@ -83,7 +75,7 @@ def _part(name: str) -> str:
 
 
 def _hash(part: str) -> str:
-    """Name a script or style as a content security policy does."""
+    """Return a script's or style's hash for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}"
 
 
@@ -96,8 +88,5 @@ def _write(request: ExportRequest) -> list[GradebookWarning]:
 
 
 HTML = Export(
-    option="html",
-    help="one page to look at, with nothing from elsewhere; for you, not for students",
-    place="index.html",
-    write=_write,
+    "html", "one page to look at, with nothing from elsewhere; for you, not for students", "index.html", _write
 )

@@ -6,8 +6,8 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
-from gpututor.classroom.gradebook.model import CheckMark, Gradebook, GradebookWarning, Mark, MarkStatus
+from gpututor.classroom.gradebook.exports.export import Export, text_writer
+from gpututor.classroom.gradebook.model import CheckMark, Gradebook, Mark, MarkStatus
 from gpututor.grading.report import Outcome, Status, Verdict
 from gpututor.text import escape_control_chars
 
@@ -20,7 +20,7 @@ _TAGS |= dict.fromkeys((Status.NOT_RUN, Status.HELD_BACK), "skipped") | {Status.
 
 
 def junit(gradebook: Gradebook) -> str:
-    """Return the document, UTF-8."""
+    """Return the document."""
     root = ET.Element("testsuites", name="gpututor")
     for marks in gradebook.students:
         suite = ET.SubElement(root, "testsuite", name=legal(marks.student.id))
@@ -36,12 +36,12 @@ def junit(gradebook: Gradebook) -> str:
 
 
 def legal(text: str) -> str:
-    """Return `text` with control characters written out, and without what XML cannot have."""
+    """Escape control characters, and remove those that XML does not allow."""
     return text if text.isprintable() and text.isascii() else _ILLEGAL.sub("", escape_control_chars(text))
 
 
 def _cases(mark: Mark) -> Iterator[ET.Element]:
-    """Make a case for each check; a single one where nothing was checked."""
+    """Yield a case for each check; a single case if nothing was checked."""
     counted = mark.counted
     if counted is None or not counted.checks or mark.standing in (MarkStatus.REFUSED, MarkStatus.NOT_GRADED):
         tag = {MarkStatus.FINAL: "", MarkStatus.NOT_HANDED_IN: "skipped"}.get(mark.standing, "error")
@@ -50,7 +50,7 @@ def _cases(mark: Mark) -> Iterator[ET.Element]:
     verdicts = counted.report.verdicts if counted.report is not None else ()
     for check in counted.checks:
         tag, message = _tag(check, counted.outcome)
-        words = "\n\n".join(_in_words(verdict) for verdict in verdicts if verdict.check == check.check)
+        words = "\n\n".join(_describe(verdict) for verdict in verdicts if verdict.check == check.check)
         yield _case(mark.exercise, check.check, tag, message, "" if tag == "skipped" else words)
 
 
@@ -60,13 +60,14 @@ def _tag(check: CheckMark, outcome: Outcome | None) -> tuple[str, str]:
     return _TAGS.get(check.status, "error"), check.status.value
 
 
-def _in_words(verdict: Verdict) -> str:
-    line = f"line {verdict.line}" if verdict.line is not None else ""
-    expected, got = (
-        f"expected: {verdict.expected}" * bool(verdict.expected),
-        f"got: {verdict.got}" * bool(verdict.got),
+def _describe(verdict: Verdict) -> str:
+    lines = (
+        f"{verdict.scenario}: {verdict.status}: {verdict.sentence}",
+        f"line {verdict.line}" if verdict.line is not None else "",
+        f"expected: {verdict.expected}" if verdict.expected else "",
+        f"got: {verdict.got}" if verdict.got else "",
     )
-    return "\n".join(filter(None, (f"{verdict.scenario}: {verdict.status}: {verdict.sentence}", line, expected, got)))
+    return "\n".join(filter(None, lines))
 
 
 def _case(exercise: str, name: str, tag: str, message: str, text: str) -> ET.Element:
@@ -77,9 +78,4 @@ def _case(exercise: str, name: str, tag: str, message: str, text: str) -> ET.Ele
     return case
 
 
-def _write(request: ExportRequest) -> list[GradebookWarning]:
-    write_text(request.path, junit(request.gradebook))
-    return []
-
-
-JUNIT = Export("junit", "JUnit XML: a suite for each student, a case for each check", "junit.xml", _write)
+JUNIT = Export("junit", "JUnit XML: a suite for each student, a case for each check", "junit.xml", text_writer(junit))

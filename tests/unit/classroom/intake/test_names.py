@@ -7,6 +7,7 @@ import os
 import re
 import string
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from gpututor.classroom.intake.names import ExerciseNames, is_noise, normal_id, 
 from gpututor.classroom.submissions import Class
 from gpututor.course.model import Course
 from gpututor.errors import UsageError
+from gpututor.json_dataclasses import read
 from tests.unit.classroom.intake.conftest import zipped
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -168,7 +170,7 @@ def test_a_zip_of_any_names_and_bytes_loses_no_file_and_writes_nothing_elsewhere
     found = read_class(folder / "class", course, out)
     assert ("lee", "keep_the_data_moving/one_big_copy") in {(one.student, one.exercise) for one in found.handed_in}
     assert sorted(os.listdir(folder)) == ["class", "out"]
-    assert Class.from_json(found.to_json()) == found
+    assert read(Class, asdict(found), "") == found
     for line in summary(found, course):
         assert one_line(line) == line
     for one in found.handed_in:
