@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor import paths
-from gpututor.authoring.problems import Problem, seen_from
+from gpututor.authoring.problems import Problem, relative_path
 from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
 from gpututor.grading.report_text import count
 from gpututor.hardware.gpus import gpu_names
@@ -67,14 +67,14 @@ def main(arguments: argparse.Namespace) -> int:
     gate = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
     screen.expect(sum(len(one.exercises) + len(one.lessons) for one in targets))
     try:
-        gate.work(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
+        gate.run(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
     finally:
         screen.clear()
     summary = _summary(gate.subjects, arguments.models, time.monotonic() - began)
     if arguments.json:
         print(json.dumps(summary, indent=2))
     else:
-        print(_in_words(summary, sum((subject.tally for subject in gate.subjects), MutantReport())))
+        print(_in_words(summary, sum((subject.mutants for subject in gate.subjects), MutantReport())))
     return 0 if summary["green"] else 1
 
 
@@ -125,10 +125,10 @@ class _Screen:
         mark = "✓" if subject.is_green else "✗"
         parts = [count(subject.gradings, "grading")] if subject.gradings else []
         parts += [f"{subject.seconds:.1f} s"] if subject.seconds else []
-        parts += [str(subject.tally)] if subject.tally.total else []
-        name = seen_from(Path(subject.name), self._base)
+        parts += [str(subject.mutants)] if subject.mutants.total else []
+        name = relative_path(Path(subject.name), self._base)
         self._say(f"{mark} {name}" + (f": {', '.join(parts)}" if parts else ""))
-        for fault in subject.faults:
+        for fault in subject.problems:
             self._tell(fault)
         self._stream.flush()
 
@@ -149,7 +149,7 @@ class _Screen:
 
 def _summary(subjects: list[Subject], models: tuple[str, ...], seconds: float) -> dict[str, Any]:
     exercises = [subject for subject in subjects if subject.exercise is not None]
-    tally = sum((subject.tally for subject in subjects), MutantReport())
+    tally = sum((subject.mutants for subject in subjects), MutantReport())
     return {
         "schema_version": 1,
         "subjects": [subject.to_json() for subject in subjects],
