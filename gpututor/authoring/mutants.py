@@ -148,7 +148,7 @@ def mutants_of(source: str) -> tuple[Mutant, ...]:
 
 @dataclass(frozen=True)
 class _Place:
-    """One node of the tree, and its parent."""
+    """A node of the tree, and its parent."""
 
     text: Text
     node: ast.AST

@@ -203,7 +203,7 @@ def _within(course: Course, folders: Iterable[Path]) -> Targets:
 
 @dataclass(eq=False)
 class Subject:
-    """One exercise or one lesson's text, and the results so far."""
+    """An exercise or a lesson's text, and the results so far."""
 
     name: str
     """`5.1 one_big_copy`, `lesson 5 keep_the_data_moving`, or the path of a broken file."""

@@ -124,7 +124,7 @@ class SpeedLimit:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the learner's function."""
+    """A call of the learner's function."""
 
     drawn: dict[str, Any]
     """Inputs as drawn: CPU tensors and plain values. Never changed."""
@@ -198,7 +198,7 @@ class Spread:
     high_s: float
 
     def __str__(self) -> str:
-        """`2.61 ms (2.58 ms to 2.70 ms)`"""
+        """Return `2.61 ms (2.58 ms to 2.70 ms)`."""
         low, high = duration(self.low_s * 1e9), duration(self.high_s * 1e9)
         middle = duration(self.median_s * 1e9)
         return middle if low == high else f"{middle} ({low} to {high})"
@@ -245,7 +245,7 @@ class Run:
     source: str
     entry: str
     repeated: tuple[tuple[Call, ...], ...] = ()
-    """For each of `calls`, the call and its repeats on the same inputs, if a check wants repeats."""
+    """Each of `calls` with its repeats on the same inputs, if a check wants repeats."""
     baselines: dict[str, tuple[Call, ...]] = field(default_factory=dict)
     """Calls of a baseline with the same inputs, by file name; for speed limits only on the virtual GPU."""
     timings: dict[str, Timing] = field(default_factory=dict)
@@ -362,7 +362,7 @@ def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
 
 
 def part_name(path: str) -> str:
-    """`the result`, `result[0]` or `result['weights']`."""
+    """Return `the result`, `result[0]` or `result['weights']`."""
     return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
 
 
@@ -377,7 +377,7 @@ def describe_expected(difference: Difference, describe: Callable[[Any], str], wh
 
 
 def count(number: int, word: str) -> str:
-    """`1 copy`, `2 copies`, `no copies between devices`."""
+    """Return `1 copy`, `2 copies` or `no copies between devices`."""
     thing, between, rest = word.partition(" between ")
     plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("ch") else f"{thing}s"
     return f"{number or 'no'} {word if number == 1 else plural + between + rest}"

@@ -108,7 +108,7 @@ def _by_factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Tole
 
 
 def _factor_text(factor: float) -> str:
-    """`3`, `1/3`, `0.7071`."""
+    """Return `3`, `1/3` or `0.7071`."""
     for value, prefix in ((factor, ""), (1 / factor, "1/")):
         if round(value) and abs(value - round(value)) < 1e-3 * abs(value):
             return f"{'-' if value < 0 else ''}{prefix}{abs(round(value)):,}"

@@ -169,7 +169,7 @@ def imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a name."""
+    """A use of a name."""
 
     kind: Kind
     names: tuple[str, ...]

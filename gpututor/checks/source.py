@@ -21,7 +21,7 @@ _NAMED_AT_RUN_TIME = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of use of a name, made by `called`, `in_loop`, `within`, `attribute` and `imported`."""
+    """A kind of use of a name, made by `called`, `in_loop`, `within`, `attribute` and `imported`."""
 
     kind: Kind
     name: str

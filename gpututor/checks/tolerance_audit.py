@@ -30,7 +30,7 @@ LOWER = "the next lower precision"
 
 @dataclass(frozen=True)
 class Nonsense:
-    """One kind of wrong result in place of one part of the right one, over all cases."""
+    """A kind of wrong result in place of one part of the right one, over all cases."""
 
     check: str
     path: str

@@ -32,7 +32,7 @@ class Verb:
     name: str
     """`grade`; `classroom grade` for a verb that follows `classroom`."""
     help: str
-    """One line. The module's docstring is the long form."""
+    """Short help. The module's docstring is the long form."""
     takes_words: bool = False
     """True if words after `--` are for the learner's program; `main` gets them in `arguments.words`."""
 

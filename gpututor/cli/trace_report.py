@@ -32,7 +32,7 @@ _JSON_KEYS = ("rank", "device", "modelled", "host_ns", "time_ns", "waited_ns", "
 
 
 class Process:
-    """One process's report, as written; empty if the process ended before it could write one."""
+    """The report of a process; empty if the process ended before it could write one."""
 
     def __init__(self, report: dict[str, Any]) -> None:
         self.report = report
@@ -82,7 +82,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program."""
+    """A run of the program."""
 
     gpu: str | None
     """GPU as named on the command line."""

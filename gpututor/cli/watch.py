@@ -64,7 +64,7 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class Grading:
-    """One submission being graded."""
+    """A submission being graded."""
 
     number: int
     request: GradeRequest
@@ -146,7 +146,7 @@ class FileChange(Enum):
 
     CHANGED = auto()
     RESTED = auto()
-    """It changed and then rested: it can be read."""
+    """Changed, then unchanged for `REST_S`: it can be read."""
     GONE = auto()
     BACK = auto()
 
