@@ -1,1 +1,1 @@
-"""What authors of exercises use: the gate that says what is not so, mutants of solutions, new exercises. No torch."""
+"""Tools for authors of exercises: verification, mutants of solutions, new exercises. Never imports torch."""

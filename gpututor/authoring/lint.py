@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from gpututor.authoring.problems import Problem, from_error
 from gpututor.course.loader import FEWEST_HINTS, FEWEST_WRONG_SOLUTIONS
@@ -15,31 +15,34 @@ from gpututor.errors import CourseError
 
 COLUMNS = 80
 CODE_COLUMNS = 74
-"""What the app shows of a line of code, beside its frame, in a terminal of 80 columns."""
+"""Columns for a line of code in the app, next to its frame, in a terminal of 80 columns."""
 TASK_WORDS = (80, 200)
 LESSON_WORDS = (500, 1200)
 LESSON_HEADINGS = ("The trap", "See it in the trace", "Remember", "Read on")
 LEAST_EXAMPLES = 3
+FEWEST_CASES = 3
+TODO = "# TODO"
+MAIN = 'if __name__ == "__main__":'
 UNWRITTEN = "a skeleton that gpututor new made"
-"""Stands in each text of a skeleton until its author has written it."""
+"""Words in each text of a skeleton until its author has written it."""
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _INLINE_CODE = re.compile(r"`[^`]*`")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:")
 _MENTION = re.compile(r"\b(exercise|lesson)s? (\d+(?:\.\d+)?)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a Markdown text, or of a file of Python."""
+class Line(NamedTuple):
+    """A line of a Markdown text or of a Python file."""
 
     number: int
     text: str
     is_code: bool
-    """It stands in a fenced block, fences included, or in a file of Python."""
+    """True in Python files and in fenced blocks, fences included."""
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """Each line, and whether it is in a fenced block."""
+    """Yield the lines of a Markdown text."""
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         is_fence = line.startswith("```")
@@ -48,13 +51,13 @@ def lines_of(text: str) -> Iterator[Line]:
 
 
 def code_lines_of(source: str) -> Iterator[Line]:
-    """Each line of a file of Python."""
+    """Yield the lines of a Python file."""
     for number, line in enumerate(source.splitlines(), 1):
         yield Line(number, line, is_code=True)
 
 
 def too_wide(lines: Iterable[Line]) -> Iterator[tuple[int, int, int]]:
-    """(line, its width, how wide it may be): code that the app would cut, prose too wide for a plain terminal."""
+    """Yield (line, width, limit) for code that the app would cut, and prose too wide for a plain terminal."""
     for line in lines:
         most = CODE_COLUMNS if line.is_code else COLUMNS
         if len(line.text) > most:
@@ -62,7 +65,7 @@ def too_wide(lines: Iterable[Line]) -> Iterator[tuple[int, int, int]]:
 
 
 def links(text: str) -> Iterator[tuple[int, str]]:
-    """(line, target) of each Markdown link outside of code."""
+    """Yield (line, target) of each Markdown link outside of code."""
     for line in lines_of(text):
         if not line.is_code and not line.text.startswith("    "):
             for match in _LINK.finditer(_INLINE_CODE.sub("", line.text)):
@@ -70,7 +73,7 @@ def links(text: str) -> Iterator[tuple[int, str]]:
 
 
 def mentions(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, `exercise` or `lesson`, number) of each other part of the course that is named by its number."""
+    """Yield (line, `exercise` or `lesson`, number) of each other part of the course that is named by number."""
     for line in lines_of(text):
         if not line.is_code:
             for match in _MENTION.finditer(line.text):
@@ -78,39 +81,37 @@ def mentions(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def anchors(text: str) -> set[str]:
-    """What `#…` may follow a link to this text: its headings, lower-case, joined by hyphens."""
+    """Return the anchors of a text for links `#…`: its headings in lower case, joined by hyphens."""
     headings = [line.text.lstrip("# ") for line in lines_of(text) if not line.is_code and line.text.startswith("#")]
     return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
 def headings(text: str) -> tuple[str, ...]:
-    """The `## …` headings."""
+    """Return the `## …` headings."""
     return tuple(line.text[3:].strip() for line in lines_of(text) if not line.is_code and line.text.startswith("## "))
 
 
 def examples(text: str) -> int:
-    """How many blocks of Python there are."""
+    """Return the number of Python blocks."""
     return text.count("```python\n")
 
 
 def statements_of(source: str) -> list[str]:
-    """The lines of code in the functions of a solution, without headings, docstrings and what runs it as a script.
+    """Return the lines of code in the functions of a solution, without signatures and docstrings.
 
     Raises `SyntaxError`.
     """
-    lines: dict[int, None] = {}
-    for node in ast.parse(source).body:
-        for function in ast.walk(node):
-            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                for statement in function.body:
-                    if not _is_text(statement):
-                        lines.update(dict.fromkeys(range(statement.lineno, (statement.end_lineno or 0) + 1)))
+    functions = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    statements = [statement for function in functions for statement in function.body if not _is_text(statement)]
+    numbers = {number for node in statements for number in range(node.lineno, (node.end_lineno or 0) + 1)}
     written = source.splitlines()
-    return [written[number - 1].strip() for number in sorted(lines) if written[number - 1].strip()]
+    return [written[number - 1].strip() for number in sorted(numbers) if written[number - 1].strip()]
 
 
 def arguments_of(source: str, entry: str) -> tuple[str, ...] | None:
-    """The names of the arguments of the function `entry`, None where there is none. Raises `SyntaxError`."""
+    """Return the argument names of the function `entry`; None if there is none. Raises `SyntaxError`."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             given = node.args
@@ -123,23 +124,9 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-FEWEST_CASES = 3
-TODO = "# TODO"
-MAIN = 'if __name__ == "__main__":'
-
-
-def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Problem]:
-    """What is not so in the form of one exercise that the catalogue could read."""
-    rules: tuple[Callable[[Exercise], Iterator[Problem]], ...] = (
-        _manifest,
-        _task,
-        _hints,
-        _starter,
-        _solution,
-        _right,
-        _wrong,
-    )
-    for rule in rules:
+def exercise_problems(exercise: Exercise, course: Course) -> Iterator[Problem]:
+    """Yield problems of form of an exercise that could be loaded."""
+    for rule in (_manifest, _task, _hints, _starter, _solution, _right, _wrong):
         try:
             yield from rule(exercise)
         except CourseError as error:
@@ -148,8 +135,8 @@ def exercise_faults(exercise: Exercise, course: Course) -> Iterator[Problem]:
         yield from _reading(exercise.folder / name, course)
 
 
-def lesson_faults(lesson: Lesson, course: Course) -> Iterator[Problem]:
-    """What is not so in the form of a lesson's text."""
+def lesson_problems(lesson: Lesson, course: Course) -> Iterator[Problem]:
+    """Yield problems of form of a lesson's text."""
     file = lesson.folder / "lesson.md"
     try:
         text = lesson.text
@@ -159,17 +146,16 @@ def lesson_faults(lesson: Lesson, course: Course) -> Iterator[Problem]:
     yield from _length(file, text, LESSON_WORDS)
     for heading in LESSON_HEADINGS:
         if heading not in headings(text):
-            yield Problem(
-                file, f"there is no heading `## {heading}`", "Every lesson has one; others show what it holds."
-            )
-    if (found := examples(text)) < LEAST_EXAMPLES:
+            advice = "Every lesson has one; others show what it holds."
+            yield Problem(file, f"there is no heading `## {heading}`", advice)
+    if (number := examples(text)) < LEAST_EXAMPLES:
         advice = "Write them as ```python blocks; they are run one after the other."
-        yield Problem(file, f"expected {LEAST_EXAMPLES} examples or more, found {found}", advice)
+        yield Problem(file, f"expected {LEAST_EXAMPLES} examples or more, found {number}", advice)
     yield from _reading(file, course)
 
 
 def named_check(wrong_solution: str) -> str:
-    """The check that a wrong solution says it fails on: `# fails: placement` is its first line."""
+    """Return the check that a wrong solution names in its first line: `# fails: placement`."""
     return wrong_solution.split("\n", 1)[0].removeprefix("# fails:").strip()
 
 
@@ -197,7 +183,7 @@ def _hints(exercise: Exercise) -> Iterator[Problem]:
     try:
         statements = statements_of(exercise.solution)
     except SyntaxError:
-        return  # told of the solution
+        return  # reported for the solution
     shown = "\n".join(hints)
     if statements and all(line in shown for line in statements):
         yield Problem(file, "the hints hold the whole solution", "Leave something to be written, if only a line.")
@@ -206,15 +192,15 @@ def _hints(exercise: Exercise) -> Iterator[Problem]:
 def _starter(exercise: Exercise) -> Iterator[Problem]:
     file, text = exercise.folder / "starter.py", exercise.starter
     yield from _width(file, code_lines_of(text))
-    if (found := text.count(TODO)) != 1:
+    if (number := text.count(TODO)) != 1:
         advice = f"Mark the one place where learners begin with `{TODO}: …`."
-        yield Problem(file, f"expected one `{TODO}`, found {found}", advice)
+        yield Problem(file, f"expected one `{TODO}`, found {number}", advice)
     if MAIN not in text:
         yield Problem(file, f"there is no `{MAIN}`", "Let `gpututor run` show something of what the learner wrote.")
     if not exercise.entry:
         return
     try:
-        starter, solution = (arguments_of(one, exercise.entry) for one in (text, exercise.solution))
+        starter, solution = (arguments_of(source, exercise.entry) for source in (text, exercise.solution))
     except SyntaxError as error:
         yield Problem(file, f"starter or solution is no Python: {error.msg}", "Mend the line.", line=error.lineno)
         return
@@ -260,19 +246,18 @@ def _is_sentence(line: str) -> bool:
 
 def _length(file: Path, text: str, allowed: tuple[int, int]) -> Iterator[Problem]:
     words, (least, most) = len(text.split()), allowed
-    if words < least:
+    if not least <= words <= most:
         advice = "Say why it matters, what to do, how it is called, and give an example."
+        advice = advice if words < least else "Leave out what is not needed here."
         yield Problem(file, f"{words} words; expected {least} to {most}", advice)
-    elif words > most:
-        yield Problem(file, f"{words} words; expected {least} to {most}", "Leave out what is not needed here.")
 
 
 def _reading(file: Path, course: Course) -> Iterator[Problem]:
-    """What holds for every text: a heading, width, links, and whether it was written at all."""
+    """Yield problems of any text: no heading, width, links, numbers, and texts that are not written yet."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return  # told where its content is looked at
+        return  # reported where its content is checked
     if not text.startswith("# "):
         yield Problem(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
     yield from _width(file, lines_of(text))
@@ -282,7 +267,7 @@ def _reading(file: Path, course: Course) -> Iterator[Problem]:
     exercises = {exercise.label for exercise in course.exercises}
     for line, what, number in mentions(text):
         if "." not in number and what == "exercise":
-            continue  # one of a lesson, by its own number
+            continue  # an exercise of this lesson
         if number not in (exercises if "." in number else lessons):
             problem = f"there is no {what} {number} in this course"
             yield Problem(file, problem, "`gpututor list` shows the numbers.", line=line)
@@ -292,20 +277,20 @@ def _reading(file: Path, course: Course) -> Iterator[Problem]:
 
 def _width(file: Path, lines: Iterable[Line]) -> Iterator[Problem]:
     for line, width, most in too_wide(lines):
-        what = "code may have" if most == CODE_COLUMNS else "a line may have"
-        yield Problem(file, f"{width} columns; {what} {most}", "Break the line.", line=line)
+        kind = "code" if most == CODE_COLUMNS else "a line"
+        yield Problem(file, f"{width} columns; {kind} may have {most}", "Break the line.", line=line)
 
 
 def _link(file: Path, line: int, target: str, text: str) -> Iterator[Problem]:
-    if re.match(r"[a-z][a-z0-9+.-]*:", target):
-        return  # leads out of the course
+    if _SCHEME.match(target):
+        return  # outside of the course
     path, _, anchor = target.partition("#")
     goal = file.parent / path if path else file
     if not goal.exists():
         yield Problem(file, f"the link leads to {path}, which is not there", "Mend the link.", line=line)
-    elif anchor and goal.suffix == ".md":
-        found = anchors(text if goal == file else goal.read_text(encoding="utf-8"))
-        if anchor not in found:
-            yield Problem(
-                file, f"the link leads to #{anchor}, and there is no such heading", "Mend the link.", line=line
-            )
+        return
+    if anchor and goal.suffix == ".md":
+        text = text if goal == file else goal.read_text(encoding="utf-8")
+        if anchor not in anchors(text):
+            problem = f"the link leads to #{anchor}, and there is no such heading"
+            yield Problem(file, problem, "Mend the link.", line=line)

@@ -1,4 +1,4 @@
-"""Where the gate's work is done: stations with a judge each, side by side, and the queue that they take jobs from."""
+"""Judges that work in parallel, and the queue of jobs for them."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from gpututor.grading.report import Report
 from gpututor.processes import exit_status, kill_tree, python_module
 
 EXAMINED_WITHIN_S = 120.0
-"""How long an exercise's references may take on the CPU, in float64, for all nonsense that is tried."""
+"""Seconds allowed for an exercise's references on the CPU, in float64, for all nonsense that is tried."""
 LESSON_WITHIN_S = 180.0
 STOPS_WITHIN_S = 5.0
-"""How long a station that was closed in the middle of its work is waited for."""
+"""Seconds to wait for a judge that was closed during its work."""
 
 
 @dataclass(frozen=True)
 class Examined:
-    """What `gpututor.judge.tolerance_audit` says of an exercise."""
+    """The result of `gpututor.judge.tolerance_audit` for an exercise."""
 
     checks: tuple[str, ...] = ()
     of_values: frozenset[str] = frozenset()
-    """The checks that look at results only."""
+    """Checks that look only at results."""
     tolerant: tuple[str, ...] = ()
-    """Those that allow a tolerance."""
+    """Checks with a tolerance."""
     baselines: tuple[str, ...] = ()
-    """Files beside which time or results are judged."""
+    """Files that time or results are compared with."""
     weak: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
     unsteady: tuple[int, ...] = ()
     fixed: tuple[int, ...] = ()
-    """Cases of which every seed draws the same inputs."""
+    """Cases whose inputs are the same for every seed."""
     unused: tuple[str, ...] = ()
-    """Allowed names that no right file uses."""
+    """Allowed names that no right solution uses."""
     error: CourseError | None = None
 
     @classmethod
@@ -67,16 +67,16 @@ class Examined:
 
 
 class JudgePool:
-    """A judge that grades, and a program that examines checks, both started when they are first needed."""
+    """A judge that grades, and a process that examines checks; both start on first use."""
 
     def __init__(self) -> None:
         self._client = GradingClient(workers=QUICKEST)
         self._examiner: subprocess.Popen[bytes] | None = None
 
     def grade(self, exercise: Exercise, source: str, seed: int, gpu: str | None = None) -> Report:
-        """Grade `source` as a submission, on the virtual GPU. Raises `GradingError` when the judge breaks.
+        """Grade `source` as a submission on the virtual GPU; `gpu` replaces the scenarios' own model.
 
-        `gpu` is a model that takes the place of the scenarios' own.
+        Raises `GradingError` if the judge breaks.
         """
         request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", "virtual", gpu, seed=seed)
         for event in self._client.grade(request):
@@ -85,16 +85,16 @@ class JudgePool:
         raise GradingError("The grading was cancelled.", "Run the gate once more.")
 
     def examine(self, exercise: Exercise) -> Examined:
-        """Raises `GradingError` where the program that looks at checks ends, or takes too long."""
-        return Examined.from_json(self._asked({"folder": str(exercise.folder)}))
+        """Audit the tolerances of an exercise. Raises `GradingError` if the process ends or takes too long."""
+        return Examined.from_json(self._request({"folder": str(exercise.folder)}))
 
     def run_examples(self, lesson: Lesson) -> list[dict[str, Any]]:
-        """What `gpututor.judge.lesson_examples` says of a lesson's text. Raises `GradingError` when it does not end."""
+        """Run the examples of a lesson's text. Raises `GradingError` if they take too long or end the process."""
         file = lesson.folder / "lesson.md"
         command = [*python_module("gpututor.judge.lesson_examples"), str(lesson.gpus), str(file)]
         try:
             ended = subprocess.run(
-                command, capture_output=True, text=True, timeout=LESSON_WITHIN_S, check=False, env=_environment()
+                command, capture_output=True, text=True, timeout=LESSON_WITHIN_S, check=False, env=_one_thread()
             )
         except subprocess.TimeoutExpired as error:
             raise GradingError(f"Its examples take over {LESSON_WITHIN_S:.0f} s.", "Make them smaller.") from error
@@ -108,7 +108,7 @@ class JudgePool:
         self._client.close()
         self._end_examiner()
 
-    def _asked(self, question: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, question: dict[str, Any]) -> dict[str, Any]:
         examiner = self._running_examiner()
         assert examiner.stdin is not None
         assert examiner.stdout is not None
@@ -140,7 +140,7 @@ class JudgePool:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env=_environment(),
+                    env=_one_thread(),
                     start_new_session=True,
                 )
         return self._examiner
@@ -156,55 +156,55 @@ class JudgePool:
                         pipe.close()
 
 
-def _environment() -> dict[str, str]:
-    """One thread each: stations share the machine's cores."""
+def _one_thread() -> dict[str, str]:
+    """Return the environment of a process with one thread: judges share the machine's cores."""
     return {**os.environ, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
 @dataclass(order=True, frozen=True)
 class Job:
-    """One piece of work: what is done at a station. It may give further jobs."""
+    """A piece of work for a judge. It may return further jobs."""
 
     order: tuple[int, ...]
-    """Jobs with a lower one are taken first."""
+    """Priority; the queue gives out the lowest first."""
     work: Callable[[JudgePool], Iterable[Job]] = field(compare=False)
 
 
-def do_all(jobs: Iterable[Job], stations: int) -> None:
-    """Do `jobs`, and the jobs that they give, at so many stations side by side; returns when none is left.
+def do_all(jobs: Iterable[Job], judges: int) -> None:
+    """Do `jobs`, and the jobs that they return, with this number of judges in parallel.
 
-    Raises what a job raises, after the others were stopped.
+    Raises the exception of a job, after the others were stopped.
     """
-    _Shift(jobs).work(stations)
+    _WorkQueue(jobs).work(judges)
 
 
-class _Shift:
-    """A queue of jobs, and those who work it off."""
+class _WorkQueue:
+    """A priority queue of jobs, and the threads that do them."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._numbers = itertools.count()
         self._waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
         self._open = 0
         self._changed = threading.Condition()
-        self._broken: BaseException | None = None
+        self._error: BaseException | None = None
         self._stopped = False
         self._add(jobs)
 
     def work(self, count: int) -> None:
-        stations = [JudgePool() for _ in range(count)]
-        threads = [threading.Thread(target=self._serve, args=(station,), daemon=True) for station in stations]
+        judges = [JudgePool() for _ in range(count)]
+        threads = [threading.Thread(target=self._serve, args=(judge,), daemon=True) for judge in judges]
         try:
             for thread in threads:
                 thread.start()
             with self._changed:
-                while self._open and self._broken is None:
-                    self._changed.wait(1.0)  # so that Ctrl-C is heard
-            if self._broken is not None:
-                raise self._broken
+                while self._open and self._error is None:
+                    self._changed.wait(1.0)  # a timeout lets Ctrl-C through
+            if self._error is not None:
+                raise self._error
         finally:
             self._stopped = True
-            for station in stations:
-                station.close()
+            for judge in judges:
+                judge.close()
             for thread in threads:
                 if thread.is_alive():
                     thread.join(STOPS_WITHIN_S)
@@ -215,17 +215,17 @@ class _Shift:
                 self._open += 1
             self._waiting.put((job, next(self._numbers)))
 
-    def _serve(self, station: JudgePool) -> None:
+    def _serve(self, judge: JudgePool) -> None:
         while not self._stopped:
             try:
                 job, _ = self._waiting.get(timeout=0.2)
             except queue.Empty:
                 continue
             try:
-                self._add(job.work(station))
+                self._add(job.work(judge))
             except BaseException as error:
                 if not self._stopped:
-                    self._broken = error
+                    self._error = error
             with self._changed:
                 self._open -= 1
                 self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""What the gate has to say: the file, the line or key, what is not so, and how to mend it."""
+"""Problems that `gpututor verify` finds: file, line or key, description, and advice."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ from gpututor.errors import TutorError
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is not so, or, as a note, that an author may want to know."""
+    """A problem of an exercise or lesson; as a note, something that its author may want to know."""
 
     file: Path
     problem: str
     advice: str
-    """How to mend it."""
     line: int | None = None
     key: str = ""
-    """Of a manifest, as it would be written."""
+    """Key of a manifest, as written there."""
     details: tuple[str, ...] = ()
-    """What was found, a line each."""
+    """Lines with details."""
     is_note: bool = False
-    """It makes nothing red."""
+    """True if it does not make the exercise fail."""
 
     def title(self, base: Path) -> str:
-        """`05_keep/01_one/task.md:12: wider than 80 columns`, with the file seen from `base`."""
+        """Return `05_keep/01_one/task.md:12: wider than 80 columns`, with the path relative to `base`."""
         place = f":{self.line}" if self.line is not None else f": {self.key}" if self.key else ""
-        return f"{seen_from(self.file, base)}{place}: {self.problem}"
+        return f"{relative_path(self.file, base)}{place}: {self.problem}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,21 +42,22 @@ class Problem:
 
 
 def from_error(error: TutorError, file: Path) -> Problem:
-    """Return the same in the gate's words. A title that begins with a path is about that file, any other about `file`.
+    """Return an error as a problem of the file at the start of its title; else of `file`.
 
-    Each text may go on over several lines: they become details.
+    Further lines of its title and advice become details.
     """
     title, *more = error.title.splitlines() or [""]
     advice, *details = error.advice.splitlines() or [""]
     begin, colon, rest = title.partition(": ")
     path, _, line = begin.rpartition(":")
+    number = None
     if colon and line.isdigit() and os.path.isabs(path):
-        return Problem(Path(path), rest, advice, line=int(line), details=(*more, *details))
-    if colon and os.path.isabs(begin):
-        return Problem(Path(begin), rest, advice, details=(*more, *details))
-    return Problem(file, title, advice, details=(*more, *details))
+        file, title, number = Path(path), rest, int(line)
+    elif colon and os.path.isabs(begin):
+        file, title = Path(begin), rest
+    return Problem(file, title, advice, number, details=(*more, *details))
 
 
-def seen_from(path: Path, base: Path) -> str:
-    """The shorter way to name `path`: below `base`, or whole."""
+def relative_path(path: Path, base: Path) -> str:
+    """Return `path` relative to `base` if it is below, else the whole path."""
     return str(path.relative_to(base)) if path.is_relative_to(base) and path != base else str(path)

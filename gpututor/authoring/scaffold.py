@@ -1,4 +1,4 @@
-"""A new exercise: all of its files, from a skeleton that works and passes the gate. Nothing is ever overwritten."""
+"""A new exercise with all of its files, from a skeleton that passes `gpututor verify`. Never overwrites a file."""
 
 from __future__ import annotations
 
@@ -13,27 +13,35 @@ from gpututor.errors import CourseError, UsageError
 from gpututor.files import create_atomically
 
 SKELETON = Path(__file__).parent / "skeleton"
+_ORDER = {
+    "lesson": ("lesson.toml", "lesson.md"),
+    "exercise": (
+        *("exercise.toml", "task.md", "solution.py", "given.py", "checks.py"),
+        *(f"wrong/{name}.py" for name in ("on_the_cpu", "row_by_row", "signs_lost", "transposed")),
+        *("starter.py", "hints.md"),
+    ),
+}
+"""Files of a skeleton, in the order in which an author best rewrites them."""
 _SLUG = re.compile(r"(?:\d\d_)?([a-z][a-z0-9_]*)")
 _NUMBERED = re.compile(r"(\d\d)_(.+)")
 
 
 @dataclass(frozen=True)
-class Made:
-    """What was written."""
+class NewExercise:
+    """The files of a new exercise."""
 
     lesson: Path
     exercise: Path
     files: tuple[Path, ...]
-    """In the order in which they are best written over."""
+    """Files in the order in which an author best rewrites them."""
     lesson_is_new: bool
 
 
-def make_exercise(course: Path, words: str) -> Made:
-    """Make the exercise `LESSON/EXERCISE` in the folder `course`; the lesson, and the course, too where they are new.
+def make_exercise(course: Path, words: str) -> NewExercise:
+    """Make the exercise `LESSON/EXERCISE` in the folder `course`, and the lesson and the course if they are new.
 
-    Both are names of lower-case words (`keep_the_data_moving/one_big_copy`); a lesson may be called by its number or
-    folder. Raises `UsageError` for other names and for an exercise that is there, `CourseError` where nothing can be
-    written.
+    Both names are lower-case words (`keep_the_data_moving/one_big_copy`); a lesson may be its number or folder.
+    Raises `UsageError` for other names and for an existing exercise, `CourseError` if a file cannot be written.
     """
     lesson_word, _, exercise_word = words.partition("/")
     slug = _slug(exercise_word, words)
@@ -50,11 +58,11 @@ def make_exercise(course: Path, words: str) -> Made:
     files: list[Path] = []
     if not (course / "course.toml").exists():
         title = _title(course.name)
-        files.append(_written(course / "course.toml", f'id = "{course.name}"\ntitle = "{title}"\n'))
+        files.append(_write(course / "course.toml", f'id = "{course.name}"\ntitle = "{title}"\n'))
     if lesson_is_new:
-        files += _filled("lesson", lesson, {"title": _title(lesson.name[3:])})
-    files += _filled("exercise", exercise, names)
-    return Made(lesson, exercise, tuple(files), lesson_is_new)
+        files += _fill("lesson", lesson, {"title": _title(lesson.name[3:])})
+    files += _fill("exercise", exercise, names)
+    return NewExercise(lesson, exercise, tuple(files), lesson_is_new)
 
 
 def _slug(word: str, words: str) -> str:
@@ -66,7 +74,7 @@ def _slug(word: str, words: str) -> str:
 
 
 def _lesson(course: Path, word: str, words: str) -> tuple[Path, bool]:
-    """The lesson's folder, and whether it has to be made."""
+    """Return the lesson's folder, and True if it is new."""
     for name in _numbered(course):
         if word in (name, name[3:], name[:2].lstrip("0"), name[:2]):
             return course / name, False
@@ -91,16 +99,13 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _filled(kind: str, folder: Path, names: dict[str, str]) -> list[Path]:
-    """Every template of that kind, written into `folder`."""
-    files = []
-    for name in _ORDER[kind]:
-        template = Template((SKELETON / kind / f"{name}.template").read_text(encoding="utf-8"))
-        files.append(_written(folder / name, template.substitute(names)))
-    return files
+def _fill(kind: str, folder: Path, names: dict[str, str]) -> list[Path]:
+    """Write every template of a kind into `folder`."""
+    templates = {name: Template((SKELETON / kind / f"{name}.template").read_text("utf-8")) for name in _ORDER[kind]}
+    return [_write(folder / name, template.substitute(names)) for name, template in templates.items()]
 
 
-def _written(path: Path, text: str) -> Path:
+def _write(path: Path, text: str) -> Path:
     try:
         if not create_atomically(path, text):
             raise UsageError(f"{path} is there already.", "Move it away, or take another name.")
@@ -112,22 +117,3 @@ def _written(path: Path, text: str) -> Path:
 
 def _title(slug: str) -> str:
     return slug.replace("_", " ").capitalize()
-
-
-_ORDER = {
-    "lesson": ("lesson.toml", "lesson.md"),
-    "exercise": (
-        "exercise.toml",
-        "task.md",
-        "solution.py",
-        "given.py",
-        "checks.py",
-        "wrong/on_the_cpu.py",
-        "wrong/row_by_row.py",
-        "wrong/signs_lost.py",
-        "wrong/transposed.py",
-        "starter.py",
-        "hints.md",
-    ),
-}
-"""The files of a skeleton, in the order in which they are best written over."""

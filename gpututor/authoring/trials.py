@@ -1,4 +1,4 @@
-"""Trials: the texts that the gate grades, and how each must end."""
+"""Trials: the sources that `gpututor verify` grades, and the required outcome of each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpututor.grading.report import Outcome, Report, Status
 from gpututor.grading.report_text import count
 
 CONSTANTS: tuple[object, ...] = (None, True, 0, 1.0, "cuda:0", [], {}, ())
-"""One for each call in turn."""
+"""Return values of successive calls."""
 
 SPOILED = {"zeros": "torch.zeros_like(tensor)", "ones": "torch.ones_like(tensor)", "flipped": "flipped(tensor)"}
-"""What becomes of each tensor of a result. With `zeros`, each number becomes 0, too."""
+"""Replacements for each tensor of a result. With `zeros`, numbers become 0 too."""
 
 REPLACED = "gpututor: the result was replaced"
-"""The line that these submissions print for each call whose result they change."""
+"""Output of a submission for each call whose result it changes."""
 
 _SPOIL = """
 
@@ -109,7 +109,7 @@ ENTRY = then_first(ENTRY)
 
 
 def constants(entry: str) -> str:
-    """A submission that returns a constant, another one each time it is called."""
+    """Return a submission that returns the next of `CONSTANTS` in each call."""
     returns = "\n".join(
         f"    if CALLS[0] % {len(CONSTANTS)} == {number}: return {constant!r}"
         for number, constant in enumerate(CONSTANTS)
@@ -118,13 +118,13 @@ def constants(entry: str) -> str:
 
 
 def perturbed_solutions(solution: str, entry: str, how: str) -> str:
-    """Return a solution whose results have other values in the same places and shapes; `how`: see `SPOILED`."""
+    """Return a solution whose results have other values in the same structure; `how` is a key of `SPOILED`."""
     code = _SPOIL.replace("CHANGED", SPOILED[how]).replace("{how!r}", repr(how))
     return _changed(solution, entry, code)
 
 
 def first_argument(solution: str, entry: str) -> str:
-    """Return a solution that does its work and gives back its first argument."""
+    """Return a solution that does its work but returns its first argument."""
     return _changed(solution, entry, _FIRST)
 
 
@@ -134,39 +134,39 @@ def _changed(solution: str, entry: str, code: str) -> str:
 
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 2**32 - 1)
-"""With each of these the solution has to pass; all else is graded with the first."""
+"""Seeds that the solution has to pass with; all other trials use the first."""
 SLOW_SHARE = 0.5
-"""Of the limit: a solution that takes more leaves little to slower machines and learners."""
-GRADERS_OWN = ("loads", "runs", "prints", "unmodified")
-"""Checks that every exercise has, and wrong solutions may name."""
-_REFUSED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_SLOW)
+"""Share of the time limit above which a solution leaves little to slower machines and learners."""
+BUILTIN_CHECKS = ("loads", "runs", "prints", "unmodified")
+"""Checks of every exercise; wrong solutions may name them."""
+_REJECTED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_SLOW)
 _SHOWN_VERDICTS = 3
-_SHOWN_LINES_OF_A_TRACEBACK = 6
+_SHOWN_TRACEBACK_LINES = 6
 
 Judge = Callable[[Report], Iterator[Problem]]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One text to be graded as a submission to an exercise."""
+    """A source to grade as a submission to an exercise."""
 
     name: str
     """`solution, seed 1`, `wrong/row_by_row.py`, …"""
     source: str
     judge: Judge
-    """What is not so, by the report."""
+    """Function that yields the problems that a report shows."""
     seed: int = SEEDS[0]
     after_solution: bool = False
-    """It tells nothing of an exercise whose solution does not pass."""
+    """True if it is skipped when the solution does not pass."""
     mutant: Mutant | None = None
     gpu: str | None = None
-    """Model of the virtual GPU; None: the model of each scenario."""
+    """Model of the virtual GPU; None for the model of each scenario."""
     counts: Literal["right", "wrong", ""] = ""
-    """`right` for a submission that must pass, `wrong` for a wrong solution: the gate's last line counts both."""
+    """`right` for a submission that must pass, `wrong` for a wrong solution; the summary counts both."""
 
-    def is_kept(self, report: Report) -> bool:
-        """Return True if a submission that counts ended as it must."""
-        return report.outcome is Outcome.PASSED if self.counts == "right" else report.outcome in _REFUSED
+    def is_as_required(self, report: Report) -> bool:
+        """Return True if a counted submission had the required outcome."""
+        return report.outcome is Outcome.PASSED if self.counts == "right" else report.outcome in _REJECTED
 
     @property
     def file(self) -> str:
@@ -175,13 +175,13 @@ class Trial:
 
 
 def first_trial(exercise: Exercise) -> Trial:
-    """The solution, with the first seed."""
+    """Return the trial of the solution with the first seed."""
     judge = partial(_solution, exercise, SEEDS[0])
     return Trial(f"solution, seed {SEEDS[0]}", exercise.solution, judge, counts="right")
 
 
 def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool) -> Iterator[Trial]:
-    """All others. Raises `CourseError` for an unreadable file, `SyntaxError` for a solution that is no Python."""
+    """Yield all other trials. Raises `CourseError` for an unreadable file, `SyntaxError` for a broken solution."""
     solution = exercise.solution
     yield Trial("starter", exercise.starter, partial(_starter, exercise))
     for path in exercise.right_solutions:
@@ -197,7 +197,7 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
         yield Trial("constants", constants(exercise.entry), partial(_constants, exercise))
         yield from _other_results(exercise, examined)
     for mutant in mutants_of(solution) if with_mutants else ():
-        yield Trial(f"{mutant.change}, line {mutant.line}", mutant.source, _nothing, SEEDS[0], True, mutant)
+        yield Trial(f"{mutant.change}, line {mutant.line}", mutant.source, _no_problems, SEEDS[0], True, mutant)
     for seed in SEEDS[1:]:
         judge = partial(_solution, exercise, seed)
         yield Trial(f"solution, seed {seed}", solution, judge, seed, after_solution=True, counts="right")
@@ -240,8 +240,8 @@ def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
             yield Trial(f"{name}, {model}", exercise.file(name), judge, SEEDS[0], True, gpu=model, counts="wrong")
 
 
-def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Problem]:
-    """What is not so by the checks themselves."""
+def examined_problems(exercise: Exercise, examined: Examined) -> Iterator[Problem]:
+    """Yield problems of the checks themselves."""
     checks, given = exercise.folder / "checks.py", exercise.folder / "given.py"
     for sentence in examined.weak:
         advice = "Draw inputs that differ more, or allow less: times= and inside= of parity()."
@@ -261,19 +261,19 @@ def examined_faults(exercise: Exercise, examined: Examined) -> Iterator[Problem]
     for name in examined.unused:
         problem = f"neither the solution nor a right variant uses {name!r}"
         yield Problem(exercise.folder / "exercise.toml", problem, "Take it out of the list.", key="allowed_names")
-    known = {*examined.checks, *GRADERS_OWN}
+    known = {*examined.checks, *BUILTIN_CHECKS}
     named = {path: named_check(exercise.file(f"wrong/{path.name}")) for path in exercise.wrong_solutions}
     for path, name in named.items():
         if examined.checks and name and name not in known:
-            advice = f"Name the check that it fails first: {', '.join((*examined.checks, *GRADERS_OWN))}."
+            advice = f"Name the check that it fails first: {', '.join((*examined.checks, *BUILTIN_CHECKS))}."
             yield Problem(path, f"the exercise has no check {name!r}", advice, line=1)
-    if unnamed := [name for name in examined.checks if name not in (*named.values(), *GRADERS_OWN)]:
+    if unnamed := [name for name in examined.checks if name not in (*named.values(), *BUILTIN_CHECKS)]:
         problem = f"no wrong solution fails first on {', '.join(unnamed)}"
         yield Problem(checks, problem, "Write one for each: else nobody knows that it ever fails.", is_note=True)
 
 
 def failed_first(report: Report) -> dict[str, str]:
-    """The first check that failed, for each scenario in which one did."""
+    """Return the first failed check of each scenario that has one."""
     failed: dict[str, str] = {}
     for verdict in report.verdicts:
         if verdict.status.is_failure:
@@ -281,20 +281,18 @@ def failed_first(report: Report) -> dict[str, str]:
     return failed
 
 
-def shown(report: Report) -> tuple[str, ...]:
-    """What the report says of a failure, a line each."""
+def describe_failure(report: Report) -> tuple[str, ...]:
+    """Return the lines that describe a failure."""
     lines = [f"{report.outcome}: {report.reason}" if report.reason else str(report.outcome)]
-    told = [verdict for verdict in report.verdicts if verdict.status.is_finding]
-    for verdict in told[:_SHOWN_VERDICTS]:
+    findings = [verdict for verdict in report.verdicts if verdict.status.is_finding]
+    for verdict in findings[:_SHOWN_VERDICTS]:
         at = f", line {verdict.line}" if verdict.line is not None else ""
         lines.append(f"{verdict.scenario}: {verdict.check} {verdict.status}{at}")
         lines += [f"  expected {verdict.expected}", f"  got {verdict.got}"]
-    if len(told) > _SHOWN_VERDICTS:
-        lines.append(f"and {count(len(told) - _SHOWN_VERDICTS, 'more verdict')}")
-    for run in report.runs:
-        if run.traceback:
-            lines += run.traceback.rstrip().splitlines()[-_SHOWN_LINES_OF_A_TRACEBACK:]
-            break
+    if len(findings) > _SHOWN_VERDICTS:
+        lines.append(f"and {count(len(findings) - _SHOWN_VERDICTS, 'more verdict')}")
+    traceback = next((run.traceback for run in report.runs if run.traceback), "")
+    lines += traceback.rstrip().splitlines()[-_SHOWN_TRACEBACK_LINES:]
     return (*lines, *(f"to look at: {suspicion}" for suspicion in report.suspicions))
 
 
@@ -305,7 +303,7 @@ def _passes(exercise: Exercise, file: Path, seed: int, report: Report, model: st
         on = f" --gpu {shlex.quote(model)}" if model else ""
         again = f"`gpututor grade {exercise.slug} --file {name} --device virtual{on} --seed {seed}` shows all of it."
         where = f" on {model}" if model else ""
-        yield Problem(file, f"it does not pass{where}, with seed {seed}", again, details=shown(report))
+        yield Problem(file, f"it does not pass{where}, with seed {seed}", again, details=describe_failure(report))
         return
     for note in report.source_notes:
         advice = f"Do without it, or add {note.name!r} to `allowed_names` in exercise.toml."
@@ -330,9 +328,9 @@ def _starter(exercise: Exercise, report: Report) -> Iterator[Problem]:
     file = exercise.folder / "starter.py"
     if report.outcome is Outcome.PASSED:
         yield Problem(file, "the starter passes", "Take out of it what is to be learned, or check for it.")
-    elif report.outcome not in _REFUSED:
+    elif report.outcome not in _REJECTED:
         advice = "It should run, and be told what is missing."
-        yield Problem(file, "the starter is not graded", advice, details=shown(report))
+        yield Problem(file, "the starter is not graded", advice, details=describe_failure(report))
 
 
 def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Problem]:
@@ -345,7 +343,7 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
         where = f" ({scenarios})" if scenarios and len(exercise.scenarios) > 1 else ""
         problem = f"it fails first on {', '.join(others)}{where}, not on {named}"
         advice = "Put the check that names the mistake first, name the other one, or mend the check."
-        yield Problem(file, problem, advice, line=1, details=shown(report))
+        yield Problem(file, problem, advice, line=1, details=describe_failure(report))
         return
     if report.suspicions:
         yield Problem(file, "a person would have to look at it", "Show the mistake alone.", details=report.suspicions)
@@ -354,10 +352,10 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
     words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}
     if missing := [name for name, text in words.items() if not text]:
         advice = f"Give the check {named} why= and advice= that speak of this exercise."
-        yield Problem(file, f"its learner is not told: {', '.join(missing)}", advice, details=shown(report))
+        yield Problem(file, f"its learner is not told: {', '.join(missing)}", advice, details=describe_failure(report))
     if verdict.line is None:
         advice = f"Let the check {named} find the line, or write the mistake so that one line does it."
-        yield Problem(file, "its learner is not told the line", advice, details=shown(report))
+        yield Problem(file, "its learner is not told the line", advice, details=describe_failure(report))
 
 
 def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Problem]:
@@ -369,7 +367,7 @@ def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Pr
 
 
 def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: Report) -> Iterator[Problem]:
-    """It may be slow, or copy too much, but its values have to be right."""
+    """Report a baseline whose values are wrong; it may be slow, or copy too much."""
     wrong = [
         verdict
         for verdict in report.verdicts
@@ -378,24 +376,25 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
     if wrong or report.outcome is Outcome.INTERNAL_ERROR:
         checks = ", ".join(dict.fromkeys(verdict.check for verdict in wrong)) or str(report.outcome)
         advice = "Mend it: others are judged beside it."
-        yield Problem(exercise.folder / name, f"its values are not right: {checks}", advice, details=shown(report))
+        yield Problem(
+            exercise.folder / name, f"its values are not right: {checks}", advice, details=describe_failure(report)
+        )
 
 
 def _constants(exercise: Exercise, report: Report) -> Iterator[Problem]:
-    if report.outcome not in _REFUSED:
+    if report.outcome not in _REJECTED:
         advice = "Add a check of the values; each call of a grading should ask for others."
         problem = "a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused"
-        yield Problem(exercise.folder / "checks.py", problem, advice, details=shown(report))
+        yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 
 def _spoiled(exercise: Exercise, how: str, of_values: frozenset[str], report: Report) -> Iterator[Problem]:
     by_value = any(verdict.check in of_values for verdict in report.verdicts if verdict.status.is_failure)
-    if report.outcome not in _REFUSED or not (by_value or report.outcome is Outcome.ERROR):
-        problem = (
-            f"the solution's results, {how if how == 'flipped' else f'all {how}'}, are not refused for their values"
-        )
+    if report.outcome not in _REJECTED or not (by_value or report.outcome is Outcome.ERROR):
+        values = how if how == "flipped" else f"all {how}"
+        problem = f"the solution's results, {values}, are not refused for their values"
         advice = "Let a check of values see every part of the result; draw inputs that differ in every element."
-        yield Problem(exercise.folder / "checks.py", problem, advice, details=shown(report))
+        yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 
 def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Problem]:
@@ -407,7 +406,7 @@ def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Pr
     checks = ", ".join(check for check, is_passed in passed.items() if is_passed)
     problem = f"the solution with {name} earns {report.points:g} of {report.of:g} points: {checks}"
     advice = 'Declare kind="values" for the check that sees the wrong result, or let these checks name it in needs=.'
-    yield Problem(exercise.folder / "checks.py", problem, advice, details=shown(report))
+    yield Problem(exercise.folder / "checks.py", problem, advice, details=describe_failure(report))
 
 
 def _each_of(judges: Iterable[Judge], report: Report) -> Iterator[Problem]:
@@ -415,5 +414,5 @@ def _each_of(judges: Iterable[Judge], report: Report) -> Iterator[Problem]:
         yield from judge(report)
 
 
-def _nothing(report: Report) -> Iterator[Problem]:
+def _no_problems(_: Report) -> Iterator[Problem]:
     return iter(())

@@ -1,4 +1,4 @@
-"""The author's gate: grades an exercise's files and mutants, and reports what an author has to change."""
+"""`gpututor verify`: grades an exercise's files and mutants, and reports what its author has to change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpututor.authoring import lint
 from gpututor.authoring.mutants import MARK, Mutant
 from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.problems import Problem, from_error
-from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
+from gpututor.authoring.trials import Trial, examined_problems, first_trial, further_trials, trials_on
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError, GradingError, UsageError
@@ -25,14 +25,14 @@ from gpututor.grading.report import Outcome, Report
 
 @dataclass(frozen=True)
 class MutantReport:
-    """The mutants of one exercise, or of several, by what became of them."""
+    """Numbers of mutants of one or several exercises, by result."""
 
     killed: int = 0
     excused: int = 0
     survivors: tuple[Mutant, ...] = ()
-    """Those that pass, and for which the manifest has no excuse."""
+    """Mutants that pass without an excuse in the manifest."""
     idle: int = 0
-    """Those that changed nothing that could be noticed, or could not be made; counted nowhere else."""
+    """Mutants that changed nothing observable, or could not be made; counted nowhere else."""
 
     @property
     def total(self) -> int:
@@ -40,7 +40,7 @@ class MutantReport:
 
     @property
     def share(self) -> float:
-        """Of those that changed something: how many a check noticed; 1 where there are none."""
+        """Share of mutants that a check noticed; 1 if there are none."""
         return self.killed / self.total if self.total else 1.0
 
     def __add__(self, other: MutantReport) -> MutantReport:
@@ -48,7 +48,7 @@ class MutantReport:
         return MutantReport(self.killed + other.killed, self.excused + other.excused, survivors, self.idle + other.idle)
 
     def __str__(self) -> str:
-        """`12 of 13 mutants killed (92 %), 1 excused`"""
+        """Return `12 of 13 mutants killed (92 %), 1 excused`."""
         if not self.total:
             return "no mutants"
         words = f"{self.killed} of {self.total} mutants killed ({100 * self.killed // self.total} %)"
@@ -56,18 +56,17 @@ class MutantReport:
         return words + (f", {len(self.survivors)} still pass" if self.survivors else "")
 
     def to_json(self) -> dict[str, Any]:
-        survivors = [{"line": mutant.line, "change": mutant.change} for mutant in self.survivors]
         return {
             "killed": self.killed,
             "excused": self.excused,
-            "survivors": survivors,
+            "survivors": [{"line": mutant.line, "change": mutant.change} for mutant in self.survivors],
             "idle": self.idle,
             "share": round(self.share, 4),
         }
 
 
-def tally_of(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report) -> MutantReport:
-    """`solution`: its report on the same inputs."""
+def report_mutants(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report) -> MutantReport:
+    """Count mutants by result; `solution` is the solution's report on the same inputs."""
     excuses = {excuse.change for excuse in exercise.excused_mutants}
     killed = excused = idle = 0
     survivors: list[Mutant] = []
@@ -83,16 +82,16 @@ def tally_of(exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solutio
     return MutantReport(killed, excused, tuple(sorted(survivors, key=lambda mutant: mutant.line)), idle)
 
 
-def mutant_faults(
-    exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report, tally: MutantReport
+def mutant_problems(
+    exercise: Exercise, tried: Sequence[tuple[Mutant, Report]], solution: Report, mutants: MutantReport
 ) -> Iterator[Problem]:
-    """Survivors, excuses that excuse nothing, and changes at which the grader broke."""
-    for mutant in tally.survivors:
+    """Yield problems: survivors, unused excuses, and changes that broke the grader."""
+    file = exercise.folder / "solution.py"
+    for mutant in mutants.survivors:
         advice = (
             "Let a check notice it; or, where it is harmless, say so in exercise.toml: "
             f'[[excused_mutant]] with change = "{mutant.change}" and a reason.'
         )
-        file = exercise.folder / "solution.py"
         yield Problem(file, f"with this change it still passes: {mutant.change}", advice, line=mutant.line)
     passing = {
         mutant.change
@@ -101,68 +100,67 @@ def mutant_faults(
     }
     for position, excuse in enumerate(exercise.excused_mutants):
         if excuse.change not in passing:
-            near = difflib.get_close_matches(excuse.change, [mutant.change for mutant in tally.survivors], n=1)
-            advice = (
-                f"Did you mean {near[0]!r}?" if near else "Remove it: a check notices that change, or none is made."
-            )
+            near = difflib.get_close_matches(excuse.change, [mutant.change for mutant in mutants.survivors], n=1)
+            advice = f"Did you mean {near[0]!r}?" if near else _UNUSED_EXCUSE
             problem = f"no change that still passes is called {excuse.change!r}"
             key = f"excused_mutant[{position}].change"
             yield Problem(exercise.folder / "exercise.toml", problem, advice, key=key)
     for mutant, report in tried:
         if report.outcome is Outcome.INTERNAL_ERROR:
             problem = f"the grader broke at this change: {mutant.change}"
-            file, details = exercise.folder / "solution.py", (report.reason,)
-            yield Problem(file, problem, "Look for what checks.py does not expect.", line=mutant.line, details=details)
+            advice = "Look for what checks.py does not expect."
+            yield Problem(file, problem, advice, line=mutant.line, details=(report.reason,))
 
 
 def _is_idle(mutant: Mutant, report: Report, solution: Report) -> bool:
-    """The change changed nothing: no device did anything else for it; or the value has nothing of the kind."""
+    """Return True if the change had no effect on any device, or the value lacks the attribute that it needs."""
     if mutant.adds and any(f"has no attribute '{mutant.adds}'" in run.traceback for run in report.runs):
         return True
     if report.outcome is not Outcome.PASSED:
         return False
     if mutant.marks:
         return not any(MARK in run.output for run in report.runs)
-    return bool(mutant.adds) and _work(report) == _work(solution)
+    return bool(mutant.adds) and _device_counts(report) == _device_counts(solution)
 
 
-def _work(report: Report) -> list[tuple[int, int, int]]:
+def _device_counts(report: Report) -> list[tuple[int, int, int]]:
     return [(run.kernels, run.transfers, run.synchronisations) for run in report.runs]
 
 
+_UNUSED_EXCUSE = "Remove it: a check notices that change, or none is made."
 _MANIFESTS = {"exercise.toml": "exercise", "lesson.toml": "lesson", "lesson.md": "lesson"}
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What is to be looked at of one course."""
+    """Lessons and exercises of one course to verify."""
 
     course: Course
     lessons: tuple[Lesson, ...]
-    """Those whose text is to be looked at."""
+    """Lessons whose text is verified."""
     exercises: tuple[Exercise, ...]
     problems: tuple[CourseError, ...]
-    """What the catalogue found wrong, as far as it is about them."""
+    """Problems of these that loading the course found."""
 
 
 def targets_of(course_folder: Path, words: Sequence[str]) -> tuple[Targets, ...]:
-    """What `words` name, course by course; without any, all of the course in `course_folder`.
+    """Return the targets that `words` name, by course; without words, the whole course in `course_folder`.
 
     A word is the folder of an exercise, a lesson or a course, a file in one, a number (5, 5.1) or a name of the course
-    in `course_folder`. Raises `UsageError` for any other, `CourseError` for a course that is none.
+    in `course_folder`. Raises `UsageError` for any other word, `CourseError` for a folder that is not a course.
     """
     if not words:
         course = load_course(course_folder)
         return (Targets(course, course.lessons, course.exercises, course.problems),)
     wanted: dict[Path, list[Path]] = {}
     for word in words:
-        course_of, folder = _named(course_folder, word)
+        course_of, folder = _find_folder(course_folder, word)
         wanted.setdefault(course_of, []).append(folder)
     return tuple(_within(load_course(course), folders) for course, folders in wanted.items())
 
 
-def _named(course_folder: Path, word: str) -> tuple[Path, Path]:
-    """The course's folder and the folder that is meant."""
+def _find_folder(course_folder: Path, word: str) -> tuple[Path, Path]:
+    """Return the course's folder and the folder that `word` names."""
     path = Path(os.path.abspath(Path(word).expanduser()))
     if path.exists():
         for folder in (path, *path.parents[:3])[path.is_file() :]:
@@ -181,7 +179,7 @@ def _named(course_folder: Path, word: str) -> tuple[Path, Path]:
 
 
 def _kind(folder: Path) -> str:
-    """`exercise` or `lesson`, by the manifest; a folder beside exercises counts as one, whatever it lacks."""
+    """Return `exercise` or `lesson`, by the manifest; any folder next to exercises counts as one."""
     for name, kind in _MANIFESTS.items():
         if (folder / name).is_file():
             return kind
@@ -196,74 +194,68 @@ def _within(course: Course, folders: Iterable[Path]) -> Targets:
 
     lessons = tuple(lesson for lesson in course.lessons if is_wanted(lesson.folder))
     exercises = tuple(exercise for exercise in course.exercises if is_wanted(exercise.folder))
-    problems = tuple(problem for problem in course.problems if is_wanted(_path_of(problem)))
+    problems = tuple(problem for problem in course.problems if is_wanted(Path(problem.title.partition(": ")[0])))
     if not (lessons or exercises or problems):
-        raise UsageError(
-            f"{folders[0]}: there is no lesson and no exercise.",
-            "Name the folder of an exercise, a lesson or a course.",
-        )
+        title = f"{folders[0]}: there is no lesson and no exercise."
+        raise UsageError(title, "Name the folder of an exercise, a lesson or a course.")
     return Targets(course, lessons, exercises, problems)
-
-
-def _path_of(problem: CourseError) -> Path:
-    return Path(problem.title.partition(": ")[0])
 
 
 @dataclass(eq=False)
 class Subject:
-    """One exercise or one lesson's text, and what was found of it."""
+    """An exercise or a lesson's text, and the results so far."""
 
     name: str
-    """`5.1 one_big_copy`, `lesson 5 keep_the_data_moving`, or the path of something broken."""
+    """`5.1 one_big_copy`, `lesson 5 keep_the_data_moving`, or the path of a broken file."""
     folder: Path
     exercise: Exercise | None = None
-    faults: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     gradings: int = 0
     seconds: float = 0.0
-    """Of all its work, added up: stations work side by side."""
-    tally: MutantReport = field(default_factory=MutantReport)
+    """Sum of the seconds of all its jobs, which run in parallel."""
+    mutants: MutantReport = field(default_factory=MutantReport)
     solution: Report | None = None
-    """Of the solution with the first seed."""
+    """Report of the solution with the first seed."""
     tried: list[tuple[Mutant, Report]] = field(default_factory=list)
-    kept: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """By `right` or `wrong` and the file: True while every grading of it ended as it must."""
+    as_required: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """True while every grading of a file had the required outcome, by (`right` or `wrong`, file)."""
     open_jobs: int = 0
 
     @property
     def is_green(self) -> bool:
-        return all(fault.is_note for fault in self.faults)
+        return all(problem.is_note for problem in self.problems)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "folder": str(self.folder),
             "green": self.is_green,
-            "problems": [fault.to_json() for fault in self.faults if not fault.is_note],
-            "notes": [fault.to_json() for fault in self.faults if fault.is_note],
+            "problems": [problem.to_json() for problem in self.problems if not problem.is_note],
+            "notes": [problem.to_json() for problem in self.problems if problem.is_note],
             "gradings": self.gradings,
             "seconds": round(self.seconds, 2),
             "right": self.counted("right"),
             "wrong": self.counted("wrong"),
-            "mutants": self.tally.to_json() if self.exercise is not None else None,
+            "mutants": self.mutants.to_json() if self.exercise is not None else None,
         }
 
     def counted(self, what: str) -> dict[str, int]:
-        """Return the number of right or wrong submissions, and how many of them ended as they must every time."""
-        ended = [is_kept for (kind, _), is_kept in self.kept.items() if kind == what]
+        """Return the number of right or wrong submissions, and of those with the required outcome each time."""
+        ended = [is_required for (kind, _), is_required in self.as_required.items() if kind == what]
         return {"kept": sum(ended), "of": len(ended)}
 
 
 @dataclass(frozen=True)
 class Listener:
-    """What is told while the gate is at work, from several threads, one at a time."""
+    """Callbacks of a `Verifier`, called from several threads, one at a time."""
 
     advanced: Callable[[Subject, str], None]
-    """Of this subject, this is done now."""
+    """Called with a subject and the step that begins."""
     finished: Callable[[Subject], None]
 
 
 class Verifier:
-    """Looks at all of some targets. Used once."""
+    """Verification of some targets. Used once."""
 
     def __init__(
         self,
@@ -280,11 +272,11 @@ class Verifier:
         self._lock = threading.Lock()
         self.subjects: list[Subject] = []
 
-    def work(self, stations: int) -> None:
-        """Returns when all is done. Raises only what is a fault of the gate itself."""
+    def run(self, judges: int) -> None:
+        """Do all the work with this number of judges. Raises only errors of gpututor itself."""
         jobs: list[Job] = []
         for targets in self._targets:
-            self.subjects += _broken(targets)
+            self.subjects += _broken_files(targets)
             for lesson in targets.lessons:
                 subject = Subject(f"lesson {lesson.number} {lesson.slug}", lesson.folder / "lesson.md")
                 self.subjects.append(subject)
@@ -297,17 +289,17 @@ class Verifier:
         for subject in self.subjects:
             if not subject.open_jobs:
                 self._listener.finished(subject)
-        do_all(jobs, stations)
+        do_all(jobs, judges)
 
     def _job(self, subject: Subject, place: int, what: str, work: Callable[[JudgePool], Iterable[Job]]) -> Job:
-        """Exercises are begun in their order, so that the first are told of while the last still wait."""
+        """Return a job; jobs of the first subjects come first, so that they finish first."""
         subject.open_jobs += 1
 
-        def do(station: JudgePool) -> Iterable[Job]:
+        def do(judge: JudgePool) -> Iterable[Job]:
             with self._lock:
                 self._listener.advanced(subject, what)
             began = time.monotonic()
-            further = list(work(station))
+            further = list(work(judge))
             with self._lock:
                 subject.seconds += time.monotonic() - began
                 subject.open_jobs -= 1
@@ -317,18 +309,18 @@ class Verifier:
 
         return Job((self.subjects.index(subject), place), do)
 
-    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, station: JudgePool) -> Iterable[Job]:
-        self._add(subject, lint.lesson_faults(lesson, course))
-        self._add(subject, example_faults(lesson, station))
+    def _lesson(self, subject: Subject, lesson: Lesson, course: Course, judge: JudgePool) -> Iterable[Job]:
+        self._add(subject, lint.lesson_problems(lesson, course))
+        self._add(subject, example_problems(lesson, judge))
         return ()
 
-    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, station: JudgePool) -> Iterable[Job]:
-        self._add(subject, lint.exercise_faults(exercise, course))
+    def _exercise(self, subject: Subject, exercise: Exercise, course: Course, judge: JudgePool) -> Iterable[Job]:
+        self._add(subject, lint.exercise_problems(exercise, course))
         try:
-            examined = station.examine(exercise)
+            examined = judge.examine(exercise)
             if examined.error is not None:
                 raise examined.error
-            self._add(subject, examined_faults(exercise, examined))
+            self._add(subject, examined_problems(exercise, examined))
             trials = [first_trial(exercise), *further_trials(exercise, examined, with_mutants=self._with_mutants)]
             trials += trials_on(self._models, exercise)
         except (CourseError, GradingError) as error:
@@ -344,12 +336,12 @@ class Verifier:
                 for place, trial in enumerate(trials, 1)
             ]
 
-    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, station: JudgePool) -> Iterable[Job]:
+    def _trial(self, subject: Subject, exercise: Exercise, trial: Trial, judge: JudgePool) -> Iterable[Job]:
         first = subject.solution
         if trial.after_solution and first is not None and first.outcome is not Outcome.PASSED:
             return ()
         try:
-            report = station.grade(exercise, trial.source, trial.seed, trial.gpu)
+            report = judge.grade(exercise, trial.source, trial.seed, trial.gpu)
         except GradingError as error:
             advice = f"{error.advice} It was at: {trial.name}."
             self._add(subject, [Problem(exercise.folder, error.title, advice)])
@@ -358,7 +350,7 @@ class Verifier:
             subject.gradings += 1
             if trial.counts:
                 key = (trial.counts, trial.file)
-                subject.kept[key] = subject.kept.get(key, True) and trial.is_kept(report)
+                subject.as_required[key] = subject.as_required.get(key, True) and trial.is_as_required(report)
             if trial.mutant is not None:
                 subject.tried.append((trial.mutant, report))
             elif not trial.after_solution and subject.solution is None and trial.source == exercise.solution:
@@ -367,44 +359,44 @@ class Verifier:
         self._add(subject, [_broken_grading(exercise, report)] if broke else trial.judge(report))
         return ()
 
-    def _add(self, subject: Subject, faults: Iterable[Problem]) -> None:
-        found = list(faults)
+    def _add(self, subject: Subject, problems: Iterable[Problem]) -> None:
+        new = list(problems)
         with self._lock:
-            subject.faults += [fault for fault in found if fault not in subject.faults]
+            subject.problems += [problem for problem in new if problem not in subject.problems]
 
     def _finish(self, subject: Subject) -> None:
         exercise, solution = subject.exercise, subject.solution
         if exercise is not None and solution is not None and solution.outcome is Outcome.PASSED and self._with_mutants:
-            subject.tally = tally_of(exercise, subject.tried, solution)
-            subject.faults += mutant_faults(exercise, subject.tried, solution, subject.tally)
+            subject.mutants = report_mutants(exercise, subject.tried, solution)
+            subject.problems += mutant_problems(exercise, subject.tried, solution, subject.mutants)
             subject.tried.clear()
-        subject.faults.sort(key=lambda fault: fault.is_note)
+        subject.problems.sort(key=lambda problem: problem.is_note)
         self._listener.finished(subject)
 
 
 def _broken_grading(exercise: Exercise, report: Report) -> Problem:
-    """The same for each submission at which it breaks, so that it is told once."""
+    """Return a problem that is equal for all submissions that break the same way, so that it is reported once."""
     problem, _, advice = report.reason.partition("\n")
     file = exercise.folder / "checks.py"
-    fault = from_error(CourseError(problem, advice or "Look for a result that checks.py does not expect."), file)
-    return replace(fault, problem=f"a grading broke: {fault.problem}")
+    error = CourseError(problem, advice or "Look for a result that checks.py does not expect.")
+    located = from_error(error, file)
+    return replace(located, problem=f"a grading broke: {located.problem}")
 
 
-def _broken(targets: Targets) -> Iterator[Subject]:
-    """What the catalogue could not read, one subject for each file."""
+def _broken_files(targets: Targets) -> Iterable[Subject]:
+    """Return a subject for each file that could not be loaded."""
     by_file: dict[Path, Subject] = {}
-    for problem in targets.problems:
-        fault = from_error(problem, targets.course.folder)
-        subject = by_file.setdefault(fault.file, Subject(str(fault.file), fault.file))
-        subject.faults.append(fault)
-    yield from by_file.values()
+    for error in targets.problems:
+        problem = from_error(error, targets.course.folder)
+        by_file.setdefault(problem.file, Subject(str(problem.file), problem.file)).problems.append(problem)
+    return by_file.values()
 
 
-def example_faults(lesson: Lesson, station: JudgePool) -> Iterator[Problem]:
-    """What the examples of a lesson print that its text does not say, or where they stop."""
+def example_problems(lesson: Lesson, judge: JudgePool) -> Iterator[Problem]:
+    """Yield examples of a lesson that fail, or whose output differs from the text."""
     file = lesson.folder / "lesson.md"
     try:
-        results = station.run_examples(lesson)
+        results = judge.run_examples(lesson)
     except GradingError as error:
         yield from_error(error, file)
         return
@@ -414,12 +406,11 @@ def example_faults(lesson: Lesson, station: JudgePool) -> Iterator[Problem]:
             advice = "Mend the example; examples run one after the other, in one namespace."
             yield Problem(file, f"the example raises {raised['words']}", advice, line=raised["line"])
         elif result["expected"] is not None and result["printed"] != result["expected"]:
-            said = [f"  {line}" for line in result["expected"].splitlines()]
-            printed = [f"  {line}" for line in result["printed"].splitlines()]
+            said, printed = ([f"  {line}" for line in result[key].splitlines()] for key in ("expected", "printed"))
             details = ("the text says:", *said, "it prints:", *printed)
             advice = "Copy what it prints into the ```text block; print nothing that differs from run to run."
             yield Problem(file, "the example does not print what the text says", advice, result["line"], "", details)
-    written = lesson.text.count("```python\n")
+    written = lint.examples(lesson.text)
     if not any(result["error"] for result in results) and len(results) != written:
         problem = f"{written} blocks of Python begin, and {len(results)} were found whole"
         yield Problem(file, problem, "Begin and end each block with ``` at the start of a line.")

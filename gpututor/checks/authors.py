@@ -1,4 +1,4 @@
-"""Faults of an author's own code, told with the author's file, line and frames, and with none of gpututor's."""
+"""Errors in an author's own code, reported with the author's file, line and frames, and without gpututor's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PACKAGE = str(Path(gpututor.__file__).parent) + os.sep
 
 @dataclass(frozen=True)
 class Frame:
-    """A place in an author's file."""
+    """A stack frame in an author's file."""
 
     file: str
     line: int
@@ -47,8 +47,8 @@ def _is_authors(file: str) -> bool:
     return os.path.basename(file) in FILES and not file.startswith(_PACKAGE)
 
 
-def in_words(error: BaseException) -> str:
-    """Return the type and the message of an exception, or a fault's own title."""
+def describe_error(error: BaseException) -> str:
+    """Return the type and message of an exception, or the title of a `TutorError`."""
     if isinstance(error, TutorError):
         return error.title
     return f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -64,20 +64,20 @@ def fault_at(frames: Sequence[Frame], said: str, file: Path | None = None, advic
 
 
 def fault_of(error: BaseException, file: Path | None = None, lead: str = "") -> CourseError:
-    """Return what an exception in an author's code says; `file` is blamed if no frame of the author's is in it."""
+    """Return an exception in an author's code as a `CourseError`; it names `file` if no frame is the author's."""
     if isinstance(error, TutorError):
         if os.path.isabs(error.title.partition(":")[0]):
             return CourseError(error.title, error.advice)
         return fault_at(authors_frames(error), f"{lead}{error.title}", file, error.advice or FIX)
-    return fault_at(authors_frames(error), f"{lead}{in_words(error)}", file)
+    return fault_at(authors_frames(error), f"{lead}{describe_error(error)}", file)
 
 
 def check_fits(function: Callable[..., Any], wanted: str, /, *values: Any, **named: Any) -> None:
-    """Raise `CourseError` if `function` cannot be called so; `wanted` is the signature that it should have."""
+    """Raise `CourseError` if `function` cannot take these arguments; `wanted` is the signature that it should have."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # written in C: its call tells
+        return  # written in C: the call itself will fail
     try:
         signature.bind(*values, **named)
     except TypeError as error:
@@ -87,12 +87,12 @@ def check_fits(function: Callable[..., Any], wanted: str, /, *values: Any, **nam
 
 
 def definition(function: Callable[..., Any]) -> list[Frame]:
-    """Return the place of a function's definition, if it has one."""
+    """Return the frame of a function's definition; empty if it has none."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return [] if code is None else [Frame(code.co_filename, code.co_firstlineno, code.co_name)]
 
 
-def called(function: Callable[[dict[str, Any], Any], Any], drawn: dict[str, Any], machine: Any) -> Any:
-    """Return what an author's function says of one call's inputs and the machine."""
+def call_author(function: Callable[[dict[str, Any], Any], Any], drawn: dict[str, Any], machine: Any) -> Any:
+    """Call an author's function of (drawn, machine). Raises `CourseError` if it takes other arguments."""
     check_fits(function, "(drawn, machine)", drawn, machine)
     return function(drawn, machine)

@@ -1,32 +1,40 @@
-"""Files: what a call wrote into its folder is there, can be opened, and holds what it should.
+"""Files: a call wrote them into its folder, they can be opened, and they have the right content.
 
-Checkpoints are opened by a fresh worker that runs nothing of the submission; JSON, text and traces are read here.
+A fresh worker that runs nothing of the submission opens checkpoints; JSON, text and traces are read here.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, run_reference, tensors_by_path
-from gpututor.checks.parity import compare_with_reference
-from gpututor.checks.python_syntax import naming_line
-from gpututor.checks.structure import describe
+from gpututor.checks.model import (
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Reference,
+    Run,
+    in_each_call,
+    run_reference,
+    tensors_by_path,
+)
+from gpututor.checks.parity import compare_with_reference, leaves
+from gpututor.checks.python_syntax import literal_line
+from gpututor.checks.structure import describe, describe_tensor, shape_and_dtype
 from gpututor.checks.trees import first_difference, to_tree
-from gpututor.checks.value import shorten
+from gpututor.checks.value import compare_leaves
 from gpututor.errors import CourseError
 from gpututor.protocol.frames import FrameError, check_parts
-from gpututor.protocol.values import ObservedTensor
 from gpututor.text import escape_control_chars
 
 WHY = "A file is what is left when the program has ended: whoever opens it has nothing else."
 MOST_TEXT_BYTES = 16 << 20
-"""Of a file that is read as text, JSON or a trace."""
+"""Bytes up to which a file is read as text, JSON or a trace."""
 MOST_PARTS = 1 << 21
 MOST_DEPTH = 64
 
@@ -43,18 +51,18 @@ _EXPECTED = {
 
 @dataclass(frozen=True)
 class Wanted:
-    """What one file has to be."""
+    """Requirements for one file."""
 
     how: How
-    """Also what `look` gets: the values of a checkpoint or JSON, a text, or the list of a trace's events."""
+    """Format. Decides what `look` gets: the values of a checkpoint or JSON, a text, or the list of a trace's events."""
     like: Reference | None = None
-    """Called with what was drawn: what the file has to hold, a module for its state dict."""
+    """Function of the drawn inputs that returns the right content, a module for its state dict."""
     devices: str = ""
-    """Where the tensors of a checkpoint lived when it was saved: `cpu` where it has to open on any machine."""
+    """Devices of a checkpoint's tensors when saved: `cpu` if it has to open on any machine."""
     look: Callable[[Any, Call], str | None] | None = None
-    """Says in words what is wrong with the content, or None."""
+    """Function that describes what is wrong with the content; returns None if nothing is."""
     times: float = 1.0
-    """Widens the tolerance of values, as that of `parity`."""
+    """Factor that widens the tolerance of values, as in `parity`."""
 
 
 def files(
@@ -65,26 +73,24 @@ def files(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """After each call every file of `wanted`, by its name in the working folder, is there and as wanted.
+    """Check that each call leaves every file of `wanted`, by name in the working folder, with the right content.
 
-    Raises `CourseError` for names with folders and ways that nobody knows.
+    Raises `CourseError` for names with folders and for unknown formats.
     """
     for file, want in wanted.items():
         _check_wanted(name, file, want)
     opens = tuple((file, want.how) for file, want in wanted.items() if want.how in _OPENED_ELSEWHERE)
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            for file, want in wanted.items():
-                wrong = _wrong(file, want, call)
-                if wrong is not None:
-                    expected, got, tip = wrong
-                    line = naming_line(run.source, file) or run.line_of(call)
-                    return Finding(expected, escape_control_chars(got) + run.which(call), line, advice=tip)
+    def find(run: Run, call: Call) -> Finding | None:
+        for file, want in wanted.items():
+            if (wrong := _wrong(file, want, call)) is not None:
+                expected, got, tip = wrong
+                line = literal_line(run.source, file) or run.line_of(call)
+                return Finding(expected, escape_control_chars(got) + run.which(call), line, advice=tip)
         return None
 
     words = f"It writes {' and '.join(wanted)}, with the right content"
-    return Check(name, lambda _: words, find, (), why, advice, on, files=tuple(wanted), opens=opens)
+    return Check(name, lambda _: words, in_each_call(find), (), why, advice, on, files=tuple(wanted), opens=opens)
 
 
 def _check_wanted(name: str, file: str, want: Wanted) -> None:
@@ -97,17 +103,14 @@ def _check_wanted(name: str, file: str, want: Wanted) -> None:
 
 
 _Wrong = tuple[str, str, str]
-"""What was expected, what there was, and advice."""
+"""Expected, got, and advice."""
 
 
 def _wrong(file: str, want: Wanted, call: Call) -> _Wrong | None:
     content = call.files.get(file)
     if content is None:
-        return (
-            f"a file {file}",
-            _missing(file, call),
-            "Save to that very name, into the folder that the program runs in.",
-        )
+        tip = "Save to that very name, into the folder that the program runs in."
+        return f"a file {file}", _missing(file, call), tip
     expected = f"{file}: {_EXPECTED[want.how]}"
     if not content:
         return expected, f"{file} is empty", "Close the file, or use `with open(…)`, so that all of it is written."
@@ -133,7 +136,7 @@ def _missing(file: str, call: Call) -> str:
 
 
 class _NotReadable(Exception):
-    """Says why a file cannot be read."""
+    """A file that cannot be read; the text says why."""
 
 
 def _content(file: str, want: Wanted, content: bytes, call: Call) -> tuple[Any, tuple[str, ...]]:
@@ -162,7 +165,8 @@ def _json(content: bytes, is_trace: bool) -> Any:
         raise _NotReadable(f"no JSON ({str(error)[:120]})") from None
     layer = [value]
     for _ in range(MOST_DEPTH):
-        layer = [part for item in layer if isinstance(item, dict | list) for part in _parts(item)]
+        containers = [item for item in layer if isinstance(item, dict | list)]
+        layer = [part for item in containers for part in (item.values() if isinstance(item, dict) else item)]
     if layer:
         raise _NotReadable("it is nested too deeply")
     if not is_trace:
@@ -173,47 +177,25 @@ def _json(content: bytes, is_trace: bool) -> Any:
     return events
 
 
-def _parts(item: dict[str, Any] | list[Any]) -> list[Any]:
-    return list(item.values()) if isinstance(item, dict) else item
-
-
 def _unlike(file: str, like: Reference, value: Any, call: Call, times: float) -> _Wrong | None:
     reference = to_tree(run_reference(like, call.drawn, in_float64=False))
-    difference = first_difference(reference, value, _leaf)
+    difference = first_difference(reference, value, _compare_leaves)
     if difference is not None:
         got = f"{_part(file, difference.path)} is {difference.wrong}"
         return describe(reference), got, "Print what you save, and compare."
-    exact = _tensors(to_tree(run_reference(like, call.drawn, in_float64=True)))
+    exact = leaves(run_reference(like, call.drawn, in_float64=True))
     for path, tensor in tensors_by_path(value).items():
-        found = compare_with_reference(tensor.values, exact[path], times)
-        if found is not None:
-            return found.expected, f"{_part(file, path)}: {found.got}", found.advice
+        off = compare_with_reference(tensor.values, exact[path], times)
+        if off is not None:
+            return off.expected, f"{_part(file, path)}: {off.got}", off.advice
     return None
 
 
-def _leaf(path: str, expected: Any, got: Any) -> str | None:
-    if isinstance(expected, torch.Tensor) and isinstance(got, ObservedTensor):
-        wanted, came = (tuple(expected.shape), str(expected.dtype)), (got.fact.shape, f"torch.{got.fact.dtype}")
-        if wanted == came:
-            return None
-        return f"a tensor of shape {came[0]}, {came[1]} instead of {wanted[0]}, {wanted[1]}"
-    if isinstance(expected, float):
-        same = math.isclose(expected, got, rel_tol=1e-6) or (math.isnan(expected) and math.isnan(got))
-    else:
-        same = bool(expected == got)
-    return None if same else f"{shorten(got)} instead of {shorten(expected)}"
-
-
-def _tensors(tree: Any, path: str = "") -> dict[str, torch.Tensor]:
-    """The tensors of a reference's tree, by the paths of `tensors_by_path`."""
-    match tree:
-        case torch.Tensor():
-            return {path: tree.detach()}
-        case dict() | list() | tuple():
-            pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
-            parts = [_tensors(part, f"{path}.{key}" if path else str(key)) for key, part in pairs]
-            return {name: tensor for part in parts for name, tensor in part.items()}
-    return {}
+def _compare_leaves(path: str, expected: Any, got: Any) -> str | None:
+    if not isinstance(expected, torch.Tensor):
+        return compare_leaves(path, expected, got)
+    wanted, written = shape_and_dtype(expected), shape_and_dtype(got)
+    return None if wanted == written else f"{describe_tensor(*written)} instead of {wanted[0]}, {wanted[1]}"
 
 
 def _part(file: str, path: str) -> str:
@@ -221,7 +203,7 @@ def _part(file: str, path: str) -> str:
 
 
 def _looked(look: Callable[[Any, Call], str | None], value: Any, call: Call) -> str | None:
-    # What the learner wrote may be of any build, so that what fails in `look` is a verdict.
+    # The learner's content may have any structure, so an exception in `look` is a verdict.
     try:
         return look(value, call)
     except Exception as error:

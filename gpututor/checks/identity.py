@@ -1,21 +1,34 @@
-"""Identity: which objects and storages a call returns, and that it leaves its inputs unmodified."""
+"""Identity: the objects and storages that a call returns, and inputs that it must not modify."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
-from gpututor.checks.authors import called
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, named, tensors_by_path
+from gpututor.checks.authors import call_author
+from gpututor.checks.model import (
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    first_finding,
+    in_each_call,
+    part_name,
+    tensors_by_path,
+)
 from gpututor.errors import CourseError
-from gpututor.protocol.values import TensorFact
 from gpututor.trace.events import Kind
 
 Pairs = dict[str, str] | Callable[[dict[str, Any], Machine], dict[str, str]]
 
 WHY_IDENTITY = "A move that is not needed makes no copy: you get the same tensor back, and it costs nothing."
 WHY_ALIASING = "Tensors that share memory change together; tensors that do not, cost memory twice."
+WHY = "The caller goes on to use what it passed: a function that changes it spoils the next step, far from here."
+ADVICE = "Methods that end in _, +=, out= and x[...] = write into a tensor. Make a new one, or clone() it first."
+_LISTED = 3
 
 
 def identity(
@@ -27,19 +40,12 @@ def identity(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """The output at each path of `same` is the very argument named; at each of `different` it is another."""
+    """Check that the output at each path of `same` is the named argument itself; at each of `different`, it is not."""
+    words = ("the very tensor passed as", "another tensor than")
     return _pairs_check(
         name,
         "What need not move comes back as the very same tensor",
-        [
-            (same, lambda out, arg: out.identity == arg.identity, "the very tensor passed as", "another tensor than"),
-            (
-                different,
-                lambda out, arg: out.identity != arg.identity,
-                "another tensor than",
-                "the very tensor passed as",
-            ),
-        ],
+        [_Rule(same, "identity", True, *words), _Rule(different, "identity", False, *reversed(words))],
         why,
         advice or "Return the tensor itself where nothing has to be done; `.to` does that by itself.",
         on,
@@ -55,108 +61,92 @@ def aliasing(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """The output at each path of `shares` shares memory with the argument named; at each of `separate` it does not."""
+    """Check that the outputs at paths of `shares` share memory with the named arguments; those of `separate`, not."""
+    words = ("sharing memory with", "with memory apart from")
     return _pairs_check(
         name,
         "Memory is shared where it should be, and nowhere else",
-        [
-            (shares, lambda out, arg: out.storage == arg.storage, "sharing memory with", "with memory apart from"),
-            (separate, lambda out, arg: out.storage != arg.storage, "with memory apart from", "sharing memory with"),
-        ],
+        [_Rule(shares, "storage", True, *words), _Rule(separate, "storage", False, *reversed(words))],
         why,
         advice,
         on,
     )
 
 
-_Rule = tuple[Pairs | None, Callable[[TensorFact, TensorFact], bool], str, str]
+class _Rule(NamedTuple):
+    pairs: Pairs | None
+    attribute: str
+    """`identity` or `storage` of a `TensorFact`."""
+    is_equal: bool
+    wanted: str
+    met: str
 
 
 def _pairs_check(name: str, sentence: str, rules: list[_Rule], why: str, advice: str, on: Applies) -> Check:
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            for pairs, holds, wanted, met in rules:
-                finding = _first_broken(run, call, pairs, holds, wanted, met)
-                if finding is not None:
-                    return finding
-        return None
+    def find(run: Run, call: Call) -> Finding | None:
+        return first_finding(_first_violation(run, call, rule) for rule in rules)
 
-    return Check(name, lambda _: sentence, find, ("structure",), why, advice, on)
+    return Check(name, lambda _: sentence, in_each_call(find), ("structure",), why, advice, on)
 
 
-def _first_broken(
-    run: Run,
-    call: Call,
-    pairs: Pairs | None,
-    holds: Callable[[TensorFact, TensorFact], bool],
-    wanted: str,
-    met: str,
-) -> Finding | None:
-    chosen = called(pairs, call.drawn, run.machine) if callable(pairs) else pairs or {}
+def _first_violation(run: Run, call: Call, rule: _Rule) -> Finding | None:
+    pairs = call_author(rule.pairs, call.drawn, run.machine) if callable(rule.pairs) else rule.pairs or {}
     outputs = tensors_by_path(call.output)
-    for output_path, argument_path in chosen.items():
+    for output_path, argument_path in pairs.items():
         path = "" if output_path == "output" else output_path
-        argument = call.arguments.get(argument_path)
+        name, argument, output = part_name(path), call.arguments.get(argument_path), outputs.get(path)
         if argument is None and argument_path in call.before:
-            got = f"it is no longer there{run.which(call)}"
-            return Finding(f"the argument {argument_path!r} as it was passed", got, run.line_of(call))
-        if argument is None:
-            raise CourseError(
-                f"there is no tensor argument {argument_path!r}", f"There are: {', '.join(call.arguments)}."
-            )
-        output = outputs.get(path)
-        if output is None:
-            return Finding(f"a tensor at {named(path)}", f"no tensor there{run.which(call)}", run.line_of(call))
-        if not holds(output.fact, argument):
-            return Finding(
-                expected=f"{named(path)}: {wanted} {argument_path!r}",
-                got=f"{named(path)}: {met} {argument_path!r}{run.which(call)}",
-                line=run.line_of(call),
-            )
+            expected, got = f"the argument {argument_path!r} as it was passed", "it is no longer there"
+        elif argument is None:
+            problem = f"there is no tensor argument {argument_path!r}"
+            raise CourseError(problem, f"There are: {', '.join(call.arguments)}.")
+        elif output is None:
+            expected, got = f"a tensor at {name}", "no tensor there"
+        elif (getattr(output.fact, rule.attribute) == getattr(argument, rule.attribute)) is not rule.is_equal:
+            expected, got = f"{name}: {rule.wanted} {argument_path!r}", f"{name}: {rule.met} {argument_path!r}"
+        else:
+            continue
+        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call))
     return None
-
-
-NAME = "unmodified"
-WHY = "The caller goes on to use what it passed: a function that changes it spoils the next step, far from here."
-ADVICE = "Methods that end in _, +=, out= and x[...] = write into a tensor. Make a new one, or clone() it first."
-_LISTED = 3
 
 
 def unmodified(
     may_change: tuple[str, ...] = (),
     *,
-    name: str = NAME,
+    name: str = "unmodified",
     why: str = WHY,
     advice: str = ADVICE,
     on: Applies = "everywhere",
 ) -> Check:
-    """No tensor among the arguments was changed, removed or added.
+    """Check that no tensor among the arguments was changed, removed or added.
 
-    `may_change` are paths (`weights`, with all below it) or patterns (`model.*.bias`) of those that may be. An
-    exercise without a check of the name `unmodified` gets this one with none; it is shown only when it fails.
+    `may_change` are paths (`weights`, with all parts below it) or patterns (`model.*.bias`) of tensors that may change.
+    An exercise without a check named `unmodified` gets this one without paths; it is shown only on failure.
     """
 
     def find(run: Run) -> Finding | None:
-        for calls in run.repeated or [(call,) for call in run.calls]:
-            for call in calls:
-                ranks = [
-                    f"rank {rank}: {word}" for rank, one in enumerate(call.ranks) for word in _changes(one, may_change)
-                ]
-                changes = ranks if call.ranks else _changes(call, may_change)
-                if changes:
-                    more = f" and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
-                    return Finding(
-                        expected="every tensor that was passed as it was before the call",
-                        got=f"{'; '.join(changes[:_LISTED])}{more}{run.which(calls[0])}",
-                        line=_writing_line(call) or run.line_of(call),
-                    )
-        return None
+        return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
+
+    def wrong(run: Run, call: Call, first: Call) -> Finding | None:
+        changes = _changes(call, may_change)
+        if call.ranks:
+            changes = [
+                f"rank {n}: {words}" for n, rank in enumerate(call.ranks) for words in _changes(rank, may_change)
+            ]
+        if not changes:
+            return None
+        more = f" and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
+        return Finding(
+            expected="every tensor that was passed as it was before the call",
+            got=f"{'; '.join(changes[:_LISTED])}{more}{run.which(first)}",
+            line=_writing_line(call) or run.line_of(call),
+        )
 
     return Check(name, lambda _: "What was passed is as it was", find, (), why, advice, on)
 
 
 def _changes(call: Call, may_change: tuple[str, ...]) -> list[str]:
-    """Words for each argument that is not what it was."""
+    """Describe each argument that changed."""
     before, after = call.before, call.after
     words = []
     for path in sorted(before.keys() | after.keys()):
@@ -172,7 +162,7 @@ def _covers(pattern: str, path: str) -> bool:
 
 
 def _writing_line(call: Call) -> int | None:
-    """The only line whose kernels write in place, by the names of their operators; None where there are several."""
+    """Return the only line whose kernels write in place, by operator name; None if there are several."""
     lines = {
         event.line
         for event in call.trace

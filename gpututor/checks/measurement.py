@@ -1,4 +1,4 @@
-"""Measurement: a time that the learner's function measured by itself, held against what the device really took."""
+"""Measurement: a time that the learner's function measured itself, compared with the device's real time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Machine, Run, named
+from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Run, in_each_call, part_name
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
@@ -20,31 +20,31 @@ Range = tuple[float, float]
 
 
 class Taken(NamedTuple):
-    """Seconds that some work took, as a right measurement can give them."""
+    """Range of seconds that a correct measurement of some work can give."""
 
     least: float
     most: float
-    """More than the least by the launch and the wait around the work, which on a fast GPU take longer than the work."""
+    """The least plus the launch and the wait around the work, which on a fast GPU take longer than the work."""
     end: int = -1
-    """Moment after which the host must wait for the device, on the trace's clock; -1 when it need not."""
+    """Moment after which the host must wait for the device, on the trace's clock; -1 if it need not."""
 
 
 UNKNOWN = Taken(math.nan, math.nan)
 Truth = Callable[[Call], float | Taken]
 
 VIRTUAL: Range = (0.9, 1.2)
-"""The learner's figure over the trace's, on the virtual GPU: both are exact."""
+"""Allowed ratio of the learner's figure to the trace's on the virtual GPU: both are exact."""
 REAL: Range = (0.7, 1.5)
-"""The same on real devices, where the trace's own events take time too."""
+"""Allowed ratio on real devices, where the trace's own events take time too."""
 LARGEST_S = 1e18
-"""Above that it is no time: the universe is younger."""
+"""Seconds above which a figure is no time: the universe is younger."""
 UNITS = (1e3, 1e6)
 """Milliseconds and microseconds in a second."""
 _WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
 def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
-    """Return what `events` took, divided by `times`; `UNKNOWN` when their times are not known.
+    """Return the seconds that `events` took, divided by `times`; `UNKNOWN` if their times are not known.
 
     The least is the time from the first launch, or from the end of the work before it, until the last event is done.
     The most begins when the work and the waits before `events` are over, and ends with the waits or the launch right
@@ -71,7 +71,7 @@ def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
 
 
 def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
-    """Return what the work around the `last` last `landmarks` took; `UNKNOWN` when there are fewer.
+    """Return the seconds of the work around the `last` last `landmarks`; `UNKNOWN` if there are fewer.
 
     Landmarks are kernels that each round of the work has, such as its products; other kernels of the round may come
     before and after them. The least is the time that the landmarks enclose. The most lies between the landmarks and
@@ -84,10 +84,8 @@ def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
     idle = [event.end for event in waits if event.end <= events[0].launched]
     idle += [event.end for event in landmarks[:-last]]
     waited = [event.end for event in waits if event.end >= events[-1].end]
-    least, most = (
-        events[-1].end - events[0].start,
-        min(waited, default=events[-1].end) - max([call.span.started, *idle]),
-    )
+    least = events[-1].end - events[0].start
+    most = min(waited, default=events[-1].end) - max([call.span.started, *idle])
     until = min((event.launched for event in waits if event.launched >= events[-1].launched), default=math.inf)
     end = max(event.end for event in call.trace if event.kind in _WORK and event.launched <= until)
     return Taken(least / 1e9, max(least, most) / 1e9, end)
@@ -96,7 +94,7 @@ def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
 def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
     """Take the last `kernels` kernels named `pattern` as the work: seconds for each of them.
 
-    The name is an operator's, such as `aten::mm`; `nan` when there are fewer of them, or their times are not known.
+    The name is an operator's, such as `aten::mm`; `nan` if there are fewer of them, or their times are not known.
     """
 
     def truth(call: Call) -> Taken:
@@ -131,48 +129,46 @@ def measurement(
     advice: str = ADVICE,
     on: Applies = "gpu",
 ) -> Check:
-    """Check the number of seconds at `part` of the result, such as `gpu.0`, against `truth(call)`.
+    """Check the seconds at `part` of the result, such as `gpu.0`, against `truth(call)`.
 
-    It may be `low` times the least of the truth to `high` times the most, by the range for this kind of machine.
+    The range (low, high) for this kind of machine allows `low` times the least of the truth to `high` times the most.
     """
     for low, high in (virtual, real):
         if not 0 < low <= 1 <= high:
             raise CourseError(f"check {name!r}: the range {low} to {high} leaves out 1", "Use such as (0.9, 1.2).")
 
-    def find(run: Run) -> Finding | None:
+    def wrong_figure(run: Run, call: Call) -> Finding | None:
         low, high = virtual if run.machine.virtual else real
-        if (missing := missing_work(run)) is not None:
-            return missing
-        for call in run.calls:
-            least, most, end = _asked(truth, call, name)
-            reported = _number(_at(call.output, part))
-            if not abs(reported) <= LARGEST_S:
-                got = f"{named(part)} is no such number{run.which(call)}"
-                return Finding("a number of seconds", got, run.line_of(call), why, advice)
-            if math.isnan(least):
-                return Finding("work to be measured", f"none was done{run.which(call)}", run.line_of(call), why, advice)
-            if not low * least <= reported <= high * most:
-                ratio = reported / (least if reported < least else most)
-                is_unit = any(low * least <= reported / unit <= high * most for unit in UNITS)
-                return Finding(
-                    expected=f"{low:g} to {high:g} times the {_in_words(least, most)} that it took, "
-                    f"{_label(run.machine)}",
-                    got=f"{named(part)} says {duration(reported * 1e9)}, {_ratio(ratio)}{run.which(call)}",
-                    line=run.line_of(call),
-                    why=why,
-                    advice=_advice(ratio, call, advice, is_unit),
-                )
-            if not _is_waited_for(end, call, run.source):
-                # on a fast GPU, launches may take as long as the work: the figure is right there by chance
-                got = f"none{run.which(call)}"
-                return Finding("a wait for the device after the work", got, run.line_of(call), why, advice)
-        return None
+        least, most, end = _evaluate(truth, call, name)
+        reported = _number(_part_at(call.output, part))
+        tip = advice
+        if not abs(reported) <= LARGEST_S:
+            expected, got = "a number of seconds", f"{part_name(part)} is no such number"
+        elif math.isnan(least):
+            expected, got = "work to be measured", "none was done"
+        elif not low * least <= reported <= high * most:
+            ratio = reported / (least if reported < least else most)
+            is_unit = any(low * least <= reported / unit <= high * most for unit in UNITS)
+            label = "modelled" if run.machine.virtual else "measured"
+            expected = f"{low:g} to {high:g} times the {_format_range(least, most)} that it took, {label}"
+            times = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
+            got = f"{part_name(part)} says {duration(reported * 1e9)}, {times} times that"
+            tip = _advice(ratio, call, advice, is_unit)
+        elif not _is_waited_for(end, call, run.source):
+            # On a fast GPU, launches may take as long as the work: then the figure is right by chance.
+            expected, got = "a wait for the device after the work", "none"
+        else:
+            return None
+        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call), why, tip)
+
+    def find(run: Run) -> Finding | None:
+        return missing_work(run) or in_each_call(wrong_figure)(run)
 
     sentence = "The time that it reports is the time that the work took"
     return Check(name, lambda _: sentence, find, OF_RESULTS, why, "", on, kind="values", timed=True)
 
 
-def _asked(truth: Truth, call: Call, name: str) -> Taken:
+def _evaluate(truth: Truth, call: Call, name: str) -> Taken:
     try:
         took = truth(call)
         least, most, end = took if isinstance(took, Taken) else (float(took), float(took), -1)
@@ -192,9 +188,9 @@ def _is_waited_for(end: int, call: Call, source: str) -> bool:
     return any(event.kind is Kind.SYNCHRONISE and event.end >= end for event in call.trace)
 
 
-def _at(output: Any, part: str) -> Any:
-    """The part of a result that `part` leads to; None where there is none."""
-    for step in part.split(".") if part else ():
+def _part_at(output: Any, path: str) -> Any:
+    """Return the part of a result at `path`; None if there is none."""
+    for step in path.split(".") if path else ():
         match output:
             case dict() if step in output:
                 output = output[step]
@@ -206,7 +202,7 @@ def _at(output: Any, part: str) -> Any:
 
 
 def _number(value: Any) -> float:
-    """What was reported; nan for what is no number."""
+    """Return the reported number; nan for anything else."""
     try:
         return float(value) if type(value) in (float, int) else math.nan
     except OverflowError:  # a whole number of hundreds of digits
@@ -224,15 +220,6 @@ def _advice(ratio: float, call: Call, advice: str, is_unit: bool) -> str:
     return advice
 
 
-def _in_words(least: float, most: float) -> str:
-    """`3.76 ms`, or `11.2 µs to 15.5 µs` when a launch and a wait make a difference."""
-    words = [duration(seconds * 1e9) for seconds in (least, most)]
-    return " to ".join(dict.fromkeys(words))
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.2g} times that" if ratio < 100 else f"{ratio:,.0f} times that"
-
-
-def _label(machine: Machine) -> str:
-    return "modelled" if machine.virtual else "measured"
+def _format_range(least: float, most: float) -> str:
+    """Return `3.76 ms`, or `11.2 µs to 15.5 µs` if the launch and the wait make a difference."""
+    return " to ".join(dict.fromkeys(duration(seconds * 1e9) for seconds in (least, most)))

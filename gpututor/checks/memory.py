@@ -1,14 +1,14 @@
-"""Memory: the most that a call holds on a device, and what stays behind when its result is gone."""
+"""Memory: the peak that a call holds on a device, and memory that remains after its result is dropped."""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpututor.checks.bounds import Amount, parse_bounds
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, inconclusive
 from gpututor.errors import CourseError
-from gpututor.grading.report import Status
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import exact_size, size
 
@@ -31,12 +31,12 @@ def memory(
     advice: str = "",
     on: Applies = "gpu",
 ) -> Check:
-    """Bytes that tensors hold on a device, as its allocator counts them; the device that holds most decides.
+    """Check the bytes that tensors hold on a device, as its allocator counts them, on the device that holds most.
 
-    `peak` is the most during a call above what was held before it; `left` is by how much the last of three calls with
-    equal inputs adds to what stays when the result is gone. A number is the most that is allowed; (low, high) or a
-    function of (drawn, machine) can be given too. `peak_ratio` is the largest peak as a multiple of that of `baseline`,
-    a file of the exercise's folder that defines the same function. Raises `CourseError` when there is nothing to ask.
+    `peak` limits the peak of a call above the memory held before it; `left` limits the memory that the last of three
+    calls with equal inputs adds to what remains after the result is dropped. Each is a maximum, (low, high) or a
+    function of (drawn, machine). `peak_ratio` is the largest peak as a multiple of that of `baseline`, a file of the
+    exercise's folder that defines the same function. Raises `CourseError` if there is nothing to check.
     """
     if peak is None and left is None and peak_ratio is None:
         raise CourseError(f"check {name!r}: nothing to ask", "In checks.py, give it peak=, left= or peak_ratio=.")
@@ -51,22 +51,21 @@ def memory(
         return ", and ".join(words)
 
     def find(run: Run) -> Finding | None:
-        for position, first in enumerate(run.calls):
-            calls = run.repeated[position] if run.repeated else (first,)
-            finding = None
-            if peak is not None:
-                finding = _over(run, first, calls, _most(peak, first, run.machine, name), "")
-            if finding is None and peak_ratio is not None:
-                finding = _over_baseline(run, position, calls, peak_ratio, baseline)
-            if finding is None and left is not None:
-                finding = _leak(run, first, calls, _most(left, first, run.machine, name))
-            if finding is not None:
-                return finding
-        return None
+        return first_finding(
+            finding for position, calls in enumerate(run.repetitions) for finding in findings(run, position, calls)
+        )
+
+    def findings(run: Run, position: int, calls: Sequence[Call]) -> Iterator[Finding | None]:
+        if peak is not None:
+            yield _over(run, calls, _limits(peak, calls[0], run.machine, name))
+        if peak_ratio is not None:
+            yield _over_baseline(run, position, calls, peak_ratio, baseline)
+        if left is not None:
+            yield _leak(run, calls, _limits(left, calls[0], run.machine, name))
 
     def measured(run: Run) -> str:
-        peaks = [_peak(_judged(run, calls)) for calls in _each(run) if _tells_peaks(run.machine)]
-        known = [one[1] for one in peaks if one is not None]
+        peaks = [_peak(_judged(run, calls)) for calls in run.repetitions if _has_peaks(run.machine)]
+        known = [peak[1] for peak in peaks if peak is not None]
         return f"{size(max(known))} at the peak" if known else ""
 
     repeats, wants = (_CALLS, ("left",)) if left is not None else (2, ())
@@ -76,125 +75,118 @@ def memory(
     )
 
 
-def _most(amount: Amount, call: Call, machine: Machine, name: str) -> tuple[int, int]:
-    """(low, high): a number alone is the most."""
+def _limits(amount: Amount, call: Call, machine: Machine, name: str) -> tuple[int, int]:
+    """Return (low, high); a number alone is the upper limit."""
     low, high = parse_bounds(amount, call, machine, name)
     return (0, high) if low == high else (low, high)
 
 
-def _each(run: Run) -> Iterable[Sequence[Call]]:
-    return run.repeated or [(call,) for call in run.calls]
-
-
 def _judged(run: Run, calls: Sequence[Call]) -> Sequence[Call]:
-    """On a real device the first call also takes workspaces that libraries keep from then on."""
+    """Return the calls to judge: on a real device the first one also allocates workspaces that libraries keep."""
     return calls if run.machine.virtual or len(calls) == 1 else calls[1:]
 
 
-def _tells_peaks(machine: Machine) -> bool:
-    """The allocator of mps only says what is held now."""
+def _has_peaks(machine: Machine) -> bool:
+    """Return False on mps, whose allocator reports only the current amount."""
     return not machine.device.startswith("mps")
 
 
 def _peak(calls: Sequence[Call]) -> tuple[Call, int, str] | None:
-    """The call that held most above what was there before it, how many bytes, and on which device."""
-    found = [
-        (max(use.peak, _reached(call, device)) - use.before, device, call)
+    """Return the call with the largest peak above the memory before it, that peak in bytes, and the device."""
+    peaks = [
+        (max(use.peak, event.allocated if (event := _highest(call, device)) else 0) - use.before, device, call)
         for call in calls
         for device, use in call.memory.items()
     ]
-    if not found:
+    if not peaks:
         return None
-    most, device, call = max(found, key=lambda one: one[0])
+    most, device, call = max(peaks, key=lambda peak: peak[0])
     return call, most, device
 
 
-def _reached(call: Call, device: str) -> int:
-    """What the trace says of the peak, in bytes: the function may have reset the meter."""
-    event = _highest(call, device)
-    return event.allocated if event is not None else 0
-
-
-def _over(run: Run, first: Call, calls: Sequence[Call], allowed: tuple[int, int], beside: str) -> Finding | None:
-    low, high = allowed
+def _over(run: Run, calls: Sequence[Call], limits: tuple[int, int], compared: str = "") -> Finding | None:
+    low, high = limits
     expected = (
-        f"at most {_bytes(high)} at the peak{beside}" if not low else f"{_bytes(low)} to {_bytes(high)} at the peak"
+        f"{_bytes(low)} to {_bytes(high)} at the peak" if low else f"at most {_bytes(high)} at the peak{compared}"
     )
-    found = _peak(_judged(run, calls))
-    if found is None or not _tells_peaks(run.machine):
-        return _unknown(run, first, expected)
-    call, most, device = found
+    peak = _peak(_judged(run, calls))
+    if peak is None or not _has_peaks(run.machine):
+        return _unknown(run, calls[0], expected)
+    call, most, device = peak
     if low <= most <= high:
         return None
     event = _highest(call, device)
     line = event.line if event is not None else None
     reached = f", reached at line {line} when it took {size(event.size_bytes)}" if event is not None and line else ""
-    got = f"{_bytes(most)} on {device}{reached}{run.which(first)}"
-    return Finding(expected, got, line or run.line_of(first), advice=PEAK_ADVICE)
+    got = f"{_bytes(most)} on {device}{reached}{run.which(calls[0])}"
+    return Finding(expected, got, line or run.line_of(calls[0]), advice=PEAK_ADVICE)
 
 
 def _over_baseline(run: Run, position: int, calls: Sequence[Call], ratio: float, baseline: str) -> Finding | None:
     theirs = run.baselines.get(baseline)
     if theirs is None:
         raise CourseError(f"{baseline}: it was not run", "It must be a file of the exercise's folder.")
-    found = _peak(theirs[position : position + 1])
-    if found is None:
+    peak = _peak(theirs[position : position + 1])
+    if peak is None:
         return _unknown(run, calls[0], f"at most {ratio:g} × the baseline's peak")
-    if found[1] <= 0:
+    if peak[1] <= 0:
         raise CourseError(f"{baseline}: its call holds no memory", "It must do the exercise's work on the device.")
-    beside = f", which is {ratio:g} × the baseline's {size(found[1])}"
-    return _over(run, calls[0], calls, (0, int(ratio * found[1])), beside)
+    compared = f", which is {ratio:g} × the baseline's {size(peak[1])}"
+    return _over(run, calls, (0, int(ratio * peak[1])), compared)
 
 
-def _leak(run: Run, first: Call, calls: Sequence[Call], allowed: tuple[int, int]) -> Finding | None:
-    low, high = allowed
-    expected = (
-        f"at most {_bytes(high)} more in memory after each further call" if high else "nothing that stays in memory"
-    )
+def _leak(run: Run, calls: Sequence[Call], limits: tuple[int, int]) -> Finding | None:
+    low, high = limits
+    more = f"at most {_bytes(high)} more in memory after each further call"
+    expected = more if high else "nothing that stays in memory"
     grown = _growth(calls)
     if grown is None:
-        return _unknown(run, first, expected)
+        return _unknown(run, calls[0], expected)
     growth, device = grown
     if growth <= high and (not low or growth >= low):
         return None
-    lines = _lines_of_what_stays(calls[-1], device, growth)
-    line = lines[-1] if lines else None
-    where = f", from {' or '.join(f'line {one}' for one in lines[:4])}" if lines else ""
-    got = f"each call leaves {_bytes(growth)} more on {device}{where}{run.which(first)}"
-    return Finding(expected, got, line or run.line_of(first), advice=LEAK_ADVICE)
+    lines = _lines_of_remaining(calls[-1], device, growth)
+    origin = f", from {' or '.join(f'line {line}' for line in lines[:4])}" if lines else ""
+    got = f"each call leaves {_bytes(growth)} more on {device}{origin}{run.which(calls[0])}"
+    return Finding(expected, got, lines[-1] if lines else run.line_of(calls[0]), advice=LEAK_ADVICE)
 
 
 def _growth(calls: Sequence[Call]) -> tuple[int, str] | None:
-    """By how much the last call added to what stays, and on which device. What the first one keeps is no leak."""
+    """Return the bytes that the last call added to the remaining memory, and the device; the first call may keep some.
+
+    None if it is unknown.
+    """
     if len(calls) < _CALLS:
         return None
     before, last = calls[-2].memory, calls[-1].memory
-    found = []
-    for device in last.keys() & before.keys():
-        now, then = last[device].left, before[device].left
-        if now is not None and then is not None:
-            found.append((now - then, device))
-    return max(found, default=None)
+    return max(
+        (
+            (now - then, device)
+            for device in last.keys() & before.keys()
+            if (now := last[device].left) is not None and (then := before[device].left) is not None
+        ),
+        default=None,
+    )
 
 
 def _highest(call: Call, device: str) -> Event | None:
-    """What was taken when most was held."""
+    """Return the allocation at which the allocated memory was highest."""
     taken = [event for event in call.trace if event.kind is Kind.ALLOCATE and event.device == device]
     return max(taken, key=lambda event: event.allocated, default=None)
 
 
-def _lines_of_what_stays(call: Call, device: str, growth: int) -> list[int]:
-    """The lines of memory that was taken and not given back: those of that size, else the one with most of it."""
-    taken: defaultdict[int, list[Event]] = defaultdict(list)
+def _lines_of_remaining(call: Call, device: str, growth: int) -> list[int]:
+    """Return the lines whose allocations were not freed and have this size; else the line with the largest amount."""
+    allocated: defaultdict[int, list[Event]] = defaultdict(list)
     for event in call.trace:
         if event.device != device:
             continue
         if event.kind is Kind.ALLOCATE:
-            taken[event.size_bytes].append(event)
-        elif event.kind is Kind.FREE and taken[event.size_bytes]:
-            taken[event.size_bytes].pop()
+            allocated[event.size_bytes].append(event)
+        elif event.kind is Kind.FREE and allocated[event.size_bytes]:
+            allocated[event.size_bytes].pop()
     lines: Counter[int] = Counter()
-    for event in (one for events in taken.values() for one in events):
+    for event in itertools.chain.from_iterable(allocated.values()):
         if event.line is not None:
             lines[event.line] += event.size_bytes
     exactly = sorted(line for line, held in lines.items() if held == growth)
@@ -202,15 +194,10 @@ def _lines_of_what_stays(call: Call, device: str, growth: int) -> list[int]:
 
 
 def _bytes(number: int) -> str:
-    """`1,536 bytes (1.50 KiB)`"""
+    """Return `1,536 bytes (1.50 KiB)`."""
     exact = exact_size(number)
     return f"{exact} ({size(number)})" if number >= 1024 else exact
 
 
 def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return Finding(
-        expected,
-        f"nobody knows what {run.machine.device} held{run.which(call)}",
-        advice="Grade it on the virtual GPU, which knows.",
-        status=Status.INCONCLUSIVE,
-    )
+    return inconclusive(expected, f"nobody knows what {run.machine.device} held{run.which(call)}")

@@ -1,8 +1,8 @@
-"""Checks, what they find, and the runs and calls that they judge."""
+"""Checks, their findings, and the observed runs and calls that checks judge."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -10,11 +10,11 @@ import torch
 
 from gpututor.checks.authors import check_fits, fault_of
 from gpututor.checks.python_syntax import return_line
-from gpututor.checks.trees import Difference, joined
+from gpututor.checks.trees import Difference, leaves_by_path, map_tensors
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.hardware.scenario import Scenario
-from gpututor.protocol.values import ObservedModule, ObservedTensor, TensorFact
+from gpututor.protocol.values import ObservedTensor, TensorFact
 from gpututor.text import truncate
 from gpututor.trace.columns import Trace
 from gpututor.trace.formatting import duration
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 Applies = Callable[["Machine"], bool] | str
 CheckKind = Literal["values", "structure", "other"]
 OF_RESULTS = ("structure", "value", "parity")
-"""The `needs` of checks that tell nothing of a submission with a wrong result."""
+"""`needs` of checks that mean nothing for a submission with a wrong result."""
 _ONE_LINE = 100
-_MOST_WORDS = 200
-"""Characters."""
+"""Characters up to which a description is shown whole."""
+_LONGEST_DESCRIPTION = 200
+"""Characters of each part of a longer description."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Machine:
 
     scenario: Scenario
     device: str
-    """Where work belongs: `cuda:0`, or `cpu` when there is no GPU."""
+    """Device that work belongs on: `cuda:0`, or `cpu` without a GPU."""
     virtual: bool
     gpu_name: str
     """The device's name, such as `Tesla T4`; empty without a device."""
@@ -56,134 +57,148 @@ class Machine:
 
 @dataclass(frozen=True)
 class Span:
-    """When a call was, in whole nanoseconds of the machine's clock: the virtual one, or the host's on real devices."""
+    """Start and end of a call in nanoseconds of the machine's clock: virtual, or the host's on real devices."""
 
     started: int = 0
-    """All devices were idle."""
+    """Moment of the call; all devices were idle."""
     returned: int = 0
-    """The function returned; devices may still have worked."""
+    """Moment at which the function returned; devices may still have worked."""
     finished: int = 0
-    """All devices were idle again."""
+    """Moment at which all devices were idle again."""
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds from the call until all devices were done."""
+        """Seconds from the call until all devices were idle."""
         return (self.finished - self.started) / 1e9
 
 
 @dataclass(frozen=True)
 class Unpriced:
-    """Work of the host in a call that the virtual GPU's clock cannot price, such as NumPy's."""
+    """Host work in a call that the virtual GPU's clock cannot price, such as NumPy's."""
 
     nanoseconds: int = 0
     """Measured processor time; not part of any `Span`."""
     line: int | None = None
-    """The line before which most of it was, where that is known."""
+    """Line that most of it preceded; None if unknown."""
 
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """What tensors held on one device around a call, in bytes as its allocator counts them."""
+    """Bytes that tensors held on one device before, during and after a call, as its allocator counts them."""
 
     before: int
     peak: int
-    """The most during the call."""
     after: int
-    """When the function had returned; its result is still held."""
+    """Bytes when the function had returned; its result is still held."""
     left: int | None = None
-    """After the result was dropped and collected. Only known where a check wants `left`."""
+    """Bytes after the result was dropped and collected; None unless a check wants `left`."""
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A file that a call wrote, as a fresh worker found it that has nothing else to do."""
+    """A file that a call wrote, as read by a fresh worker that runs nothing else."""
 
     content: Any = None
-    """Plain Python with `ObservedTensor` and its kin at the leaves."""
+    """Plain Python with `ObservedTensor` and similar values at the leaves."""
     places: tuple[str, ...] = ()
-    """The devices that a checkpoint names: where its tensors lived when it was saved, such as `cuda:0`."""
+    """Devices that a checkpoint names for its tensors, such as `cuda:0`."""
     refusal: str = ""
-    """Why it could not be opened, in words; empty when it could."""
+    """Reason why the file could not be opened; empty if it could."""
 
 
 @dataclass(frozen=True)
 class SpeedLimit:
-    """How long the submission may take, beside another file of the exercise that defines the same function."""
+    """Time limit relative to a baseline: another file of the exercise that defines the same function."""
 
     baseline: str
-    """The file's name in the exercise's folder."""
+    """Name of the file in the exercise's folder."""
     at_most: float
-    """The largest ratio of times, submission to baseline, on the virtual GPU's clock."""
+    """Largest ratio of the submission's time to the baseline's, on the virtual GPU's clock."""
     real_at_most: float | None = None
-    """The same on real devices; None: it is not timed there."""
+    """Largest ratio on real devices; None if nothing is timed there."""
     least_bytes: Callable[[dict[str, Any]], float] | None = None
-    """For one call's inputs: bytes that every solution must move; None: those of its result."""
+    """Bytes that every solution must move in a call with these inputs; None for the bytes of its result."""
     least_flops: Callable[[dict[str, Any]], float] | None = None
-    """For one call's inputs: floating-point operations that every solution must do."""
+    """Floating-point operations that every solution must do in a call with these inputs."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the learner's function."""
+    """A call of the learner's function."""
 
     drawn: dict[str, Any]
-    """What was drawn for it: CPU tensors and plain values. Nobody may change them."""
+    """Inputs as drawn: CPU tensors and plain values. Never changed."""
     arguments: dict[str, TensorFact]
-    """Each tensor among the arguments, by path, as it was after the call."""
+    """Facts about each tensor among the arguments after the call, by path."""
     output: Any
-    """What came back: plain Python with `ObservedTensor` and its kin at the leaves."""
+    """Result: plain Python with `ObservedTensor` and similar values at the leaves."""
     trace: Trace
-    """What the devices did during the call."""
+    """Device events during the call."""
     return_line: int | None = None
-    """The line at which the learner's function returned."""
+    """Line at which the learner's function returned."""
     span: Span = field(default_factory=Span)
     unpriced: Unpriced = field(default_factory=Unpriced)
     memory: dict[str, MemoryUse] = field(default_factory=dict)
-    """By device; the CPU is not among them."""
+    """Memory use by device, without the CPU."""
     before: dict[str, str] = field(default_factory=dict)
-    """Each tensor among the arguments, by path: a digest of its shape, dtype and values before the call."""
+    """Digests of shape, dtype and values of each tensor among the arguments before the call, by path."""
     after: dict[str, str] = field(default_factory=dict)
-    """The same after it."""
+    """Digests after the call."""
     fp32_precision: str = ""
-    """`torch.backends.cuda.matmul.fp32_precision` after it: `tf32` where products of float32 may now use TF32."""
+    """`torch.backends.cuda.matmul.fp32_precision` after the call: `tf32` if float32 products may use TF32."""
     state: Any = None
-    """The arguments after the call, by name, if a check wants `arguments`: tensors, modules, optimizers as dicts."""
+    """Arguments after the call by name (tensors, modules, optimizers as dicts), if a check wants `arguments`."""
     files: dict[str, bytes] = field(default_factory=dict)
-    """What the call wrote of the files that a check wants, by name; those that are not there are left out."""
+    """Content of the files that a check wants and the call wrote, by name."""
     folder: dict[str, str] = field(default_factory=dict)
-    """What lay in the scratch folder after the call, by name, where a check wants files: `a file`, `a link`, …"""
+    """Kind of each entry in the scratch folder after the call (`a file`, `a link`, …), if a check wants files."""
     opened: dict[tuple[str, str], Opened] = field(default_factory=dict)
-    """The files that a check wants opened, by name and way; see `Check.opens`."""
+    """Files that a check wants opened, by name and format; see `Check.opens`."""
     ranks: tuple[Call, ...] = ()
-    """What each rank did by itself, where the function runs in several processes; then the rest is of all together."""
+    """Each rank's own call if the function runs in several processes; all other fields then cover all ranks."""
     group_left: bool = False
-    """Of a rank: it returned without destroying its process group."""
+    """True if this rank returned without destroying its process group."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found wrong."""
+    """Reason why a check failed."""
 
     expected: str
     got: str
     line: int | None = None
     why: str = ""
     advice: str = ""
-    """Used when the author gave none."""
+    """Advice to show if the author gave none."""
     status: Status = Status.FAILED
-    """Also `TOO_SLOW`, `INCONCLUSIVE` (nobody can tell) or `NEEDS_REVIEW` (a person should look)."""
+    """`FAILED`, `TOO_SLOW`, `INCONCLUSIVE` (cannot be measured here) or `NEEDS_REVIEW` (by a person)."""
+
+
+def first_finding(findings: Iterable[Finding | None]) -> Finding | None:
+    """Return the first finding that is not None, and evaluate no further ones."""
+    return next(filter(None, findings), None)
+
+
+def in_each_call(find: Callable[[Run, Call], Finding | None]) -> Callable[[Run], Finding | None]:
+    """Return a `Check.find` that applies `find` to each call of a run, up to the first finding."""
+    return lambda run: first_finding(find(run, call) for call in run.calls)
+
+
+def inconclusive(expected: str, got: str, advice: str = "Grade it on the virtual GPU, which knows.") -> Finding:
+    """Return a finding for something that this machine cannot measure."""
+    return Finding(expected, got, advice=advice, status=Status.INCONCLUSIVE)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A time in seconds for one call: the median, and between what the middle half of the measurements lies."""
+    """Seconds for one call: the median, and the quartiles on both sides of it."""
 
     median_s: float
     low_s: float
     high_s: float
 
     def __str__(self) -> str:
-        """`2.61 ms (2.58 ms to 2.70 ms)`"""
+        """Return `2.61 ms (2.58 ms to 2.70 ms)`."""
         low, high = duration(self.low_s * 1e9), duration(self.high_s * 1e9)
         middle = duration(self.median_s * 1e9)
         return middle if low == high else f"{middle} ({low} to {high})"
@@ -191,101 +206,106 @@ class Spread:
 
 @dataclass(frozen=True)
 class Timing:
-    """What was measured on a real device beside one baseline."""
+    """Measurement of a submission against one baseline on a real device."""
 
     decision: Status
-    """`PASSED`, `TOO_SLOW`, `INCONCLUSIVE`, `NEEDS_REVIEW`, or `FAILED` where a timed result was wrong."""
+    """`PASSED`, `TOO_SLOW`, `INCONCLUSIVE`, `NEEDS_REVIEW`, or `FAILED` if a timed result was wrong."""
     why: str = ""
-    """For a decision that the ratio alone does not explain: in words."""
+    """Reason for a decision that the ratio alone does not explain."""
     ratio: float | None = None
-    """The median over the pairs of the submission's time over the baseline's; None where no pair came to an end."""
+    """Median over the pairs of the submission's time divided by the baseline's; None if no pair finished."""
     ratio_low: float = 0.0
-    """The middle half of the ratios begins …"""
+    """Lower quartile of the ratios."""
     ratio_high: float = 0.0
-    """… and ends here."""
+    """Upper quartile of the ratios."""
     submission: Spread | None = None
     baseline: Spread | None = None
     pairs: int = 0
     calls: int = 0
-    """How many calls each timed batch had."""
+    """Calls in each timed batch."""
     wrong: Finding | None = None
-    """For `FAILED`, and where the code stopped: what was found."""
+    """Finding that stopped the timing, such as a wrong result."""
 
     @property
     def figures(self) -> str:
-        """The ratio with its spread, and both absolute times with theirs; empty when nothing was measured."""
+        """Ratio and both absolute times, each with its spread; empty if nothing was measured."""
         if self.ratio is None:
             return ""
         spread = f"{self.ratio_low:.2f} to {self.ratio_high:.2f} in the middle half of {self.pairs} pairs"
         times = f"{self.submission} a call against {self.baseline}, measured"
-        return f"{ratio_in_words(self.ratio)} ({spread}): {times}"
+        return f"{format_ratio(self.ratio)} ({spread}): {times}"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was observed when a submission ran in one scenario."""
+    """Observations of a submission that ran in one scenario."""
 
     machine: Machine
     calls: tuple[Call, ...]
     source: str
     entry: str
     repeated: tuple[tuple[Call, ...], ...] = ()
-    """For each of `calls`, it and its repeats on the same inputs, as often as a check wants."""
+    """Each of `calls` with its repeats on the same inputs, if a check wants repeats."""
     baselines: dict[str, tuple[Call, ...]] = field(default_factory=dict)
-    """The same calls of a baseline, by its file's name; for speed limits only on the virtual GPU."""
+    """Calls of a baseline with the same inputs, by file name; for speed limits only on the virtual GPU."""
     timings: dict[str, Timing] = field(default_factory=dict)
-    """What was measured beside a baseline, by the name of the check. Only on real devices."""
+    """Measurements against a baseline, by name of the check. Only on real devices."""
     reference_flops: tuple[float, ...] = ()
-    """Floating-point operations of the author's reference, by call; counted where a check is `timed`."""
+    """Floating-point operations of the author's reference for each call; counted if a check is `timed`."""
+
+    @property
+    def repetitions(self) -> tuple[tuple[Call, ...], ...]:
+        """Each call with its repeats; alone if there are none."""
+        return self.repeated or tuple((call,) for call in self.calls)
 
     def line_of(self, call: Call) -> int | None:
-        """The line at which a wrong result left the learner's function, else that of its last `return`."""
+        """Return the line at which the learner's function returned, else the line of its last `return`."""
         return call.return_line or return_line(self.source, self.entry)
 
     def which(self, call: Call) -> str:
-        """Words for one call, to be put behind a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
+        """Describe a call, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
         position = next(position for position, other in enumerate(self.calls) if other is call)
-        return call_in_words(position, len(self.calls), call.drawn)
+        return describe_call(position, len(self.calls), call.drawn)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check. `find` returns the first thing that is wrong, or None."""
+    """A rule on a run. `find` returns the first violation, or None."""
 
     name: str
     sentence: Callable[[Machine], str]
     find: Callable[[Run], Finding | None]
     needs: tuple[str, ...] = ()
-    """Names of checks that must have passed, where the exercise has them."""
+    """Names of checks that must have passed, if the exercise has them."""
     why: str = ""
     advice: str = ""
     on: Applies = field(default="everywhere")
     points: float = 1.0
-    """What passing it is worth; `with_points` changes it."""
+    """Points for passing; see `with_points`."""
     repeats: int = 1
-    """How often each case has to be called with the same inputs."""
+    """Number of calls with the same inputs for each case."""
     wants: tuple[str, ...] = ()
-    """What costs time and is only observed if a check wants it: `left` of `MemoryUse`, `arguments` for `Call.state`."""
+    """Costly observations to make: `left` for `MemoryUse.left`, `arguments` for `Call.state`."""
     files: tuple[str, ...] = ()
-    """Names of files, without folders, that are brought back after each call."""
+    """Names of files, without folders, to bring back after each call."""
     opens: tuple[tuple[str, str], ...] = ()
-    """Which of `files` a fresh worker opens, and how: (name, `torch` or `safetensors`)."""
+    """Files that a fresh worker opens, as (name, `torch` or `safetensors`)."""
     speed: SpeedLimit | None = None
     baselines: tuple[str, ...] = ()
-    """Files of the exercise's folder whose calls it needs beside the submission's, in `Run.baselines`."""
+    """Files of the exercise's folder whose calls the check needs in `Run.baselines`."""
     timed: bool = False
-    """It judges times: on the virtual GPU it is inconclusive where much of the work has no modelled price."""
+    """True if it judges times: on the virtual GPU it is inconclusive if much of the work has no modelled price."""
     results_only: bool = False
-    """It looks at nothing but inputs and results: timed calls, which nobody observes, are verified by it."""
+    """True if it looks only at inputs and results, so that it can verify timed calls, which are not traced."""
     measured: Callable[[Run], str] | None = None
-    """Figures to show when it has passed."""
+    """Function that returns figures to show on success."""
     tolerance: Tolerance | None = None
-    """What it allows, for a check of values: `tolerances` tries nonsense on it."""
+    """Tolerance of a check of values, for `tolerance_audit`."""
     kind: CheckKind = "other"
-    """`values`: right results pass it, and only right ones. `structure`: the form of results. `other`: all else.
+    """`values`: passes for right results and only for them. `structure`: the form of results. `other`: all else.
 
-    If a check of values fails in a scenario, all checks of another kind that passed there are held back. If a check of
-    structure fails, the others that passed are held back too.
+    If a check of values fails in a scenario, passed checks of other kinds are withheld there. A failed check of
+    structure withholds all other passed checks.
     """
 
     def applies(self, machine: Machine) -> bool:
@@ -301,31 +321,27 @@ class Check:
         return bool(self.on(machine))
 
     def with_points(self, points: float) -> Check:
-        """The same check, worth so many points."""
+        """Return the same check with these points. Raises `CourseError` unless they are above 0."""
         if not 0 < points < 1e6:
             raise CourseError(f"check {self.name!r}: {points} points", "Give it a number above 0.")
         return replace(self, points=points)
 
     def with_kind(self, kind: CheckKind) -> Check:
-        """Return the same check as one of another kind."""
+        """Return the same check with another kind. Raises `CourseError` for an unknown one."""
         if kind not in get_args(CheckKind):
             raise CourseError(f"check {self.name!r}: kind={kind!r}", f"Use one of {', '.join(get_args(CheckKind))}.")
         return replace(self, kind=kind)
 
 
-def call_in_words(position: int, calls: int, drawn: dict[str, Any]) -> str:
-    """Which call it was, when there are several, and what was passed: ` (call 2 of 3, with index=-1)`."""
+def describe_call(position: int, calls: int, drawn: dict[str, Any]) -> str:
+    """Return the call's number if there are several, and its inputs: ` (call 2 of 3, with index=-1)`."""
     number = [f"call {position + 1} of {calls}"] if calls > 1 else []
-    inputs = ", ".join(filter(None, [_input_in_words(name, value) for name, value in drawn.items()][:4]))
+    inputs = ", ".join(filter(None, [_describe_input(name, value) for name, value in drawn.items()][:4]))
     words = ", ".join(number + ([f"with {inputs}"] if inputs else []))
     return f" ({words})" if words else ""
 
 
-def ratio_in_words(ratio: float) -> str:
-    return f"{ratio:.2f} × the baseline's time"
-
-
-def _input_in_words(name: str, value: Any) -> str:
+def _describe_input(name: str, value: Any) -> str:
     match value:
         case torch.Tensor():
             return f"{name} of shape {tuple(value.shape)}"
@@ -336,41 +352,32 @@ def _input_in_words(name: str, value: Any) -> str:
     return ""
 
 
+def format_ratio(ratio: float) -> str:
+    return f"{ratio:.2f} × the baseline's time"
+
+
 def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
-    """Each tensor of a result by its path: `` for the whole, `0`, `weights`, `layers.0.bias`."""
-    found: dict[str, ObservedTensor] = {}
-    waiting: list[tuple[str, Any]] = [("", output)]
-    while waiting:
-        path, item = waiting.pop()
-        match item:
-            case ObservedTensor():
-                found[path] = item
-            case ObservedModule():
-                waiting += [(joined(path, name), part) for name, part in item.tensors.items()]
-            case dict():
-                waiting += [(joined(path, key), part) for key, part in item.items()]
-            case list() | tuple():
-                waiting += [(joined(path, index), part) for index, part in enumerate(item)]
-    return dict(sorted(found.items()))
+    """Return each tensor of a result by its path: `` for the whole, `0`, `weights`, `layers.0.bias`."""
+    return {path: leaf for path, leaf in leaves_by_path(output).items() if isinstance(leaf, ObservedTensor)}
 
 
-def named(path: str) -> str:
-    """Words for a path of a result."""
+def part_name(path: str) -> str:
+    """Return `the result`, `result[0]` or `result['weights']`."""
     return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
 
 
-def expected_words(difference: Difference, describe: Callable[[Any], str], whole: Any) -> str:
-    """What was expected: first the part that differs, where it would be lost in the whole."""
+def describe_expected(difference: Difference, describe: Callable[[Any], str], whole: Any) -> str:
+    """Describe the expected result; start with the part that differs if the whole description is long."""
     words = describe(whole)
     if not difference.wanted and (len(words) <= _ONE_LINE or not difference.path):
         return words
     part = difference.wanted or describe(difference.expected)
-    lead = f"{named(difference.path)} is {part}" if difference.path else part
-    return f"{truncate(lead, _MOST_WORDS)}; the whole result: {truncate(words, _MOST_WORDS)}"
+    lead = f"{part_name(difference.path)} is {part}" if difference.path else part
+    return f"{truncate(lead, _LONGEST_DESCRIPTION)}; the whole result: {truncate(words, _LONGEST_DESCRIPTION)}"
 
 
 def count(number: int, word: str) -> str:
-    """`1 copy`, `2 copies`, `no copies between devices`."""
+    """Return `1 copy`, `2 copies` or `no copies between devices`."""
     thing, between, rest = word.partition(" between ")
     plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}es" if thing.endswith("ch") else f"{thing}s"
     return f"{number or 'no'} {word if number == 1 else plural + between + rest}"
@@ -380,11 +387,11 @@ Reference = Callable[..., Any]
 
 
 def run_reference(reference: Reference, drawn: dict[str, Any], *, in_float64: bool) -> Any:
-    """`reference(**drawn)` on copies; with `in_float64`, floating tensors are widened first.
+    """Return `reference(**drawn)` on copies; with `in_float64`, floating tensors are widened first.
 
-    Raises `CourseError` when the reference itself breaks: that is never the learner's fault.
+    Raises `CourseError` if the reference itself fails: that is never the learner's fault.
     """
-    arguments = {name: _copy(value, in_float64) for name, value in drawn.items()}
+    arguments = {name: map_tensors(value, lambda tensor: _copy(tensor, in_float64)) for name, value in drawn.items()}
     check_fits(reference, f"({', '.join(arguments)})", **arguments)
     try:
         return reference(**arguments)
@@ -392,18 +399,8 @@ def run_reference(reference: Reference, drawn: dict[str, Any], *, in_float64: bo
         raise fault_of(error, lead="the reference failed: ") from error
 
 
-def _copy(value: Any, in_float64: bool) -> Any:
-    match value:
-        case torch.Tensor():
-            if in_float64 and value.is_floating_point():
-                return value.detach().to(torch.float64, copy=True).requires_grad_(value.requires_grad)
-            if in_float64 and value.is_complex():
-                return value.detach().to(torch.complex128, copy=True).requires_grad_(value.requires_grad)
-            return value.detach().clone().requires_grad_(value.requires_grad)
-        case list():
-            return [_copy(part, in_float64) for part in value]
-        case tuple():
-            return tuple(_copy(part, in_float64) for part in value)
-        case dict():
-            return {key: _copy(part, in_float64) for key, part in value.items()}
-    return value
+def _copy(tensor: torch.Tensor, in_float64: bool) -> torch.Tensor:
+    dtype = tensor.dtype
+    if in_float64 and (tensor.is_floating_point() or tensor.is_complex()):
+        dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return tensor.detach().to(dtype, copy=True).requires_grad_(tensor.requires_grad)

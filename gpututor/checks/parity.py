@@ -1,39 +1,40 @@
-"""The cause of a wrong result, in words, where the values single it out: an order, a factor, an offset.
+"""Parity: the result has the values of a float64 reference on the CPU, as closely as its dtype allows.
 
-The size of an error alone names no cause. It is compared with what a lower precision would give, no more.
-
-Parity: the result has the values of a float64 reference on the CPU, as closely as its dtype allows.
+A wrong result gets a cause only if its values single one out: an order, a factor, an offset. The size of an error alone
+names none; it is only compared with the error of a lower precision.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy
 import torch
 
-from gpututor.checks.model import Applies, Check, Finding, Reference, Run, named, run_reference
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, part_name, run_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.tolerances import TIERS, Errors, Tolerance, ToleranceGates, errors_of, gates_for_dtype
-from gpututor.checks.trees import joined, to_tree
+from gpututor.checks.trees import leaves_by_path, to_tree
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
-_MOST = 1 << 20
-"""Elements up to which a result is sorted to find its cause."""
+WHY = "Fast and wrong is worthless: the result must be what the CPU says, within what its dtype can hold."
+_MOST_SORTED = 1 << 20
+"""Elements up to which a result is sorted to find a cause."""
 _FEW = 0.05
 _MANY = 0.25
-_HALF = "TF32 or float16"
 _NONSENSE = 0.1
-_LEFT = 0.1
-"""Share of the error that may remain when a cause is taken for the whole of it."""
+_REMAINING = 0.1
+"""Share of the error that may remain if a cause explains all of it."""
 
 
 def diagnose_error(
     got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates, dtype: torch.dtype
 ) -> str:
-    """Advice for a floating `got` that is not `ref` (of the same shape) within the `gates` of `dtype`."""
+    """Return advice for a floating `got` that exceeds the `gates` of `dtype` around `ref`, of the same shape."""
     if bool(errors.strange.any()):
         return _strange_cause(got, ref, errors.strange)
     if got.numel() and not bool(got.any()):
@@ -56,13 +57,11 @@ def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Tol
         return "This is the transposed result."
     if got.dim() >= 2 and _explains(got.reshape(ref.mT.shape).mT, ref, errors, gates):
         return "These are the right numbers in the order of the transposed result: a reshape is no transpose."
-    factor = _factor(got, ref, errors, gates)
-    if factor is not None:
+    if factor := _by_factor(got, ref, errors, gates):
         return factor
     if got.is_complex():
-        if _explains(got.conj(), ref, errors, gates):
-            return "This is the complex conjugate of the right result."
-        return ""
+        is_conjugate = _explains(got.conj(), ref, errors, gates)
+        return "This is the complex conjugate of the right result." if is_conjugate else ""
     if _is_reordered(got, ref, errors, gates):
         return "These are the right numbers in another order: look at the indices."
     if got.numel() > 1:
@@ -73,13 +72,13 @@ def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Tol
 
 
 def _is_reordered(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> bool:
-    """True if a permutation explains the elements that differ.
+    """Return True if a permutation explains the elements that differ.
 
-    Sorting alone proves nothing: of many small errors, or of a few, it leaves values that agree. The elements that are
-    off must be far off, and nearly all of their error must be gone when both sides are sorted.
+    Sorting alone proves nothing: it also hides many small errors, or a few. The elements that are off must be far off,
+    and sorting both sides must remove nearly all of their error.
     """
     off = errors.relative > gates.largest
-    if not int(off.sum()) > 1 or got.numel() > _MOST:
+    if not int(off.sum()) > 1 or got.numel() > _MOST_SORTED:
         return False
     wrong, right = got[off].double(), ref[off].double()
     apart = (wrong - right).abs()
@@ -87,39 +86,37 @@ def _is_reordered(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: T
         return False
     left, wanted = got.flatten().sort().values, ref.flatten().sort().values
     remains = float((left.double() - wanted.double()).abs().sum())
-    return remains <= _LEFT * float(apart.sum()) and errors_of(left, wanted).within(gates)
+    return remains <= _REMAINING * float(apart.sum()) and errors_of(left, wanted).within(gates)
 
 
-def _factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> str | None:
-    """Words, where the result is a constant times the right one. One element says nothing about that."""
+def _by_factor(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> str:
+    """Describe the constant that the right result was multiplied by; empty if there is none, or one element only."""
     finite = ref.isfinite() & got.isfinite()
     if int(finite.sum()) < 2 or got.is_complex():
-        return None
+        return ""
     wide, right = got.double()[finite], ref.double()[finite]
     peak = right.abs().max()
     if not float(peak):
-        return None
+        return ""
     right, wide = right / peak, wide / peak
     factor = float((wide * right).sum() / right.square().sum())
     if not factor or not _explains(got, ref * factor, errors, gates):
-        return None
+        return ""
     if abs(factor + 1) < 1e-3:
         return "The sign is turned: this is minus the right result."
     return f"Each element is {_factor_text(factor)} times the right one: a factor is missing, or one too many."
 
 
 def _factor_text(factor: float) -> str:
-    """`3`, `1/3`, `0.7071`."""
-    if round(factor) and abs(factor - round(factor)) < 1e-3 * abs(factor):
-        return f"{round(factor):,}"
-    inverse = 1 / factor
-    if round(inverse) and abs(inverse - round(inverse)) < 1e-3 * abs(inverse):
-        return f"{'-' if inverse < 0 else ''}1/{abs(round(inverse)):,}"
+    """Return `3`, `1/3` or `0.7071`."""
+    for value, prefix in ((factor, ""), (1 / factor, "1/")):
+        if round(value) and abs(value - round(value)) < 1e-3 * abs(value):
+            return f"{'-' if value < 0 else ''}{prefix}{abs(round(value)):,}"
     return f"{factor:.4g}"
 
 
 def _by_size(errors: Errors, dtype: torch.dtype, gates: ToleranceGates) -> str:
-    """Say how large the error is and how it is spread."""
+    """Describe the size of the error and how it is spread."""
     relative = errors.relative
     off = int((relative > gates.largest).sum())
     if 0 < off <= _FEW * relative.numel() and float(relative.median()) <= gates.frobenius:
@@ -128,7 +125,7 @@ def _by_size(errors: Errors, dtype: torch.dtype, gates: ToleranceGates) -> str:
     figure = f"relative error {size:.1e}"
     if size > _NONSENSE:
         return f"{figure}: far more than any rounding gives. Compare each step with what the task asks for."
-    # Rounding is everywhere but in zeros: an error that only some elements have is none.
+    # Rounding affects all elements but zeros: an error of a few elements has another cause.
     is_spread = float((relative > size / 10).double().mean()) >= _MANY
     if is_spread and (inside := _precision_of(size, dtype)):
         return f"{figure}: an error as large as that of {inside} somewhere inside."
@@ -136,30 +133,27 @@ def _by_size(errors: Errors, dtype: torch.dtype, gates: ToleranceGates) -> str:
 
 
 def _precision_of(size: float, dtype: torch.dtype) -> str:
-    """The precision whose rounding gives an error of this size; empty where the tiers do not single one out."""
+    """Return the precision whose rounding gives an error of this size; empty if the tiers do not single one out."""
     precise = dtype in (torch.float64, torch.complex128)
     single = dtype in (torch.float32, torch.complex64)
     if precise and 5e-10 < size < 5e-6:
         return "float32"
     if (precise or single) and 5e-5 < size < 1e-3:
-        return _HALF
+        return "TF32 or float16"
     if dtype is not torch.bfloat16 and 1e-3 <= size < 1e-2:
         return "bfloat16"
     return ""
 
 
 def _explains(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: ToleranceGates) -> bool:
-    """True if the two agree, and what is left of the original `errors` is next to nothing."""
+    """Return True if the two agree, and next to nothing of the original `errors` remains."""
     left = errors_of(got, ref)
-    return left.within(gates) and left.frobenius <= _LEFT * errors.frobenius
-
-
-WHY = "Fast and wrong is worthless: the result must be what the CPU says, within what its dtype can hold."
+    return left.within(gates) and left.frobenius <= _REMAINING * errors.frobenius
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """How one tensor differs from its reference."""
+    """Difference between one tensor and its reference."""
 
     expected: str
     got: str
@@ -167,7 +161,7 @@ class Disagreement:
 
     @property
     def cause_alone(self) -> str:
-        """The advice without the figure, which `got` says already."""
+        """The advice without the figure, which `got` contains already."""
         figure, colon, cause = self.advice.partition(": ")
         return cause[0].upper() + cause[1:] if colon and figure.startswith("relative error") else self.advice
 
@@ -182,41 +176,36 @@ def parity(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """Every tensor of the result agrees with the reference's, which is called in float64.
+    """Check that every tensor of the result agrees with the reference's, called in float64.
 
-    The gates are those of the result's dtype, or three times the error that the reference itself has in that dtype on
-    the CPU, where that is more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also
-    for TF32); `times` widens the gates.
+    The gates are those of the result's dtype, or three times the reference's own error in that dtype on the CPU if
+    that is more. `inside` is a lower precision that may be used inside, such as `torch.float16` (also for TF32);
+    `times` widens the gates.
     """
     check_widening("parity", times, inside)
     tolerance = Tolerance(reference, times, inside)
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            wanted = leaves(run_reference(reference, call.drawn, in_float64=True))
-            if not wanted:
-                raise CourseError(f"{name}: the reference returns no tensors", "Compare plain values with `value`.")
-            got = leaves(call.output)
-            if wanted.keys() != got.keys():
-                return Finding(describe(wanted), describe(call.output), run.line_of(call))
-            own = OwnDtype(tolerance, call.drawn)
-            for path, ref in wanted.items():
-                found = compare_with_reference(got[path], ref, times, own=own, path=path)
-                if found is not None:
-                    # An author's advice takes the place of the cause, which must not be lost.
-                    cause = f". {found.cause_alone}" if advice and found.advice else ""
-                    return Finding(
-                        expected=found.expected,
-                        got=f"{named(path)}: {found.got}{run.which(call)}{cause}",
-                        line=run.line_of(call),
-                        advice=found.advice,
-                    )
+    def find(run: Run, call: Call) -> Finding | None:
+        wanted = leaves(run_reference(reference, call.drawn, in_float64=True))
+        if not wanted:
+            raise CourseError(f"{name}: the reference returns no tensors", "Compare plain values with `value`.")
+        got = leaves(call.output)
+        if wanted.keys() != got.keys():
+            return Finding(describe(wanted), describe(call.output), run.line_of(call))
+        own = OwnDtype(tolerance, call.drawn)
+        for path, ref in wanted.items():
+            off = compare_with_reference(got[path], ref, times, own=own, path=path)
+            if off is not None:
+                # An author's advice replaces the cause, which must not be lost.
+                cause = f". {off.cause_alone}" if advice and off.advice else ""
+                words = f"{part_name(path)}: {off.got}{run.which(call)}{cause}"
+                return Finding(off.expected, words, run.line_of(call), advice=off.advice)
         return None
 
     return Check(
         name,
         lambda _: "The values agree with the CPU's",
-        find,
+        in_each_call(find),
         ("structure",),
         why,
         advice,
@@ -228,43 +217,42 @@ def parity(
 
 
 def check_widening(word: str, times: float, inside: torch.dtype | None) -> None:
-    """Raise `CourseError` for tolerances that cannot be."""
+    """Raise `CourseError` for an impossible tolerance."""
     if not 0 < times < math.inf or (inside is not None and inside not in TIERS):
         raise CourseError(f"{word}: times={times}, inside={inside}", "Use times above 0, and a floating dtype.")
 
 
 class OwnDtype:
-    """The reference's result in the dtype of the inputs, made when it is first asked for."""
+    """The reference's result in the dtype of the inputs, computed on first use."""
 
     def __init__(self, tolerance: Tolerance, drawn: dict[str, Any]) -> None:
         self.tolerance = tolerance
         self._drawn = drawn
-        self._made: dict[str, torch.Tensor] | None = None
 
     def dtype(self, path: str) -> torch.dtype | None:
-        """None where the CPU cannot do it in that dtype."""
-        made = self._results().get(path)
-        return None if made is None else made.dtype
+        """Return the dtype at `path`; None if the CPU cannot compute it in that dtype."""
+        result = self._results.get(path)
+        return None if result is None else result.dtype
 
     def errors(self, path: str, ref: torch.Tensor) -> Errors | None:
-        """How far it is from `ref`; None where that says nothing."""
-        made = self._results().get(path)
-        comparable = made is not None and made.dtype in TIERS and made.shape == ref.shape
-        return errors_of(made, ref) if made is not None and comparable else None
+        """Return the errors relative to `ref`; None if the two are not comparable."""
+        result = self._results.get(path)
+        if result is None or result.dtype not in TIERS or result.shape != ref.shape:
+            return None
+        return errors_of(result, ref)
 
+    @cached_property
     def _results(self) -> dict[str, torch.Tensor]:
-        if self._made is None:
-            try:
-                self._made = leaves(run_reference(self.tolerance.reference, self._drawn, in_float64=False))
-            except CourseError:
-                self._made = {}  # such as an operator that the CPU lacks in half precision: the tiers stand
-        return self._made
+        try:
+            return leaves(run_reference(self.tolerance.reference, self._drawn, in_float64=False))
+        except CourseError:
+            return {}  # such as an operator that the CPU lacks in half precision: the tiers apply
 
 
 def compare_with_reference(
     got: torch.Tensor, ref: torch.Tensor, times: float = 1.0, *, own: OwnDtype | None = None, path: str = ""
 ) -> Disagreement | None:
-    """How `got` (any dtype) fails to be `ref` (float64, or exact), or None. Never broadcasts: both have one shape."""
+    """Compare `got` (any dtype) with `ref` (float64, or exact) without broadcasting; None if they agree."""
     if got.shape != ref.shape:
         return Disagreement(f"shape {tuple(ref.shape)}", f"shape {tuple(got.shape)}", "")
     if (got.dtype in TIERS) != (ref.dtype in TIERS) or (ref.is_complex() and not got.is_complex()):
@@ -279,9 +267,8 @@ def compare_with_reference(
     lower = own is not None and TIERS[got.dtype].frobenius > TIERS[torch.float32].frobenius
     dtype = _stricter(got.dtype, own.dtype(path) if own is not None and lower else None)
     gates = gates_for_dtype(dtype, None, times, inside)
-    if errors.within(gates):
-        return None
-    gates = gates_for_dtype(dtype, own.errors(path, ref) if own is not None else None, times, inside)
+    if not errors.within(gates) and own is not None:
+        gates = gates_for_dtype(dtype, own.errors(path, ref), times, inside)
     if errors.within(gates):
         return None
     advice = diagnose_error(got, ref, errors, gates, dtype)
@@ -289,7 +276,7 @@ def compare_with_reference(
         return _listed(got, ref, errors.strange, "inf and nan only where the reference has them", "", advice)
     wanted = f"a relative error of at most {gates.frobenius:.0e} for {dtype}"
     worst = errors.relative > max(gates.largest, errors.largest / 10)
-    if not bool(worst.any()):  # none by itself is far off, all together are
+    if not bool(worst.any()):  # no element alone is far off, but all together are
         worst = errors.relative > errors.largest / 10
     if errors.frobenius <= gates.frobenius:
         wanted = f"no error above {gates.largest:.0e} of its row's size for {dtype}"
@@ -297,14 +284,13 @@ def compare_with_reference(
 
 
 def _stricter(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
-    known = [one for one in (dtype, other) if one in TIERS]
-    return min(known, key=lambda one: TIERS[one].frobenius)
+    return min((known for known in (dtype, other) if known in TIERS), key=lambda known: TIERS[known].frobenius)
 
 
 def _listed(
     got: torch.Tensor, ref: torch.Tensor, wrong: torch.Tensor, wanted: str, prefix: str, advice: str
 ) -> Disagreement:
-    """Words with the first wrong elements: index, got, expected."""
+    """List the first wrong elements with index, value and expected value."""
     places = wrong.nonzero()[:3].tolist()
     shown = [f"at {place} {_number(got[tuple(place)])}, not {_number(ref[tuple(place)])}" for place in places]
     total = int(wrong.sum())
@@ -317,20 +303,14 @@ def _number(element: torch.Tensor) -> str:
 
 
 def leaves(result: Any) -> dict[str, torch.Tensor]:
-    """Every tensor and array of a result, as a CPU tensor by path; of a module those that a state dict holds."""
-    found: dict[str, torch.Tensor] = {}
-    waiting: list[tuple[str, Any]] = [("", to_tree(result))]
-    while waiting:
-        path, item = waiting.pop()
-        match item:
+    """Return every tensor and array of a result as a CPU tensor by path; modules count as their state dict."""
+    tensors: dict[str, torch.Tensor] = {}
+    for path, leaf in leaves_by_path(to_tree(result)).items():
+        match leaf:
             case ObservedTensor():
-                found[path] = item.values
+                tensors[path] = leaf.values
             case torch.Tensor():
-                found[path] = item.detach()
-            case dict():
-                waiting += [(joined(path, key), part) for key, part in item.items()]
-            case list() | tuple():
-                waiting += [(joined(path, index), part) for index, part in enumerate(item)]
-            case _ if type(item).__name__ == "ndarray":
-                found[path] = torch.from_numpy(item)
-    return dict(sorted(found.items()))
+                tensors[path] = leaf.detach()
+            case numpy.ndarray():
+                tensors[path] = torch.from_numpy(leaf)
+    return tensors

@@ -1,4 +1,4 @@
-"""Precision: which operators ran in which floating type, and how much of the arithmetic ran in half precision."""
+"""Precision: the floating type of each operator, and the share of the arithmetic in half precision."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from gpututor.checks.bounds import line_with_most, where
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.bounds import describe_lines, line_with_most
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding, in_each_call, inconclusive
 from gpututor.errors import CourseError
-from gpututor.grading.report import Status
 from gpututor.trace.events import DTYPES, HALVES, Event, Kind
 from gpututor.trace.formatting import share
 
@@ -30,11 +29,11 @@ def precision(
     advice: str = ADVICE,
     on: Applies = "gpu",
 ) -> Check:
-    """Kernels whose names match a pattern run in the type given, or in one of several; each pattern must match some.
+    """Check the floating type, or types, of kernels whose names match a pattern; each pattern must match some.
 
     `half_share` is the least share, above 0 and at most 1, of the floating-point operations that run in float16 or
     bfloat16, among operators that multiply. A kernel ran in the wider of its first floating input and its first
-    floating output. Raises `CourseError` for types and shares that cannot be, and when there is nothing to ask.
+    floating output. Raises `CourseError` for unknown types and impossible shares, and if there is nothing to check.
     """
     rules = [(pattern, _types(types, name)) for pattern, types in (by_name or {}).items()]
     if half_share is not None and not 0 < half_share <= 1:
@@ -42,29 +41,21 @@ def precision(
     if not rules and half_share is None:
         raise CourseError(f"check {name!r}: nothing to ask", "In checks.py, give it {name: dtype} or half_share=.")
 
-    def sentence(_: Machine) -> str:
-        return "Each operator runs in the precision that it should"
+    def find(run: Run, call: Call) -> Finding | None:
+        kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
+        by_type = (_wrong_type(run, call, kernels, pattern, types) for pattern, types in rules)
+        return first_finding(by_type) or (half_share and _too_little_half(run, call, kernels, half_share)) or None
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
-            findings = (_wrong_type(run, call, kernels, pattern, types) for pattern, types in rules)
-            finding = next((one for one in findings if one is not None), None)
-            if finding is None and half_share is not None:
-                finding = _too_little_half(run, call, kernels, half_share)
-            if finding is not None:
-                return finding
-        return None
-
-    return Check(name, sentence, find, (), why, advice, on)
+    sentence = "Each operator runs in the precision that it should"
+    return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
 
 
 def _types(types: Types, name: str) -> tuple[str, ...]:
     chosen = (types,) if isinstance(types, str) else tuple(types)
-    for one in chosen or ("",):
-        if one not in DTYPES[1:]:
+    for dtype in chosen or ("",):
+        if dtype not in DTYPES[1:]:
             raise CourseError(
-                f"check {name!r}: {one!r} is no floating type",
+                f"check {name!r}: {dtype!r} is no floating type",
                 "In checks.py, name types as PyTorch does, without `torch.`: float16, bfloat16, float32.",
             )
     return chosen
@@ -72,23 +63,25 @@ def _types(types: Types, name: str) -> tuple[str, ...]:
 
 def _wrong_type(run: Run, call: Call, kernels: Sequence[Event], pattern: str, types: tuple[str, ...]) -> Finding | None:
     expected = f"{pattern} in {' or '.join(types)}"
-    found = [event for event in kernels if fnmatchcase(event.name, pattern)]
-    if not found:
+    matching = [event for event in kernels if fnmatchcase(event.name, pattern)]
+    if not matching:
         if _is_hidden(kernels):
-            return _unknown(run, call, expected)
+            return _hidden(run, call, expected)
         return Finding(expected, f"no {pattern} ran on a device{run.which(call)}", run.line_of(call))
-    wrong = [event for event in found if event.dtype not in types]
+    wrong = [event for event in matching if event.dtype not in types]
     if not wrong:
         return None
     counted = Counter(event.dtype or "no floating type" for event in wrong).most_common(3)
-    how = ", ".join(f"{times:,} of {len(found):,} in {dtype}" for dtype, times in counted)
-    return Finding(expected, f"{how}, {where(wrong)}{run.which(call)}", line_with_most(wrong) or run.line_of(call))
+    how = ", ".join(f"{times:,} of {len(matching):,} in {dtype}" for dtype, times in counted)
+    return Finding(
+        expected, f"{how}, {describe_lines(wrong)}{run.which(call)}", line_with_most(wrong) or run.line_of(call)
+    )
 
 
 def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: float) -> Finding | None:
     expected = f"at least {share(least)} of the arithmetic in half precision"
     if _is_hidden(kernels):
-        return _unknown(run, call, expected)
+        return _hidden(run, call, expected)
     multiplying = [event for event in kernels if event.flops > 0]
     total = sum(event.flops for event in multiplying)
     if not total:
@@ -100,21 +93,17 @@ def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: floa
     by_line: defaultdict[int | None, float] = defaultdict(float)
     for event in wide:
         by_line[event.line] += event.flops
-    line = max(by_line, key=lambda one: by_line[one])
+    line = max(by_line, key=lambda line: by_line[line])
     place = f"most of the rest at line {line}" if line is not None else "the rest outside your file"
     got = f"{share(half)} of {total:,.0f} floating-point operations, {place}{run.which(call)}"
     return Finding(expected, got, line or run.line_of(call))
 
 
 def _is_hidden(kernels: Sequence[Event]) -> bool:
-    """On a real device nobody sees the operators of a graph's replay."""
+    """Return True if a graph was replayed on a real device, whose trace has no operators of the replay."""
     return any(event.name == "cuda graph" for event in kernels)
 
 
-def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return Finding(
-        expected,
-        f"nobody sees into the replay of a CUDA graph here{run.which(call)}",
-        advice="Grade it on the virtual GPU, which sees each of its kernels.",
-        status=Status.INCONCLUSIVE,
-    )
+def _hidden(run: Run, call: Call, expected: str) -> Finding:
+    got = f"nobody sees into the replay of a CUDA graph here{run.which(call)}"
+    return inconclusive(expected, got, "Grade it on the virtual GPU, which sees each of its kernels.")

@@ -1,6 +1,6 @@
-"""Processes: every rank took part, the collectives are those that are asked for, and the ranks agree at the end.
+"""Processes: every rank took part, did the required collectives, and agrees with the others at the end.
 
-For exercises with `kind = "processes"`, whose result is the list of what each rank returned.
+Only for exercises with `kind = "processes"`, whose result is the list of what each rank returned.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from gpututor.checks.bounds import NO_LIMIT, in_words
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, named, tensors_by_path
+from gpututor.checks.bounds import NO_LIMIT, format_bounds
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_each_call, part_name, tensors_by_path
 from gpututor.checks.trees import LeafComparison
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
@@ -31,34 +31,32 @@ def processes(
     advice: str = "",
     on: Applies = "gpu",
 ) -> Check:
-    """Every rank does collectives, of each kind as often as `collectives` says, and ends its process group.
+    """Check that every rank does collectives, of each kind as often as `collectives` says, and ends its process group.
 
-    `collectives`: by a part of the operator's name, such as `allreduce`, how often each rank does it: a number, or a
-    range whose end may be None. `same`: parts of each rank's result whose tensors have the same bits in all ranks; ""
-    is the whole. `destroyed`: the process group is gone when the function returns.
+    `collectives`: by a part of the operator's name, such as `allreduce`, the number for each rank, or a range whose
+    end may be None. `same`: parts of each rank's result whose tensors must have the same bits in all ranks; "" is the
+    whole. `destroyed`: the process group must be gone when the function returns.
     """
     wanted = {word: (times, times) if isinstance(times, int) else times for word, times in (collectives or {}).items()}
     for word, (least, most) in wanted.items():
         if least < 0 or (most is not None and most < least):
             raise CourseError(f"check {name!r}: {word!r} {least} to {most} times", "Give a range such as (1, None).")
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            if not call.ranks:
-                raise CourseError(
-                    f"check {name!r}: the function runs in one process", 'Write kind = "processes" in exercise.toml.'
-                )
-            for expected, got, tip in _problems(call, wanted, same, destroyed):
-                return Finding(expected, got + run.which(call), run.line_of(call), advice=tip)
+    def find(run: Run, call: Call) -> Finding | None:
+        if not call.ranks:
+            problem = f"check {name!r}: the function runs in one process"
+            raise CourseError(problem, 'Write kind = "processes" in exercise.toml.')
+        for expected, got, tip in _problems(call, wanted, same, destroyed):
+            return Finding(expected, got + run.which(call), run.line_of(call), advice=tip)
         return None
 
-    return Check(name, lambda _: "All ranks work together, and agree", find, (), why, advice, on)
+    return Check(name, lambda _: "All ranks work together, and agree", in_each_call(find), (), why, advice, on)
 
 
 def _problems(
     call: Call, wanted: dict[str, tuple[int, int | None]], same: Sequence[str], destroyed: bool
 ) -> Iterator[tuple[str, str, str]]:
-    """What was expected, what there was, and advice."""
+    """Yield expected, got, and advice."""
     for number, rank in enumerate(call.ranks):
         done = [event.name for event in rank.trace if event.kind is Kind.COLLECTIVE]
         if not done and not (wanted and all(least == 0 for least, _ in wanted.values())):
@@ -66,7 +64,8 @@ def _problems(
         for word, (least, most) in wanted.items():
             times = sum(word in name for name in done)
             if times < least or (most is not None and times > most):
-                yield _range(word, least, most), f"{count(times, word)} in rank {number}", ADVICE
+                limits = format_bounds(least, NO_LIMIT if most is None else most, word)
+                yield f"{limits} in each rank", f"{count(times, word)} in rank {number}", ADVICE
     for part in same:
         yield from _differences(call, part)
     for number, rank in enumerate(call.ranks):
@@ -77,7 +76,7 @@ def _problems(
 
 def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     first, *others = [_tensors(rank, part) for rank in call.ranks]
-    what = named(part)
+    what = part_name(part)
     expected = f"the same {part or 'result'} in all ranks"
     if not first:
         yield expected, f"{what} of rank 0 holds no tensor", ""
@@ -88,28 +87,27 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
             return
         for path, tensor in first.items():
             twin = other[path]
-            if alike.are(tensor, twin):
+            if alike.are_equal(tensor, twin):
                 continue  # one tensor in many places
             if tensor.shape != twin.shape or tensor.dtype != twin.dtype:
-                yield expected, f"{named(path)} has another shape or dtype in rank {number} than in rank 0", ""
+                yield expected, f"{part_name(path)} has another shape or dtype in rank {number} than in rank 0", ""
             elif not torch.equal(_bits(tensor), _bits(twin)):
                 off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
-                got = f"{named(path)} differs between rank 0 and rank {number} ({off:,} of {tensor.numel():,} elements)"
+                elements = f"{off:,} of {tensor.numel():,} elements"
+                got = f"{part_name(path)} differs between rank 0 and rank {number} ({elements})"
                 yield expected, got, "Begin with the same parameters in all ranks, and average their gradients."
             else:
                 alike.join(tensor, twin)
 
 
 def _tensors(rank: Call, part: str) -> dict[str, torch.Tensor]:
-    found = tensors_by_path(rank.output)
-    return {path: one.values for path, one in found.items() if not part or path == part or path.startswith(f"{part}.")}
+    return {
+        path: tensor.values
+        for path, tensor in tensors_by_path(rank.output).items()
+        if not part or path == part or path.startswith(f"{part}.")
+    }
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of each element: nan is itself, and -0 is not 0."""
+    """Return the bytes of each element: nan equals itself, and -0 differs from 0."""
     return tensor.contiguous().unsqueeze(-1).view(torch.uint8)
-
-
-def _range(word: str, least: int, most: int | None) -> str:
-    words = in_words(least, NO_LIMIT if most is None else most, word)
-    return f"{words} in each rank"

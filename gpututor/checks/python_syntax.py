@@ -1,8 +1,8 @@
-"""Syntax trees: which calls, names and attributes a Python file uses, and which of its code runs.
+"""Syntax trees: the calls, names and attributes that a Python file uses, and which of its code can run.
 
-Nothing is run. A name is followed through imports and plain assignments (`import torch as t`, `wait = t.synchronize`),
-a call through the file's own functions: what a function does that is called in a loop is done in a loop. Dead is what
-follows a `return` or `if False`, and what stands in functions that neither the entry nor the file's own level reaches.
+Nothing is executed. Names are followed through imports and plain assignments (`import torch as t`,
+`wait = t.synchronize`), calls through the file's own functions: the body of a function that is called in a loop is in a
+loop. Dead code follows a `return` or `if False`, or is in functions that neither the entry nor the module reaches.
 """
 
 from __future__ import annotations
@@ -13,12 +13,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+Kind = Literal["call", "with", "attribute", "import"]
+MODULE = ""
+"""Owner of code outside of functions."""
+UNKNOWN = object()
+"""Value of a keyword that is not a constant."""
+UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors of `uses_of` and `ast.parse` for text that is not Python, or too large or too deep."""
+MOST_PARTS = 32
+"""Parts of a dotted name that are followed; of a longer one, the last."""
+MOST_STARS = 50
+"""Modules with `import *`: each name may come from any of them."""
+LONGEST_NAME = 200
+"""Characters of a name. A longer one in thousands of places would fill our memory."""
+_LONGEST_ALIAS = 500
+"""Characters of the name that an alias resolves to; of a longer one, the last."""
 _BY_TORCH = frozenset({"forward", "backward", "setup_context", "step"})
-"""Methods that PyTorch calls of a class that is used."""
+"""Methods of a class that PyTorch calls itself."""
 
 
 def reachable_statements(statements: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, bool]]:
-    """Each statement of a block, and whether it can be reached: nothing after a `return` is."""
+    """Yield each statement of a block, and True if it is reachable: nothing after a `return` is."""
     runs = True
     for statement in statements:
         yield statement, runs
@@ -26,13 +41,13 @@ def reachable_statements(statements: Sequence[ast.stmt]) -> Iterator[tuple[ast.s
 
 
 def never(test: ast.expr, wanted: bool) -> bool:
-    """Whether a condition can never be `wanted`: `False`, `0`, `not True`, `__name__ == "__main__"` of a module."""
+    """Return True if a condition can never be `wanted`: `0`, `not True`, `__name__ == "__main__"` of a module."""
     known = _truth(test)
     return known is not None and known is not wanted
 
 
 def as_main(tree: ast.Module) -> ast.Module:
-    """The same file when it is run as a script: what stands below `if __name__ == "__main__":` runs too."""
+    """Change a tree so that code under `if __name__ == "__main__":` runs, as in a script; return it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == "__name__":
             node.id = "__main__"
@@ -40,29 +55,28 @@ def as_main(tree: ast.Module) -> ast.Module:
 
 
 def called_by_torch(path: str) -> bool:
-    """Whether a method is called though nobody names it: `Net.forward`, `Net.__init__`."""
+    """Return True for methods that are called without being named: `Net.forward`, `Net.__init__`."""
     name = path.rpartition(".")[2]
     return name in _BY_TORCH or (name.startswith("__") and name.endswith("__"))
 
 
 def _leaves(node: ast.stmt) -> bool:
-    """Whether what follows in the block cannot be reached. Asked for each block around it: each node looks once."""
+    """Return True if the statements after `node` in its block are unreachable. Cached: each outer block asks again."""
     known: bool | None = getattr(node, "leaves", None)
-    if known is None:
-        known = node.leaves = _looked_at(node)  # type: ignore[attr-defined]
-    return known
-
-
-def _looked_at(node: ast.stmt) -> bool:
+    if known is not None:
+        return known
     match node:
         case ast.Return() | ast.Raise() | ast.Break() | ast.Continue():
-            return True
+            known = True
         case ast.If():
             body, orelse = any(map(_leaves, node.body)), any(map(_leaves, node.orelse))
-            return (body or never(node.test, True)) and (orelse or never(node.test, False))
+            known = (body or never(node.test, True)) and (orelse or never(node.test, False))
         case ast.With():
-            return any(map(_leaves, node.body))
-    return False
+            known = any(map(_leaves, node.body))
+        case _:
+            known = False
+    node.leaves = known  # type: ignore[attr-defined]
+    return known
 
 
 def _truth(test: ast.expr) -> bool | None:
@@ -72,25 +86,13 @@ def _truth(test: ast.expr) -> bool | None:
         case ast.UnaryOp(op=ast.Not()):
             inner = _truth(test.operand)
             return None if inner is None else not inner
-        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()]):
-            return False
-        case ast.Name(id="TYPE_CHECKING"):
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()]) | ast.Name(id="TYPE_CHECKING"):
             return False
     return None
 
 
-MOST_PARTS = 32
-"""Of a dotted name that is followed: of a longer one, which nothing has, the last."""
-MOST_STARS = 50
-"""Modules of which everything is imported: each name may be of any of them."""
-LONGEST_NAME = 200
-"""Characters. One that is longer, in thousands of places, would fill our memory."""
-_LONGEST = 500
-"""Characters of what a name stands for; of more, the last."""
-
-
 def check_names(tree: ast.Module) -> None:
-    """Raises `ValueError` for a name that is too long."""
+    """Raise `ValueError` for a name that is too long."""
     for node in ast.walk(tree):
         for attribute in ("id", "attr", "name", "asname", "module", "arg"):
             name = getattr(node, attribute, None)
@@ -98,17 +100,17 @@ def check_names(tree: ast.Module) -> None:
                 raise ValueError(f"a name of more than {LONGEST_NAME} characters")
 
 
-def stars(tree: ast.Module) -> list[str]:
-    """The modules of which everything is imported. Raises `ValueError` for too many."""
-    found = [one.module for one in ast.walk(tree) if isinstance(one, ast.ImportFrom) and one.module and _is_star(one)]
-    modules = list(dict.fromkeys(found))
+def star_imports(tree: ast.Module) -> list[str]:
+    """Return the modules that are imported with `*`. Raises `ValueError` for too many."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules = {node.module: True for node in imports if node.module and any(name.name == "*" for name in node.names)}
     if len(modules) > MOST_STARS:
         raise ValueError(f"everything of more than {MOST_STARS} modules is imported")
-    return modules
+    return list(modules)
 
 
 def dotted_name(node: ast.expr) -> str:
-    """`torch.cuda.synchronize` as it is written; `item` for `f(x).item`; empty for what has no name."""
+    """Return `torch.cuda.synchronize` as written, `item` for `f(x).item`; empty if there is no name."""
     parts: list[str] = []
     while True:
         if len(parts) > MOST_PARTS:
@@ -126,78 +128,68 @@ def dotted_name(node: ast.expr) -> str:
                 return ".".join(reversed(parts))
 
 
-def aliases(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(name, what it stands for) of imports and plain assignments, followed to their end."""
-    found: dict[str, str] = {}
+def aliases(tree: ast.Module) -> dict[str, str]:
+    """Return the full name of each alias made by an import or a plain assignment."""
+    targets: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
             case ast.Import():
-                found |= {one.asname: one.name for one in node.names if one.asname}
+                targets |= {name.asname: name.name for name in node.names if name.asname}
             case ast.ImportFrom() if node.module and not node.level:
-                found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names if one.name != "*"}
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Attribute() | ast.Name() as value):
+                names = [name for name in node.names if name.name != "*"]
+                targets |= {name.asname or name.name: f"{node.module}.{name.name}" for name in names}
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Attribute() | ast.Name() as value):
                 if dotted := dotted_name(value):
-                    found.setdefault(name, dotted)
-    yield from _followed(found).items()
+                    targets.setdefault(target, dotted)
+    return _resolve_aliases(targets)
 
 
-def _followed(found: Mapping[str, str]) -> dict[str, str]:
-    """What each name stands for in the end; a ring is followed once."""
-    ends: dict[str, str] = {}
-    for name in found:
-        way: dict[str, None] = {}
-        while name in found and name not in ends and name not in way:
-            way[name] = None
-            name = found[name].partition(".")[0]
-        whole = ends.get(name, name)
-        for one in reversed(way):
-            _, dot, rest = found[one].partition(".")
-            whole = ends[one] = f"{whole}{dot}{rest}"[-_LONGEST:]
-    return ends
-
-
-def _is_star(node: ast.ImportFrom) -> bool:
-    return any(one.name == "*" for one in node.names)
+def _resolve_aliases(targets: Mapping[str, str]) -> dict[str, str]:
+    """Follow each alias to its end; a cycle is followed once."""
+    resolved: dict[str, str] = {}
+    for name in targets:
+        path: dict[str, None] = {}
+        while name in targets and name not in resolved and name not in path:
+            path[name] = None
+            name = targets[name].partition(".")[0]
+        whole = resolved.get(name, name)
+        for alias in reversed(path):
+            _, dot, rest = targets[alias].partition(".")
+            whole = resolved[alias] = f"{whole}{dot}{rest}"[-_LONGEST_ALIAS:]
+    return resolved
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-    """The dotted names that a statement imports."""
+    """Yield the dotted names that a statement imports."""
     if isinstance(node, ast.Import):
-        yield from (one.name for one in node.names)
+        yield from (name.name for name in node.names)
     elif node.module:
-        yield from (f"{node.module}.{one.name}" for one in node.names)
-
-
-Kind = Literal["call", "with", "attribute", "import"]
-MODULE = ""
-"""The owner of what stands in no function."""
-UNKNOWN = object()
-"""The value of a keyword that no tree tells."""
+        yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
 @dataclass(frozen=True)
 class Use:
-    """One use of a name."""
+    """A use of a name."""
 
     kind: Kind
     names: tuple[str, ...]
-    """The dotted names that it may have, aliases resolved, such as `torch.cuda.synchronize`; `item` for `f(x).item`."""
+    """Possible dotted names, aliases resolved, such as `torch.cuda.synchronize`; `item` for `f(x).item`."""
     line: int
     owner: str
-    """The function around it: its path such as `Net.forward`; `MODULE` for none."""
+    """Path of the enclosing function, such as `Net.forward`; `MODULE` if there is none."""
     in_loop: bool
     alive: bool
     keywords: Mapping[str, Any] = field(default_factory=dict)
-    """For calls: constants by keyword, else `UNKNOWN`."""
+    """Keywords of a call with their constants, or `UNKNOWN`."""
     bare: bool = False
-    """A call of a simple name, as `eval()` is and `model.eval()` and `f().eval()` are not."""
+    """True for a call of a simple name: `eval()`, but not `model.eval()` or `f().eval()`."""
 
 
 def uses_of(text: str, entry: str) -> list[Use]:
-    """Every use in a Python text, in the file's order; `entry` is empty where it is run as a script.
+    """Return every use in a Python text, in the file's order; `entry` is empty for a script.
 
-    Raises `SyntaxError` for what is no Python, `ValueError` and `RecursionError` for what is beyond measure.
-    The time taken grows with the text, not faster.
+    Raises `SyntaxError` for text that is not Python, `ValueError` and `RecursionError` if it is too large or too deep.
+    The time is linear in the length of the text.
     """
     tree = ast.parse(text)
     check_names(tree)
@@ -223,17 +215,17 @@ class _Place:
 
 
 class _Reader:
-    """Reads a tree once; `uses` and `mentions` are what it found."""
+    """Collector of the `uses` and `mentions` in a tree, in one pass."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.uses: list[Use] = []
         self.mentions: list[tuple[str, _Place]] = []
-        """Simple names that are read, and where: they may be functions of the file."""
+        """Simple names that are read, with their place: they may be functions of the file."""
         self.functions: dict[str, str] = {}
-        """The class that each function of the file belongs to, or nothing, by its path."""
+        """Class of each function of the file, or empty, by path."""
         self.classes: set[str] = set()
-        self._aliases = dict(aliases(tree))
-        self._stars = stars(tree)
+        self._aliases = aliases(tree)
+        self._stars = star_imports(tree)
 
     def block(self, statements: list[ast.stmt], place: _Place) -> None:
         for statement, runs in reachable_statements(statements):
@@ -245,8 +237,8 @@ class _Reader:
                 self._function(node, place, "")
             case ast.ClassDef():
                 self.classes.add(node.name)
-                for one in (*node.bases, *node.decorator_list, *(keyword.value for keyword in node.keywords)):
-                    self._expression(one, place)
+                for part in (*node.bases, *node.decorator_list, *(keyword.value for keyword in node.keywords)):
+                    self._expression(part, place)
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                         self._function(inner, place, node.name)
@@ -283,8 +275,9 @@ class _Reader:
                     for child in ast.iter_child_nodes(part):
                         if not isinstance(child, ast.stmt):
                             self._expression(child, place)
-                for body in _bodies(node):
-                    self.block(body, place)
+                    self.block(part.body, place)
+                for name in ("body", "orelse", "finalbody"):
+                    self.block(getattr(node, name, []), place)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place, class_name: str) -> None:
         outer = class_name or place.owner
@@ -295,12 +288,12 @@ class _Reader:
             self._context(decorator, inside)
             if not isinstance(decorator, ast.Call):  # it is called with the function
                 self._use("call", self._names(decorator), decorator, place)
-        for one in filter(None, (node.args, node.returns)):
-            self._expression(one, place)
+        for part in filter(None, (node.args, node.returns)):
+            self._expression(part, place)
         self.block(node.body, inside)
 
     def _context(self, node: ast.expr, place: _Place) -> None:
-        """What a `with` enters, or a function is decorated with."""
+        """Collect the context of a `with`, or a decorator."""
         called = node.func if isinstance(node, ast.Call) else node
         self._use("with", self._names(called), node, place, _keywords(node))
         self._expression(node, place)
@@ -308,7 +301,6 @@ class _Reader:
     def _expression(self, node: ast.AST, place: _Place) -> None:
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str()), *_]):
-                # An attribute in other words.
                 self._use("attribute", self._names(node), node, place)
             case ast.Call():
                 self._use("call", self._names(node.func), node, place, _keywords(node))
@@ -354,23 +346,15 @@ class _Reader:
 
 
 def _keywords(node: ast.expr) -> dict[str, Any]:
-    if not isinstance(node, ast.Call):
-        return {}
+    keywords = node.keywords if isinstance(node, ast.Call) else []
     return {
-        one.arg or "**": one.value.value if isinstance(one.value, ast.Constant) else UNKNOWN for one in node.keywords
+        keyword.arg or "**": keyword.value.value if isinstance(keyword.value, ast.Constant) else UNKNOWN
+        for keyword in keywords
     }
 
 
-def _bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The blocks of `try`, `match` and whatever else has some."""
-    for name in ("body", "orelse", "finalbody"):
-        yield getattr(node, name, [])
-    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-        yield part.body
-
-
 def _reached(reader: _Reader, entry: str) -> set[str]:
-    """The functions that the entry, or what stands in none, may call."""
+    """Return the paths of functions that the entry or the module may call."""
     mentioned = _by_owner(reader, lambda place: place.alive)
     called_in = defaultdict[str, list[str]](list)
     for path, class_name in reader.functions.items():
@@ -381,7 +365,7 @@ def _reached(reader: _Reader, entry: str) -> set[str]:
 
 
 def _looped(reader: _Reader) -> set[str]:
-    """The functions that are called in a loop, or by one of these."""
+    """Return the paths of functions that are called in a loop, or by one of these."""
     called_in = defaultdict[str, list[str]](list)
     for path in reader.functions:
         called_in[path.rpartition(".")[2]].append(path)
@@ -390,7 +374,7 @@ def _looped(reader: _Reader) -> set[str]:
 
 
 def _by_owner(reader: _Reader, counts: Callable[[_Place], bool]) -> dict[str, set[str]]:
-    """The names that each function mentions, where that counts."""
+    """Return the names that each function mentions in places that count."""
     mentioned = defaultdict[str, set[str]](set)
     for name, place in reader.mentions:
         if counts(place):
@@ -401,25 +385,25 @@ def _by_owner(reader: _Reader, counts: Callable[[_Place], bool]) -> dict[str, se
 def _spread(
     paths: list[str], names: set[str], mentioned: Mapping[str, set[str]], called_in: Mapping[str, list[str]]
 ) -> set[str]:
-    """`paths`, what is called by one of `names`, and by what any of these mentions. Each is looked at once."""
-    found, known = set(paths), set(names)
-    waiting, asked = list(paths), list(names)
-    while waiting or asked:
-        if waiting:
-            new = mentioned.get(waiting.pop(), set()) - known
-            known |= new
-            asked += new
+    """Return `paths`, and all functions reached from them and from `names` through mentions; visits each once."""
+    reached, known = set(paths), set(names)
+    new_paths, new_names = list(paths), list(names)
+    while new_paths or new_names:
+        if new_paths:
+            mentions = mentioned.get(new_paths.pop(), set()) - known
+            known |= mentions
+            new_names += mentions
         else:
-            more = [path for path in called_in.get(asked.pop(), ()) if path not in found]
-            found.update(more)
-            waiting += more
-    return found
+            called = [path for path in called_in.get(new_names.pop(), ()) if path not in reached]
+            reached.update(called)
+            new_paths += called
+    return reached
 
 
 def return_line(source: str, entry: str) -> int | None:
-    """The line of the last `return` of the function `entry`, of the function itself without one, or None.
+    """Return the line of the last `return` of the function `entry`, or of its definition without one, or None.
 
-    Of a script, whose `entry` is empty: that of the last `print`.
+    In a script, whose `entry` is empty: the line of the last `print`.
     """
     if (tree := _parsed(source)) is None:
         return None
@@ -433,15 +417,15 @@ def return_line(source: str, entry: str) -> int | None:
     return None
 
 
-def naming_line(source: str, word: str) -> int | None:
-    """The last line in which `word` stands as a text of the program, such as a file's name; None where none does."""
+def literal_line(source: str, word: str) -> int | None:
+    """Return the last line with the constant `word`, such as a file's name; None if there is none."""
     tree = _parsed(source)
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)] if tree is not None else []
-    return max((node.lineno for node in texts if node.value == word), default=None)
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)] if tree is not None else []
+    return max((node.lineno for node in constants if node.value == word), default=None)
 
 
 def _parsed(source: str) -> ast.Module | None:
     try:
         return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         return None

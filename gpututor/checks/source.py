@@ -1,13 +1,14 @@
-"""Source rules: what the learner's file must or must not use, told by its syntax tree, never by its text."""
+"""Source rules: names that the learner's file must or must not use, found in its syntax tree, never in its text."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpututor.checks.model import Applies, Check, Finding, Machine, Run
-from gpututor.checks.python_syntax import UNKNOWN, Kind, Use, return_line, uses_of
+from gpututor.checks.python_syntax import UNKNOWN, UNREADABLE, Kind, Use, return_line, uses_of
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 
@@ -15,12 +16,12 @@ _NAMED_AT_RUN_TIME = (
     *("getattr", "eval", "exec", "__import__", "globals", "locals", "vars"),
     *("importlib.import_module", "operator.attrgetter", "operator.methodcaller", "sys.modules"),
 )
-"""What reaches what no syntax tree can name."""
+"""Functions and modules that reach names which no syntax tree contains."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of use of a name: made by `called`, `in_loop`, `within`, `attribute` and `imported`."""
+    """A kind of use of a name, made by `called`, `in_loop`, `within`, `attribute` and `imported`."""
 
     kind: Kind
     name: str
@@ -28,12 +29,11 @@ class Rule:
     looped: bool = False
 
     def __str__(self) -> str:
-        """`a call of to(non_blocking=True)`"""
+        """Return `a call of to(non_blocking=True)`."""
         match self.kind:
             case "call":
-                keywords = ", ".join(
-                    f"{name}={'…' if value is ... else repr(value)}" for name, value in self.keywords.items()
-                )
+                pairs = self.keywords.items()
+                keywords = ", ".join(f"{name}={'…' if value is ... else repr(value)}" for name, value in pairs)
                 return f"a call of {self.name}({keywords})" + (" in a loop" if self.looped else "")
             case "with":
                 return f"a block with {self.name}"
@@ -42,42 +42,41 @@ class Rule:
         return f"an import of {self.name}"
 
     def fits(self, use: Use, *, surely: bool) -> bool:
-        """Whether it is such a use; `surely` refuses keywords whose values nobody can tell."""
+        """Return True if `use` is of this kind; `surely` rejects keywords whose values are unknown."""
         if use.kind != self.kind or (self.looped and not use.in_loop):
             return False
         if self.kind == "import":
-            if not any(name == self.name or name.startswith(f"{self.name}.") for name in use.names):
-                return False
-        elif not any(_matches(self.name, name) for name in use.names):
-            return False
-        return all(_has(use, name, value, surely) for name, value in self.keywords.items())
+            is_named = any(name == self.name or name.startswith(f"{self.name}.") for name in use.names)
+        else:
+            is_named = any(_matches(self.name, name) for name in use.names)
+        return is_named and all(_has(use, name, value, surely) for name, value in self.keywords.items())
 
 
 def called(name: str, **keywords: Any) -> Rule:
-    """A call of any function or method of that name, of a dotted one as imported; with these keywords.
+    """Match a call of any function or method of that name (a dotted name: as imported) with these keywords.
 
-    A keyword's value is a constant, or `...` for one that is none: a variable, such as an argument.
+    A keyword's value is a constant, or `...` for anything that is not one, such as a variable.
     """
     return Rule("call", name, keywords)
 
 
 def in_loop(name: str) -> Rule:
-    """The same inside of a loop or a comprehension, or in a function of the file that is called in one."""
+    """Match a call in a loop or comprehension, or in a function of the file that is called in one."""
     return Rule("call", name, looped=True)
 
 
 def within(name: str, **keywords: Any) -> Rule:
-    """A `with` block or a decorator of that name, such as `torch.no_grad`."""
+    """Match a `with` block or a decorator of that name, such as `torch.no_grad`."""
     return Rule("with", name, keywords)
 
 
 def attribute(name: str) -> Rule:
-    """Any use of an attribute, such as `data`, called or not."""
+    """Match any use of an attribute, such as `data`, called or not."""
     return Rule("attribute", name)
 
 
 def imported(name: str) -> Rule:
-    """An import of a module or of something in it."""
+    """Match an import of a module or of something in it."""
     return Rule("import", name)
 
 
@@ -90,10 +89,10 @@ def source(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """What must not be in the file, dead or alive, and what must be in code that can run.
+    """Check that the file uses nothing in `forbid`, not even in dead code, and all of `require` in code that can run.
 
     `item` stands for `called("item")`: a call of any attribute or function of that name; `torch.tensor` is the dotted
-    call, by whatever name the file imports it. Raises `CourseError` for what is no rule.
+    call, under any name that the file imports it by. Raises `CourseError` for anything that is not a rule.
     """
     forbidden, required = _rules(forbid, name), _rules(require, name)
 
@@ -105,12 +104,11 @@ def source(
     def find(run: Run) -> Finding | None:
         try:
             uses = uses_of(run.source, run.entry)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except UNREADABLE:
             return Finding("a file that can be read", "code that is nested too deeply, or whose names have no measure")
-        for use in uses:
-            for rule in forbidden:
-                if rule.fits(use, surely=True):
-                    return Finding(f"no {str(rule).split(' ', 1)[1]}", f"{use.names[0]} at line {use.line}", use.line)
+        for use, rule in itertools.product(uses, forbidden):
+            if rule.fits(use, surely=True):
+                return Finding(f"no {str(rule).split(' ', 1)[1]}", f"{use.names[0]} at line {use.line}", use.line)
         if forbidden and (unclear := _named_at_run_time(uses)):
             return Finding(
                 "names that are written out",
@@ -131,13 +129,12 @@ def source(
 
 
 def _named_at_run_time(uses: list[Use]) -> Use | None:
-    """The first use of a name that is put together while the program runs."""
+    """Return the first use of a name that is built while the program runs."""
     for use in uses:
-        # `model.eval()` is a method; `eval()` itself has nothing before it.
-        if any(name in _NAMED_AT_RUN_TIME and (use.bare or "." in name) for name in use.names):
-            return use
-        if any(name.startswith("builtins.") for name in use.names):
-            return use
+        for name in use.names:
+            # `model.eval()` is a method; `eval()` itself has nothing before it.
+            if name.startswith("builtins.") or (name in _NAMED_AT_RUN_TIME and (use.bare or "." in name)):
+                return use
     return None
 
 
@@ -151,12 +148,12 @@ def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
 
 
 def _rules(given: tuple[str | Rule, ...], check: str) -> list[Rule]:
-    if not isinstance(given, tuple) or not all(isinstance(one, str | Rule) and one for one in given):
+    if not isinstance(given, tuple) or not all(isinstance(rule, str | Rule) and rule for rule in given):
         raise CourseError(
             f"check {check!r}: {given!r} are no rules",
             "In checks.py, give a tuple of names and of called(), in_loop(), within(), attribute(), imported().",
         )
-    return [called(one) if isinstance(one, str) else one for one in given]
+    return [called(rule) if isinstance(rule, str) else rule for rule in given]
 
 
 def _short(rule: Rule) -> str:
@@ -168,10 +165,9 @@ def _matches(rule: str, name: str) -> bool:
 
 
 def _has(use: Use, keyword: str, value: Any, surely: bool) -> bool:
-    missing = UNKNOWN if "**" in use.keywords else None
-    found = use.keywords.get(keyword, missing) if keyword not in use.keywords else use.keywords[keyword]
-    if found is UNKNOWN:
-        return not surely or value is ...
-    if value is ...:
+    if keyword not in use.keywords and "**" not in use.keywords:
         return False
-    return keyword in use.keywords and type(found) is type(value) and bool(found == value)
+    given = use.keywords.get(keyword, UNKNOWN)
+    if given is UNKNOWN:
+        return not surely or value is ...
+    return value is not ... and type(given) is type(value) and bool(given == value)

@@ -1,7 +1,7 @@
-"""Speed: the submission takes at most so many times what a baseline takes, another file of the exercise.
+"""Speed: the submission takes at most a multiple of the time of a baseline, another file of the exercise.
 
-On the virtual GPU the times are read off its clock: exact, one run. On a real device `Timing` is what the judge
-measured in pairs; see `gpututor.judge.timing`.
+On the virtual GPU, its clock gives exact times in one run. On a real device, the judge measures pairs (`Timing`); see
+`gpututor.judge.timing`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpututor.checks.model import (
     Run,
     SpeedLimit,
     Timing,
-    ratio_in_words,
+    format_ratio,
 )
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
@@ -29,10 +29,14 @@ from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import duration, share
 
 WHY = "Code that is right can still waste most of the device: what it takes, beside what is possible, tells."
-
-
 ROUNDING = 1 + 1e-9
-"""Of times in seconds and of ratios: who takes exactly what is allowed passes."""
+"""Factor for rounding errors of times: a submission that takes exactly the limit passes."""
+_COSTLY = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE, Kind.SYNCHRONISE)
+_ADVICE = {
+    Status.TOO_SLOW: "Run `gpututor trace` on it: look for waits, copies and launches inside loops.",
+    Status.INCONCLUSIVE: "Close what else is running, and grade again.",
+    Status.NEEDS_REVIEW: "A person has to look at this; nothing is held against it.",
+}
 
 
 def speed(
@@ -48,12 +52,12 @@ def speed(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """The submission takes at most `at_most` times what `baseline` takes; 1 / S asks for S times as fast.
+    """Check that the submission takes at most `at_most` times as long as `baseline`; 1 / S requires S times as fast.
 
-    `baseline` is a file of the exercise's folder that defines the same function; `beside` is what sentences call it.
-    `real_at_most` is the ratio on real devices, where nothing is timed without it. `least_bytes(drawn)` and
-    `least_flops(drawn)` say what no solution can do without in one call: whoever is faster than the device's peak
-    rates allow is to be looked at; without them, the bytes of the result are the least.
+    `baseline` is a file of the exercise's folder that defines the same function; sentences call it `beside`.
+    `real_at_most` is the ratio on real devices; without it nothing is timed there. `least_bytes(drawn)` and
+    `least_flops(drawn)` return what every solution must do in one call (without them: move the bytes of the result); a
+    submission that is faster than the device's peak rates allow needs review.
     """
     limit = SpeedLimit(baseline, at_most, real_at_most, least_bytes, least_flops)
     for ratio in (at_most, real_at_most):
@@ -68,7 +72,7 @@ def speed(
         return timed and Check(name, sentence, find, on=on).applies(machine)
 
     def sentence(machine: Machine) -> str:
-        return in_words(allowed(machine), beside)
+        return describe_limit(allowed(machine), beside)
 
     def find(run: Run) -> Finding | None:
         limit_here = allowed(run.machine)
@@ -81,9 +85,11 @@ def speed(
             return None
         line, cost = _slowest_line(run.calls)
         most = f"; line {line} costs most: {share(cost)} of it" if line is not None else ""
+        limit_ns = limit_here * baseline_s * 1e9
+        baseline_time = f"{limit_here:g} × the baseline's {duration(baseline_s * 1e9)}"
         return Finding(
-            expected=_expected(limit_here, baseline_s),
-            got=ratio_in_words(submission_s / baseline_s) + most,
+            expected=f"at most {baseline_time}: {duration(limit_ns)} (modelled)",
+            got=format_ratio(submission_s / baseline_s) + most,
             line=line,
             advice="Look at what that line makes the host or the device do, and how often; `gpututor trace` shows it.",
             status=Status.TOO_SLOW,
@@ -92,13 +98,13 @@ def speed(
     def measured(run: Run) -> str:
         if not run.machine.virtual:
             return _timing(run, name).figures
-        return _modelled_figures(*_modelled(run, baseline), len(run.calls))
+        return modelled_figures(*_modelled(run, baseline), len(run.calls))
 
     return Check(name, sentence, find, OF_RESULTS, why, advice, applies, speed=limit, measured=measured, timed=True)
 
 
-def in_words(at_most: float, beside: str = "") -> str:
-    """The sentence for a ratio: `It takes at most 1.25 × the time of the baseline`."""
+def describe_limit(at_most: float, beside: str = "") -> str:
+    """Return the sentence for a ratio: `It takes at most 1.25 × the time of the baseline`."""
     if at_most < 1:
         return f"It is at least {1 / at_most:.3g} × as fast as {beside or 'the naive way'}"
     if at_most == 1:
@@ -107,33 +113,25 @@ def in_words(at_most: float, beside: str = "") -> str:
 
 
 def _timing(run: Run, name: str) -> Timing:
-    timing = run.timings.get(name)
-    return timing if timing is not None else Timing(Status.INCONCLUSIVE, "It was not timed.")
+    return run.timings.get(name) or Timing(Status.INCONCLUSIVE, "It was not timed.")
 
 
 def _measured(timing: Timing, at_most: float) -> Finding | None:
     if timing.decision is Status.PASSED:
         return None
-    expected = f"at most {at_most:g} × the baseline's time"
-    if timing.baseline is not None:
-        expected += f", which is {duration(timing.baseline.median_s * 1e9)} a call here (measured)"
-    ratio = "" if timing.ratio is None else ratio_in_words(timing.ratio)
-    got = "; ".join(filter(None, (ratio, timing.why)))
     if timing.wrong is not None:
         wrong = timing.wrong
         return Finding(wrong.expected, wrong.got, wrong.line, wrong.why, wrong.advice, timing.decision)
+    expected = f"at most {at_most:g} × the baseline's time"
+    if timing.baseline is not None:
+        expected += f", which is {duration(timing.baseline.median_s * 1e9)} a call here (measured)"
+    ratio = "" if timing.ratio is None else format_ratio(timing.ratio)
+    got = "; ".join(filter(None, (ratio, timing.why)))
     return Finding(expected, got, status=timing.decision, advice=_ADVICE.get(timing.decision, ""))
 
 
-_ADVICE = {
-    Status.TOO_SLOW: "Run `gpututor trace` on it: look for waits, copies and launches inside loops.",
-    Status.INCONCLUSIVE: "Close what else is running, and grade again.",
-    Status.NEEDS_REVIEW: "A person has to look at this; nothing is held against it.",
-}
-
-
 def _modelled(run: Run, baseline: str) -> tuple[float, float]:
-    """Seconds of the submission's calls and of the baseline's, by the virtual clock."""
+    """Return the seconds of the submission's calls and of the baseline's, by the virtual clock."""
     calls = run.baselines.get(baseline)
     if calls is None:
         raise CourseError(f"{baseline}: it was not run", "It must be a file of the exercise's folder.")
@@ -147,22 +145,17 @@ def _total_s(calls: Sequence[Call]) -> float:
     return sum(call.span.elapsed_s for call in calls)
 
 
-def _expected(at_most: float, baseline_s: float) -> str:
-    limit_s = at_most * baseline_s
-    return f"at most {at_most:g} × the baseline's {duration(baseline_s * 1e9)}: {duration(limit_s * 1e9)} (modelled)"
-
-
-def _modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
+def modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
     times = f"{duration(submission_s * 1e9)} against {duration(baseline_s * 1e9)}"
     every = f" for all {calls} calls" if calls > 1 else ""
-    return f"{ratio_in_words(submission_s / baseline_s)}: {times}{every} (modelled)"
+    return f"{format_ratio(submission_s / baseline_s)}: {times}{every} (modelled)"
 
 
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
-    """The line that cost most of the calls' time, and its share; (None, 0) where no line is known.
+    """Return the line that cost most of the calls' time, and its share; (None, 0) if no line is known.
 
-    The host's time from one launch to the next belongs to the line of the first; what the devices still work when the
-    function has returned belongs to the lines that launched it.
+    The host's time from one launch to the next counts for the line of the first. Work of the devices after the
+    function has returned counts for the lines that launched it.
     """
     costs: Counter[int] = Counter()
     for call in calls:
@@ -178,9 +171,6 @@ def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
         return None, 0.0
     line, cost = costs.most_common(1)[0]
     return line, min(1.0, cost / total)
-
-
-_COSTLY = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE, Kind.SYNCHRONISE)
 
 
 def _add(costs: Counter[int], event: Event, nanoseconds: int) -> None:

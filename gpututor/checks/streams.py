@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, inconclusive
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
-from gpututor.grading.report import Status
 from gpututor.trace.arrays import Mask, Numbers, TraceArrays, common, merged
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share
@@ -35,11 +36,11 @@ def overlap(
     advice: str = "",
     on: Applies = "gpu",
 ) -> Check:
-    """The least share of time, 0 to 1, that overlaps in each call.
+    """Check the share of time, 0 to 1, that overlaps in each call; each argument is a minimum.
 
-    Of the copies of a direction: the share of their time in which a kernel runs on the same device. Of kernels: what
-    running beside each other saves, (sum of times - time in which any runs) / (sum - longest lane), where a lane is one
-    stream of one device; 1 is as much as these lanes could save. Raises `CourseError` for shares that cannot be.
+    For the copies of a direction: the share of their time in which a kernel runs on the same device. For kernels: the
+    time saved by running concurrently, (sum of times - time in which any runs) / (sum - longest lane), where a lane is
+    one stream of one device; 1 is the most that these lanes could save. Raises `CourseError` for impossible shares.
     """
     directions = {"to_device": to_device, "to_host": to_host, "between": between}
     wanted = {direction: least for direction, least in directions.items() if least is not None}
@@ -56,18 +57,14 @@ def overlap(
         return ", and ".join(both)
 
     def find(run: Run) -> Finding | None:
-        if (missing := missing_work(run)) is not None:
-            return missing
-        for call in run.calls:
-            rows = TraceArrays(call.trace)
-            for direction, least in wanted.items():
-                finding = _copies(run, call, rows, direction, least)
-                if finding is not None:
-                    return finding
-            finding = None if kernels is None else _kernels(run, call, rows, kernels)
-            if finding is not None:
-                return finding
-        return None
+        return missing_work(run) or first_finding(finding for call in run.calls for finding in findings(run, call))
+
+    def findings(run: Run, call: Call) -> Iterator[Finding | None]:
+        rows = TraceArrays(call.trace)
+        for direction, least in wanted.items():
+            yield _copies(run, call, rows, direction, least)
+        if kernels is not None:
+            yield _kernels(run, call, rows, kernels)
 
     return Check(name, sentence, find, (), why, advice, on, timed=True)
 
@@ -77,29 +74,30 @@ def races(
     name: str = "races",
     why: str = WHY_RACES,
     advice: str = "",
-    on: Applies = lambda machine: _sees_races(machine),
+    on: Applies = lambda machine: _records_hazards(machine),
 ) -> Check:
-    """No two streams, nor a stream and the host, use the same memory without an order, one of them writing it."""
+    """Check that no two streams, nor a stream and the host, use the same memory without an order if one writes it."""
 
     def find(run: Run) -> Finding | None:
-        for calls in run.repeated or tuple((call,) for call in run.calls):
-            for call in calls:
-                hazards = hazards_of(TraceArrays(call.trace))
-                if hazards:
-                    more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
-                    return Finding(
-                        expected="an order between any two uses of the same memory, where one of them writes",
-                        got=f"{hazards[0].sentence}{more}{run.which(calls[0])}",
-                        line=hazards[0].place.line or run.line_of(call),
-                        advice=hazards[0].what_to_do,
-                    )
-        return None
+        return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
+
+    def wrong(run: Run, call: Call, first: Call) -> Finding | None:
+        hazards = hazards_of(TraceArrays(call.trace))
+        if not hazards:
+            return None
+        more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
+        return Finding(
+            expected="an order between any two uses of the same memory, where one of them writes",
+            got=f"{hazards[0].sentence}{more}{run.which(first)}",
+            line=hazards[0].place.line or run.line_of(call),
+            advice=hazards[0].what_to_do,
+        )
 
     return Check(name, lambda _: "No two streams race for the same memory", find, (), why, advice, on)
 
 
-def _sees_races(machine: Machine) -> bool:
-    """Return True if traces of this machine contain hazards: only those of the virtual GPU do."""
+def _records_hazards(machine: Machine) -> bool:
+    """Return True on the virtual GPU: only its traces contain hazards."""
     return machine.virtual and machine.device != "cpu"
 
 
@@ -187,10 +185,10 @@ def _without_waits(rows: TraceArrays, work: Mask) -> int:
 def _direction(rows: TraceArrays, direction: str) -> Mask:
     cpu = rows.trace.devices.get("cpu", -1)
     from_host, to_host = rows.source == cpu, rows.target == cpu
-    found: Mask = {"to_device": from_host & ~to_host, "to_host": to_host & ~from_host}.get(
-        direction, ~from_host & ~to_host
-    )
-    return found
+    mask: Mask = ~from_host & ~to_host
+    if direction != "between":
+        mask = from_host & ~to_host if direction == "to_device" else to_host & ~from_host
+    return mask
 
 
 def _only(rows: TraceArrays, numbers: Numbers) -> Mask:
@@ -200,9 +198,4 @@ def _only(rows: TraceArrays, numbers: Numbers) -> Mask:
 
 
 def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return Finding(
-        expected,
-        f"nobody knows when these ran{run.which(call)}",
-        advice="Grade it on the virtual GPU, which knows.",
-        status=Status.INCONCLUSIVE,
-    )
+    return inconclusive(expected, f"nobody knows when these ran{run.which(call)}")

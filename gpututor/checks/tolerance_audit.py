@@ -1,12 +1,13 @@
-"""Do the tolerances of an exercise reject nonsense? Tried for each check of values, on inputs as they are drawn.
+"""Audit of tolerances: does each check of values reject nonsense, on inputs as they are drawn?
 
-For each part of the reference's result these are tried in its place: zeros, ones, its mean, an unchanged input of the
-same shape, the transposed result, and the result of inputs in the next lower precision. Each has to be off by ten times
-what the check allows (the next lower precision by two times at float16), or to be equal to the reference.
+Each part of the reference's result is replaced by zeros, ones, its mean, an unchanged input of the same shape, the
+transposed result, and the result of inputs in the next lower precision. Each must exceed what the check allows by ten
+times (the next lower precision by two times at float16), or equal the reference.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,21 +15,22 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.model import Check, named, run_reference
+from gpututor.checks.model import Check, part_name, run_reference
 from gpututor.checks.parity import OwnDtype, leaves
 from gpututor.checks.tolerances import TIERS, Tolerance, errors_of, gates_for_dtype
+from gpututor.checks.trees import map_tensors
 
 LEAST = 10.0
-"""How many times the gates nonsense has to be off."""
+"""Smallest error of nonsense, as a multiple of the gates."""
 LEAST_LOWER = {torch.float16: 2.0}
-"""The same for the next lower precision, where it is another number."""
+"""Smaller multiples for the next lower precision, by dtype."""
 NEXT_LOWER = {torch.float64: torch.float32, torch.float32: torch.float16, torch.float16: torch.bfloat16}
 LOWER = "the next lower precision"
 
 
 @dataclass(frozen=True)
 class Nonsense:
-    """One kind of wrong result in the place of one part of the right one, over all cases."""
+    """A kind of wrong result in place of one part of the right one, over all cases."""
 
     check: str
     path: str
@@ -36,23 +38,23 @@ class Nonsense:
     """`zeros`, `the unchanged 'x'`, …"""
     least: float
     times: float | None
-    """How many times the gates it is off in the case that rejects it most; None: it is equal to the reference."""
+    """Error as a multiple of the gates in the case that rejects it most; None if it equals the reference."""
     case: int = 0
-    """The case that rejects it most."""
+    """Number of the case that rejects it most."""
 
     @property
     def excused(self) -> bool:
-        """No check of values can tell it from the right result; another check has to."""
+        """True if it equals the right result, so that another check has to reject it."""
         return self.times is None
 
     @property
     def weak(self) -> bool:
-        """It would be accepted, or nearly."""
+        """True if it would be accepted, or nearly."""
         return self.times is not None and self.times < self.least
 
     @property
     def sentence(self) -> str:
-        place = f"{self.check}: {self.kind} for {named(self.path)}"
+        place = f"{self.check}: {self.kind} for {part_name(self.path)}"
         if self.times is None:
             return f"{place} is the right result: another check has to reject it"
         if self.times <= 1:
@@ -62,33 +64,31 @@ class Nonsense:
 
 
 def tolerances(checks: Sequence[Check], cases: Sequence[dict[str, Any]]) -> tuple[Nonsense, ...]:
-    """What nonsense does to the checks of values among `checks`; `cases` are as `draw` returned them.
+    """Try nonsense on the checks of values among `checks`; `cases` are inputs as `draw` returned them.
 
-    The tolerances are sound when none of it is `weak`. Raises `CourseError` when a reference breaks.
+    The tolerances are sound if no returned `Nonsense` is `weak`. Raises `CourseError` if a reference fails.
     """
-    found: dict[tuple[str, str, str], Nonsense] = {}
-    for check in checks:
-        if check.tolerance is None:
-            continue
-        for case, drawn in enumerate(cases):
-            for one in _tried(check.name, check.tolerance, drawn):
-                key = one.check, one.path, one.kind
-                other = found.get(key, one)
-                found[key] = replace(one, case=case) if _off(one) >= _off(other) else other
-    return tuple(found.values())
+    strongest: dict[tuple[str, str, str], Nonsense] = {}
+    examined = [(check.name, check.tolerance) for check in checks if check.tolerance is not None]
+    for (name, tolerance), (case, drawn) in itertools.product(examined, enumerate(cases)):
+        for tried in _tried(name, tolerance, drawn):
+            key = tried.check, tried.path, tried.kind
+            if key not in strongest or _off(tried) >= _off(strongest[key]):
+                strongest[key] = replace(tried, case=case)
+    return tuple(strongest.values())
 
 
 def weakest(tried: Iterable[Nonsense]) -> tuple[Nonsense, ...]:
-    """Return each kind of nonsense once: as it is rejected least, over all seeds."""
-    found: dict[tuple[str, str, str], Nonsense] = {}
-    for one in tried:
-        key = one.check, one.path, one.kind
-        found[key] = min(found.get(key, one), one, key=_off)
-    return tuple(found.values())
+    """Return each kind of nonsense once, with its smallest error over all seeds."""
+    smallest: dict[tuple[str, str, str], Nonsense] = {}
+    for nonsense in tried:
+        key = nonsense.check, nonsense.path, nonsense.kind
+        smallest[key] = min(smallest.get(key, nonsense), nonsense, key=_off)
+    return tuple(smallest.values())
 
 
-def _off(one: Nonsense) -> float:
-    return -1.0 if one.times is None else one.times
+def _off(nonsense: Nonsense) -> float:
+    return -1.0 if nonsense.times is None else nonsense.times
 
 
 def _tried(check: str, tolerance: Tolerance, drawn: dict[str, Any]) -> Iterator[Nonsense]:
@@ -113,7 +113,7 @@ def _times_off(
 def _wrong_results(
     tolerance: Tolerance, drawn: dict[str, Any], path: str, ref: torch.Tensor, dtype: torch.dtype
 ) -> Iterator[tuple[str, torch.Tensor, float]]:
-    """(what it is, the tensor, how many times it has to be off)."""
+    """Yield (kind, tensor, smallest multiple of the gates)."""
     yield "zeros", torch.zeros_like(ref), LEAST
     yield "ones", torch.ones_like(ref), LEAST
     if ref.numel():
@@ -127,26 +127,19 @@ def _wrong_results(
     allowed = _lowest(dtype, tolerance.inside)
     lower = NEXT_LOWER.get(allowed)
     if lower is not None:
-        rounded = {name: _rounded(value, lower) for name, value in drawn.items()}
+        rounded = map_tensors(drawn, lambda tensor: _round(tensor, lower))
         less = leaves(run_reference(tolerance.reference, rounded, in_float64=True)).get(path)
         if less is not None and less.shape == ref.shape:
             yield LOWER, less.to(lower).to(ref.dtype), LEAST_LOWER.get(allowed, LEAST)
 
 
 def _lowest(dtype: torch.dtype, inside: torch.dtype | None) -> torch.dtype:
-    known = [one for one in (dtype, inside) if one in TIERS]
-    return max(known, key=lambda one: TIERS[one].frobenius, default=dtype)
+    known = [each for each in (dtype, inside) if each in TIERS]
+    return max(known, key=lambda each: TIERS[each].frobenius, default=dtype)
 
 
-def _rounded(value: Any, lower: torch.dtype) -> Any:
-    """The same inputs with floating tensors as `lower` holds them."""
-    match value:
-        case torch.Tensor() if value.is_floating_point():
-            return value.detach().to(lower).to(value.dtype).requires_grad_(value.requires_grad)
-        case list():
-            return [_rounded(part, lower) for part in value]
-        case tuple():
-            return tuple(_rounded(part, lower) for part in value)
-        case dict():
-            return {key: _rounded(part, lower) for key, part in value.items()}
-    return value
+def _round(tensor: torch.Tensor, lower: torch.dtype) -> torch.Tensor:
+    """Return a floating tensor with the values that `lower` can hold."""
+    if not tensor.is_floating_point():
+        return tensor
+    return tensor.detach().to(lower).to(tensor.dtype).requires_grad_(tensor.requires_grad)

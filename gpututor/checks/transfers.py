@@ -6,27 +6,36 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpututor.checks.bounds import Amount, in_words, line_of, line_with_most, parse_bounds, where
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, count
-from gpututor.checks.python_syntax import Use, uses_of
+from gpututor.checks.bounds import Amount, describe_lines, format_bounds, line_of, line_with_most, parse_bounds
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, first_finding, in_each_call
+from gpututor.checks.python_syntax import UNREADABLE, Use, uses_of
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import exact_size
 
-_READS = ("item", "tolist", "float", "int", "bool", "print")
-"""What is likely to stand at a line that reads a value of a device."""
+WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
+WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon stands idle."
+_FUNCTIONS = ("print", "float", "int", "bool")
 _COPIES = ("cpu", "numpy", "tolist", "to", "copy_", "print")
+_LIKELY = {
+    "aten::_local_scalar_dense": ("item", "tolist", "float", "int", "bool", "print"),
+    "aten::_to_copy": _COPIES,
+    "aten::copy_": _COPIES,
+}
+"""Calls that are likely to cause a wait, by the operator that waits."""
 _WORDS = {
     "aten::_local_scalar_dense": "a value of the device that is read",
     "aten::_to_copy": "a copy to the host",
     "aten::copy_": "a copy to the host",
     "cudaFree": "memory that is given back to the driver",
 }
-_LIKELY = {"aten::_local_scalar_dense": _READS, "aten::_to_copy": _COPIES, "aten::copy_": _COPIES}
 
 
 def sync_causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
-    """The lines with most waits, each with its cause, in the file's order."""
-    uses = _uses(source)
+    """Describe the lines with most waits, each with its cause, in the file's order."""
+    try:
+        uses = uses_of(source, "")
+    except UNREADABLE:
+        uses = []
     counted = Counter((event.line, event.name) for event in waits if event.line is not None)
     chosen = sorted(counted.most_common(most))
     words = [
@@ -38,32 +47,24 @@ def sync_causes(waits: Sequence[Event], source: str, most: int = 4) -> str:
 
 
 def _cause(name: str, line: int | None, uses: Sequence[Use]) -> str:
-    """What the learner wrote at that line, where it is one of the usual things; else the operator in words."""
+    """Return the likely call that the line contains, else describe the operator."""
     here = {use.names[0].rpartition(".")[2]: use for use in uses if use.line == line and use.kind == "call"}
     for likely in _LIKELY.get(name, ()):
         if likely in here:
-            is_method = len(here[likely].names[0]) > len(likely) or likely not in ("print", "float", "int", "bool")
+            is_method = len(here[likely].names[0]) > len(likely) or likely not in _FUNCTIONS
             return f"`{'.' if is_method else ''}{likely}()`"
     if name in _WORDS:
         return _WORDS[name]
     return f"`{name.removeprefix('aten::')}`" if name.startswith("aten::") else f"`{name}()`"
 
 
-def _uses(source: str) -> list[Use]:
-    try:
-        return uses_of(source, "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
-
-
-WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
-WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon stands idle."
-
-
 @dataclass(frozen=True)
 class _Direction:
     word: str
     holds: Callable[[Event], bool]
+
+    def copies(self, call: Call) -> list[Event]:
+        return [event for event in call.trace if self.holds(event)]
 
 
 TO_DEVICE = _Direction("host-to-device copy", lambda event: event.to_device)
@@ -86,129 +87,112 @@ def transfers(
     advice: str = "",
     on: Applies = "gpu",
 ) -> Check:
-    """Copies in each call, by direction, as a count and in bytes: exactly, as (low, high), or by a function.
+    """Check the copies in each call, by direction, as a count and in bytes: exactly, as (low, high), or by a function.
 
-    An asynchronous copy is one for which the host does not wait: of pinned memory, with `non_blocking=True`.
+    The host does not wait for an asynchronous copy: of pinned memory, with `non_blocking=True`.
     """
-    counts = [(TO_DEVICE, to_device), (TO_HOST, to_host), (BETWEEN, between)]
-    free = [(TO_DEVICE, asynchronous_to_device), (TO_HOST, asynchronous_to_host)]
-    sizes = [(TO_DEVICE, bytes_to_device), (TO_HOST, bytes_to_host), (BETWEEN, bytes_between)]
+    rules = [
+        (_wrong_count, TO_DEVICE, to_device),
+        (_wrong_count, TO_HOST, to_host),
+        (_wrong_count, BETWEEN, between),
+        (_wrong_asynchronous, TO_DEVICE, asynchronous_to_device),
+        (_wrong_asynchronous, TO_HOST, asynchronous_to_host),
+        (_wrong_bytes, TO_DEVICE, bytes_to_device),
+        (_wrong_bytes, TO_HOST, bytes_to_host),
+        (_wrong_bytes, BETWEEN, bytes_between),
+    ]
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            for direction, amount in counts:
-                finding = _wrong_count(run, call, direction, amount, name)
-                if finding is not None:
-                    return finding
-            for direction, amount in free:
-                finding = _wrong_asynchronous(run, call, direction, amount, name)
-                if finding is not None:
-                    return finding
-            for direction, amount in sizes:
-                finding = _wrong_bytes(run, call, direction, amount, name)
-                if finding is not None:
-                    return finding
-        return None
+    def find(run: Run, call: Call) -> Finding | None:
+        return first_finding(
+            wrong(run, call, direction, *parse_bounds(amount, call, run.machine, name))
+            for wrong, direction, amount in rules
+            if amount is not None
+        )
 
-    return Check(name, lambda _: "Only the copies that are needed are made", find, (), why, advice, on)
+    sentence = "Only the copies that are needed are made"
+    return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
 
 
 def syncs(
     *, at_most: Amount = 0, name: str = "syncs", why: str = WHY_SYNCS, advice: str = "", on: Applies = "gpu"
 ) -> Check:
-    """The host waits for a device at most so often in each call."""
+    """Check the number of times that the host waits for a device in each call."""
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            _, high = parse_bounds(at_most, call, run.machine, name)
-            waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
-            if len(waits) > high:
-                return Finding(
-                    expected=f"{'at most ' if high else ''}{count(high, 'wait')} for the device in a call",
-                    got=f"{count(len(waits), 'wait')}: {sync_causes(waits, run.source)}{run.which(call)}",
-                    line=line_with_most(waits),
-                    advice="Keep results on the device; bring one value to the host, once, at the end.",
-                )
+    def find(run: Run, call: Call) -> Finding | None:
+        _, high = parse_bounds(at_most, call, run.machine, name)
+        waits = [event for event in call.trace if event.kind is Kind.SYNCHRONISE]
+        if len(waits) <= high:
+            return None
+        return Finding(
+            expected=f"{'at most ' if high else ''}{count(high, 'wait')} for the device in a call",
+            got=f"{count(len(waits), 'wait')}: {sync_causes(waits, run.source)}{run.which(call)}",
+            line=line_with_most(waits),
+            advice="Keep results on the device; bring one value to the host, once, at the end.",
+        )
+
+    sentence = "The host waits for the device no more than it must"
+    return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
+
+
+def _wrong_count(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:
+    copies = direction.copies(call)
+    if low <= len(copies) <= high:
         return None
-
-    return Check(name, lambda _: "The host waits for the device no more than it must", find, (), why, advice, on)
-
-
-def _wrong_count(run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str) -> Finding | None:
-    if amount is None:
-        return None
-    low, high = parse_bounds(amount, call, run.machine, name)
-    found = [event for event in call.trace if direction.holds(event)]
-    if low <= len(found) <= high:
-        return None
-    total = sum(event.size_bytes for event in found)
     got = f"no {direction.word}"
-    if found:
-        got = f"{count(len(found), direction.word)} of {exact_size(total)} in all, {where(found)}"
+    if copies:
+        total = sum(event.size_bytes for event in copies)
+        got = f"{count(len(copies), direction.word)} of {exact_size(total)} in all, {describe_lines(copies)}"
     return Finding(
-        expected=f"{in_words(low, high, direction.word)} in a call",
+        expected=f"{format_bounds(low, high, direction.word)} in a call",
         got=f"{got}{run.which(call)}",
-        line=_line_beyond(found, direction, high) or run.line_of(call),
+        line=_line_beyond(copies, direction, high) or run.line_of(call),
         advice="Create data where it is used, and move it once, whole.",
     )
 
 
-def _wrong_asynchronous(
-    run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str
-) -> Finding | None:
-    if amount is None:
-        return None
-    low, high = parse_bounds(amount, call, run.machine, name)
-    found = [event for event in call.trace if direction.holds(event)]
-    free = [event for event in found if event.asynchronous]
+def _wrong_asynchronous(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:
+    copies = direction.copies(call)
+    free = [event for event in copies if event.asynchronous]
     if low <= len(free) <= high:
         return None
-    others = [event for event in found if not event.asynchronous] if len(free) < low else free
-    got = f"{len(free) or 'none'} of {len(found)} {'is' if len(free) < 2 else 'are'}" if found else "no copies"
-    which = f"; {'the host waits' if len(free) < low else 'those are'} {where(others)}" if others else ""
+    others = [event for event in copies if not event.asynchronous] if len(free) < low else free
+    got = f"{len(free) or 'none'} of {len(copies)} {'is' if len(free) < 2 else 'are'}" if copies else "no copies"
+    which = f"; {'the host waits' if len(free) < low else 'those are'} {describe_lines(others)}" if others else ""
     return Finding(
-        expected=f"{in_words(low, high, f'asynchronous {direction.word}')} in a call",
+        expected=f"{format_bounds(low, high, f'asynchronous {direction.word}')} in a call",
         got=f"{got}{which}{run.which(call)}",
         line=line_with_most(others) or run.line_of(call),
         advice="Both are needed: page-locked memory (`pin_memory()`), and `non_blocking=True` at the copy.",
     )
 
 
-def _wrong_bytes(run: Run, call: Call, direction: _Direction, amount: Amount | None, name: str) -> Finding | None:
-    if amount is None:
-        return None
-    low, high = parse_bounds(amount, call, run.machine, name)
-    found = [event for event in call.trace if direction.holds(event)]
-    total = sum(event.size_bytes for event in found)
+def _wrong_bytes(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:
+    copies = direction.copies(call)
+    total = sum(event.size_bytes for event in copies)
     if low <= total <= high:
         return None
-    got = f"{exact_size(total)}, {where(found)}" if found else f"no {direction.word}"
+    got = f"{exact_size(total)}, {describe_lines(copies)}" if copies else f"no {direction.word}"
     wanted = exact_size(low) if low == high else f"{low:,} to {exact_size(high)}"
     return Finding(
         expected=f"{wanted} by {direction.word} in a call",
         got=f"{got}{run.which(call)}",
-        line=_line_beyond_bytes(found, direction, high) or run.line_of(call),
+        line=_line_beyond(copies, direction, high, lambda event: event.size_bytes) or run.line_of(call),
         advice="Move the smaller thing, in the smaller dtype.",
     )
 
 
-def _line_beyond(found: Sequence[Event], direction: _Direction, high: int) -> int | None:
-    """The line of the copy that is one too many; where there are too few, the line with most.
+def _line_beyond(
+    copies: Sequence[Event], direction: _Direction, high: int, weight: Callable[[Event], int] = lambda _: 1
+) -> int | None:
+    """Return the line of the copy that exceeds `high`; if none does, the line with most copies.
 
-    What a call needs is brought to the device first, so that the first copies are those that are allowed. Its result
-    comes to the host last, so that there it is the last ones.
+    A call first brings its inputs to the device, so that the first copies are the allowed ones. Its result comes to
+    the host last, so that there the last copies are.
     """
-    if len(found) <= high:
-        return line_with_most(found)
-    return line_of(found, len(found) - high - 1 if direction is TO_HOST else high)
-
-
-def _line_beyond_bytes(found: Sequence[Event], direction: _Direction, high: int) -> int | None:
-    """The same for bytes: the copy with which there are too many."""
-    order = range(len(found) - 1, -1, -1) if direction is TO_HOST else range(len(found))
+    order = range(len(copies) - 1, -1, -1) if direction is TO_HOST else range(len(copies))
     left = high
     for number in order:
-        left -= found[number].size_bytes
+        left -= weight(copies[number])
         if left < 0:
-            return line_of(found, number)
-    return line_with_most(found)
+            return line_of(copies, number)
+    return line_with_most(copies)

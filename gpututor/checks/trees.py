@@ -1,4 +1,4 @@
-"""Results as trees: comparing what came with what a reference made, part by part."""
+"""Results as trees of parts: walking them, and comparing a result with a reference's, part by part."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObje
 from gpututor.text import truncate
 
 LONGEST_KEY = 80
-"""Characters of a key that are shown."""
+"""Characters of a key to show."""
 LONGEST_PATH = 300
 _DIGEST_BYTES = 8
 
 
 def to_tree(value: Any) -> Any:
-    """A reference's result in the form of an observed one: modules become their state by name, all the way down."""
+    """Return a reference's result in the form of an observed one: modules become their state by name, recursively."""
     match value := opened(value):
         case dict():
             return {key: to_tree(part) for key, part in value.items()}
@@ -31,7 +31,7 @@ def to_tree(value: Any) -> Any:
 
 
 def opened(value: Any) -> Any:
-    """The same for `value` itself; its parts stay as they are."""
+    """Return the state of a module, the values of an array, a `torch.Size` as a tuple, any other value itself."""
     match value:
         case ObservedModule():
             return value.state
@@ -44,8 +44,45 @@ def opened(value: Any) -> Any:
     return value
 
 
+def map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return `value` with `change` applied to each tensor in nested lists, tuples and dicts."""
+    match value:
+        case torch.Tensor():
+            return change(value)
+        case list():
+            return [map_tensors(part, change) for part in value]
+        case tuple():
+            return tuple(map_tensors(part, change) for part in value)
+        case dict():
+            return {key: map_tensors(part, change) for key, part in value.items()}
+    return value
+
+
+def leaves_by_path(tree: Any) -> dict[str, Any]:
+    """Return the leaves of nested modules, dicts, lists and tuples by path (`joined`), sorted by path."""
+    leaves: dict[str, Any] = {}
+    waiting: list[tuple[str, Any]] = [("", tree)]
+    while waiting:
+        path, item = waiting.pop()
+        parts: dict[Any, Any]
+        match item:
+            case ObservedModule():
+                parts = item.tensors
+            case torch.nn.Module():
+                parts = opened(item)
+            case dict():
+                parts = item
+            case list() | tuple():
+                parts = dict(enumerate(item))
+            case _:
+                leaves[path] = item
+                continue
+        waiting += [(joined(path, key), part) for key, part in parts.items()]
+    return dict(sorted(leaves.items()))
+
+
 def type_name(value: Any) -> str:
-    """The word for a value's type: `a tensor`, `a list`, `None`."""
+    """Return the word for a value's type: `a tensor`, `a list`, `None`."""
     match value:
         case None:
             return "None"
@@ -66,11 +103,11 @@ def type_name(value: Any) -> str:
 
 _CONTAINERS = (dict, list, tuple)
 _PLAIN = (bool, int, float, str, *_CONTAINERS, torch.device, torch.dtype)
-"""What travels as itself."""
+"""Types that travel as themselves."""
 
 
 def joined(path: str, part: object) -> str:
-    """The path of a part. A long one is cut, and known by its digest: each of thousands has one below a long key."""
+    """Return the path of a part. A long path is cut and ends in a digest: thousands of parts may share a long key."""
     whole = f"{path}.{part}" if path else str(part)
     if len(whole) <= LONGEST_PATH:
         return whole
@@ -78,56 +115,55 @@ def joined(path: str, part: object) -> str:
     return f"{whole[: LONGEST_PATH - 2 * _DIGEST_BYTES - 1]}…{digest}"
 
 
-def key_in_words(key: object) -> str:
-    """A key of a dict, bounded."""
+def describe_key(key: object) -> str:
+    """Return the `repr` of a dict's key, truncated."""
     return truncate(repr(key[: LONGEST_KEY + 1] if isinstance(key, str) else key), LONGEST_KEY)
 
 
 class LeafComparison:
-    """Objects that were compared and found the same. What is like a third is alike: of n no more than n are compared.
+    """Groups of objects that were compared and are equal: equality is transitive, so n objects need n comparisons.
 
-    They are known by their identities, so that somebody else has to keep them.
+    Objects are known by `id`, so the caller must keep them alive.
     """
 
     def __init__(self) -> None:
         self._groups: dict[int, set[int]] = {}
 
-    def are(self, one: object, other: object) -> bool:
-        """Whether that is known."""
-        return id(other) in self._group(one)
+    def are_equal(self, left: object, right: object) -> bool:
+        """Return True if the two are known to be equal."""
+        return id(right) in self._group(left)
 
-    def join(self, one: object, other: object) -> None:
-        """They were found the same."""
-        small, large = sorted((self._group(one), self._group(other)), key=len)
+    def join(self, left: object, right: object) -> None:
+        """Record that the two are equal."""
+        small, large = sorted((self._group(left), self._group(right)), key=len)
         large |= small
         self._groups |= dict.fromkeys(small, large)
 
-    def _group(self, one: object) -> set[int]:
-        return self._groups.setdefault(id(one), {id(one)})
+    def _group(self, member: object) -> set[int]:
+        return self._groups.setdefault(id(member), {id(member)})
 
 
 Leaf = Callable[[str, Any, Any], str | None]
 
 
 class Difference(NamedTuple):
-    """The first part of a result that is not as in another one."""
+    """The first part of a result that differs from the expected one."""
 
     path: str
     wrong: str
-    """What it is, and what it should be."""
+    """Description of the part, and of the expected one."""
     expected: Any
-    """The part as it should be."""
     wanted: str = ""
-    """Words for what it should be, where a description of the part does not say it."""
+    """Description of the expected part, if its value alone does not show it."""
 
 
 def first_difference(
     expected: Any, got: Any, leaf: Leaf, path: str = "", alike: LeafComparison | None = None
 ) -> Difference | None:
-    """The first part that differs in type or nesting, or by `leaf`; None without.
+    """Return the first part that differs in type or nesting, or by `leaf`; None if there is none.
 
-    `leaf(path, expected, got)` looks at parts of equal type that are no containers, and returns words or None. Tensors
-    that are known to be `alike` are not looked at again, in however many places they stand.
+    `leaf(path, expected, got)` compares parts of equal type that are not containers, and returns a description or
+    None. Tensors that are known to be `alike` are not compared again, however often they occur.
     """
     alike = LeafComparison() if alike is None else alike
     if type_name(expected) != type_name(got):
@@ -147,7 +183,7 @@ def first_difference(
             parts = [(index, *pair) for index, pair in enumerate(zip(expected, got, strict=True))]
         case _:
             is_tensor = isinstance(got, ObservedTensor)
-            if is_tensor and alike.are(expected, got):
+            if is_tensor and alike.are_equal(expected, got):
                 return None
             wrong = leaf(path, expected, got)
             if wrong is not None:
@@ -155,20 +191,17 @@ def first_difference(
             if is_tensor:
                 alike.join(expected, got)
             return None
-    for key, one, other in parts:
-        difference = first_difference(one, other, leaf, joined(path, key), alike)
-        if difference is not None:
-            return difference
-    return None
+    differences = (first_difference(wanted, part, leaf, joined(path, key), alike) for key, wanted, part in parts)
+    return next((difference for difference in differences if difference is not None), None)
 
 
 def _layers(expected: torch.nn.Module, got: ObservedModule) -> tuple[str, str] | None:
-    """Words for the first submodule that differs in name or class, and for what is wanted."""
+    """Describe the first submodule that differs in name or class, and the expected one."""
     wanted = [(name, type(layer).__name__) for name, layer in expected.named_modules() if name]
     for (wanted_name, wanted_class), (name, class_name) in zip(wanted, got.layers, strict=False):
         if (wanted_name, wanted_class) != (name, class_name):
             right = f"{wanted_name!r}, a {wanted_class}"
-            return f"a module with {key_in_words(name)}, a {class_name}, instead of {right}", f"a module with {right}"
+            return f"a module with {describe_key(name)}, a {class_name}, instead of {right}", f"a module with {right}"
     if len(wanted) != len(got.layers):
         right = f"a module of {len(wanted)} layers"
         return f"a module of {len(got.layers)} layers instead of {len(wanted)}", right
@@ -185,7 +218,7 @@ def _keys(expected: dict[Any, Any], got: dict[Any, Any]) -> str:
     extra = [key for key in got if key not in expected]
     words = []
     if missing:
-        words.append(f"without {', '.join(map(key_in_words, missing[:5]))}")
+        words.append(f"without {', '.join(map(describe_key, missing[:5]))}")
     if extra:
-        words.append(f"with the unknown {', '.join(map(key_in_words, extra[:5]))}")
+        words.append(f"with the unknown {', '.join(map(describe_key, extra[:5]))}")
     return " and ".join(words)

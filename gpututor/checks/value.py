@@ -8,16 +8,26 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.authors import called
-from gpututor.checks.model import Applies, Check, Finding, Machine, Run, expected_words, named
-from gpututor.checks.trees import first_difference, key_in_words, to_tree
+from gpututor.checks.authors import call_author
+from gpututor.checks.model import (
+    Applies,
+    Call,
+    Check,
+    Finding,
+    Machine,
+    Run,
+    describe_expected,
+    in_each_call,
+    part_name,
+)
+from gpututor.checks.trees import describe_key, first_difference, to_tree
 from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
 from gpututor.text import truncate
 
 WHY = "The function is only useful when its answer is right on every machine."
 RELATIVE = 1e-6
 _SHOWN_ELEMENTS = 1000
-"""Of an array; of a larger one the shape is told."""
+"""Elements up to which an array's values are shown instead of its shape."""
 
 
 def value(
@@ -28,30 +38,30 @@ def value(
     advice: str = "",
     on: Applies = "everywhere",
 ) -> Check:
-    """The result equals `expected(drawn, machine)`: types and nesting exactly, floats to 1e-6 relative."""
+    """Check that the result equals `expected(drawn, machine)`: types and nesting exactly, floats to 1e-6 relative."""
 
-    def find(run: Run) -> Finding | None:
-        for call in run.calls:
-            wanted = called(expected, call.drawn, run.machine)
-            difference = first_difference(wanted, call.output, _leaf)
-            if difference is not None:
-                whole = f"; the whole result: {shorten(call.output)}" if difference.path else ""
-                return Finding(
-                    expected=expected_words(difference, shorten, wanted),
-                    got=f"{named(difference.path)} is {difference.wrong}{run.which(call)}{whole}",
-                    line=run.line_of(call),
-                    advice="Read the task's example again, and print what your function returns.",
-                )
-        return None
+    def find(run: Run, call: Call) -> Finding | None:
+        wanted = call_author(expected, call.drawn, run.machine)
+        difference = first_difference(wanted, call.output, compare_leaves)
+        if difference is None:
+            return None
+        whole = f"; the whole result: {shorten(call.output)}" if difference.path else ""
+        return Finding(
+            expected=describe_expected(difference, shorten, wanted),
+            got=f"{part_name(difference.path)} is {difference.wrong}{run.which(call)}{whole}",
+            line=run.line_of(call),
+            advice="Read the task's example again, and print what your function returns.",
+        )
 
-    return Check(name, lambda _: "The answer is right", find, (), why, advice, on, results_only=True, kind="values")
+    sentence = "The answer is right"
+    return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on, results_only=True, kind="values")
 
 
 def shorten(value: Any, limit: int = 300) -> str:
-    """A value in one bounded line."""
+    """Return `value` in one line of at most `limit` characters."""
     pieces: list[str] = []
     missing = limit + 1
-    for piece in _pieces(value, limit):  # no more of them than are shown: a value may have a hundred thousand
+    for piece in _pieces(value, limit):  # a value may have 100,000 parts: stop when the line is full
         pieces.append(piece)
         missing -= len(piece)
         if missing <= 0:
@@ -74,7 +84,7 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
         case dict():
             yield "{"
             for number, (key, part) in enumerate(value.items()):
-                yield f"{', ' if number else ''}{key_in_words(key)}: "
+                yield f"{', ' if number else ''}{describe_key(key)}: "
                 yield from _pieces(part, limit)
             yield "}"
         case list() | tuple():
@@ -89,10 +99,11 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
             yield repr(to_tree(value))
 
 
-def _leaf(path: str, expected: Any, got: Any) -> str | None:
+def compare_leaves(_: str, expected: Any, got: Any) -> str | None:
+    """Describe how plain values, tensors or arrays differ; None if they are equal."""
     match expected:
         case _ if isinstance(got, ObservedObject):
-            same = False  # only its text came
+            same = False  # only its text traveled
         case float():
             same = math.isclose(expected, got, rel_tol=RELATIVE) or (math.isnan(expected) and math.isnan(got))
         case torch.Tensor() if isinstance(got, ObservedTensor):

@@ -1,13 +1,13 @@
-"""Work: the floating-point operations that results need, and how many of them the devices did.
+"""Work: the floating-point operations that results need, and the number that the devices did.
 
-The modelled clock sees PyTorch's operators only: a product that NumPy computes on the host costs it nothing. So a time
-counts only if the devices did the work. Operations are those of matrix products and convolutions, as PyTorch's
-`FlopCounterMode` counts them, too.
+The modelled clock sees only PyTorch's operators: a product that NumPy computes on the host costs nothing. So a time
+counts only if the devices did the work. Operations are counted as PyTorch's `FlopCounterMode` does: of matrix products
+and convolutions.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,15 +18,15 @@ from gpututor.errors import CourseError
 from gpututor.trace.formatting import operations
 
 LEAST_SHARE = 0.9
-"""Share of the operations that the reference needs."""
+"""Share of the reference's operations that the devices must do."""
 WHY = "Work that a device does not do takes no time there: such a time says nothing about the device."
 ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on the host cannot be timed here."
 
 
 def reference_flops(checks: Sequence[Check], run: Run) -> tuple[float, ...]:
-    """Count for each call the operations of the author's references on its inputs; 0 if nobody knows them.
+    """Return for each call the fewest operations of an author's reference on its inputs; 0 if they are unknown.
 
-    Of several references the one that needs least counts. The judge runs them: the worker is not asked.
+    The judge itself runs the references, not the worker.
     """
     references = [check.tolerance.reference for check in checks if check.tolerance and check.applies(run.machine)]
     return tuple(min((_flops(each, call.drawn) for each in references), default=0.0) for call in run.calls)
@@ -43,18 +43,18 @@ def _flops(reference: Reference, drawn: dict[str, Any]) -> float:
 
 
 def flops_by_device(call: Call) -> dict[str, float]:
-    """Count the operations that a call did, by device."""
-    flops: dict[str, float] = {}
+    """Return the operations that a call did, by device."""
+    flops: defaultdict[str, float] = defaultdict(float)
     for event in call.trace:
         if event.flops:
-            flops[event.device] = flops.get(event.device, 0.0) + event.flops
+            flops[event.device] += event.flops
     return flops
 
 
 def missing_work(run: Run, baseline: str = "") -> Finding | None:
-    """The first call of a virtual run whose devices did less than the reference needs.
+    """Return a finding for the first call of a virtual run whose devices did less than the reference needs.
 
-    `baseline` names the file whose honest run may need less than the reference; then it is the measure.
+    `baseline` names a file whose honest run may need less than the reference; then it sets the limit.
     """
     if not run.machine.virtual or run.machine.device == "cpu" or not run.reference_flops:
         return None
@@ -81,7 +81,7 @@ def _on_devices(flops: dict[str, float]) -> float:
 
 
 def _line_on_the_host(call: Call) -> int | None:
-    """The line with most operations on the CPU."""
+    """Return the line with most operations on the CPU."""
     lines: Counter[int] = Counter()
     for event in call.trace:
         if event.device == "cpu" and event.flops and event.line is not None:

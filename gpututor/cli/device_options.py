@@ -12,14 +12,14 @@ _REAL = ("cpu", "cuda", "mps", "xpu")
 
 
 class _Model(argparse.Action):
-    """Keeps the model, and by which of its two names the option was given."""
+    """Option for the model that also stores which of its two names was used."""
 
     def __call__(self, _: object, namespace: argparse.Namespace, values: object, option: str | None = None) -> None:
         namespace.gpu, namespace.gpu_option = values, option
 
 
 def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool = False) -> None:
-    """`--device`, `--model` and `--gpus`. `settle_device` says what holds where they are not given."""
+    """Add `--device`, `--model` and `--gpus`; see `settle_device` for their defaults."""
     parser.add_argument("--device", help="auto (the default), virtual, cpu, cuda, cuda:N, mps or xpu")
     model_help = "the model of the virtual GPU, such as T4 or H100"
     metavar = "NAME"
@@ -30,38 +30,34 @@ def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool 
 
 
 def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -> str:
-    """Fill in the device and the model that no option names; returns what comes from the settings, in words.
+    """Fill in the device and the model that no option names; return a description of what comes from the settings.
 
-    `by_settings`: the learner's own settings hold, as in the app; without, what is done depends on nobody's choices.
-    Raises `UsageError` for options of the virtual GPU beside a device that is another.
+    `by_settings`: use the learner's settings, as in the app. Raises `UsageError` for options of the virtual GPU with a
+    real device.
     """
     from_settings = _take_settings(arguments) if by_settings else []
     arguments.device = arguments.device or "auto"
-    if _is_real(arguments.device):
-        for option in _virtual_options(arguments):
-            raise UsageError(
-                f"{option} is for the virtual GPU, not for --device {arguments.device}.",
-                f"Leave out {option}, or say --device virtual.",
-            )
+    if _is_real(arguments.device) and (options := _virtual_options(arguments)):
+        title = f"{options[0]} is for the virtual GPU, not for --device {arguments.device}."
+        raise UsageError(title, f"Leave out {options[0]}, or say --device virtual.")
     return f"{' '.join(from_settings)}, as your settings say" if from_settings else ""
 
 
 def check_one_model(arguments: argparse.Namespace, verb: str) -> None:
-    """Raises `UsageError` for several models, with a verb that runs on one."""
+    """Raise `UsageError` for several models with a verb that runs on one."""
     if arguments.gpu is not None and "," in arguments.gpu:
-        raise UsageError(
-            f"{arguments.gpu_option}: {verb} takes one GPU, not {arguments.gpu!r}.", "Name one, such as T4 or H100."
-        )
+        title = f"{arguments.gpu_option}: {verb} takes one GPU, not {arguments.gpu!r}."
+        raise UsageError(title, "Name one, such as T4 or H100.")
 
 
-def tell_settings(words: str) -> None:
-    """Say on stderr what comes from the settings, if anything does."""
+def print_settings(words: str) -> None:
+    """Print on stderr what comes from the settings, if anything."""
     if words:
         print(f"gpututor: {words}", file=sys.stderr, flush=True)
 
 
 def _take_settings(arguments: argparse.Namespace) -> list[str]:
-    """Take from the settings what no option says or contradicts; the options that would have said the same."""
+    """Take from the settings what no option sets or contradicts; return the equivalent options."""
     from gpututor import paths
     from gpututor.settings import Settings, read_settings
 
@@ -84,7 +80,7 @@ def _is_real(device: str) -> bool:
 
 
 def _virtual_options(arguments: argparse.Namespace) -> list[str]:
-    """The options of the virtual GPU that were given."""
+    """Return the given options of the virtual GPU."""
     options = [(getattr(arguments, "gpu_option", "--model"), "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
     options += [("--no-values", "no_values"), ("--real-time", "real_time")]
     return [option for option, name in options if getattr(arguments, name, None) not in (None, False)]

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit code 1 when the devices could not be found out."""
+    """Return 1 if the devices could not be found out."""
     inventory = load_inventory(refresh=arguments.refresh)
     if arguments.json:
         print(json.dumps({"schema_version": 1, **asdict(inventory)}, indent=2))

@@ -9,7 +9,7 @@ import argparse
 import difflib
 
 from gpututor.cli.options import chosen_course, chosen_workspace
-from gpututor.cli.solution import insist_or_passed
+from gpututor.cli.solution import require_pass
 from gpututor.text import escape_control_chars
 
 
@@ -23,7 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
     exercise = course.find(arguments.exercise)
     workspace = chosen_workspace(arguments, course)
     yours = workspace.read(exercise).splitlines()
-    insist_or_passed(course, exercise, "diff", yes=arguments.yes)
+    require_pass(course, exercise, "diff", yes=arguments.yes)
     solution = exercise.solution.splitlines()
     path = str(workspace.path_of(exercise).relative_to(workspace.folder))
     lines = list(difflib.unified_diff(yours, solution, path, "solution", lineterm=""))

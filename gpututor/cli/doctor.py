@@ -13,11 +13,11 @@ from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has no options of its own."""
+    """Add nothing: there are no options."""
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit code 1 when something is wrong."""
+    """Return 1 if something is wrong."""
     wrong = 0
     for finding in findings(arguments.course, arguments.workspace):
         print(f"{finding.state:<5}  {finding.about:<12}  {escape_control_chars(finding.words)}", flush=True)

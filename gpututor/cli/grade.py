@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -13,11 +14,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from gpututor import __version__
-from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device, tell_settings
-from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, tell
+from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
+from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, print_error
 from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
     from gpututor.progress.attempt_writer import AttemptWriter
 
 SEEDS = 2**32
-"""How many seeds there are: the judge draws from these, and every generator takes them."""
+"""Number of seeds: the judge draws from these, and every generator accepts them."""
 _SENTENCE_AT = 13
-"""The column where the sentence of a check begins."""
+"""Column of a check's sentence."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     own_file = arguments.file is None
     check_one_model(arguments, "grade")
-    tell_settings(settle_device(arguments, by_settings=own_file))
+    print_settings(settle_device(arguments, by_settings=own_file))
     course = chosen_course(arguments)
     course.check_has_checks()
     exercise = course.find(arguments.exercise)
@@ -76,7 +77,7 @@ def main(arguments: argparse.Namespace) -> int:
         submission = workspace.read(exercise) if workspace else read_submission(path, follow_links=False)
     except WorkspaceError as error:
         if arguments.json and os.path.lexists(path):
-            return _tell_refused(exercise, error)
+            return _print_rejection(exercise, error)
         raise
     request = GradeRequest(
         exercise_folder=str(exercise.folder),
@@ -94,27 +95,27 @@ def main(arguments: argparse.Namespace) -> int:
         request = replace(request, recording_folder=str(pending))
     client = GradingClient(isolation_for(arguments, course), once=True)
     try:
-        with ProgressLine() as still:
-            events = still.heard(client.grade(request))
-            graded = _follow(events, exercise, request.submission, quiet=arguments.json)
-        show = partial(_print_json if arguments.json else _print_end, graded.report)
+        with ProgressLine() as progress:
+            events = progress.follow(client.grade(request))
+            finished = _follow(events, exercise, request.submission, quiet=arguments.json)
+        show = partial(_print_json if arguments.json else _print_end, finished.report)
         if writer is None:
             show()
         else:
-            save_attempt(writer, graded.report, request.submission, pending, show)
+            save_attempt(writer, finished.report, request.submission, pending, show)
     except BaseException:
         if writer is not None:
             writer.recordings.discard(pending)
         raise
     finally:
         client.close()
-    return graded.report.outcome.exit_code
+    return finished.report.outcome.exit_code
 
 
 def save_attempt(
     writer: AttemptWriter, report: Report, source: str, recording: Path | None, show: Callable[[], object]
 ) -> None:
-    """Save an attempt, show its outcome, then wait for the database and say on stderr what it did not take."""
+    """Save an attempt, show its outcome, then wait for the database and print its errors on stderr."""
     from gpututor.progress.attempt_writer import FinishedRun
 
     errors: list[TutorError] = []
@@ -126,7 +127,7 @@ def save_attempt(
     sys.stdout.flush()
     writer.wait()
     for error in errors:
-        tell(error)
+        print_error(error)
     if notice := writer.take_notice():
         print(f"gpututor: {escape_control_chars(notice)}", file=sys.stderr)
 
@@ -135,21 +136,18 @@ def _print_json(report: Report) -> None:
     print(json.dumps(report.to_json(), indent=2))
 
 
-def _tell_refused(exercise: Exercise, error: WorkspaceError) -> int:
-    """Print the report of a file that cannot be read as a text."""
+def _print_rejection(exercise: Exercise, error: WorkspaceError) -> int:
+    """Print the report of a file that cannot be read as text; return the exit code."""
+    machine = f"{sys.platform} {platform.machine()}"
+    environment = Environment(
+        gpututor=__version__, torch="", python=platform.python_version(), platform=machine, isolation="", seed=0
+    )
     report = Report(
         exercise=exercise.key,
         outcome=Outcome.REJECTED,
         verdicts=(),
         runs=(),
-        environment=Environment(
-            gpututor=__version__,
-            torch="",
-            python=platform.python_version(),
-            platform=f"{sys.platform} {platform.machine()}",
-            isolation="",
-            seed=0,
-        ),
+        environment=environment,
         submission_sha256="",
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
         elapsed_s=0.0,
@@ -160,10 +158,9 @@ def _tell_refused(exercise: Exercise, error: WorkspaceError) -> int:
 
 
 def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -> IsolationName:
-    """What `--isolation` says; by itself, other people's files are kept apart from what is the learner's."""
+    """Return the isolation of `--isolation`; with `auto`, other people's files run in bubblewrap."""
     if arguments.isolation != "auto":
-        chosen: IsolationName = arguments.isolation
-        return chosen
+        return cast("IsolationName", arguments.isolation)
     if arguments.file is None:
         return "process"
     workspace = find_workspace(arguments.workspace, course)
@@ -172,17 +169,14 @@ def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -
 
 
 def _seed(word: str) -> int:
-    try:
-        seed = int(word)
-    except ValueError:
-        seed = -1
-    if not 0 <= seed < SEEDS:
-        raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {SEEDS - 1}")
-    return seed
+    with contextlib.suppress(ValueError):
+        if 0 <= (seed := int(word)) < SEEDS:
+            return seed
+    raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {SEEDS - 1}")
 
 
 def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> GradingFinished:
-    """Print what happens as it happens, but for the end; return that."""
+    """Print events as they arrive; return the last one without printing it."""
     if not quiet:
         print(fitting(f"{exercise.label} {exercise.title}"), flush=True)
     for event in events:
@@ -190,29 +184,25 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
             return event
         if not quiet:
             print_event(event, source)
-    raise KeyboardInterrupt  # cancelled: only Ctrl-C does that here
+    raise KeyboardInterrupt  # only Ctrl-C cancels a grading here
 
 
 def print_event(event: GradingEvent, source: str) -> None:
-    """Say on stdout what happened while `source` is graded."""
+    """Print an event of the grading of `source`."""
     match event:
         case GradingFinished(report):
             _print_end(report)
         case ScenarioStarted(scenario, device):
-            print(
-                fitting(f"\n{escape_control_chars(scenario)}: {escape_control_chars(device_words(device))}"), flush=True
-            )
+            words = f"{escape_control_chars(scenario)}: {escape_control_chars(device_words(device))}"
+            print(fitting(f"\n{words}"), flush=True)
         case WaitingForDevice(device):
-            print(
-                fitting(f"  waiting    another grading is on {escape_control_chars(device)}", _SENTENCE_AT), flush=True
-            )
+            words = f"  waiting    another grading is on {escape_control_chars(device)}"
+            print(fitting(words, _SENTENCE_AT), flush=True)
         case TimingProgressed(sentence, 0):
             words = f"  {'timing':<10} {escape_control_chars(sentence)}: pairs of calls, which can take a minute"
             print(fitting(words, _SENTENCE_AT), flush=True)
         case CheckFinished(verdict):
             _print_verdict(verdict, lines_of(source))
-        case _:
-            return
 
 
 def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
@@ -220,13 +210,8 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
     at = ""
     if verdict.line is not None and 0 < verdict.line <= len(lines):
         at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"
-    details = (
-        ("expected", verdict.expected),
-        ("got", verdict.got),
-        ("line", at),
-        ("why", verdict.why),
-        ("try", verdict.advice),
-    )
+    details = [("expected", verdict.expected), ("got", verdict.got), ("line", at)]
+    details += [("why", verdict.why), ("try", verdict.advice)]
     for label, text in (*(details if verdict.status.is_finding else ()), ("figures", verdict.measured)):
         if text:
             print(_labelled(label, text))
@@ -254,6 +239,6 @@ def _print_end(report: Report) -> None:
         print(fitting(textwrap.indent(escape_control_chars(text), "  ")))
     known = evidence(report)
     print(fitting(f"  device {escape_control_chars(device_words(report.device))}{'; ' + known if known else ''}", 4))
-    driver = f"driver {environment.driver}" if environment.driver else ""
-    parts = [f"isolation {environment.isolation}", driver, f"seed {environment.seed}"]
-    print(fitting(f"  {escape_control_chars('; '.join(filter(None, parts)))}; {elapsed(report)}", 4))
+    driver = f"driver {environment.driver}; " if environment.driver else ""
+    parts = f"isolation {environment.isolation}; {driver}seed {environment.seed}"
+    print(fitting(f"  {escape_control_chars(parts)}; {elapsed(report)}", 4))

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from gpututor import paths
-from gpututor.cli.options import chosen_course, tell
+from gpututor.cli.options import chosen_course, print_error
 from gpututor.course.workspace import check_not_missing, find_workspace, make_workspace
 
 
@@ -40,5 +40,5 @@ def main(arguments: argparse.Namespace) -> int:
         if workspace.newer_starter(exercise):
             print(f"{exercise.label} {exercise.slug} has a newer starter; `gpututor reset {exercise.slug}` takes it.")
     for problem in course.problems:
-        tell(problem)
+        print_error(problem)
     return 0

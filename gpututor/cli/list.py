@@ -18,7 +18,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpututor.cli.options import chosen_course, open_progress, tell
+from gpututor.cli.options import chosen_course, open_progress, print_error
 from gpututor.course.model import Course
 from gpututor.errors import CourseError, ProgressError
 from gpututor.progress.overview import lesson_rows
@@ -37,13 +37,13 @@ def main(arguments: argparse.Namespace) -> int:
         with open_progress(course) as store:
             progress = store.summary()
     except ProgressError as error:
-        tell(error)
+        print_error(error)
     if arguments.json:
-        print(json.dumps(_as_json(course, progress), indent=2))
+        print(json.dumps(_to_json(course, progress), indent=2))
     else:
         _print_table(course, progress)
         for problem in course.problems:
-            tell(problem)
+            print_error(problem)
     return CourseError.exit_code if course.problems else 0
 
 
@@ -63,7 +63,7 @@ def _print_table(course: Course, progress: Mapping[str, ExerciseProgress]) -> No
     print(f"{sum(lesson.passed for lesson in lessons)} of {len(slugs)} passed")
 
 
-def _as_json(course: Course, progress: Mapping[str, ExerciseProgress]) -> dict[str, Any]:
+def _to_json(course: Course, progress: Mapping[str, ExerciseProgress]) -> dict[str, Any]:
     exercises = {exercise.key: exercise for exercise in course.exercises}
     lessons = [
         {
@@ -93,9 +93,5 @@ def _as_json(course: Course, progress: Mapping[str, ExerciseProgress]) -> dict[s
         "schema_version": 1,
         "course": {"id": course.id, "title": course.title, "folder": str(course.folder)},
         "lessons": lessons,
-        "problems": [_problem(problem) for problem in course.problems],
+        "problems": [{"title": problem.title, "advice": problem.advice} for problem in course.problems],
     }
-
-
-def _problem(problem: CourseError) -> dict[str, str]:
-    return {"title": problem.title, "advice": problem.advice}

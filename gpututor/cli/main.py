@@ -1,4 +1,4 @@
-"""The command `gpututor`: the app when no verb is given, else a plain verb."""
+"""The command `gpututor`: the app without a verb, else a plain verb."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from gpututor import __version__
-from gpututor.cli.options import tell
+from gpututor.cli.options import print_error
 from gpututor.errors import GradingError, TutorError, UsageError
 
 if TYPE_CHECKING:
     import argparse
 
 INTERRUPTED = 130
-"""What shells say of a command that Ctrl-C ended."""
+"""Exit code after Ctrl-C, as in shells."""
 PIPE_CLOSED = 141
-"""What shells say of a command whose reader went away."""
+"""Exit code after a closed pipe, as in shells."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Verb:
     name: str
     """`grade`; `classroom grade` for a verb that follows `classroom`."""
     help: str
-    """One line; the module's docstring is the long form."""
+    """Short help. The module's docstring is the long form."""
     takes_words: bool = False
-    """What follows a `--` is for the learner's program: `main` finds it in `arguments.words`."""
+    """True if words after `--` are for the learner's program; `main` gets them in `arguments.words`."""
 
     @property
     def module(self) -> str:
-        """Imported only when the verb is asked for."""
+        """Module of the verb, imported only when the verb is used."""
         return f"gpututor.cli.{self.name.replace('-', '_').replace(' ', '.')}"
 
 
@@ -75,15 +75,15 @@ _OPTIONS_WITH_A_FOLDER = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the words of a command line ask for; returns the exit code. Faults are told on stderr."""
+    """Run a command line and return its exit code. Errors are printed on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that is not UTF-8 gets ? instead of a traceback
     try:
-        code = _do(list(sys.argv[1:] if words is None else words))
-        print(end="", flush=True)  # here, where a refusal can be told
+        code = _run(list(sys.argv[1:] if words is None else words))
+        print(end="", flush=True)  # here, where an error is still caught
     except TutorError as error:
-        tell(error)
+        print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -93,38 +93,38 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             _forget_output()
-            tell(TutorError("There is no space left to write to.", "Make some, then try again."))
-            return TutorError.exit_code
-        refused = in_words(error)
-        tell(refused)
-        return refused.exit_code
+            failure = TutorError("There is no space left to write to.", "Make some, then try again.")
+        else:
+            failure = _from_os_error(error)
+        print_error(failure)
+        return failure.exit_code
     return code
 
 
-def in_words(error: OSError) -> TutorError:
-    """Return what the system refused, with the file's name."""
+def _from_os_error(error: OSError) -> TutorError:
+    """Return an error with the system's message and the file's name."""
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     title = f"{where}{error.strerror or error}."
     return GradingError(title, "Check that the file is there, and your rights and the space left; then try again.")
 
 
 def _forget_output() -> None:
-    """Python flushes stdout once more at its exit, and would complain again."""
+    """Redirect stdout to nowhere: Python flushes it once more at exit, and would complain again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _do(words: list[str]) -> int:
+def _run(words: list[str]) -> int:
     if not words:
-        return _start_app()  # by far the most frequent: argparse and a parser for each verb are 15 ms
+        return _start_app()  # the most frequent use: argparse with all verbs takes 15 ms
 
     verb = _verb_in(words)
     module = importlib.import_module(verb.module) if verb else None
     parser = _parser()
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB")
-    for each in FIRST_VERBS:
-        chosen = subparsers.add_parser(each.name, help=each.help, allow_abbrev=False)
-        if module is not None and each is verb:
-            add_verb_arguments(chosen, module)
+    for known in FIRST_VERBS:
+        subparser = subparsers.add_parser(known.name, help=known.help, allow_abbrev=False)
+        if module is not None and known is verb:
+            add_verb_arguments(subparser, module)
     ours = words.index("--") if verb and verb.takes_words and "--" in words else len(words)
     arguments = parser.parse_args(words[:ours])
     arguments.words = words[ours + 1 :]
@@ -136,9 +136,9 @@ def _do(words: list[str]) -> int:
 def _start_app(course: Path | None = None, workspace: Path | None = None) -> int:
     import gc
 
-    # A lone Esc is told from the beginning of another key by a wait: 100 ms in Textual, 30 ms in fish.
+    # A timeout distinguishes a lone Esc from the start of another key: 100 ms in Textual, 30 ms in fish.
     os.environ.setdefault("ESCDELAY", "30")
-    gc.disable()  # 15 ms less of imports, which leave nothing to collect; the app turns it on when it is there
+    gc.disable()  # imports take 15 ms less and leave no garbage; the app enables it once it is running
     try:
         from gpututor.app.start import run  # Textual
 
@@ -162,7 +162,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def add_verb_arguments(parser: argparse.ArgumentParser, module: ModuleType) -> None:
-    """Add what a verb's module takes, and the options that every verb takes."""
+    """Add the arguments of a verb's module, and the options of every verb."""
     import argparse
 
     parser.description = module.__doc__
@@ -172,15 +172,15 @@ def add_verb_arguments(parser: argparse.ArgumentParser, module: ModuleType) -> N
 
 
 def add_common_options(parser: argparse.ArgumentParser, *, default: str | None) -> None:
-    """What every verb takes. `default`: `argparse.SUPPRESS` where an outer parser takes them too."""
+    """Add the options of every verb. `default` is `argparse.SUPPRESS` if an outer parser has them too."""
     for option, help_line in _OPTIONS_WITH_A_FOLDER.items():
-        meaning = _course if option == "--course" else _folder
-        parser.add_argument(option, type=meaning, metavar="DIR", default=default, help=help_line)
+        to_path = _course if option == "--course" else _folder
+        parser.add_argument(option, type=to_path, metavar="DIR", default=default, help=help_line)
     parser.add_argument("--version", action="version", version=f"gpututor {__version__}")
 
 
 def _folder(word: str) -> Path:
-    return Path(word).expanduser()  # a shell leaves the ~ of --course=~/mine alone
+    return Path(word).expanduser()  # a shell does not expand the ~ of --course=~/mine
 
 
 def _course(word: str) -> Path:
@@ -190,7 +190,7 @@ def _course(word: str) -> Path:
 
 
 def _verb_in(words: list[str]) -> Verb | None:
-    """The verb among the words, None when they hold options only. Raises `UsageError` for one that nobody knows."""
+    """Return the verb among the words; None if there are only options. Raises `UsageError` for an unknown verb."""
     rest = iter(words)
     for word in rest:
         if word in _OPTIONS_WITH_A_FOLDER:

@@ -39,8 +39,6 @@ def main(arguments: argparse.Namespace) -> int:
     print(f"made {escape_control_chars(str(made.exercise))}")
     for name in dict.fromkeys(names):
         print(f"  {name:<14} {_WHAT_TO_WRITE[name]}")
-    print(
-        f"Write them in this order. `gpututor verify {escape_control_chars(str(made.exercise))}` is green now: "
-        "keep it so."
-    )
+    folder = escape_control_chars(str(made.exercise))
+    print(f"Write them in this order. `gpututor verify {folder}` is green now: keep it so.")
     return 0

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def chosen_course(arguments: argparse.Namespace) -> Course:
-    """The course of `--course`, else the one that comes with gpututor."""
+    """Return the course of `--course`, else the built-in one."""
     from gpututor.course.loader import load_course
 
     return load_course(arguments.course or paths.builtin_course())
 
 
 def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace:
-    """The learner's folder: that of `--workspace`, else the one found from here. Raises `WorkspaceError` for none."""
+    """Return the learner's folder: `--workspace`, else the one found from here. Raises `WorkspaceError` if none."""
     from gpututor.course.workspace import check_not_missing, find_workspace, other_course_here
 
     workspace = find_workspace(arguments.workspace, course)
@@ -42,14 +42,13 @@ def chosen_workspace(arguments: argparse.Namespace, course: Course) -> Workspace
         raise WorkspaceError(f"{folder} is not a workspace.", f"`gpututor init {folder}` puts {files} there.")
     check_not_missing(course)
     if other := other_course_here(course):
-        raise WorkspaceError(
-            f"{other.folder} is a workspace of the course {other.course!r}.", "Name that course with --course DIR."
-        )
+        title = f"{other.folder} is a workspace of the course {other.course!r}."
+        raise WorkspaceError(title, "Name that course with --course DIR.")
     raise WorkspaceError("You have no workspace yet.", f"`gpututor init` makes a folder with {files}.")
 
 
 def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None:
-    """Where an exercise was named by the path of a file, that is the learner's own. Raises `UsageError` for another."""
+    """Raise `UsageError` if the exercise was named by the path of a file that is not the learner's own."""
     named = Path(words).expanduser()
     if not named.is_file() or named.resolve() in (own.resolve(), *map(Path.resolve, exercise.folder.iterdir())):
         return
@@ -61,7 +60,7 @@ def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None
 
 @contextlib.contextmanager
 def open_progress(course: Course, patience: Patience | None = None) -> Iterator[ProgressStore]:
-    """The learner's progress in the course; a notice that it has is told on stderr."""
+    """Open the learner's progress in the course; print its notice on stderr at the end."""
     from gpututor.progress.attempt_writer import drain_spool
     from gpututor.progress.database import patiently
     from gpututor.progress.store import ProgressStore
@@ -78,14 +77,14 @@ def open_progress(course: Course, patience: Patience | None = None) -> Iterator[
 
 
 def attempt_writer(course: Course) -> AttemptWriter:
-    """Return what saves attempts at the course, as in the app."""
+    """Return the writer that saves attempts, as in the app."""
     from gpututor.progress.attempt_writer import AttemptWriter  # with SQLite, which few verbs need
 
     return AttemptWriter(paths.progress_file(course.place))
 
 
-def tell(error: TutorError) -> None:
-    """Say on stderr what is wrong and what to do."""
+def print_error(error: TutorError) -> None:
+    """Print an error and its advice on stderr."""
     print(f"gpututor: {escape_control_chars(error.title)}", file=sys.stderr)
     if error.advice:
         print(escape_control_chars(error.advice), file=sys.stderr)

@@ -45,11 +45,9 @@ def main(arguments: argparse.Namespace) -> int:
     for line in _not_inside(pack):
         print(line)
     sys.stdout.flush()
-    for each in pack.left_out:
-        label = f"{each.exercise.label} {each.path}"
-        print(
-            f"gpututor: {escape_control_chars(label)} is NOT in it: {escape_control_chars(each.why)}", file=sys.stderr
-        )
+    for file in pack.left_out:
+        label = escape_control_chars(f"{file.exercise.label} {file.path}")
+        print(f"gpututor: {label} is NOT in it: {escape_control_chars(file.why)}", file=sys.stderr)
     if not pack.files:
         advice = "Change a file first: `gpututor list` names them. No zip was made."
         raise UsageError(f"There is nothing to hand in in {workspace.folder}.", advice)
@@ -60,13 +58,13 @@ def _inside(pack: Pack, out: Path, student: str) -> Iterator[str]:
     who = f"with the name {student}" if student else "without a name (--name NAME puts yours in)"
     made = escape_control_chars(str(out))
     yield f"Made {made}: {count(len(pack.files), 'file')} to hand in, {escape_control_chars(who)}."
-    width = max(len(each.path) for each in pack.files)
-    label = max(len(each.exercise.label) for each in pack.files)
-    for each in pack.files:
-        size = f"{len(each.content)} bytes"
-        yield f"  {each.exercise.label:<{label}}  {escape_control_chars(each.path):<{width}}  {size}"
-        if each.warning:
-            yield f"  {'':<{label}}  ! {escape_control_chars(each.warning)}"
+    width = max(len(file.path) for file in pack.files)
+    label = max(len(file.exercise.label) for file in pack.files)
+    for file in pack.files:
+        name = f"{escape_control_chars(file.path):<{width}}"
+        yield f"  {file.exercise.label:<{label}}  {name}  {len(file.content)} bytes"
+        if file.warning:
+            yield f"  {'':<{label}}  ! {escape_control_chars(file.warning)}"
     yield f"Beside them {MANIFEST} says which exercise each is for."
 
 
@@ -79,23 +77,19 @@ def _not_inside(pack: Pack) -> Iterator[str]:
 
 
 def _listed(words: str, exercises: Iterable[Exercise]) -> Iterator[str]:
-    """`1.1 to 1.3, 2.1, 2.2`"""
+    """Yield the lines of `WORDS: 1.1 to 1.3, 2.1, 2.2.`; nothing without exercises."""
     runs: list[list[Exercise]] = []
     for exercise in exercises:
-        last = runs[-1][-1] if runs else None
-        follows = last is not None and (last.lesson_number, last.number + 1) == (
-            exercise.lesson_number,
-            exercise.number,
-        )
-        if follows:
+        previous = runs[-1][-1] if runs else None
+        if previous and (previous.lesson_number, previous.number + 1) == (exercise.lesson_number, exercise.number):
             runs[-1].append(exercise)
         else:
             runs.append([exercise])
-    if runs:
-        labels = [
-            f"{run[0].label} to {run[-1].label}" if len(run) > 2 else ", ".join(each.label for each in run)
-            for run in runs
-        ]
+    labels = [
+        f"{run[0].label} to {run[-1].label}" if len(run) > 2 else ", ".join(exercise.label for exercise in run)
+        for run in runs
+    ]
+    if labels:
         yield from textwrap.wrap(f"{words}: {', '.join(labels)}.", 100, subsequent_indent="  ")
 
 

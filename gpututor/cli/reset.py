@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit code 1 when the learner says no."""
+    """Return 1 if the learner says no."""
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
     workspace = chosen_workspace(arguments, course)
@@ -24,21 +24,18 @@ def main(arguments: argparse.Namespace) -> int:
     if not path.exists():
         print(f"made {escape_control_chars(str(workspace.ensure(exercise)))}; there was no file to keep")
         return 0
-    if not arguments.yes and not _agreed(
-        f"Put the starter in {escape_control_chars(str(path))}? A backup is kept. [y/N] "
-    ):
+    question = f"Put the starter in {escape_control_chars(str(path))}? A backup is kept. [y/N] "
+    if not arguments.yes and not _confirm(question):
         print("Nothing was changed.", file=sys.stderr)
         return 1
     backup = workspace.reset(exercise)
-    print(
-        f"{escape_control_chars(str(path))} is the starter again\n"
-        f"your text is kept in {escape_control_chars(str(backup))}"
-    )
+    print(f"{escape_control_chars(str(path))} is the starter again")
+    print(f"your text is kept in {escape_control_chars(str(backup))}")
     return 0
 
 
-def _agreed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("There is no terminal to ask you on.", "`--yes` resets without asking.")
-    print(question, end="", file=sys.stderr, flush=True)  # seen though stdout may go to a file
+    print(question, end="", file=sys.stderr, flush=True)  # stdout may go to a file
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -11,7 +11,7 @@ import argparse
 import subprocess
 from pathlib import Path
 
-from gpututor.cli.device_options import add_device_arguments, settle_device, tell_settings
+from gpututor.cli.device_options import add_device_arguments, print_settings, settle_device
 from gpututor.cli.options import check_own_file, chosen_course, chosen_workspace
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import read_submission
@@ -27,27 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit code: the script's own."""
-    tell_settings(settle_device(arguments, by_settings=True))
+    """Return the script's exit code."""
+    print_settings(settle_device(arguments, by_settings=True))
     course = chosen_course(arguments)
     exercise = _find(course, arguments.exercise)
     path = arguments.file or chosen_workspace(arguments, course).ensure(exercise)
     if arguments.file is None:
         check_own_file(arguments.exercise, exercise, path, "run")
-    read_submission(path, follow_links=True)  # refuses in words what the script's process would wait for, for ever
+    read_submission(path, follow_links=True)  # rejects files, such as pipes, that the process would wait for
     options = ["--device", arguments.device]
-    if arguments.gpu is not None:
-        options += ["--gpu", arguments.gpu]
-    if arguments.gpus is not None:
-        options += ["--gpus", str(arguments.gpus)]
-    if arguments.memory is not None:
-        options += ["--memory", arguments.memory]
+    for option in ("gpu", "gpus", "memory"):
+        if (given := getattr(arguments, option)) is not None:
+            options += [f"--{option}", str(given)]
     script = [*python_module("gpututor.worker.script"), *options, "--", str(path), *arguments.words]
     return subprocess.run(script, check=False).returncode
 
 
 def _find(course: Course, words: str) -> Exercise:
-    """The exercise of that name; a file that belongs to none can be run in another way."""
+    """Return the exercise; for a file of none, `UsageError` says how to run it."""
     try:
         return course.find(words)
     except UsageError:

@@ -11,7 +11,7 @@ from gpututor.text import escape_control_chars
 
 
 class NotPassedYet(TutorError):
-    """The solution is not shown before a pass unless one insists."""
+    """The solution is not shown before the learner has passed or says --yes."""
 
     exit_code = 1
 
@@ -24,13 +24,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
     exercise = course.find(arguments.exercise)
-    insist_or_passed(course, exercise, "solution", yes=arguments.yes)
+    require_pass(course, exercise, "solution", yes=arguments.yes)
     print(escape_control_chars(exercise.solution), end="")
     return 0
 
 
-def insist_or_passed(course: Course, exercise: Exercise, verb: str, *, yes: bool) -> None:
-    """Raise `NotPassedYet` when the learner has not passed `exercise` and did not say --yes to `verb`.
+def require_pass(course: Course, exercise: Exercise, verb: str, *, yes: bool) -> None:
+    """Raise `NotPassedYet` if the learner has not passed `exercise` and did not say --yes to `verb`.
 
     Raises `UsageError` for a course without solutions.
     """

@@ -17,11 +17,11 @@ from gpututor.grading.events import GradingEvent
 from gpututor.grading.report_text import LONG_S, RunProgress
 
 _LEAST = 20
-"""On fewer columns the terminal may break words."""
+"""Columns below which the terminal may break words."""
 
 
 def columns(most: int | None = None) -> int | None:
-    """How many columns to use, and not more than `most`; `most` itself where stdout is no terminal."""
+    """Return the number of columns to use, at most `most`; `most` itself if stdout is not a terminal."""
     if not sys.stdout.isatty():
         return most
     width = max(_LEAST, shutil.get_terminal_size().columns)
@@ -29,40 +29,34 @@ def columns(most: int | None = None) -> int | None:
 
 
 def fitting(text: str, hang: int = 2) -> str:
-    """`text` with each line broken between words to the terminal's width; what follows a break is indented by `hang`.
+    """Return `text` wrapped to the terminal's width; continuation lines are indented by `hang`.
 
     Words longer than a line, such as paths, stay whole.
     """
     width = columns()
     if width is None:
         return text
-    return "\n".join(_broken(line, width, hang) for line in text.split("\n"))
-
-
-def _broken(line: str, width: int, hang: int) -> str:
-    if len(line) <= width:
-        return line
-    return "\n".join(
-        textwrap.wrap(line, width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False)
-    )
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * hang, break_long_words=False, break_on_hyphens=False)
+    lines = text.split("\n")
+    return "\n".join(line if len(line) <= width else wrapper.fill(line) for line in lines)
 
 
 class LineReader:
-    """The standard input, read without ever waiting longer than told."""
+    """Lines of the standard input, read with a timeout."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """`descriptor` None: that of the standard input, where there is one."""
+        """Read from `descriptor`, by default from the standard input if there is one."""
         try:
             self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
-        except (AttributeError, OSError, ValueError):  # closed, or replaced by what is no file
+        except (AttributeError, OSError, ValueError):  # closed, or replaced by something that is not a file
             self._descriptor = -1
-        self._begun = b""
+        self._partial = b""
         self._is_terminal = self._descriptor >= 0 and os.isatty(self._descriptor)
 
     def lines(self, timeout_s: float) -> list[str] | None:
-        """The lines that came, at the latest after the timeout; None when the person at a terminal said Ctrl-D.
+        """Return the lines that arrive within the timeout; None after Ctrl-D at a terminal.
 
-        The end of a pipe or a file says nothing: nobody is there to type, and so nobody wants to leave.
+        The end of a pipe or a file does not count: no one is there to quit.
         """
         if self._descriptor < 0:
             time.sleep(timeout_s)
@@ -70,29 +64,29 @@ class LineReader:
         if not select.select([self._descriptor], [], [], timeout_s)[0]:
             return []
         try:
-            came = os.read(self._descriptor, 4096)
+            received = os.read(self._descriptor, 4096)
         except OSError:  # the terminal was closed
-            came = b""
-        if not came:
+            received = b""
+        if not received:
             self._descriptor = -1
             return None if self._is_terminal else []
-        *whole, self._begun = (self._begun + came).split(b"\n")
+        *whole, self._partial = (self._partial + received).split(b"\n")
         return [line.decode("utf-8", "replace") for line in whole]
 
 
 _MOMENTS = (LONG_S, 7.0, 20.0, 30.0)
-"""Seconds from one line to the next; a minute after that."""
+"""Seconds before each line; later lines come once a minute."""
 
 
 class ProgressLine:
-    """Says on stderr, where that is a terminal, that the grading is still on; told what happens meanwhile."""
+    """Lines on stderr, if it is a terminal, that a grading is still running."""
 
     def __init__(self, stream: TextIO | None = None, moments: Sequence[float] = _MOMENTS) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._moments = moments
         self._progress = RunProgress()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._tell, daemon=True)
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._print, daemon=True)
 
     def __enter__(self) -> Self:
         if self._stream.isatty():
@@ -100,21 +94,20 @@ class ProgressLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._finished.set()
         if self._thread.is_alive():
             self._thread.join()
 
-    def heard(self, events: Iterator[GradingEvent]) -> Iterator[GradingEvent]:
-        """The same events."""
+    def follow(self, events: Iterator[GradingEvent]) -> Iterator[GradingEvent]:
+        """Yield the same events; note the progress."""
         for event in events:
             self._progress.hear(event)
             yield event
 
-    def _tell(self) -> None:
+    def _print(self) -> None:
         for seconds in chain(self._moments, repeat(60.0)):
-            if self._over.wait(seconds):
+            if self._finished.wait(seconds):
                 return
             where = f", {self._progress.where}" if self._progress.where else ""
-            print(
-                f"  … still grading: {self._progress.duration}{where}. Ctrl-C stops it.", file=self._stream, flush=True
-            )
+            words = f"  … still grading: {self._progress.duration}{where}. Ctrl-C stops it."
+            print(words, file=self._stream, flush=True)

@@ -30,7 +30,7 @@ from typing import Any
 
 from gpututor import __version__
 from gpututor.cli.device_options import add_device_arguments, settle_device
-from gpututor.cli.trace_report import Run, compared, read_run, told
+from gpututor.cli.trace_report import Run, compare_runs, describe_run, read_run
 from gpututor.errors import TutorError, UsageError
 
 _SECOND_INTERRUPT_S = 0.5
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Exit code: the script's own; with several GPUs that of the first run."""
+    """Return the script's exit code; with several GPUs, of the first run."""
     _check(arguments)
     words = arguments.module if arguments.module is not None else [arguments.script, *arguments.arguments]
     names: list[str | None] = [None]
@@ -67,52 +67,46 @@ def main(arguments: argparse.Namespace) -> int:
         "device": _device(arguments),
         "gpus": "1" if arguments.gpus is None else str(arguments.gpus),
         "memory": arguments.memory,
-        "options": {
-            **({"virtual_time": False} if arguments.real_time else {}),
-            **({"values": False} if arguments.no_values else {}),
-        },
+        "options": ({"virtual_time": False} if arguments.real_time else {})
+        | ({"values": False} if arguments.no_values else {}),
     }
     runs: list[Run] = []
     for name in names:
         if runs:
-            print(
-                f"\ngpututor: the same on {name}, without input, its output thrown away …", file=sys.stderr, flush=True
-            )
+            _report(f"gpututor: the same on {name}, without input, its output thrown away …\n")
         others = [] if runs else names[1:]
         chrome = None if runs or arguments.chrome is None else _path(arguments.chrome)
         runs.append(_run({**task, "gpu": name, "others": others}, chrome, quiet=bool(runs)))
         if not runs[1:]:
-            print(f"\n{told(runs[0], _words_of(task))}", end="", file=sys.stderr)
+            _report(describe_run(runs[0], _program(task)))
         if runs[-1].interrupted:
-            break  # who ends one does not want the others
+            break  # an interrupt ends them all
     if len(names) > 1:
-        print(f"\n{compared(runs, [name or '' for name in names[len(runs) :]])}", end="", file=sys.stderr)
+        _report(compare_runs(runs, [name or "" for name in names[len(runs) :]]))
     if arguments.chrome is not None and runs[0].chrome:
-        print(f"\nThe timeline is in {arguments.chrome}: open it in https://ui.perfetto.dev", file=sys.stderr)
+        _report(f"The timeline is in {arguments.chrome}: open it in https://ui.perfetto.dev\n")
     if arguments.json is not None:
         _write(arguments.json, [task["name"], *task["arguments"]], runs)
     return runs[0].code
 
 
+def _report(text: str) -> None:
+    print(f"\n{text}", end="", file=sys.stderr, flush=True)
+
+
 def _check(arguments: argparse.Namespace) -> None:
-    """Raises `UsageError` for what can be seen to be wrong before anything runs."""
+    """Raise `UsageError` for wrong usage that shows before anything runs."""
     if arguments.module is not None and not arguments.module:
         raise UsageError("-m needs the name of a module.", "For example: gpututor trace -m package.train")
     if arguments.module is None and arguments.script is None:
         raise UsageError("There is nothing to trace.", "Name a script, or -m and a module.")
     settle_device(arguments)
-    written = [(option, word) for option, word in _files(arguments) if word != "-"]
-    for option, word in written:
-        _check_writable(option, _path(word))
-    if len(written) == 2 and _path(arguments.json).resolve() == _path(arguments.chrome).resolve():
+    files = [(f"--{name}", word) for name in ("json", "chrome") if (word := getattr(arguments, name)) is not None]
+    written = [(option, _path(word)) for option, word in files if word != "-"]
+    for option, path in written:
+        _check_writable(option, path)
+    if len({path.resolve() for _, path in written}) < len(written):
         raise UsageError("--json and --chrome name the same file.", "Name two.")
-
-
-def _files(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    for option in ("json", "chrome"):
-        word = getattr(arguments, option)
-        if word is not None:
-            yield f"--{option}", word
 
 
 def _path(word: str) -> Path:
@@ -124,7 +118,7 @@ def _check_writable(option: str, path: Path) -> None:
         raise UsageError(f"{option} names a Python file, {path}.", "Name the file that is to be written.")
     try:
         if path.exists() and not path.is_dir() and not path.is_file():
-            return  # a pipe or a terminal: to open it may wait for its reader
+            return  # opening a pipe or a terminal may wait for its reader
         is_new = not path.exists()
         with path.open("ab"):
             pass
@@ -135,24 +129,24 @@ def _check_writable(option: str, path: Path) -> None:
 
 
 def _device(arguments: argparse.Namespace) -> str:
-    """Who says what the virtual GPU is to be like wants it, also where there is a real one."""
-    asked = any(getattr(arguments, one) is not None for one in ("gpu", "gpus", "memory"))
-    is_virtual = asked or arguments.no_values or arguments.real_time
+    """Return the device; options of the virtual GPU select it even if there is a real one."""
+    is_described = any(getattr(arguments, option) is not None for option in ("gpu", "gpus", "memory"))
+    is_virtual = is_described or arguments.no_values or arguments.real_time
     return "virtual" if is_virtual and arguments.device == "auto" else str(arguments.device)
 
 
-def _words_of(task: dict[str, Any]) -> str:
+def _program(task: dict[str, Any]) -> str:
     return f"-m {task['name']}" if task["is_module"] else os.path.basename(task["name"].rstrip(os.sep))
 
 
 def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
-    """Run the program once; its timeline goes to `chrome`. Raises `UsageError` where it could not even begin."""
+    """Run the program once; write its timeline to `chrome`. Raises `UsageError` if it could not start."""
     with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
         words = json.dumps({**task, "chrome": chrome is not None, "folder": folder})
-        # -P: modules beside the script must not stand in for ours. Not -I: PYTHONPATH is the script's own business.
+        # -P: modules next to the script must not replace ours. Not -I: PYTHONPATH belongs to the script.
         command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", words]
         nowhere = subprocess.DEVNULL if quiet else None
-        with _signals_are_the_childs() as (child, seen):
+        with _forward_signals() as (child, seen):
             child.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))
             code = child[0].wait()
         run = read_run(task["gpu"], 128 - code if code < 0 else code, Path(folder), interrupted=bool(seen))
@@ -167,34 +161,34 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
 
 
 @contextlib.contextmanager
-def _signals_are_the_childs() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
-    """Ctrl-C reaches the child by the terminal, all else by us; we live on to tell what it did until then.
+def _forward_signals() -> Iterator[tuple[list[subprocess.Popen[bytes]], list[int]]]:
+    """Forward signals to the child, except a Ctrl-C that the terminal sends it; gpututor lives on to report.
 
-    Yields where the child is to be put, and the signals that came.
+    Yields a list to put the child into, and the list of signals received.
     """
     child: list[subprocess.Popen[bytes]] = []
     seen: list[int] = []
 
-    def pass_on(number: int, _: object) -> None:
-        """Also of SIGINT, which is not ignored: the child would inherit that."""
+    def forward(number: int, _: object) -> None:
+        # SIGINT is not ignored, because the child would inherit that.
         seen.append(number)
         if number == signal.SIGTERM:
             send(number)
         elif not _is_in_the_foreground():
-            # Who sent it may have sent it to the child too, whom a second one would disturb.
+            # The sender may have sent it to the child too, which a second one would disturb.
             later = threading.Timer(_SECOND_INTERRUPT_S, send, (number,))
             later.daemon = True
             later.start()
 
     def send(number: int) -> None:
-        for one in child:
-            one.send_signal(number)
+        for process in child:
+            process.send_signal(number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         for number in before:
             if before[number] is not signal.SIG_IGN:
-                signal.signal(number, pass_on)
+                signal.signal(number, forward)
         yield child, seen
     finally:
         for number, previous in before.items():
@@ -202,7 +196,7 @@ def _signals_are_the_childs() -> Iterator[tuple[list[subprocess.Popen[bytes]], l
 
 
 def _is_in_the_foreground() -> bool:
-    """Whether the terminal's Ctrl-C goes to this process and its child alike."""
+    """Return True if the terminal's Ctrl-C reaches both this process and its child."""
     try:
         with open("/dev/tty", "rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
@@ -211,15 +205,13 @@ def _is_in_the_foreground() -> bool:
 
 
 def _write(word: str, command: list[str], runs: list[Run]) -> None:
-    text = json.dumps(
-        {"schema_version": 1, "gpututor": __version__, "command": command, "runs": [one.to_json() for one in runs]},
-        indent=2,
-    )
+    outputs = [run.to_json() for run in runs]
+    result = {"schema_version": 1, "gpututor": __version__, "command": command, "runs": outputs}
+    text = json.dumps(result, indent=2)
     if word == "-":
         print(text)
         return
     try:
-        with _path(word).open("w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        _path(word).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise TutorError(f"{word} cannot be written: {error.strerror}.") from None

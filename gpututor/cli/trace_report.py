@@ -1,4 +1,4 @@
-"""Reports of `gpututor trace` in words."""
+"""Text and JSON of the reports that `gpututor trace` collects."""
 
 from __future__ import annotations
 
@@ -18,118 +18,90 @@ if TYPE_CHECKING:
 
 
 FIRST = "program.json"
-"""The report of the program's own process; see `gpututor.devices.process_report`, which is never imported here."""
+"""Report of the program's own process; see `gpututor.devices.process_report`, which is never imported here."""
+WIDTH = 80
+MOST_OF_AN_ERROR = 150
+MOST_PROCESSES = 16
+_ON_ALREADY = "The script enters `virtual_gpu()` itself: remove that block, or run the script by plain `python`."
+_WORKERS = "Work of DataLoader workers, and of other processes without a GPU, costs nothing on this clock."
+_LAUNCH_BOUND = 0.3
+"""Share of a run's time above which launches make the host decide how long it takes."""
+_LEAST_WAIT = 0.02
+"""Share of a process's time above which its wait in collectives is shown."""
+_JSON_KEYS = ("rank", "device", "modelled", "host_ns", "time_ns", "waited_ns", "real_s", "error", "summary")
 
 
-@dataclass(frozen=True)
 class Process:
-    """One process's report."""
+    """The report of a process; empty if the process ended before it could write one."""
 
-    found: dict[str, Any]
-    """As it was written; empty when the process was ended before it could be."""
+    def __init__(self, report: dict[str, Any]) -> None:
+        self.report = report
+        self.rank: int | None = report.get("rank")
+        self.error = str(report.get("error", ""))
+        self.traceback = str(report.get("broken", ""))
+        """Traceback of an error in gpututor."""
+        self.refused: tuple[str, str] | None = report.get("refused")
+        """Title and advice if the program could not start."""
+        self.device: dict[str, Any] = report.get("device", {})
+        """Kind, name, count, memory_bytes and torch of the device that it ran on."""
+        self.has_forked = bool(report.get("has_forked"))
+        """True if it had children that report nothing."""
+        self.summary: dict[str, Any] = report.get("summary", {})
+        """Fields of `gpututor.trace.summary.Summary.to_json`; empty if there is none."""
+        self.devices: list[dict[str, Any]] = self.summary.get("devices", [])
+        """Summaries of the accelerators that it used."""
+        self.time_ns: int = report.get("time_ns") or 0
+        """Virtual clock at the end; 0 if time was not modelled."""
+        self.waited_ns: int = report.get("waited_ns") or 0
+        """Nanoseconds in which its devices waited for other processes; 0 if unknown."""
+        self.busy_ns: int = self._most("busy")
+        """Nanoseconds of work of its busiest device."""
+        self.collective_ns: int = self._most("collective_time")
+        """Nanoseconds of collectives on the device with most."""
+        self.peak_bytes: int = self._most("peak_bytes")
+        """Largest peak of memory on one device."""
 
-    @property
-    def refused(self) -> tuple[str, str] | None:
-        """Why the program could not even begin: a title and advice."""
-        if "refused" not in self.found:
-            return None
-        title, advice = self.found["refused"]
-        return str(title), str(advice)
-
-    @property
-    def broken(self) -> str:
-        """The traceback of a fault of ours."""
-        return str(self.found.get("broken", ""))
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        """See `gpututor.trace.summary.Summary.to_json`; empty when there is none."""
-        return dict(self.found.get("summary", {}))
-
-    @property
-    def devices(self) -> list[dict[str, Any]]:
-        """Summaries of accelerators; empty when none was used."""
-        return list(self.summary.get("devices", ()))
-
-    @property
-    def device(self) -> dict[str, Any]:
-        """What it ran on: kind, name, count, memory_bytes, torch."""
-        return dict(self.found.get("device", {}))
-
-    @property
-    def has_forked(self) -> bool:
-        """Whether it had children that report nothing."""
-        return bool(self.found.get("has_forked"))
-
-    @property
-    def error(self) -> str:
-        return str(self.found.get("error", ""))
-
-    @property
-    def time_ns(self) -> int:
-        """Its virtual clock at the end; 0 where time was not modelled."""
-        return self.found.get("time_ns") or 0
-
-    @property
-    def busy(self) -> int:
-        """Nanoseconds in which its busiest device worked."""
-        return max((one["busy"] for one in self.devices), default=0)
-
-    @property
-    def peak_bytes(self) -> int:
-        """The most memory that was in use on one device."""
-        return max((one["peak_bytes"] for one in self.devices), default=0)
-
-    @property
-    def waited_ns(self) -> int:
-        """Nanoseconds in which its devices waited for those of other processes; 0 where that is not known."""
-        return self.found.get("waited_ns") or 0
-
-    @property
-    def collective_ns(self) -> int:
-        """Nanoseconds of collectives on the device that had most."""
-        return max((one["collective_time"] for one in self.devices), default=0)
+    def _most(self, key: str) -> int:
+        return max((device[key] for device in self.devices), default=0)
 
     def out_of_memory(self) -> str:
-        """Where memory ran out, in words; empty when it did not."""
-        refused = [failed for one in self.devices for failed in one["out_of_memory"]]
-        if not refused:
+        """Describe where memory ran out; empty if it did not."""
+        failures = [failure for device in self.devices for failure in device["out_of_memory"]]
+        if not failures:
             return ""
-        # The last one: a program may have caught those before.
-        file, line = refused[-1]["place"]
+        # The last one: a program may have caught the others.
+        file, line = failures[-1]["place"]
         at = f" at {Path(file).name}:{line}" if line is not None else ""
-        asked, allocated = size(refused[-1]["size_bytes"]), size(refused[-1]["allocated"])
-        return f"out of memory{at}: {asked} asked for, {allocated} allocated"
+        requested, allocated = size(failures[-1]["size_bytes"]), size(failures[-1]["allocated"])
+        return f"out of memory{at}: {requested} asked for, {allocated} allocated"
 
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        keys = ("rank", "device", "modelled", "host_ns", "time_ns", "waited_ns", "real_s", "error", "summary")
-        return {key: self.found.get(key) for key in keys}
+    def name(self, number: int) -> str:
+        """Return `rank 1`; without a rank `process 1`, by `number`, its place among the shown processes."""
+        return f"process {number}" if self.rank is None else f"rank {self.rank}"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program."""
+    """A run of the program."""
 
     gpu: str | None
-    """As the command line has it."""
+    """GPU as named on the command line."""
     code: int
-    """The exit code; 128 + N for signal N."""
+    """Exit code; 128 + N for signal N."""
     main: Process
     """The program's own process."""
     children: Sequence[Process] = ()
-    """Processes that it started and whose devices did something, by their rank."""
+    """Processes that it started and that used a device, by rank."""
     chrome: str = ""
-    """The file with its timeline, of all processes that used a device; empty where none is wanted."""
+    """File with the timeline of all processes that used a device; empty if there is none."""
     interrupted: bool = False
-    """Whether somebody asked gpututor to end while it ran."""
-
+    """True if gpututor was asked to end while it ran."""
     has_workers: bool = False
-    """Whether processes computed that used no device, such as workers of a DataLoader."""
+    """True if other processes computed without a device, such as workers of a DataLoader."""
 
     @property
-    def told(self) -> Process:
-        """The process whose report stands for the run."""
+    def shown(self) -> Process:
+        """The process whose report represents the run."""
         return self.children[0] if self.children and not self.main.devices else self.main
 
     @property
@@ -137,40 +109,29 @@ class Run:
         return [self.main, *self.children]
 
     def to_json(self) -> dict[str, Any]:
-        """For `--json`."""
-        return {
-            "gpu": self.gpu,
-            "exit_code": self.code,
-            "processes": [one.to_json() for one in self.processes if one.found],
-        }
+        """Return the run for `--json`."""
+        reports = [process.report for process in self.processes if process.report]
+        processes = [{key: report.get(key) for key in _JSON_KEYS} for report in reports]
+        return {"gpu": self.gpu, "exit_code": self.code, "processes": processes}
 
 
 def read_run(gpu: str | None, code: int, folder: Path, *, interrupted: bool = False) -> Run:
-    """The reports in `folder`."""
-    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
-    main = Process(found.pop(folder / FIRST, {}))
-    children = [(path, Process(one)) for path, one in found.items()]
-    used = [(path, one) for path, one in children if one.devices or one.broken]
-    used.sort(key=lambda pair: (_rank(pair[1]), pair[0]))
-    shown = [(folder / FIRST, main)] if main.devices or not used else []
-    shown += used
-    # Such as workers of a DataLoader, which compute on the CPU.
-    workers = [(path, one) for path, one in children if one.summary.get("events") and not one.devices]
-    shown += workers
-    names = {path: process_name(one, number) if len(shown) > 1 else "" for number, (path, one) in enumerate(shown)}
-    return Run(
-        gpu,
-        code,
-        main,
-        [one for _, one in used],
-        _timeline(names, folder),
-        interrupted,
-        bool(workers) or main.has_forked,
-    )
+    """Read the reports in `folder`."""
+    reports = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    first = folder / FIRST
+    main = Process(reports.pop(first, {}))
+    children = [(path, Process(report)) for path, report in reports.items()]
+    used = [(path, child) for path, child in children if child.devices or child.traceback]
+    used.sort(key=lambda pair: (pair[1].rank is None, pair[1].rank or 0, pair[0]))
+    workers = [(path, child) for path, child in children if child.summary.get("events") and not child.devices]
+    shown = [*([(first, main)] if main.devices or not used else []), *used, *workers]
+    names = {path: process.name(number) if len(shown) > 1 else "" for number, (path, process) in enumerate(shown)}
+    has_workers = bool(workers) or main.has_forked
+    return Run(gpu, code, main, [child for _, child in used], _timeline(names, folder), interrupted, has_workers)
 
 
 def _timeline(names: dict[Path, str], folder: Path) -> str:
-    """The timeline of the processes with reports of these names; empty where none left a trace."""
+    """Write the timeline of the processes with these reports and names; return its path, empty without traces."""
     traces = {Path(f"{path}.trace"): name for path, name in names.items()}
     if not any(path.exists() for path in traces):
         return ""
@@ -182,62 +143,36 @@ def _timeline(names: dict[Path, str], folder: Path) -> str:
     return str(path)
 
 
-def process_name(process: Process, number: int) -> str:
-    """`rank 1`; of a process without a rank `process 1`, by `number`, its place among those that are told of."""
-    rank = process.found.get("rank")
-    return f"rank {rank}" if rank is not None else f"process {number}"
-
-
-def _rank(process: Process) -> int:
-    rank = process.found.get("rank")
-    return rank if rank is not None else 1 << 30
-
-
-WIDTH = 80
-MOST_OF_AN_ERROR = 150
-MOST_PROCESSES = 16
-_ON_ALREADY = "The script enters `virtual_gpu()` itself: remove that block, or run the script by plain `python`."
-_WORKERS = "Work of DataLoader workers, and of other processes without a GPU, costs nothing on this clock."
-_LAUNCH_BOUND = 0.3
-"""Of a run's time that launches cost: more, and the host decides how long it takes."""
-_WORTH_TELLING = 0.02
-"""Of a process's time."""
-
-
-def told(run: Run, program: str) -> str:
-    """The run in words, ending in a newline."""
+def describe_run(run: Run, program: str) -> str:
+    """Return the text of a run, ending in a newline."""
     program = escape_control_chars(program)
-    if not run.main.found and not run.children:
-        return f"gpututor: {program} ended {_how(run.code)}, before its trace could be written.\n"
-    process = run.told
-    if process.broken:
-        return f"gpututor: the trace of {program} could not be read. This is a fault of gpututor:\n{process.broken}"
+    if not run.main.report and not run.children:
+        return f"gpututor: {program} ended {_ending(run.code)}, before its trace could be written.\n"
+    process = run.shown
+    if process.traceback:
+        return f"gpututor: the trace of {program} could not be read. This is a fault of gpututor:\n{process.traceback}"
     lines = textwrap.wrap(_head(process, program), WIDTH)
     if run.code:
         error = _error(run.main)
         until = " This is what ran until then." if process.summary.get("events") else ""
         advice = f" {_ON_ALREADY}" if error.startswith(": RuntimeError: A virtual GPU is on already") else ""
-        lines += textwrap.wrap(f"It ended {_how(run.code)}{error.removesuffix('.')}.{advice}{until}", WIDTH)
-    if run.has_workers and process.found["modelled"]:
+        lines += textwrap.wrap(f"It ended {_ending(run.code)}{error.removesuffix('.')}.{advice}{until}", WIDTH)
+    if run.has_workers and process.report["modelled"]:
         lines += textwrap.wrap(_WORKERS, WIDTH)
-    parts = ["\n".join(lines) + "\n"]
-    if run.children:
-        parts.append(_processes(run))
-    parts.append(
-        process.found["words"] or "No device did anything: nothing was made, moved or computed with PyTorch.\n"
-    )
-    return "\n".join(parts)
+    nothing = "No device did anything: nothing was made, moved or computed with PyTorch.\n"
+    table = [_processes(run)] if run.children else []
+    return "\n".join(["\n".join(lines) + "\n", *table, process.report["words"] or nothing])
 
 
 def _error(process: Process) -> str:
-    """What nobody caught, in a few words: the whole of it stands above, as Python told it."""
+    """Return a short form of the uncaught exception; Python's own traceback is already on stderr."""
     words = escape_control_chars(process.error).replace("\n", " ")
     return f": {textwrap.shorten(words, MOST_OF_AN_ERROR, placeholder=' …')}" if words else ""
 
 
 def _head(process: Process, program: str) -> str:
     device = process.device
-    if not process.found["modelled"]:
+    if not process.report["modelled"]:
         times = "times were measured" if process.summary.get("timed") else "times were not measured"
         return f"gpututor: {program} on {escape_control_chars(device['name'])}: what it did was counted, {times}."
     return f"gpututor: {program} on {_virtual(device)}. Times are modelled, not measured."
@@ -249,49 +184,46 @@ def _virtual(device: dict[str, object]) -> str:
     return f"a virtual {device['name']}" if device["count"] == 1 else f"{device['count']} virtual {device['name']}"
 
 
-def _how(code: int) -> str:
-    if code > 128:
-        try:
-            return f"by {signal.Signals(code - 128).name}"
-        except ValueError:
-            pass
-    return f"with exit code {code}"
+def _ending(code: int) -> str:
+    names = {128 + number: number.name for number in signal.Signals}
+    return f"by {names[code]}" if code in names else f"with exit code {code}"
 
 
 def _processes(run: Run) -> str:
-    """A line for each process that used a device."""
+    """Return a table with a row for each process that used a device."""
     from gpututor.trace.text import table
 
-    used = [one for one in run.processes if one.devices]
+    used = [process for process in run.processes if process.devices]
     rows: list[tuple[str, ...]] = [("", "modelled time", "GPU busy", "collectives", "waited", "peak memory")]
-    meets = any(one.collective_ns for one in used)
-    for number, one in enumerate(used[:MOST_PROCESSES]):
-        busy = share(one.busy / one.time_ns) if one.time_ns else "-"
-        together = (duration(one.collective_ns), duration(one.waited_ns)) if one.collective_ns else ("", "")
-        rows.append((process_name(one, number), duration(one.time_ns), busy, *together, size(one.peak_bytes)))
-    if not meets:
+    has_collectives = any(process.collective_ns for process in used)
+    for number, process in enumerate(used[:MOST_PROCESSES]):
+        busy = share(process.busy_ns / process.time_ns) if process.time_ns else "-"
+        times = (process.collective_ns, process.waited_ns)
+        together = tuple(duration(time) if process.collective_ns else "" for time in times)
+        rows.append((process.name(number), duration(process.time_ns), busy, *together, size(process.peak_bytes)))
+    if not has_collectives:
         rows = [(*row[:3], row[5]) for row in rows]
     more = [f"  and {len(used) - MOST_PROCESSES:,} more"] if len(used) > MOST_PROCESSES else []
-    follows = process_name(run.told, 0) if run.told is not run.main else "the program's own process"
+    follows = run.shown.name(0) if run.shown is not run.main else "the program's own process"
     heading = f"{len(used)} processes used a device; below is {follows}"
-    slowest = textwrap.wrap(_waiting(used), WIDTH) if meets else []
+    slowest = textwrap.wrap(_longest_wait(used), WIDTH) if has_collectives else []
     return "\n".join([heading, *table(rows, indent=2), *more, *slowest]) + "\n"
 
 
-def _waiting(used: list[Process]) -> str:
-    """Who waited longest for the others in collectives; empty where that is next to nothing."""
-    number, one = max(enumerate(used), key=lambda pair: pair[1].waited_ns)
-    if not one.time_ns or one.waited_ns < _WORTH_TELLING * one.time_ns:
+def _longest_wait(used: list[Process]) -> str:
+    """Describe the process that waited longest in collectives; empty if that was next to nothing."""
+    number, process = max(enumerate(used), key=lambda pair: pair[1].waited_ns)
+    if not process.time_ns or process.waited_ns < _LEAST_WAIT * process.time_ns:
         return ""
-    part = share(one.waited_ns / one.time_ns)
+    part = share(process.waited_ns / process.time_ns)
     return (
-        f"{process_name(one, number)} waited {duration(one.waited_ns)} for others in collectives, {part} of its time: "
+        f"{process.name(number)} waited {duration(process.waited_ns)} for others in collectives, {part} of its time: "
         "the rank that waits least is the slowest."
     )
 
 
-def compared(runs: list[Run], not_run: Sequence[str] = ()) -> str:
-    """A table with a row for each GPU, ending in a newline; `not_run` are those that an interrupt came before."""
+def compare_runs(runs: list[Run], not_run: Sequence[str] = ()) -> str:
+    """Return a table with a row for each GPU, ending in a newline; `not_run` are GPUs skipped after an interrupt."""
     from gpututor.trace.text import Candidate, comparison
 
     missing = [Candidate(name, None, 0.0, 0, 0, None, "not run: interrupted") for name in not_run]
@@ -301,23 +233,25 @@ def compared(runs: list[Run], not_run: Sequence[str] = ()) -> str:
 def _candidate(run: Run) -> Candidate:
     from gpututor.trace.text import Candidate
 
-    device = run.told.device
+    device = run.shown.device
+    ending = f"ended {_ending(run.code)}"
     if not device:
-        ended = f"ended {_how(run.code)}, before its trace could be written"
-        return Candidate(run.gpu or "", None, 0.0, 0, 0, None, "interrupted" if run.interrupted else ended)
-    refused = next(filter(None, (one.out_of_memory() for one in run.processes)), "")
+        failed = "interrupted" if run.interrupted else f"{ending}, before its trace could be written"
+        return Candidate(run.gpu or "", None, 0.0, 0, 0, None, failed)
+    oom = next(filter(None, (process.out_of_memory() for process in run.processes)), "")
     interrupted = run.interrupted and run.code != 0
-    failed = "interrupted" if interrupted else f"ended {_how(run.code)}{_error(run.main)}" if run.code else ""
-    time = max(one.time_ns for one in run.processes)
+    failed = "interrupted" if interrupted else f"{ending}{_error(run.main)}" if run.code else ""
+    time = max(process.time_ns for process in run.processes)
+    advice = run.shown.summary.get("advice", ())
     return Candidate(
         _model(device),
         time if run.code == 0 else None,
-        max(one.busy for one in run.processes) / time if time else 0.0,
-        max(one.peak_bytes for one in run.processes),
+        max(process.busy_ns for process in run.processes) / time if time else 0.0,
+        max(process.peak_bytes for process in run.processes),
         device["memory_bytes"] or 0,
-        False if refused else None if interrupted else True,
-        refused or failed,
-        any(one["rule"] == "launches" and one["share"] >= _LAUNCH_BOUND for one in run.told.summary.get("advice", ())),
+        False if oom else None if interrupted else True,
+        oom or failed,
+        any(rule["rule"] == "launches" and rule["share"] >= _LAUNCH_BOUND for rule in advice),
     )
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor import paths
-from gpututor.authoring.problems import Problem, seen_from
+from gpututor.authoring.problems import Problem, relative_path
 from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
 from gpututor.grading.report_text import count
 from gpututor.hardware.gpus import gpu_names
@@ -44,7 +44,7 @@ from gpututor.toml_schema import nearest
 
 MOST_WORKERS = 64
 MOST_BY_DEFAULT = 8
-"""Each has two processes that hold PyTorch, and one more while it looks at checks."""
+"""Judges by deproblem. Each has two processes with PyTorch, and a third while it audits checks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,17 +64,17 @@ def main(arguments: argparse.Namespace) -> int:
         target.course.check_has_checks()
     screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
     listener = Listener(screen.advanced, screen.finished)
-    gate = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
-    screen.expect(sum(len(one.exercises) + len(one.lessons) for one in targets))
+    verifier = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
+    screen.expect(sum(len(target.exercises) + len(target.lessons) for target in targets))
     try:
-        gate.work(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
+        verifier.run(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
     finally:
         screen.clear()
-    summary = _summary(gate.subjects, arguments.models, time.monotonic() - began)
+    summary = _summary(verifier.subjects, arguments.models, time.monotonic() - began)
     if arguments.json:
         print(json.dumps(summary, indent=2))
     else:
-        print(_in_words(summary, sum((subject.tally for subject in gate.subjects), MutantReport())))
+        print(_format_summary(summary, sum((subject.mutants for subject in verifier.subjects), MutantReport())))
     return 0 if summary["green"] else 1
 
 
@@ -96,17 +96,17 @@ def _models(word: str) -> tuple[str, ...]:
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
 
 
 class _Screen:
-    """Lines as exercises come to their end, and, on a terminal, one more line that says what is done now."""
+    """Lines for finished subjects, and, on a terminal, a line with the current step."""
 
     def __init__(self, stream: TextIO, base: Path) -> None:
         self._stream = stream
         self._base = base
-        self._lives = stream.isatty()
+        self._is_terminal = stream.isatty()
         self._expected = self._ended = self._steps = 0
 
     def expect(self, subjects: int) -> None:
@@ -114,7 +114,7 @@ class _Screen:
 
     def advanced(self, subject: Subject, what: str) -> None:
         self._steps += 1
-        if self._lives:
+        if self._is_terminal:
             words = f"{self._ended} of {self._expected}; {subject.name}: {escape_control_chars(what)}"
             self._stream.write(f"\r{words[: os.get_terminal_size(self._stream.fileno()).columns - 1]}\x1b[K")
             self._stream.flush()
@@ -125,31 +125,31 @@ class _Screen:
         mark = "✓" if subject.is_green else "✗"
         parts = [count(subject.gradings, "grading")] if subject.gradings else []
         parts += [f"{subject.seconds:.1f} s"] if subject.seconds else []
-        parts += [str(subject.tally)] if subject.tally.total else []
-        name = seen_from(Path(subject.name), self._base)
-        self._say(f"{mark} {name}" + (f": {', '.join(parts)}" if parts else ""))
-        for fault in subject.faults:
-            self._tell(fault)
+        parts += [str(subject.mutants)] if subject.mutants.total else []
+        name = relative_path(Path(subject.name), self._base)
+        self._print(f"{mark} {name}" + (f": {', '.join(parts)}" if parts else ""))
+        for problem in subject.problems:
+            self._print_problem(problem)
         self._stream.flush()
 
     def clear(self) -> None:
-        if self._lives:
+        if self._is_terminal:
             self._stream.write("\r\x1b[K")
 
-    def _tell(self, fault: Problem) -> None:
-        self._say(f"  {'note: ' if fault.is_note else ''}{fault.title(self._base)}")
-        for line in fault.details:
-            self._say(f"      {line}")
-        if fault.advice:
-            self._say(f"    → {fault.advice}")
+    def _print_problem(self, problem: Problem) -> None:
+        self._print(f"  {'note: ' if problem.is_note else ''}{problem.title(self._base)}")
+        for line in problem.details:
+            self._print(f"      {line}")
+        if problem.advice:
+            self._print(f"    → {problem.advice}")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         print(escape_control_chars(line), file=self._stream)
 
 
 def _summary(subjects: list[Subject], models: tuple[str, ...], seconds: float) -> dict[str, Any]:
     exercises = [subject for subject in subjects if subject.exercise is not None]
-    tally = sum((subject.tally for subject in subjects), MutantReport())
+    mutants = sum((subject.mutants for subject in subjects), MutantReport())
     return {
         "schema_version": 1,
         "subjects": [subject.to_json() for subject in subjects],
@@ -159,19 +159,19 @@ def _summary(subjects: list[Subject], models: tuple[str, ...], seconds: float) -
         "seconds": round(seconds, 1),
         "green": all(subject.is_green for subject in subjects),
         "models": list(models),
-        "right": _added(subjects, "right"),
-        "wrong": _added(subjects, "wrong"),
-        "mutants": {**tally.to_json(), "survivors": len(tally.survivors)},
+        "right": _sum_counts(subjects, "right"),
+        "wrong": _sum_counts(subjects, "wrong"),
+        "mutants": {**mutants.to_json(), "survivors": len(mutants.survivors)},
     }
 
 
-def _added(subjects: list[Subject], what: str) -> dict[str, int]:
-    counted = [subject.counted(what) for subject in subjects]
-    return {key: sum(each[key] for each in counted) for key in ("kept", "of")}
+def _sum_counts(subjects: list[Subject], kind: str) -> dict[str, int]:
+    counts = [subject.counted(kind) for subject in subjects]
+    return {key: sum(each[key] for each in counts) for key in ("kept", "of")}
 
 
-def _in_words(summary: dict[str, Any], tally: MutantReport) -> str:
-    """`56 exercises on 13 GPU models: 70 of 70 right ones passed, 500 of 500 wrong ones failed, …; all is so`"""
+def _format_summary(summary: dict[str, Any], mutants: MutantReport) -> str:
+    """Return `56 exercises on 13 GPU models: 70 of 70 right ones passed, 500 of 500 wrong ones failed, …; all is so`"""
     problems = sum(len(subject["problems"]) for subject in summary["subjects"])
     right, wrong, models = summary["right"], summary["wrong"], summary["models"]
     words = count(summary["exercises"], "exercise")
@@ -179,6 +179,6 @@ def _in_words(summary: dict[str, Any], tally: MutantReport) -> str:
     if right["of"]:
         words += f": {right['kept']} of {right['of']} solutions and right variants passed, "
         words += f"{wrong['kept']} of {wrong['of']} wrong solutions failed"
-    words += f"; {tally}" if tally.total else ""
+    words += f"; {mutants}" if mutants.total else ""
     words += f"; {count(summary['gradings'], 'grading')}, {summary['seconds']} s; "
     return words + (f"{count(problems, 'thing is', 'things are')} not so" if problems else "all is so")

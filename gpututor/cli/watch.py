@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Protocol
 from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device
 from gpututor.cli.grade import print_event, save_attempt
 from gpututor.cli.hint import show_hints
-from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, open_progress, tell
+from gpututor.cli.options import (
+    attempt_writer,
+    check_own_file,
+    chosen_course,
+    chosen_workspace,
+    open_progress,
+    print_error,
+)
 from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
@@ -38,8 +45,17 @@ if TYPE_CHECKING:
     from gpututor.progress.recordings import Recordings
 
 
+REST_S = 0.2
+"""Seconds that the file must rest after a change: editors write in several steps."""
+GONE_AFTER_S = 0.5
+"""Seconds until a missing file counts as gone: some editors remove it while saving."""
+POLL_S = 0.05
+CLEAR = "\x1b[H\x1b[2J"
+KEYS = "n next, h hint, r again, q quit: a letter, then Enter."
+
+
 class Client(Protocol):
-    """What is needed of `gpututor.grading.client.GradingClient`."""
+    """The methods of `GradingClient` that `Gradings` needs."""
 
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
 
@@ -48,30 +64,28 @@ class Client(Protocol):
 
 @dataclass(frozen=True)
 class Grading:
-    """One submission that is being graded."""
+    """A submission being graded."""
 
     number: int
     request: GradeRequest
     recording: Path | None
-    """The pending folder of its recording."""
+    """Pending folder of its recording."""
 
 
 class Gradings:
-    """Begun, stopped and heard by one thread."""
+    """Gradings in background threads, one at a time; only the newest reports events."""
 
     def __init__(self, client: Client, recordings: Recordings) -> None:
         self._client = client
         self._recordings = recordings
         self._newest = 0
-        """The number of the newest grading; what older ones say is not heard."""
-        self._is_on = False
-        """Whether its end is still to come."""
+        self._is_running = False
         self._events: queue.SimpleQueue[tuple[Grading, GradingEvent | TutorError]] = queue.SimpleQueue()
         self._turn = threading.Lock()
 
-    def begin(self, request: GradeRequest) -> None:
-        """Grade from now on; none is on, see `stop`."""
-        self._is_on = True
+    def start(self, request: GradeRequest) -> None:
+        """Start a grading. Call `stop` first."""
+        self._is_running = True
         pending = self._recordings.create_pending()
         if pending is not None:
             request = replace(request, recording_folder=str(pending))
@@ -79,116 +93,102 @@ class Gradings:
         threading.Thread(target=self._grade, args=(grading,), daemon=True).start()
 
     def stop(self) -> bool:
-        """Let nobody hear any more of the grading that is on; whether there was one."""
-        was_on, self._is_on = self._is_on, False
+        """Cancel the running grading and drop its further events; return True if there was one."""
+        was_running, self._is_running = self._is_running, False
         self._newest += 1
         self._client.cancel()
-        return was_on
+        return was_running
 
-    def heard(self) -> Iterator[tuple[Grading, GradingEvent | TutorError]]:
-        """What came since; a `Graded` or an error is the grading's end. Whoever hears `Graded` saves the attempt."""
-        while True:
-            try:
-                grading, event = self._events.get_nowait()
-            except queue.Empty:
-                return
-            if grading.number != self._newest or not self._is_on:
+    def new_events(self) -> Iterator[tuple[Grading, GradingEvent | TutorError]]:
+        """Yield new events; `GradingFinished` or an error is the last. The caller saves the attempt."""
+        while not self._events.empty():
+            grading, event = self._events.get()
+            if grading.number != self._newest or not self._is_running:
                 if isinstance(event, GradingFinished):
                     self._recordings.discard(grading.recording)
                 continue
             if isinstance(event, GradingFinished | TutorError):
-                self._is_on = False
+                self._is_running = False
             yield grading, event
 
     def _grade(self, grading: Grading) -> None:
+        end: GradingEvent | TutorError
         with self._turn:
             try:
-                ended = self._follow(grading)
+                end = self._run(grading)
             except TutorError as error:
-                ended = error
+                end = error
             except Exception as error:
-                ended = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
-        if isinstance(ended, GradingFinished) and grading.number == self._newest:
-            self._events.put((grading, ended))
+                end = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
+        if isinstance(end, GradingFinished) and grading.number == self._newest:
+            self._events.put((grading, end))
             return
         self._recordings.discard(grading.recording)
-        if isinstance(ended, TutorError):
-            self._events.put((grading, ended))
+        if isinstance(end, TutorError):
+            self._events.put((grading, end))
 
-    def _follow(self, grading: Grading) -> GradingEvent | TutorError:
-        """Pass on what happens; returns how it ended."""
+    def _run(self, grading: Grading) -> GradingEvent | TutorError:
+        """Put events into the queue; return the last one."""
         if grading.number != self._newest:
             return GradingCancelled()
-        with ProgressLine() as still:
-            for event in still.heard(self._client.grade(grading.request)):
+        with ProgressLine() as progress:
+            for event in progress.follow(self._client.grade(grading.request)):
                 if isinstance(event, GradingFinished | GradingCancelled):
                     return event
                 self._events.put((grading, event))
                 if grading.number != self._newest:
-                    self._client.cancel()  # stopped in the moment before the client had begun
+                    self._client.cancel()  # it was stopped just before the client began
         return GradingError("The grader ended without a report.", "Save again.")
 
 
-REST_S = 0.2
-"""How long the file must rest after a change: editors write in several steps."""
-GONE_AFTER_S = 0.5
-"""How long the file must be away to be called gone: some editors take it away when they save."""
-
-Stamp = tuple[int, int, int]
-
-
 class FileChange(Enum):
-    """What became of the file since the last look."""
+    """A change of the file since the last poll."""
 
     CHANGED = auto()
-    """It is another one than at the last look."""
     RESTED = auto()
-    """It changed, and then rested: now it can be read."""
+    """Changed, then unchanged for `REST_S`: it can be read."""
     GONE = auto()
     BACK = auto()
 
 
 class FileWatcher:
-    """Looked at now and then; each look costs one stat. How the file is at first is no change."""
+    """Changes of a file, found by polling; each poll costs one stat."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self._clock = clock
         self._stamp = _stamp(path)
         self._changed_at: float | None = None
-        """When it was last seen to change; None where nobody waits for it to rest."""
+        """Time of the last change; None once it rested or was read."""
         self._gone_at: float | None = None
         self._is_gone = False
-        """Whether that was told."""
+        """True once `GONE` was returned."""
 
-    def look(self) -> tuple[FileChange, ...]:
-        """What happened, in this order; mostly nothing."""
+    def poll(self) -> tuple[FileChange, ...]:
+        """Return the changes since the last poll, in this order."""
         now, stamp = self._clock(), _stamp(self.path)
         if stamp is None:
-            return self._absent(now)
-        happened = [FileChange.BACK] if self._is_gone else []
+            self._gone_at = now if self._gone_at is None else self._gone_at
+            if self._is_gone or now - self._gone_at < GONE_AFTER_S:
+                return ()
+            self._is_gone, self._stamp = True, None
+            return (FileChange.GONE,)
+        changes = [FileChange.BACK] if self._is_gone else []
         self._gone_at, self._is_gone = None, False
         if stamp != self._stamp:
             self._stamp, self._changed_at = stamp, now
-            happened.append(FileChange.CHANGED)
+            changes.append(FileChange.CHANGED)
         if self._changed_at is not None and now - self._changed_at >= REST_S:
             self._changed_at = None
-            happened.append(FileChange.RESTED)
-        return tuple(happened)
+            changes.append(FileChange.RESTED)
+        return tuple(changes)
 
-    def was_read(self) -> None:
-        """Somebody read it: a change of before need not rest any more."""
+    def mark_as_read(self) -> None:
+        """Forget a change that has not rested yet."""
         self._changed_at = None
 
-    def _absent(self, now: float) -> tuple[FileChange, ...]:
-        self._gone_at = now if self._gone_at is None else self._gone_at
-        if self._is_gone or now - self._gone_at < GONE_AFTER_S:
-            return ()
-        self._is_gone, self._stamp = True, None
-        return (FileChange.GONE,)
 
-
-def _stamp(path: Path) -> Stamp | None:
+def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
     except OSError:
@@ -196,14 +196,9 @@ def _stamp(path: Path) -> Stamp | None:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-LOOK_EVERY_S = 0.05
-CLEAR = "\x1b[H\x1b[2J"
-KEYS = "n next, h hint, r again, q quit: a letter, then Enter."
-
-
 @dataclass(frozen=True)
-class Desk:
-    """Where the learner works, and on what devices it is graded."""
+class WatchOptions:
+    """The course, the workspace and the device of a watch."""
 
     course: Course
     workspace: Workspace
@@ -211,7 +206,7 @@ class Desk:
     gpu: str | None = None
     gpus: int | None = None
     from_settings: str = ""
-    """Which of these come from the learner's settings, in words."""
+    """Options that come from the learner's settings, in words."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -224,70 +219,74 @@ def main(arguments: argparse.Namespace) -> int:
     from_settings = settle_device(arguments, by_settings=True)
     course = chosen_course(arguments)
     course.check_has_checks()
-    exercise = course.find(arguments.exercise) if arguments.exercise else _where_left(course)
+    exercise = course.find(arguments.exercise) if arguments.exercise else _last_opened(course)
     workspace = chosen_workspace(arguments, course)
     if arguments.exercise:
         check_own_file(arguments.exercise, exercise, workspace.path_of(exercise), "grade")
     client = GradingClient(workers=QUICKEST)
-    desk = Desk(course, workspace, arguments.device, arguments.gpu, arguments.gpus, from_settings)
+    options = WatchOptions(course, workspace, arguments.device, arguments.gpu, arguments.gpus, from_settings)
     clears = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     try:
-        return Watcher(desk, client, clears=clears).watch(exercise, LineReader())
+        return Watcher(options, client, clears=clears).watch(exercise, LineReader())
     except KeyboardInterrupt:
-        print()  # behind the ^C that the terminal shows
+        print()  # after the ^C that the terminal shows
         raise
     finally:
         client.close()
 
 
-def _where_left(course: Course) -> Exercise:
+def _last_opened(course: Course) -> Exercise:
     with open_progress(course) as progress:
         key = progress.exercise_opened_last()
     return next((exercise for exercise in course.exercises if exercise.key == key), course.exercises[0])
 
 
 class Watcher:
-    """A conversation about one file at a time. The caller's thread prints; gradings run in threads of their own."""
+    """A loop over typed lines, file changes and grading events of one exercise at a time. Prints in this thread."""
 
     def __init__(
-        self, desk: Desk, client: Client, *, clears: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        options: WatchOptions,
+        client: Client,
+        *,
+        clears: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._desk = desk
-        self._writer = attempt_writer(desk.course)
+        self._options = options
+        self._writer = attempt_writer(options.course)
         self._gradings = Gradings(client, self._writer.recordings)
         self._clears = clears
         self._clock = clock
 
     def watch(self, exercise: Exercise, keyboard: LineReader) -> int:
-        """Watch until the learner leaves; the exit code."""
+        """Watch until the learner quits; return the exit code."""
         self._open(exercise)
         while True:
-            lines = keyboard.lines(LOOK_EVERY_S)
-            if lines is None or not all(self._obey(line.strip().lower()) for line in lines):
+            lines = keyboard.lines(POLL_S)
+            if lines is None or not all(self._handle_line(line.strip().lower()) for line in lines):
                 self._stop()
                 return 0
-            for happened in self._file.look():
-                self._tell_of_file(happened)
-            self._tell_of_grading()
+            for change in self._file.poll():
+                self._handle_change(change)
+            for grading, event in self._gradings.new_events():
+                self._handle_event(grading, event)
 
-    # What the learner asks for
-
-    def _obey(self, word: str) -> bool:
-        """Do what a line asks for; False when it is to leave."""
+    def _handle_line(self, word: str) -> bool:
+        """Do what a typed line says; return False to quit."""
         match word:
             case "q" | "quit" | "exit":
                 return False
             case "n" | "next":
-                following = self._desk.course.after(self._exercise)
+                following = self._options.course.after(self._exercise)
                 if following is None:
                     print("This is the last exercise of the course.", flush=True)
                 else:
                     self._open(following)
             case "h" | "hint":
                 print()
-                self._guarded(lambda: show_hints(self._desk.course, self._exercise))
+                self._try(lambda: show_hints(self._options.course, self._exercise))
             case "r" | "run":
-                self._begin()
+                self._grade()
             case _:
                 print(KEYS, flush=True)
         return True
@@ -295,31 +294,29 @@ class Watcher:
     def _open(self, exercise: Exercise) -> None:
         self._stop()
         self._exercise = exercise
-        self._guarded(lambda: self._desk.workspace.ensure(exercise))
-        self._guarded(self._remember_place)
-        self._file = FileWatcher(self._desk.workspace.path_of(exercise), self._clock)
-        self._begin()
+        self._try(lambda: self._options.workspace.ensure(exercise))
+        self._try(self._save_exercise)
+        self._file = FileWatcher(self._options.workspace.path_of(exercise), self._clock)
+        self._grade()
 
-    def _remember_place(self) -> None:
-        with open_progress(self._desk.course, briefly) as progress:
+    def _save_exercise(self) -> None:
+        with open_progress(self._options.course, briefly) as progress:
             progress.set_watched_exercise(self._exercise.key)
 
-    def _guarded(self, act: Callable[[], object]) -> None:
-        """Do it; what keeps it from being done is told, and the watch goes on."""
+    def _try(self, act: Callable[[], object]) -> None:
+        """Do it; print an error and go on."""
         try:
             act()
         except TutorError as error:
-            tell(error)
+            print_error(error)
         sys.stdout.flush()
 
-    # What is told
-
-    def _tell_of_file(self, happened: FileChange) -> None:
-        match happened:
+    def _handle_change(self, change: FileChange) -> None:
+        match change:
             case FileChange.CHANGED:
                 self._stop()
             case FileChange.RESTED:
-                self._begin()
+                self._grade()
             case FileChange.GONE:
                 words = f"{escape_control_chars(str(self._file.path))} is gone. It is graded again when it is back."
                 print(fitting(words), flush=True)
@@ -330,49 +327,45 @@ class Watcher:
         if self._gradings.stop():
             print("  stopped", flush=True)
 
-    def _begin(self) -> None:
-        """Grade what the file holds now."""
+    def _grade(self) -> None:
+        """Grade the current content of the file."""
         self._stop()
-        self._file.was_read()
+        self._file.mark_as_read()
+        options, exercise = self._options, self._exercise
         print(CLEAR if self._clears else "", end="" if self._clears else "\n")
-        print(fitting(f"{self._exercise.label} {escape_control_chars(self._exercise.title)}"), flush=True)
-        if self._desk.from_settings:
-            print(fitting(f"  {self._desk.from_settings}"), flush=True)
+        print(fitting(f"{exercise.label} {escape_control_chars(exercise.title)}"), flush=True)
+        if options.from_settings:
+            print(fitting(f"  {options.from_settings}"), flush=True)
         try:
-            source = self._desk.workspace.read(self._exercise)
+            source = options.workspace.read(exercise)
         except TutorError as error:
-            tell(error)
-            self._tell_how_to_go_on(None)
+            print_error(error)
+            self._print_next_steps(None)
             return
-        desk = self._desk
-        request = GradeRequest(
-            str(self._exercise.folder), source, self._file.path.name, device=desk.device, gpu=desk.gpu, gpus=desk.gpus
-        )
-        self._gradings.begin(request)
+        folder, name = str(exercise.folder), self._file.path.name
+        request = GradeRequest(folder, source, name, device=options.device, gpu=options.gpu, gpus=options.gpus)
+        self._gradings.start(request)
 
-    def _tell_of_grading(self) -> None:
-        for grading, event in self._gradings.heard():
-            if isinstance(event, TutorError):
-                tell(event)
-                self._tell_how_to_go_on(None)
-                continue
-            show = partial(print_event, event, grading.request.submission)
-            if isinstance(event, GradingFinished):
-                source = grading.request.submission
-                save_attempt(self._writer, event.report, source, grading.recording, show)
-                self._tell_how_to_go_on(event.report)
-            else:
-                show()
+    def _handle_event(self, grading: Grading, event: GradingEvent | TutorError) -> None:
+        if isinstance(event, TutorError):
+            print_error(event)
+            self._print_next_steps(None)
+            return
+        source = grading.request.submission
+        show = partial(print_event, event, source)
+        if isinstance(event, GradingFinished):
+            save_attempt(self._writer, event.report, source, grading.recording, show)
+            self._print_next_steps(event.report)
+        else:
+            show()
 
-    def _tell_how_to_go_on(self, report: Report | None) -> None:
+    def _print_next_steps(self, report: Report | None) -> None:
         print()
         if report is not None and report.outcome is Outcome.PASSED:
-            following = self._desk.course.after(self._exercise)
+            following = self._options.course.after(self._exercise)
             if following is None:
                 print("This was the last exercise of the course.")
             else:
                 print(fitting(f"n and Enter go on to {following.label} {escape_control_chars(following.title)}."))
-        print(
-            fitting(f"Watching {escape_control_chars(str(self._file.path))}: saving it grades it again.\n{KEYS}"),
-            flush=True,
-        )
+        path = escape_control_chars(str(self._file.path))
+        print(fitting(f"Watching {path}: saving it grades it again.\n{KEYS}"), flush=True)

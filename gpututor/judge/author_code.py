@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.authors import Frame, authors_frames, check_fits, definition, fault_at, fault_of, in_words
+from gpututor.checks.authors import Frame, authors_frames, check_fits, definition, describe_error, fault_at, fault_of
 from gpututor.checks.model import Call, Check, Finding, Run
 from gpututor.course.model import Exercise
 from gpututor.errors import CourseError, GradingError, TutorError
@@ -215,7 +215,7 @@ class ReferenceSolution:
             except Exception:
                 if isinstance(error, TutorError) or authors_frames(error):
                     raise fault_of(error, self._exercise.folder / "checks.py", f"check {check.name!r}: ") from None
-                problem = f"Check {check.name!r} broke with the exercise's own solution, too: {in_words(error)}"
+                problem = f"Check {check.name!r} broke with the exercise's own solution, too: {describe_error(error)}"
                 raise GradingError(problem, "Report this with the exercise, if its checks.py is right.") from error
             finding = broke(error)
             return replace(found(check.name, check.sentence(run.machine), finding, run.machine), of=check.points)
@@ -227,7 +227,7 @@ def broke(error: Exception) -> Finding:
     at = f", at line {frames[-1].line} of {os.path.basename(frames[-1].file)}" if frames else ""
     return Finding(
         "a result that the check can look at",
-        f"the check broke on it, and not on that of the exercise's own file{at}: {in_words(error)}",
+        f"the check broke on it, and not on that of the exercise's own file{at}: {describe_error(error)}",
         why="What nobody thought of can be right or wrong: a person has to look.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpututor.checks.model import Call, Check, Machine, Run, Span, call_in_words, tensors_by_path
+from gpututor.checks.model import Call, Check, Machine, Run, Span, describe_call, tensors_by_path
 from gpututor.grading.recording import (
     MOST_BYTES,
     BaselineRecording,
@@ -78,7 +78,7 @@ class RecordingWriter:
         lines = _Lines(file_name)
         calls = self._calls(run.calls, floors, f"run{number}", lines)
         if stopped is not None and len(stopped.trace):
-            words = call_in_words(len(run.calls), self._cases, stopped.drawn)[2:-1] or "the call"
+            words = describe_call(len(run.calls), self._cases, stopped.drawn)[2:-1] or "the call"
             told = self._call(
                 _timed(stopped), f"{words}, which stopped with an error", 0, f"run{number}_stopped.trace", lines
             )
@@ -97,7 +97,7 @@ class RecordingWriter:
     ) -> tuple[CallRecording, ...]:
         made: list[CallRecording] = []
         for place, call in enumerate(calls):
-            words = call_in_words(place, self._cases, call.drawn)[2:-1] or f"call {place + 1}"
+            words = describe_call(place, self._cases, call.drawn)[2:-1] or f"call {place + 1}"
             for rank, part in enumerate(call.ranks or (call,)):
                 floor_ns = floors[len(made)] if len(made) < len(floors) else 0
                 told = f"{words}, rank {rank}" if call.ranks else words

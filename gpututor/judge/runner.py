@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpututor.checks.model import Call, Check, Machine, Opened, Run, call_in_words
+from gpututor.checks.model import Call, Check, Machine, Opened, Run, describe_call
 from gpututor.course.model import Exercise
 from gpututor.judge import failures
 from gpututor.judge.channel import DeadlinePassed, WorkerSession
@@ -118,7 +118,7 @@ def run_submission(
         expect(conversation.ask({"op": "leave"}), "left")
         conversation.check_silence()
     except SubmissionFailed as failed:
-        which = call_in_words(len(repeated), exercise.cases, last_drawn) if stage == "runs" else ""
+        which = describe_call(len(repeated), exercise.cases, last_drawn) if stage == "runs" else ""
         trouble = failures.from_failure(failed.failure, stage, exercise, source, which, failed.trace)
         if failed.trace is not None:
             stopped = Call(last_drawn, {}, None, failed.trace)

@@ -142,7 +142,7 @@ class _Reader:
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
-        self._aliases = dict(aliases(tree))
+        self._aliases = aliases(tree)
         self._bound = _bound_at_top(tree)
         self._own = _defined(self._nodes)
         imports = (alias.name for node in self._nodes if isinstance(node, ast.Import) for alias in node.names)

@@ -11,7 +11,7 @@ from gpututor.app.trace_view.comparison import baselines_of, line_pairs, pair_of
 from gpututor.app.trace_view.model import OtherAttempt, RunView, first_view
 from gpututor.app.trace_view.times_tab import TimeBar, all_bars, limit_of, nanoseconds, times_lines
 from gpututor.checks.model import Spread, Timing
-from gpututor.checks.speed import in_words
+from gpututor.checks.speed import describe_limit
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from tests.app.recordings import make_recording, small_trace
@@ -33,8 +33,8 @@ def roles(view: RunView) -> dict[str, TimeBar]:
 
 @pytest.mark.parametrize(("at_most", "limit"), [(1.25, 1.25), (0.1, 0.1), (1.0, 1.0), (1 / 3, 1 / 3)])
 def test_the_limit_is_read_from_the_checks_own_sentence(at_most: float, limit: float) -> None:
-    assert limit_of(in_words(at_most)) == pytest.approx(limit, rel=0.01)
-    assert limit_of(in_words(at_most, "the script that you began with")) == pytest.approx(limit, rel=0.01)
+    assert limit_of(describe_limit(at_most)) == pytest.approx(limit, rel=0.01)
+    assert limit_of(describe_limit(at_most, "the script that you began with")) == pytest.approx(limit, rel=0.01)
 
 
 def test_other_sentences_have_no_limit() -> None:
@@ -44,7 +44,7 @@ def test_other_sentences_have_no_limit() -> None:
 def test_times_stand_on_one_scale_with_the_limit_and_the_floor(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     elapsed, baseline = view.run.elapsed_ns, sum(call.elapsed_ns for call in view.run.baselines[0].calls)
-    view = replace(view, verdicts=(replace(verdict("speed"), sentence=in_words(0.5)),))
+    view = replace(view, verdicts=(replace(verdict("speed"), sentence=describe_limit(0.5)),))
     found = roles(view)
     assert found["this attempt (2)"].time_ns == elapsed
     assert found["this attempt (2)"].note == "0.25 × baseline.py"
@@ -76,7 +76,7 @@ def test_what_was_timed_in_pairs_is_shown_with_its_spread(tmp_path: Path) -> Non
         Status.PASSED, "", 0.81, 0.79, 0.84, Spread(2e-3, 1.9e-3, 2.2e-3), Spread(2.5e-3, 2.5e-3, 2.5e-3), 12, 10
     )
     view = view_of(tmp_path, device="cuda:0, NVIDIA H200")
-    speed = replace(verdict("speed"), sentence=in_words(1.25), measured=timing.figures)
+    speed = replace(verdict("speed"), sentence=describe_limit(1.25), measured=timing.figures)
     measured = all_bars(replace(view, verdicts=(speed,)))[1]
     mine, theirs, allowed = measured.bars
     assert "12 pairs, measured" in measured.heading

@@ -13,7 +13,7 @@ import pytest
 
 from gpututor.authoring.pool import Examined, JudgePool
 from gpututor.authoring.problems import Problem
-from gpututor.authoring.trials import Trial, examined_faults, first_trial, further_trials, trials_on
+from gpututor.authoring.trials import Trial, examined_problems, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
 from gpututor.course.model import Exercise, Lesson
 from tests.exercises.courses import COURSE, LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
@@ -51,7 +51,7 @@ def test_an_exercise_refuses_what_is_wrong(exercise: Exercise, station: JudgePoo
     examined = station.examine(exercise)
     assert examined.error is None
     further = filter(is_quick, further_trials(exercise, examined, with_mutants=False))
-    faults = [*examined_faults(exercise, examined), *faults_of(exercise, station, further)]
+    faults = [*examined_problems(exercise, examined), *faults_of(exercise, station, further)]
     assert not_so(exercise, faults) == []
 
 

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
-from gpututor.authoring.lint import exercise_faults, lesson_faults
+from gpututor.authoring.lint import exercise_problems, lesson_problems
 from gpututor.authoring.pool import JudgePool
-from gpututor.authoring.verify import example_faults
+from gpututor.authoring.verify import example_problems
 from gpututor.course.model import Exercise, Lesson
 from tests.exercises.courses import COURSE, EXERCISES, LESSONS, SOME_LESSONS
 
@@ -21,7 +21,7 @@ def test_the_course_has_no_mistakes() -> None:
 
 @pytest.mark.parametrize("exercise", EXERCISES)
 def test_an_exercise_has_the_form_that_the_gate_asks_for(exercise: Exercise) -> None:
-    assert [fault.title(COURSE.folder) for fault in exercise_faults(exercise, COURSE)] == []
+    assert [fault.title(COURSE.folder) for fault in exercise_problems(exercise, COURSE)] == []
 
 
 CODE = re.compile(r"[A-Za-z_][\w.]*\(|\w+=[\w.]+|[a-z_]+\.[a-z_.]+[a-z_]")
@@ -45,11 +45,11 @@ def test_no_advice_shows_code_that_only_the_last_hint_shows(exercise: Exercise) 
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_has_the_form_that_the_gate_asks_for(lesson: Lesson) -> None:
-    assert [fault.title(COURSE.folder) for fault in lesson_faults(lesson, COURSE)] == []
+    assert [fault.title(COURSE.folder) for fault in lesson_problems(lesson, COURSE)] == []
 
 
 @pytest.mark.parametrize("lesson", SOME_LESSONS)
 def test_the_examples_of_a_lesson_run_on_the_virtual_gpu_and_print_what_it_says(
     lesson: Lesson, station: JudgePool
 ) -> None:
-    assert [(fault.title(COURSE.folder), fault.details) for fault in example_faults(lesson, station)] == []
+    assert [(fault.title(COURSE.folder), fault.details) for fault in example_problems(lesson, station)] == []

@@ -44,10 +44,10 @@ def looked_at(
     lines = [] if told is None else told
     listener = Listener(lambda subject, what: lines.append(what), lambda subject: lines.append(f"end {subject.name}"))
     gate = Verifier(targets_of(course, words), listener, with_mutants=with_mutants)
-    gate.work(stations)
+    gate.run(stations)
     return {subject.name.rpartition(" ")[2]: subject for subject in gate.subjects}
 
 
 def titles(subject: Subject, *, notes: bool = False) -> Sequence[str]:
     """What is not so of a subject, or its notes, with files as seen from it."""
-    return [fault.title(subject.folder) for fault in subject.faults if fault.is_note is notes]
+    return [fault.title(subject.folder) for fault in subject.problems if fault.is_note is notes]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.authoring.lint import exercise_faults, lesson_faults
+from gpututor.authoring.lint import exercise_problems, lesson_problems
 from gpututor.course.loader import load_course
 from tests.unit.authoring.skeletons import Change, skeleton
 
@@ -21,7 +21,7 @@ def told(course: Path, *, notes: bool = False) -> list[str]:
     loaded = load_course(course)
     assert loaded.problems == ()
     (exercise,) = loaded.exercises
-    faults = list(exercise_faults(exercise, loaded))
+    faults = list(exercise_problems(exercise, loaded))
     assert all(fault.advice for fault in faults)
     return [fault.title(exercise.folder) for fault in faults if fault.is_note is notes]
 
@@ -30,7 +30,7 @@ def told_of_lesson(course: Path, change: Change) -> list[str]:
     skeleton(course, "product")
     loaded = load_course(course)
     change.make(loaded.lessons[0].folder)
-    faults = list(lesson_faults(loaded.lessons[0], loaded))
+    faults = list(lesson_problems(loaded.lessons[0], loaded))
     assert all(fault.advice for fault in faults)
     return [fault.title(loaded.lessons[0].folder) for fault in faults if not fault.is_note]
 

@@ -11,7 +11,7 @@ from gpututor.authoring import pool
 from gpututor.authoring.lint import named_check
 from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.trials import first_trial, trials_on
-from gpututor.authoring.verify import Listener, Subject, Verifier, example_faults, targets_of
+from gpututor.authoring.verify import Listener, Subject, Verifier, example_problems, targets_of
 from gpututor.course.loader import load_course
 from tests.unit.authoring.skeletons import Change, looked_at, skeleton, titles
 
@@ -157,8 +157,8 @@ def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, looked: dic
     found = titles(subject)
     assert [title for title in found if title.startswith(words)], found
     assert not subject.is_green
-    assert all(fault.advice for fault in subject.faults)
-    assert all("\n" not in fault.problem for fault in subject.faults)
+    assert all(fault.advice for fault in subject.problems)
+    assert all("\n" not in fault.problem for fault in subject.problems)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_what_is_as_it_should_be_is_green(looked: dict[str, Subject]) -> None:
     subject = looked["excused"]
     assert titles(subject) == []
     assert subject.gradings > 20
-    assert (subject.tally.survivors, subject.tally.killed, subject.tally.excused) == ((), 5, 1)
+    assert (subject.mutants.survivors, subject.mutants.killed, subject.mutants.excused) == ((), 5, 1)
 
 
 def test_right_and_wrong_submissions_are_counted(looked: dict[str, Subject]) -> None:
@@ -200,7 +200,7 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
         with_mutants=False,
         models=("T4", "H100"),
     )
-    gate.work(1)
+    gate.run(1)
     (subject,) = (one for one in gate.subjects if one.exercise is not None)
     assert sorted(titles(subject)) == [
         "right/there.py: it does not pass on H100, with seed 1",
@@ -236,11 +236,11 @@ def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str,
 
 
 def test_mutants_tell_nothing_of_a_solution_that_does_not_pass(looked: dict[str, Subject]) -> None:
-    assert looked["never"].tally.total == 0
+    assert looked["never"].mutants.total == 0
 
 
 def test_a_survivor_is_counted(looked: dict[str, Subject]) -> None:
-    tally = looked["several"].tally
+    tally = looked["several"].mutants
     assert [mutant.change for mutant in tally.survivors] == ["drop torch.cuda.synchronize()"]
     assert 0.5 < tally.share < 1
     assert str(tally).endswith("killed (83 %), 1 still pass")
@@ -251,13 +251,13 @@ def test_examples_of_a_lesson_that_raise_or_print_something_else_are_told(looked
     assert titles(lesson) == [
         f"{lesson.folder}:30: the example does not print what the text says",
         f"{lesson.folder}:73: the example raises RuntimeError: "
-        + lesson.faults[1].problem.partition("RuntimeError: ")[2],
+        + lesson.problems[1].problem.partition("RuntimeError: ")[2],
     ]
-    assert lesson.faults[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
+    assert lesson.problems[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
 
 
 def test_what_the_catalogue_cannot_read_is_told_beside_the_rest(looked: dict[str, Subject]) -> None:
-    missing = [fault for name, subject in looked.items() if "99_missing" in name for fault in subject.faults]
+    missing = [fault for name, subject in looked.items() if "99_missing" in name for fault in subject.problems]
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
 
 
@@ -270,10 +270,10 @@ def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None
     (lesson / "lesson.md").write_text(text.replace("import torch\n", asked, 1))
     (loaded,) = load_course(course).lessons
     station = JudgePool()
-    assert [fault.problem for fault in example_faults(loaded, station)] == ["the example raises AssertionError: "]
+    assert [fault.problem for fault in example_problems(loaded, station)] == ["the example raises AssertionError: "]
     (lesson / "lesson.toml").write_text('title = "Two"\nsummary = "Two."\ngpus = 2\n')
     (loaded,) = load_course(course).lessons
-    assert list(example_faults(loaded, station)) == []
+    assert list(example_problems(loaded, station)) == []
 
 
 @pytest.mark.long
@@ -285,7 +285,7 @@ def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_pa
     found = looked_at(course, str(course / "01_lesson" / "01_first"), stations=1, with_mutants=False, told=told)
     assert list(found) == ["first"]
     assert titles(found["first"]) == []
-    assert found["first"].tally.total == 0
+    assert found["first"].mutants.total == 0
     assert told[0] == "checks"
     assert told[1] == "solution, seed 1"
     assert told[-1] == "end 1.1 first"
@@ -314,7 +314,7 @@ def test_examples_that_end_the_program_are_told(tmp_path: Path) -> None:
     text = (lesson / "lesson.md").read_text()
     (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
     (loaded,) = load_course(tmp_path / "course").lessons
-    (fault,) = example_faults(loaded, JudgePool())
+    (fault,) = example_problems(loaded, JudgePool())
     assert fault.problem == "Its examples end the process: exit status 3"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.checks.authors import called
+from gpututor.checks.authors import call_author
 from gpututor.checks.model import run_reference
 from gpututor.errors import CourseError
 
@@ -25,5 +25,5 @@ def test_a_function_that_does_not_fit_is_told_with_its_line() -> None:
         return 1
 
     with pytest.raises(CourseError, match=r"amount\(drawn.*cannot be called as \(drawn, machine\)") as broke:
-        called(amount, {}, None)  # type: ignore[arg-type]
+        call_author(amount, {}, None)  # type: ignore[arg-type]
     assert f":{amount.__code__.co_firstlineno}: " in broke.value.title

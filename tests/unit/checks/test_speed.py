@@ -9,7 +9,7 @@ import pytest
 
 from gpututor.checks import speed
 from gpututor.checks.model import Call, Check, Finding, Run, Span, Spread, Timing
-from gpututor.checks.speed import in_words
+from gpututor.checks.speed import describe_limit
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
@@ -53,7 +53,7 @@ def test_one_nanosecond_over_the_ratio_is_too_slow_on_the_virtual_clock() -> Non
 
 
 def test_a_ratio_below_one_asks_for_being_faster() -> None:
-    assert in_words(1 / 3, "the loop") == "It is at least 3 × as fast as the loop"
+    assert describe_limit(1 / 3, "the loop") == "It is at least 3 × as fast as the loop"
     assert speed(1 / 3).find(modelled(333, 1000)) is None
     assert found(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
 

@@ -36,8 +36,8 @@ def events(stream: Terminal, lines: int) -> Iterator[GradingEvent]:
 def test_a_long_grading_says_how_long_and_where_it_is() -> None:
     stream = Terminal(True)
     with ProgressLine(stream, moments=[0.01, 0.01]) as still:
-        heard = list(still.heard(events(stream, 2)))
-    assert len(heard) == 3
+        events_seen = list(still.follow(events(stream, 2)))
+    assert len(events_seen) == 3
     lines = stream.getvalue().splitlines()
     assert lines == ["  … still grading: 0 s, machine 2 of 3, call 1 of 4. Ctrl-C stops it."] * 2
 
@@ -45,12 +45,12 @@ def test_a_long_grading_says_how_long_and_where_it_is() -> None:
 def test_a_short_grading_says_nothing() -> None:
     stream = Terminal(True)
     with ProgressLine(stream) as still:
-        list(still.heard(events(stream, 0)))
+        list(still.follow(events(stream, 0)))
     assert stream.getvalue() == ""
 
 
 def test_where_there_is_no_terminal_nothing_is_said() -> None:
     stream = Terminal(False)
     with ProgressLine(stream, moments=[0.0]) as still:
-        list(still.heard(events(stream, 0)))
+        list(still.follow(events(stream, 0)))
     assert stream.getvalue() == ""

@@ -16,7 +16,7 @@ import pytest
 
 from gpututor import paths
 from gpututor.cli.terminal import LineReader
-from gpututor.cli.watch import Desk, Watcher
+from gpututor.cli.watch import Watcher, WatchOptions
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import GradingError
@@ -39,7 +39,7 @@ def until(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) 
 class Session:
     """A watcher in a thread, with a pipe for a keyboard."""
 
-    desk: Desk
+    options: WatchOptions
     client: ScriptedClient
     said: io.StringIO
     keys: int
@@ -47,7 +47,7 @@ class Session:
 
     @property
     def file(self) -> Path:
-        return self.desk.workspace.path_of(self.desk.course.exercises[0])
+        return self.options.workspace.path_of(self.options.course.exercises[0])
 
     def type(self, words: str) -> None:
         os.write(self.keys, words.encode())
@@ -67,8 +67,8 @@ def session(course_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     workspace, _ = make_workspace(tmp_path / "mine", course)
     client = ScriptedClient()
     reading, writing = os.pipe()
-    session = Session(Desk(course, workspace), client, said, writing)
-    watcher = Watcher(session.desk, client)
+    session = Session(WatchOptions(course, workspace), client, said, writing)
+    watcher = Watcher(session.options, client)
 
     def watch() -> None:
         session.codes.append(watcher.watch(course.exercises[0], LineReader(reading)))

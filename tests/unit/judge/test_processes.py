@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gpututor.checks import processes
-from gpututor.checks.processes import _range
 from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError, NotGradableHere
 from gpututor.grading.client import GradingClient
@@ -247,13 +246,3 @@ def test_elsewhere_than_on_linux_nothing_is_forked(exercise_folder: Path, monkey
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(NotGradableHere, match="on Linux only"):
         rank_question(load_exercise(exercise_folder))
-
-
-@pytest.mark.parametrize(
-    ("least", "most", "words"),
-    [(1, 1, "1 broadcast"), (0, 3, "0 to 3 broadcasts"), (2, None, "at least 2 broadcasts"), (0, 0, "no broadcasts")],
-)
-def test_how_many_collectives_are_expected_is_said_in_the_right_number(
-    least: int, most: int | None, words: str
-) -> None:
-    assert _range("broadcast", least, most) == f"{words} in each rank"

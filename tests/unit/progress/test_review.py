@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor.checks.speed import _modelled_figures
+from gpututor.checks.speed import modelled_figures
 from gpututor.grading.events import GradeRequest
 from gpututor.progress.review import best_times, mistakes, to_repeat
 from gpututor.progress.store import AttemptSummary, ExerciseProgress, FailedCheck, ProgressStore
@@ -92,7 +92,7 @@ def test_mistakes_are_counted_once_an_attempt_with_their_usual_sentence() -> Non
 
 
 def test_best_times_are_of_attempts_that_passed() -> None:
-    slow, fast = _modelled_figures(4e-3, 2e-3, 1), _modelled_figures(1e-3, 2e-3, 1)
+    slow, fast = modelled_figures(4e-3, 2e-3, 1), modelled_figures(1e-3, 2e-3, 1)
     found = best_times(
         [
             attempt(1, "a/one", True, measured=(fast,)),
