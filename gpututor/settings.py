@@ -99,19 +99,19 @@ def _gpu_fault(name: str) -> str:
 
 
 SETTINGS = (
-    Setting("theme", "Theme", "The colours; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
-    Setting("editor", "Own editor", "What opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
+    Setting("theme", "Theme", "The colors; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
+    Setting("editor", "Own editor", "Opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
     Setting("auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS),
-    Setting("motion", "Motion", "None: nothing slides, and no cursor blinks.", MOTIONS),
+    Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
     Setting(
         "device",
         "Device",
-        "Where runs happen; auto: a real GPU, else virtual.",
+        "Where to run; auto: a real GPU if there is one.",
         DEVICES,
         _device_fault,
     ),
-    Setting("gpu", "Virtual GPU", "Its model; exercise: the one each is written for.", (), _gpu_fault),
-    Setting("costs", "Costs", "Beside each line of your code, what it cost.", (True, False)),
+    Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),
+    Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
 )
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 

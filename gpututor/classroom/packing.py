@@ -267,6 +267,8 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
 def _files(course: Course) -> Iterator[tuple[str, str]]:
     manifest = _manifest(course.folder / "course.toml", [key.name for key in COURSE_KEYS if key.name != "for"])
     yield "course.toml", f"{_toml(manifest)}{MARK}\n"
+    if course.glossary:
+        yield "glossary.md", without_comments(course.glossary)
     for lesson in course.lessons:
         place = lesson.folder.name
         yield f"{place}/lesson.toml", _toml(_manifest(lesson.folder / "lesson.toml", [key.name for key in LESSON_KEYS]))

@@ -207,6 +207,12 @@ class Course:
         return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
     @property
+    def glossary(self) -> str:
+        """The text of `glossary.md`; empty if the course has none."""
+        path = self.folder / "glossary.md"
+        return escape_control_chars(_text_of(path)) if path.exists() else ""
+
+    @property
     def exercises(self) -> tuple[Exercise, ...]:
         return tuple(exercise for lesson in self.lessons for exercise in lesson.exercises)
 

@@ -306,6 +306,15 @@ class MainScreen(BaseScreen[None]):
 
         self.app.push_screen(help_screen(self.panes.current))
 
+    def show_glossary(self) -> None:
+        from gpututor.app.screens.help import glossary_screen
+
+        text = self.learner.course.glossary
+        if text:
+            self.app.push_screen(glossary_screen(text))
+        else:
+            self.status.show_answer("This course has no glossary.")
+
     def show_settings(self) -> None:
         from gpututor.app.screens.settings import SettingsScreen
 

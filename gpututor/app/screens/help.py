@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable
 from functools import partial
@@ -26,14 +27,14 @@ _MORE = {
     EDITING: (
         ("Tab  Shift+Tab", "Indent and dedent."),
         ("^z  ^y", "Undo and redo."),
-        ("Alt+r w l", "When finding: an expression, whole words; replace all."),
+        ("Alt+r w l", "In Find: regex, whole word, replace all."),
         ("Esc", "Leave the editor; letters are commands outside it."),
     ),
     _IN_TEXTS: (
         ("j k  ↓ ↑", "Down and up."),
         ("g G", "To the top and to the end."),
         ("Enter", "Open; on a failed check: go to its line."),
-        (" ".join(state.glyph for state in State), "An exercise that you passed, started, have to do."),
+        (" ".join(state.glyph for state in State), "Passed, started, to do."),
         ("^p", "Find any command or exercise by its name."),
     ),
 }
@@ -102,8 +103,23 @@ def help_content(pane: Pane, width: int) -> Content:
         parts += [help_line(*entry, width) for entry in _MORE.get(group, ())]
     parts.append((f"\n{_IN_TEXTS}\n", "bold $text-accent"))
     parts += [help_line(*entry, width) for entry in _MORE[_IN_TEXTS]]
-    rest = "Letters and digits work outside the editor, the other keys everywhere."
+    rest = "Letters and digits work outside the editor; other keys work everywhere."
     parts.append(("\n" + "\n".join(textwrap.wrap(rest, max(20, width))), "$foreground-muted"))
+    return Content.assemble(*parts)
+
+
+def glossary_screen(text: str) -> TextScreen:
+    """Show a course's glossary: Markdown with a paragraph for each word, as `**word**: its meaning`."""
+    return TextScreen("Glossary", partial(glossary_content, text))
+
+
+def glossary_content(text: str, width: int) -> Content:
+    parts: list[Content | str | tuple[str, str]] = []
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        word, separator, meaning = " ".join(paragraph.split()).removeprefix("**").partition("**")
+        if paragraph.startswith("**") and separator:
+            lines = textwrap.wrap(meaning.removeprefix(":").strip(), max(20, width - 4))
+            parts += [(f"{word}\n", "bold $text-accent"), *(f"    {line}\n" for line in lines), "\n"]
     return Content.assemble(*parts)
 
 
