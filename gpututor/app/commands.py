@@ -377,16 +377,6 @@ def footer(
     return [*(KeyHint(*key) for key in keys), *hints[:-2]], hints[-2:]
 
 
-def split_keys(*entries: str) -> list[KeyHint]:
-    """Split `[ ] move · Enter line` into hints: the first word, or both brackets, is the key."""
-    hints = []
-    for entry in " · ".join(entries).split(" · "):
-        key, _, title = entry.replace("[ ] ", "[] ").partition(" ")
-        if title:
-            hints.append(KeyHint(key.replace("[]", "[ ]"), title))
-    return hints
-
-
 def shown_keys(command: Command) -> str:
     """One key for outside the editor, and one that works in it, too."""
     return "  ".join(key_name(key) for key in (*command.letters[:1], *command.keys[:1]))

@@ -1,4 +1,4 @@
-"""Every command of the other screens, declared once: keys, palette entries, lines of keys and help come from here."""
+"""Every command of the other screens, their tabs and lists, declared once: for keys, palette, bars of keys and help."""
 
 from __future__ import annotations
 
@@ -231,37 +231,153 @@ SCREENS: dict[str, tuple[Command, ...]] = {
 }
 # fmt: on
 """The commands of every screen, in the order of its help and its bar of keys."""
+
+# fmt: off
+_ROWS = _keys(
+    "rows", "j", "list('cursor_down')", "Choose", "Down and up.", shown="↑↓", bar=("↑↓", "choose"),
+    more=(("k", "list('cursor_up')"),),
+)
+_LINE = _keys("line", "", "", "Line", "Go to that line in your file.", bar=("Enter", "line"))
+_ENDS = _keys("ends", "g", "list('first')", "Ends", "To the top and to the end.", more=(("G", "list('last')"),))
+_TIMELINE = (
+    _keys(
+        "event", "left,h", "step(-1)", "Event",
+        "The event before, the next one; the row's first and last are g and G.", shown="← →  h l",
+        bar=("←→", "event"),
+        more=(("right,l", "step(1)"), ("g,home", "end_of_lane(-1)"), ("G,end", "end_of_lane(1)")),
+    ),
+    _keys(
+        "lane", "up,k", "lane(-1)", "Lane", "Another row, at the same time.", shown="↑ ↓  k j", bar=("↑↓", "lane"),
+        more=(("down,j", "lane(1)"),),
+    ),
+    _keys(
+        "zoom", "plus,equals_sign", "zoom(1)", "Zoom", "Zoom, around the event.", shown="+ -", bar=("+-", "zoom"),
+        more=(("minus,underscore", "zoom(-1)"),),
+    ),
+    _keys(
+        "line", "enter", "go_to_line", "Line", "Go to the line of your file that caused the event.",
+        bar=("Enter", "line"),
+    ),
+    _keys(
+        "stop", "n", "stop(1)", "Hazard, wait", "The next hazard or wait of the host, the one before.",
+        bar=("n", "hazard, wait"), more=(("N", "stop(-1)"),),
+    ),
+    _keys(
+        "all", "z", "zoom_to_event", "All", "Zoom to the event; see everything.", shown="z  0", bar=("0", "all"),
+        more=(("0", "whole"),),
+    ),
+    _keys(
+        "pan", "shift+left,left_square_bracket", "pan(-1)", "Move", "Earlier and later; shift and an arrow key too.",
+        shown="[ ]", bar=("[ ]", "move"), more=(("shift+right,right_square_bracket", "pan(1)"),),
+    ),
+    _keys(
+        "launch", "space", "other_end", "Launch", "From a launch to what was launched, and back.",
+        bar=("Space", "launch"),
+    ),
+)
+_OTHER = _keys("other", "o", "", "Other one", "Give the keys to the other timeline.", bar=("o", "other one"))
+
+WIDGETS: dict[str, tuple[Command, ...]] = {
+    "chart": _TIMELINE,
+    "timeline": (
+        *_TIMELINE,
+        _keys(
+            "words", "pagedown", "scroll_words(1)", "Words", "Scroll the words below.", shown="PgUp PgDn",
+            more=(("pageup", "scroll_words(-1)"),),
+        ),
+    ),
+    "timelines": (
+        *_TIMELINE[:3], _OTHER, *(command for command in _TIMELINE[3:] if command.id in ("line", "all", "pan")),
+    ),
+    "memory": (
+        _keys(
+            "read", "left,h", "read(-1)", "Read", "Read the curve, a column on or back.", shown="←→",
+            bar=("←→", "read"), more=(("right,l", "read(1)"),),
+        ),
+        _keys(
+            "step", "shift+left,left_square_bracket", "step(-1)", "Change by change",
+            "The change before, the next one.", shown="[ ]", bar=("[ ]", "change by change"),
+            more=(("shift+right,right_square_bracket", "step(1)"),),
+        ),
+        _keys("peak", "p", "go('peak')", "Peak", "To the peak.", bar=("p", "peak")),
+        _keys("line", "enter", "", "Line", "Go to the line that took memory last, or gave it back.",
+              bar=("Enter", "line")),
+        _keys(
+            "device", "down,j", "device(1)", "Device", "Another device.", shown="↑↓", bar=("↑↓", "device"),
+            more=(("up,k", "device(-1)"),),
+        ),
+        _keys(
+            "ends", "g,home", "go('begin')", "Ends", "To the beginning and to the end.",
+            more=(("G,end", "go('end')"),),
+        ),
+    ),
+    "list": (_ROWS, _LINE, _ENDS),
+    "lines": (
+        _ROWS, _keys("order", "o", "", "Order", "By time, or as in the file.", bar=("o", "order")), _LINE, _ENDS,
+    ),
+    "scrolling": (
+        _keys(
+            "scroll", "j", "scroll_down", "Scroll", "Down and up.", shown="↑↓", bar=("↑↓", "scroll"),
+            more=(("k", "scroll_up"),),
+        ),
+        _keys("ends", "g", "scroll_home", "Ends", "To the top and to the end.", more=(("G", "scroll_end"),)),
+    ),
+    "attempts": (
+        _keys("rows", "j,down", "move(1)", "Attempt", "Down and up.", more=(("k,up", "move(-1)"),)),
+        _keys("page", "pagedown,space", "page(1)", "Page", "A page on, a page back.", more=(("pageup", "page(-1)"),)),
+        _keys("ends", "g,home", "go(0)", "Ends", "To the newest and to the first.", more=(("G,end", "go(-1)"),)),
+    ),
+    "marks": (
+        _keys(
+            "cells", "j,down", "move(1,0)", "Cells", "From cell to cell.",
+            more=(("k,up", "move(-1,0)"), ("l,right", "move(0,1)"), ("h,left", "move(0,-1)")),
+        ),
+        _keys("page", "pagedown,space", "page(1)", "Page", "A page on, a page back.", more=(("pageup", "page(-1)"),)),
+        _keys("ends", "g,home", "end(0)", "Ends", "To the top and to the end.", more=(("G,end", "end(-1)"),)),
+        _keys("choose", "enter", "", "Open", "Open what was handed in there."),
+    ),
+    "filter": (
+        _keys("rows", "down", "screen.move(1)", "Cells", "From row to row.", more=(("up", "screen.move(-1)"),)),
+    ),
+}
+# fmt: on
+"""The commands of widgets that have keys of their own, such as the tabs of the trace screen."""
 _PRIORITY = {"tab", "shift+tab", "pagedown", "pageup", "f5", "ctrl+r"}
 """Keys that a screen takes before the widget that has the focus."""
 
 
-def screen_bindings(screen: str) -> list[BindingType]:
-    """Bind the keys of another screen than the main one."""
+def screen_bindings(name: str, *only: str) -> list[BindingType]:
+    """Bind the keys of a screen or a widget; with `only`, those of these commands."""
     return [
-        Binding(key, action, command.title, show=False, priority=key in _PRIORITY)
-        for command in SCREENS[screen]
+        Binding(key, action, command.title, show=False, priority=name in SCREENS and key in _PRIORITY)
+        for command in _commands(name)
+        if not only or command.id in only
         for key, action in command.bound
     ]
 
 
-def bar(screen: str, *without: str) -> list[KeyHint]:
-    """Hints for a screen's line of keys, `without` some commands."""
-    return [KeyHint(*command.bar) for command in SCREENS[screen] if command.bar and command.id not in without]
+def bar(name: str, *without: str) -> list[KeyHint]:
+    """Return the hints for the line of keys of a screen or a tab, `without` some commands."""
+    return [KeyHint(*command.bar) for command in _commands(name) if command.bar and command.id not in without]
 
 
 def foot(screen: str, *without: str) -> str:
-    """A dialog's line of keys in words, `without` some commands."""
+    """Return a dialog's line of keys in words, `without` some commands."""
     return "   ".join(f"{hint.key} {hint.title}" for hint in bar(screen, *without))
 
 
-def help_keys(screen: str, *without: str) -> list[tuple[str, str]]:
-    """Keys of a screen, each row with its sentence, `without` some commands."""
-    rows = (command for command in SCREENS[screen] if command.id not in without)
+def help_keys(name: str, *without: str) -> list[tuple[str, str]]:
+    """Return the keys of a screen or a tab, each row with its sentence, `without` some commands."""
+    rows = (command for command in _commands(name) if command.id not in without)
     return [(command.shown or _written(command), command.help) for command in rows]
 
 
+def _commands(name: str) -> tuple[Command, ...]:
+    return SCREENS.get(name) or WIDGETS[name]
+
+
 def _written(command: Command) -> str:
-    """A key of each action, as people write it; the key of its bar, where a widget answers it."""
+    """Return a key of each action as people write it; the key of its bar if a widget answers it."""
     if not command.bound:
         return command.bar[0] if command.bar else ""
     first = {action: key for key, action in reversed(command.bound)}

@@ -40,7 +40,8 @@ def test_a_class_of_the_app_inherits_from_a_library_a_protocol_or_a_documented_b
 
 
 def _all_subclasses(kind: type) -> set[str]:
-    return {kind.__name__}.union(*(_all_subclasses(derived) for derived in kind.__subclasses__()))
+    derived: list[type] = kind.__subclasses__()
+    return {kind.__name__}.union(*map(_all_subclasses, derived))
 
 
 def test_style_sheets_name_classes_that_exist() -> None:

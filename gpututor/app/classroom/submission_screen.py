@@ -191,7 +191,7 @@ class SubmissionScreen(BaseScreen[bool]):
             self.focused.action_open_or_close()
 
     def action_all_text(self) -> None:
-        from gpututor.app.screens.all_text import AllTextScreen
+        from gpututor.app.screens.help import AllTextScreen
 
         if self.results.sections:
             self.app.push_screen(AllTextScreen(self.results.sections, self.results.section))

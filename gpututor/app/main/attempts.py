@@ -176,7 +176,7 @@ class AttemptController:
 
     def show_all_text(self) -> None:
         """Show in full what the results pane has only the beginning of."""
-        from gpututor.app.screens.all_text import AllTextScreen
+        from gpututor.app.screens.help import AllTextScreen
 
         results = self._host.panes.results
         if not results.sections:
@@ -363,7 +363,7 @@ class AttemptController:
             known = self._last_view[1] if self._last_view is not None and self._last_view[0] == attempt.id else None
             nothing = why_nothing(attempt) + ("" if running else RUN_AGAIN)
             screen = self._device_screen(known or await self._read_view(attempt), nothing)
-        screen.tab_number = tab
+        screen.tabs.number = tab
         self._host.push(screen, partial(self._leave_device, attempt))
 
     def _device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:

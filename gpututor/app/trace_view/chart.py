@@ -1,20 +1,22 @@
-"""The chart of lanes with a time axis above them: drawing, a cursor on one event, keys that move, zoom and pan."""
+"""A chart of lanes below a time axis: drawing, a cursor on one event, keys that move, zoom and pan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gpututor.app.screen_commands import screen_bindings
 from gpututor.app.trace_view.lanes import LEGEND, ROLES, Glyph, TimeWindow, columns_of, draw, kinds_of, ticks
 from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import share
@@ -23,47 +25,29 @@ from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 AXIS_ROWS = 2
 MOST_LANE_ROWS = 3
 _SHARES_FROM = 90
-"""Columns of the widget from which on there is room to say how busy each lane is."""
+"""Columns that the widget needs to show how busy each lane is."""
 _SHARE_WIDTH = 6
 _MOST_STOPS = 1000
-"""Among which a hazard is looked for, to begin with."""
+"""The stops to search for a hazard when a picture is shown."""
 ZOOM = 0.5
 _PAN = 0.5
 
 
 class Chart(Widget, can_focus=True):
-    """Draws a part of a picture; the arrow keys move from event to event and from lane to lane."""
+    """A part of a picture; the arrow keys move from event to event and from lane to lane."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"chart--{role}" for role in (*ROLES.values(), "axis", "grid", "name", "current", "cursor", "selected", "mark")
     }
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", show=False),
-        Binding("right,l", "step(1)", show=False),
-        Binding("up,k", "lane(-1)", show=False),
-        Binding("down,j", "lane(1)", show=False),
-        Binding("plus,equals_sign", "zoom(1)", show=False),
-        Binding("minus,underscore", "zoom(-1)", show=False),
-        Binding("0", "whole", show=False),
-        Binding("z", "zoom_to_event", show=False),
-        Binding("shift+left,left_square_bracket", "pan(-1)", show=False),
-        Binding("shift+right,right_square_bracket", "pan(1)", show=False),
-        Binding("n", "stop(1)", show=False),
-        Binding("N", "stop(-1)", show=False),
-        Binding("g,home", "end_of_lane(-1)", show=False),
-        Binding("G,end", "end_of_lane(1)", show=False),
-        Binding("space", "other_end", show=False),
-        Binding("enter", "go_to_line", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("chart")
 
     @dataclass
     class Moved(Message):
-        """The cursor is on another event, or something is to be said about why it is not."""
+        """The cursor is on another event, or stays for the reason in `news`."""
 
         news: str = ""
 
-    @dataclass
     class Entered(Message):
         """The learner wants to see the line of the event under the cursor."""
 
@@ -72,22 +56,20 @@ class Chart(Widget, can_focus=True):
         self.picture: TimelineLayout | None = None
         self.lane_number = 0
         self.number = 0
-        """The event under the cursor, by its place in the lane."""
+        """The position in its lane of the event under the cursor."""
         self.window = TimeWindow.whole(0, 1, 1)
         self.first_lane = 0
         self._drawn: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
         self._kinds: set[Span] = set()
 
-    # What is shown
-
     def show(self, picture: TimelineLayout) -> None:
-        """Show another picture, whole, with the cursor at its longest event."""
+        """Show another picture as a whole, with the cursor on its most important event."""
         self.picture = picture
         self._kinds = kinds_of(picture)
         self.first_lane = 0
         self.window = TimeWindow.whole(picture.begin, picture.finish, self.columns)
-        self.lane_number, self.number = _most_telling(picture)
+        self.lane_number, self.number = _first_event(picture)
         self.redraw()
 
     @property
@@ -96,7 +78,7 @@ class Chart(Widget, can_focus=True):
         return self.picture.lanes[self.lane_number]
 
     def height_for(self, lane_rows: int) -> int:
-        """The height with which all lanes are seen, each with so many rows: one or two of bars, the third is empty."""
+        """Return the height for all lanes with `lane_rows` rows each: one or two of bars, the third is empty."""
         lanes = len(self.picture.lanes) if self.picture else 0
         return AXIS_ROWS + lane_rows * lanes + 1
 
@@ -111,7 +93,7 @@ class Chart(Widget, can_focus=True):
 
     @property
     def lane_rows(self) -> int:
-        """Rows of one lane, with what is empty below it."""
+        """Rows of one lane, including the empty one below it."""
         return next((rows for rows in (MOST_LANE_ROWS, 2) if self.size.height >= self.height_for(rows)), 1)
 
     @property
@@ -125,8 +107,6 @@ class Chart(Widget, can_focus=True):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(1)
-
-    # Drawing
 
     def redraw(self) -> None:
         self._drawn.clear()
@@ -177,7 +157,7 @@ class Chart(Widget, can_focus=True):
         return Strip([self._segment(" " * self.names_width), self._segment("".join(characters), "axis")])
 
     def _cursor(self) -> Strip:
-        """The rule below the labels, with the cursor's event marked on it."""
+        """Draw the rule below the labels, with the cursor's event marked on it."""
         rule = ["─"] * self.columns
         for tick in ticks(self.window):
             rule[tick.column] = "┬"
@@ -215,7 +195,7 @@ class Chart(Widget, can_focus=True):
 
     def _bars(self, glyphs: list[Glyph]) -> list[Segment]:
         parts = []
-        for (role, reverse, on_bar, selected), run in groupby(glyphs, key=_look):
+        for (role, reverse, on_bar, selected), run in groupby(glyphs, key=itemgetter(1, 2, 3, 4)):
             text = "".join(glyph.character for glyph in run)
             style = self._style(role)
             if selected and role not in ("grid", "hazard"):
@@ -226,7 +206,7 @@ class Chart(Widget, can_focus=True):
         return parts
 
     def _legend(self) -> Strip:
-        """What the characters mean; on the right what else there is."""
+        """Explain the characters; on the right, say how many lanes are out of sight."""
         assert self.picture is not None
         parts = [self._segment(" ")]
         room = self.size.width - 2
@@ -244,12 +224,10 @@ class Chart(Widget, can_focus=True):
         return Segment(text, self._style(role))
 
     def _style(self, role: str) -> Style:
-        # Textual finds the widget's own style anew each time, in a third of a millisecond.
+        # Textual computes the widget's own style each time, in a third of a millisecond.
         if role not in self._styles:
             self._styles[role] = self.get_component_rich_style(f"chart--{role}") if role else self.rich_style
         return self._styles[role]
-
-    # Moving
 
     def _go(self, lane_number: int, number: int, news: str = "") -> None:
         self.lane_number, self.number = lane_number, number
@@ -258,7 +236,7 @@ class Chart(Widget, can_focus=True):
         self.post_message(self.Moved(news))
 
     def _look_at(self, window: TimeWindow) -> None:
-        """Another part of the time; the cursor goes along when its event is not seen any more."""
+        """Show another part of the time; move the cursor if its event is out of sight."""
         self.window = window
         if not len(columns_of(self.lane, self.number, window)):
             nearest = self.lane.nearest(window.middle)
@@ -268,8 +246,8 @@ class Chart(Widget, can_focus=True):
         self.post_message(self.Moved())
 
     @property
-    def _centre(self) -> int:
-        """The moment that stays in its place when zooming: the middle of what is seen of the event."""
+    def _center(self) -> int:
+        """The moment that keeps its column when zooming: the middle of the visible part of the event."""
         columns = columns_of(self.lane, self.number, self.window)
         if not len(columns):
             return self.window.middle
@@ -290,15 +268,13 @@ class Chart(Widget, can_focus=True):
             self.post_message(self.Moved(f"This is the {'last' if by > 0 else 'first'} event in this row."))
 
     def action_lane(self, by: int) -> None:
-        assert self.picture is not None or not self._can_move
         if self.picture is None or not 0 <= self.lane_number + by < len(self.picture.lanes):
             return
-        moment = self._centre
-        self._go(self.lane_number + by, self.picture.lanes[self.lane_number + by].nearest(moment))
+        self._go(self.lane_number + by, self.picture.lanes[self.lane_number + by].nearest(self._center))
 
     def action_zoom(self, by: int) -> None:
         if self._can_move:
-            self._look_at(self.window.zoomed(ZOOM if by > 0 else 1 / ZOOM, self._centre))
+            self._look_at(self.window.zoomed(ZOOM if by > 0 else 1 / ZOOM, self._center))
 
     def action_whole(self) -> None:
         if self._can_move:
@@ -306,7 +282,7 @@ class Chart(Widget, can_focus=True):
 
     def action_zoom_to_event(self) -> None:
         if self._can_move:
-            self._look_at(self.window.around(int(self.lane.start[self.number]), int(self.lane.end[self.number])))
+            self._look_at(self.window.zoomed_to(int(self.lane.start[self.number]), int(self.lane.end[self.number])))
 
     def action_pan(self, by: int) -> None:
         if self._can_move:
@@ -317,12 +293,12 @@ class Chart(Widget, can_focus=True):
             self._go(self.lane_number, len(self.lane) - 1 if by > 0 else 0)
 
     def action_stop(self, by: int) -> None:
-        """To the next hazard or wait, in whichever lane."""
+        """Go to the next hazard or wait, or the one before, in any lane."""
         if self.picture is None or not self._can_move:
             return
-        found = self.picture.stop_after(self.lane_number, self.number, by)
-        if found is not None:
-            self._go(*found)
+        stop = self.picture.stop_after(self.lane_number, self.number, by)
+        if stop is not None:
+            self._go(*stop)
         elif not len(self.picture.stops):
             self.post_message(self.Moved("There are no hazards, and the host never waits."))
         else:
@@ -330,12 +306,12 @@ class Chart(Widget, can_focus=True):
             self.post_message(self.Moved(f"There is no hazard or wait {where} this."))
 
     def action_other_end(self) -> None:
-        """From a launch to what was launched, and back."""
+        """Go from a launch to the work that it started, and back."""
         if self.picture is None or not self._can_move:
             return
-        found = self.picture.other_end(self.lane_number, self.number)
-        if found is not None:
-            self._go(*found)
+        event = self.picture.other_end(self.lane_number, self.number)
+        if event is not None:
+            self._go(*event)
         else:
             self.post_message(self.Moved("Only launches, and what they launched, have another end."))
 
@@ -353,19 +329,15 @@ class Chart(Widget, can_focus=True):
             self._go(lane_number, self.picture.lanes[lane_number].nearest(moment))
 
 
-def _look(glyph: Glyph) -> tuple[str, bool, bool, bool]:
-    return glyph.role, glyph.reverse, glyph.on_bar, glyph.selected
-
-
-def _most_telling(picture: TimelineLayout) -> tuple[int, int]:
-    """Where to begin: a hazard, rather one that a line is to blame for; else the longest work; else the first event."""
+def _first_event(picture: TimelineLayout) -> tuple[int, int]:
+    """Return the lane and event for the cursor: a hazard, best with a line; else the longest work; else the first."""
     hazards = [
         (bool(picture.rows(lane).line[lane.row[number]]), place, number)
         for _, place, number in picture.stops.tolist()[:_MOST_STOPS]
         if (lane := picture.lanes[place]).hazard[number] >= 0 or lane.span[number] == Span.OUT_OF_MEMORY
     ]
     if hazards:
-        return next((hazard for hazard in hazards if hazard[0]), hazards[0])[1:]
+        return max(hazards, key=itemgetter(0))[1:]
     best = (-1, 0, 0)
     for place, lane in enumerate(picture.lanes):
         if lane.kind in (LaneKind.HOST, LaneKind.RANGES):
