@@ -213,7 +213,8 @@ def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> No
     gradebook = source_of(folder).read()
     assert table_of(gradebook).review is None
     table = table_of(gradebook, review_of(folder, gradebook))
-    assert table.review is not None and len(table.review.items) == 3
+    assert table.review is not None
+    assert len(table.review.items) == 3
     assert sum(section.heading.endswith(("1 item", "2 items")) for section in review_sections(table)) == 2
 
 

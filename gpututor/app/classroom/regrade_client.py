@@ -11,7 +11,7 @@ from gpututor.classroom.regrade import accept_regrade, job_again, request_again
 from gpututor.errors import TutorError, UsageError
 from gpututor.grading.client import GradingService
 from gpututor.grading.events import GradeRequest
-from gpututor.grading.journal import GradingKey, read_entry
+from gpututor.grading.journal import GradingKey
 from gpututor.grading.recording import FILE, Recording
 from gpututor.grading.report import Report
 from gpututor.progress.recordings import Recordings
@@ -51,10 +51,6 @@ class RegradeClient:
             raise UsageError("The class was graded in another way meanwhile.", "F5 reads it again.")
         return job
 
-    def recording_of(self, key: GradingKey) -> Recording | None:
-        """Return the stored recording of a grading; None if there is none. Reads files: for a thread."""
-        return self.recordings.read(key.name)
-
     def keep_recording(self, key: GradingKey, part: Path) -> Recording | None:
         """Store the recording in `part`, delete the oldest ones, and return it; None if `part` has no recording.
 
@@ -68,10 +64,6 @@ class RegradeClient:
             raise UsageError("What the devices did was recorded, and cannot be kept.", advice)
         self.recordings.prune_oldest()
         return self.recordings.read(key.name)
-
-    def in_journal(self, key: GradingKey) -> Report | None:
-        """Return the report in the journal. Raises `GradingError` for a broken file."""
-        return read_entry(self.folder.journal, key)
 
     def take(self, key: GradingKey, report: Report) -> Path | None:
         """Replace the report in the journal; return the old one's path. Raises `UsageError` if it cannot be written."""

@@ -30,7 +30,7 @@ from gpututor.classroom.regrade import may_be_taken, same_result
 from gpututor.errors import GradingError, TutorError
 from gpututor.files import ordinary
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingFinished, WaitingForDevice
-from gpututor.grading.journal import GradingKey
+from gpututor.grading.journal import GradingKey, read_entry
 from gpututor.grading.recording import Recording
 from gpututor.grading.report import Report
 from gpututor.grading.report_text import outcome_line
@@ -66,7 +66,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def __init__(
         self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: RegradeClient
     ) -> None:
-        """`mark` has attempts. `step` goes to the next student's mark, or the one before; it returns None at the end."""
+        """`mark` has attempts. `step` goes to the next student's mark, or the one before; None at the end."""
         super().__init__()
         self.mark = mark
         self.attempt = mark.counted or mark.attempts[-1]
@@ -211,7 +211,7 @@ class SubmissionScreen(BaseScreen[bool]):
         """Find the recording of a grading: the new one in `part`, or a stored one. For a thread."""
         grading, recording, fault = self.grading, None, ""
         try:
-            recording = grading.recording_of(key) if part is None else grading.keep_recording(key, part)
+            recording = grading.recordings.read(key.name) if part is None else grading.keep_recording(key, part)
         except TutorError as error:
             fault = f"! {error.title} {error.advice}"
         self.call_later(self._show_recording, attempt, recording, fault, is_new=part is not None)
@@ -324,7 +324,7 @@ class SubmissionScreen(BaseScreen[bool]):
             return
         self._end("")
         try:
-            before = self.grading.in_journal(key)
+            before = read_entry(self.grading.folder.journal, key)
         except GradingError:
             before = None  # a broken file is moved to replaced/, too
         self._compare(before, report)

@@ -84,6 +84,9 @@ class BaseScreen(Screen[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
+    def action_close(self) -> None:
+        self.dismiss(None)
+
 
 class BaseModal(ModalScreen[ScreenResultType]):
     """A `BaseScreen` in front of the screen below, which stays in sight."""
@@ -97,6 +100,9 @@ class BaseModal(ModalScreen[ScreenResultType]):
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         return super().dismiss(result) if self.is_active else AwaitComplete()
+
+    def action_close(self) -> None:
+        self.dismiss(None)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters for the screen below; without colors, one dims it."""

@@ -149,9 +149,6 @@ class CompareScreen(BaseScreen[int | None]):
     def action_save_screen(self) -> None:
         self._save_screen(self.tabs.show_news)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:
         message.stop()

@@ -183,14 +183,4 @@ class DiffDialog(BaseModal[None]):
             self._foot.update(changes + foot("diff", "next", "before"))
 
     def action_scroll(self, where: str) -> None:
-        scroll = self._scroll
-        scrolls = {
-            "down": scroll.scroll_down,
-            "up": scroll.scroll_up,
-            "home": scroll.scroll_home,
-            "end": scroll.scroll_end,
-        }
-        scrolls[where](animate=False)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
+        getattr(self._scroll, f"scroll_{where}")(animate=False)

@@ -143,9 +143,6 @@ class TextScreen(BaseModal[None]):
         keys = self.query_one("#keys")
         (keys.scroll_home if which == "home" else keys.scroll_end)(animate=False)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
 
 class AllTextScreen(BaseModal[None]):
     """The whole output of a run, at one of its sections at first."""
@@ -164,9 +161,6 @@ class AllTextScreen(BaseModal[None]):
 
     def on_mount(self) -> None:
         self._text.focus()
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 def help_screen(pane: Pane) -> TextScreen:

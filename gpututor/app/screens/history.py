@@ -301,9 +301,6 @@ class HistoryScreen(BaseScreen[Chosen | None]):
 
         self.app.push_screen(screen_help("Your attempts: their keys", "history"))
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
 
 def _about(attempt: Attempt, now: datetime) -> Iterator[str]:
     """Yield when and where the attempt ran, its time and memory, and its first failure."""

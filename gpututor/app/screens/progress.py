@@ -160,9 +160,6 @@ class ProgressScreen(BaseModal[Choice]):
     def action_turn(self, by: int) -> None:
         self.pages.turn(by)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
-
     @on(OptionList.OptionSelected)
     def _open(self, event: OptionList.OptionSelected) -> None:
         event.stop()

@@ -82,7 +82,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         self.tabs = TabStack(TABS, make_tab)
         self._nothing = nothing
         self._tools = tools
-        self._running = running
+        self._run_in_progress = running
 
     def compose(self) -> ComposeResult:
         yield self.tabs
@@ -110,7 +110,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
     def _label(self) -> None:
         view = self.view
         if view is None:
-            keys = bar("trace", "pages", "case", "scenario", "compare", "export", "run" * self._running)
+            keys = bar("trace", "pages", "case", "scenario", "compare", "export", "run" * self._run_in_progress)
             self.tabs.label("", "", keys)
             return
         useless = ["run"]
@@ -149,11 +149,8 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
     def action_help(self) -> None:
         from gpututor.app.screens.help import tab_help
 
-        without = [*(["run"] if self._running else []), *(["compare", "export"] if self._tools is None else [])]
+        without = [*(["run"] if self._run_in_progress else []), *(["compare", "export"] if self._tools is None else [])]
         self.app.push_screen(tab_help(TABS[self.tabs.number], self.tabs.keys, "trace", *without))
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     def action_compare(self) -> None:
         """Compare the attempt with another."""

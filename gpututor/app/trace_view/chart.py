@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -73,18 +74,20 @@ class Chart(Widget, can_focus=True):
         self.redraw()
 
     @property
+    def _lanes(self) -> Sequence[Lane]:
+        return self.picture.lanes if self.picture is not None else ()
+
+    @property
     def lane(self) -> Lane:
-        assert self.picture is not None
-        return self.picture.lanes[self.lane_number]
+        return self._lanes[self.lane_number]
 
     def height_for(self, lane_rows: int) -> int:
         """Return the height for all lanes with `lane_rows` rows each: one or two of bars, the third is empty."""
-        lanes = len(self.picture.lanes) if self.picture else 0
-        return AXIS_ROWS + lane_rows * lanes + 1
+        return AXIS_ROWS + lane_rows * len(self._lanes) + 1
 
     @property
     def names_width(self) -> int:
-        return 3 + max((len(lane.name) for lane in self.picture.lanes), default=0) if self.picture else 0
+        return 3 + max((len(lane.name) for lane in self._lanes), default=0) if self.picture else 0
 
     @property
     def columns(self) -> int:
@@ -111,9 +114,8 @@ class Chart(Widget, can_focus=True):
     def redraw(self) -> None:
         self._drawn.clear()
         shown = self._lanes_shown
-        lanes = len(self.picture.lanes) if self.picture else 0
         lowest, highest = self.lane_number - shown + 1, self.lane_number
-        self.first_lane = min(max(min(self.first_lane, lanes - shown), lowest, 0), highest)
+        self.first_lane = min(max(min(self.first_lane, len(self._lanes) - shown), lowest, 0), highest)
         self.refresh()
 
     def notify_style_update(self) -> None:
@@ -122,14 +124,13 @@ class Chart(Widget, can_focus=True):
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        if self.picture is None or not self.picture.lanes:
+        if not self._lanes:
             return Strip.blank(self.size.width, self._style(""))
         if y not in self._drawn:
             self._drawn[y] = self._line(y).adjust_cell_length(self.size.width, self._style(""))
         return self._drawn[y]
 
     def _line(self, y: int) -> Strip:
-        assert self.picture is not None
         if y == 0:
             return self._axis()
         if y == 1:
@@ -138,7 +139,7 @@ class Chart(Widget, can_focus=True):
             return self._legend()
         place, row = divmod(y - AXIS_ROWS, self.lane_rows)
         number = self.first_lane + place
-        if place >= self._lanes_shown or number >= len(self.picture.lanes):
+        if place >= self._lanes_shown or number >= len(self._lanes):
             return Strip([])
         if row and row == self.lane_rows - 1:
             return self._gap()
@@ -207,17 +208,16 @@ class Chart(Widget, can_focus=True):
 
     def _legend(self) -> Strip:
         """Explain the characters; on the right, say how many lanes are out of sight."""
-        assert self.picture is not None
         parts = [self._segment(" ")]
-        room = self.size.width - 2
-        hidden = len(self.picture.lanes) - self._lanes_shown
+        left = self.size.width - 2
+        hidden = len(self._lanes) - self._lanes_shown
         more = f"↕ {hidden} more {'lane' if hidden == 1 else 'lanes'}" if hidden > 0 else ""
         for kind, character, words in LEGEND:
-            if kind in self._kinds and len(words) + 4 <= room - len(more):
-                room -= len(words) + 4
+            if kind in self._kinds and len(words) + 4 <= left - len(more):
+                left -= len(words) + 4
                 parts += [self._segment(character, ROLES[kind]), self._segment(f" {words}  ", "axis")]
         if more:
-            parts += [self._segment(" " * (room - len(more) + 1)), self._segment(more, "mark")]
+            parts += [self._segment(" " * (left - len(more) + 1)), self._segment(more, "mark")]
         return Strip(parts)
 
     def _segment(self, text: str, role: str = "") -> Segment:
@@ -254,13 +254,11 @@ class Chart(Widget, can_focus=True):
         start = max(int(self.lane.start[self.number]), self.window.begin)
         return (start + min(int(self.lane.end[self.number]), self.window.end)) // 2
 
-    @property
-    def _can_move(self) -> bool:
-        return self.picture is not None and bool(self.picture.lanes)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let keys act only on a chart with lanes."""
+        return bool(self._lanes)
 
     def action_step(self, by: int) -> None:
-        if not self._can_move:
-            return
         number = self.number + by
         if 0 <= number < len(self.lane):
             self._go(self.lane_number, number)
@@ -268,34 +266,28 @@ class Chart(Widget, can_focus=True):
             self.post_message(self.Moved(f"This is the {'last' if by > 0 else 'first'} event in this row."))
 
     def action_lane(self, by: int) -> None:
-        if self.picture is None or not 0 <= self.lane_number + by < len(self.picture.lanes):
-            return
-        self._go(self.lane_number + by, self.picture.lanes[self.lane_number + by].nearest(self._center))
+        number = self.lane_number + by
+        if 0 <= number < len(self._lanes):
+            self._go(number, self._lanes[number].nearest(self._center))
 
     def action_zoom(self, by: int) -> None:
-        if self._can_move:
-            self._look_at(self.window.zoomed(ZOOM if by > 0 else 1 / ZOOM, self._center))
+        self._look_at(self.window.zoomed(ZOOM if by > 0 else 1 / ZOOM, self._center))
 
     def action_whole(self) -> None:
-        if self._can_move:
-            self._look_at(TimeWindow.whole(self.window.least, self.window.most, self.columns))
+        self._look_at(TimeWindow.whole(self.window.least, self.window.most, self.columns))
 
     def action_zoom_to_event(self) -> None:
-        if self._can_move:
-            self._look_at(self.window.zoomed_to(int(self.lane.start[self.number]), int(self.lane.end[self.number])))
+        self._look_at(self.window.zoomed_to(int(self.lane.start[self.number]), int(self.lane.end[self.number])))
 
     def action_pan(self, by: int) -> None:
-        if self._can_move:
-            self._look_at(self.window.panned(_PAN * by))
+        self._look_at(self.window.panned(_PAN * by))
 
     def action_end_of_lane(self, by: int) -> None:
-        if self._can_move:
-            self._go(self.lane_number, len(self.lane) - 1 if by > 0 else 0)
+        self._go(self.lane_number, len(self.lane) - 1 if by > 0 else 0)
 
     def action_stop(self, by: int) -> None:
         """Go to the next hazard or wait, or the one before, in any lane."""
-        if self.picture is None or not self._can_move:
-            return
+        assert self.picture is not None
         stop = self.picture.stop_after(self.lane_number, self.number, by)
         if stop is not None:
             self._go(*stop)
@@ -307,8 +299,7 @@ class Chart(Widget, can_focus=True):
 
     def action_other_end(self) -> None:
         """Go from a launch to the work that it started, and back."""
-        if self.picture is None or not self._can_move:
-            return
+        assert self.picture is not None
         event = self.picture.other_end(self.lane_number, self.number)
         if event is not None:
             self._go(*event)
@@ -316,17 +307,13 @@ class Chart(Widget, can_focus=True):
             self.post_message(self.Moved("Only launches, and what they launched, have another end."))
 
     def action_go_to_line(self) -> None:
-        if self._can_move:
-            self.post_message(self.Entered())
+        self.post_message(self.Entered())
 
     def on_click(self, event: events.Click) -> None:
-        if self.picture is None or event.y < AXIS_ROWS:
-            return
         lane_number = self.first_lane + (event.y - AXIS_ROWS) // self.lane_rows
-        column = event.x - self.names_width
-        if lane_number < len(self.picture.lanes) and event.y < self.size.height - 1:
-            moment = self.window.moment(min(max(column, 0), self.columns - 1))
-            self._go(lane_number, self.picture.lanes[lane_number].nearest(moment))
+        if AXIS_ROWS <= event.y < self.size.height - 1 and lane_number < len(self._lanes):
+            column = min(max(event.x - self.names_width, 0), self.columns - 1)
+            self._go(lane_number, self._lanes[lane_number].nearest(self.window.moment(column)))
 
 
 def _first_event(picture: TimelineLayout) -> tuple[int, int]:
