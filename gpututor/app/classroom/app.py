@@ -79,7 +79,11 @@ MOST_STUDENTS = 20
 def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
     """Yield the palette's entries while `screen` is shown, with the students that match `query`."""
     if isinstance(screen, ClassScreen):
-        yield from _of_class(screen)
+        for number, page in enumerate(PAGES):
+            yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
+        yield from _of_table(screen, "class")
+        for words, title in screen.exercise_titles:
+            yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
     elif isinstance(screen, SubmissionScreen):
         yield from _of_table(screen, "submission")
     yield Entry("Theme", "Choose other colours.", screen.app.action_change_theme, ("colours",))
@@ -87,14 +91,6 @@ def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
     if query and isinstance(screen, ClassScreen) and screen.table is not None:
         for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):
             yield Entry(row.name, "Go to this student.", partial(screen.go_to, row.marks.student.id))
-
-
-def _of_class(screen: ClassScreen) -> Iterator[Entry]:
-    for number, page in enumerate(PAGES):
-        yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
-    yield from _of_table(screen, "class")
-    for words, title in screen.exercise_titles:
-        yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
 
 
 def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:

@@ -242,13 +242,8 @@ def mark_words(mark: Mark) -> str:
 
 
 def title_of(exercise: ExerciseSummary) -> str:
-    """`2.3 Same device`"""
+    """`2.3 Same device`, safe to show."""
     return escape_control_chars(exercise.numbered_title)
-
-
-def standing_words(mark: Mark) -> str:
-    """`✗ Failed: 1 of 4 checks passed`, or why there is no result."""
-    return "– Not handed in" if mark.counted is None else attempt_words(mark.counted)
 
 
 def attempt_words(attempt: Attempt) -> str:
@@ -263,7 +258,8 @@ def attempt_words(attempt: Attempt) -> str:
 def cell_words(row: Row, exercise: ExerciseSummary, cell: Cell, table: ClassTable) -> str:
     """Describe a cell: student, exercise, result, and why a person should review it."""
     mark = cell.mark
-    parts = [standing_words(mark), *filter(None, [mark_words(mark)])]
+    result = "– Not handed in" if mark.counted is None else attempt_words(mark.counted)
+    parts = [result, *filter(None, [mark_words(mark)])]
     parts += ["left out of the total"] if mark.is_dropped else []
     parts += [row.so_far] if row.so_far else []
     kinds = dict.fromkeys(

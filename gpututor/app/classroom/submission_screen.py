@@ -136,7 +136,6 @@ class SubmissionScreen(BaseScreen[bool]):
             self.show_report(attempt.report, fault)
 
     def show_report(self, report: Report | None, fault: str = "") -> None:
-        """Show the report of the attempt beside its text."""
         verdicts = report.verdicts if report is not None else ()
         self.text.show(self.source, [verdict.line for verdict in verdicts if verdict.line is not None])
         if report is None:
@@ -177,7 +176,6 @@ class SubmissionScreen(BaseScreen[bool]):
         self._show()
 
     def action_attempt(self, by: int) -> None:
-        """Go to another attempt of the same student."""
         place = self.mark.attempts.index(self.attempt) + by
         if not 0 <= place < len(self.mark.attempts):
             self.say("There is no other attempt there.")

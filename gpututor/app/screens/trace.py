@@ -153,7 +153,6 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         self.app.push_screen(tab_help(TABS[self.tabs.number], self.tabs.keys, "trace", *without))
 
     def action_compare(self) -> None:
-        """Compare the attempt with another."""
         from gpututor.app.screens.compare import CompareScreen
 
         view, tools = self.view, self._tools
@@ -185,7 +184,6 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         self.call_later(self.tabs.show_news, words)
 
     def action_save_screen(self) -> None:
-        """Write a picture of the screen."""
         if self._tools is not None:
             self._tools.save_screen(self.tabs.show_news)
 

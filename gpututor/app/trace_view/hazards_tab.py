@@ -35,7 +35,7 @@ class _Entry:
 
 
 class HazardsTab(ListTab):
-    """A list of sentences."""
+    """Problems of a call as a list of sentences."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -45,7 +45,6 @@ class HazardsTab(ListTab):
         yield self.list
 
     def show(self, view: RunView) -> None:
-        """Show the problems of a call."""
         self._entries = list(_entries(view))
         self.list.set_options(Option(entry.words, disabled=entry.is_text) for entry in self._entries)
         self.list.highlighted = next((at for at, entry in enumerate(self._entries) if not entry.is_text), None)
