@@ -294,6 +294,72 @@ SCREENS: dict[str, tuple[Command, ...]] = {
 # fmt: on
 """Commands of every screen, in the order of its help and its key bar."""
 
+# fmt: off
+_ROWS = _row("rows", "j:list('cursor_down') k:list('cursor_up')", "Choose", "Down and up.", shown="↑↓",
+             bar="↑↓: choose")
+_LINE = _row("line", "", "Line", "Go to that line in your file.", bar="Enter: line")
+_ENDS = _row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to the end.")
+_TIMELINE = (
+    _row("event", "left,h:step(-1) right,l:step(1) g,home:end_of_lane(-1) G,end:end_of_lane(1)", "Event",
+         "The event before, the next one; the row's first and last are g and G.", shown="← →  h l", bar="←→: event"),
+    _row("lane", "up,k:lane(-1) down,j:lane(1)", "Lane", "Another row, at the same time.", shown="↑ ↓  k j",
+         bar="↑↓: lane"),
+    _row("zoom", "plus,equals_sign:zoom(1) minus,underscore:zoom(-1)", "Zoom", "Zoom, around the event.",
+         shown="+ -", bar="+-: zoom"),
+    _row("line", "enter:go_to_line", "Line", "Go to the line of your file that caused the event.",
+         bar="Enter: line"),
+    _row("stop", "n:stop(1) N:stop(-1)", "Hazard, wait", "The next hazard or wait of the host, the one before.",
+         bar="n: hazard, wait"),
+    _row("all", "z:zoom_to_event 0:whole", "All", "Zoom to the event; see everything.", shown="z  0", bar="0: all"),
+    _row("pan", "shift+left,left_square_bracket:pan(-1) shift+right,right_square_bracket:pan(1)", "Move",
+         "Earlier and later; shift and an arrow key too.", shown="[ ]", bar="[ ]: move"),
+    _row("launch", "space:other_end", "Launch", "From a launch to what was launched, and back.", bar="Space: launch"),
+)
+WIDGETS: dict[str, tuple[Command, ...]] = {
+    "chart": _TIMELINE,
+    "timeline": (
+        *_TIMELINE,
+        _row("words", "pagedown:scroll_words(1) pageup:scroll_words(-1)", "Words", "Scroll the words below.",
+             shown="PgUp PgDn"),
+    ),
+    "timelines": (
+        *_TIMELINE[:3],
+        _row("other", "o", "Other one", "Give the keys to the other timeline.", bar="o: other one"),
+        *(command for command in _TIMELINE[3:] if command.id in ("line", "all", "pan")),
+    ),
+    "memory": (
+        _row("read", "left,h:read(-1) right,l:read(1)", "Read", "Read the curve, a column on or back.", shown="←→",
+             bar="←→: read"),
+        _row("step", "shift+left,left_square_bracket:step(-1) shift+right,right_square_bracket:step(1)",
+             "Change by change", "The change before, the next one.", shown="[ ]", bar="[ ]: change by change"),
+        _row("peak", "p:go('peak')", "Peak", "To the peak.", bar="p: peak"),
+        _row("line", "enter", "Line", "Go to the line that took memory last, or gave it back.", bar="Enter: line"),
+        _row("device", "down,j:device(1) up,k:device(-1)", "Device", "Another device.", shown="↑↓", bar="↑↓: device"),
+        _row("ends", "g,home:go('begin') G,end:go('end')", "Ends", "To the beginning and to the end."),
+    ),
+    "list": (_ROWS, _LINE, _ENDS),
+    "lines": (_ROWS, _row("order", "o", "Order", "By time, or as in the file.", bar="o: order"), _LINE, _ENDS),
+    "scrolling": (
+        _row("scroll", "j:scroll_down k:scroll_up", "Scroll", "Down and up.", shown="↑↓", bar="↑↓: scroll"),
+        _row("ends", "g:scroll_home G:scroll_end", "Ends", "To the top and to the end."),
+    ),
+    "attempts": (
+        _row("rows", "j,down:move(1) k,up:move(-1)", "Attempt", "Down and up."),
+        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+        _row("ends", "g,home:go(0) G,end:go(-1)", "Ends", "To the newest and to the first."),
+    ),
+    "marks": (
+        _row("cells", "j,down:move(1,0) k,up:move(-1,0) l,right:move(0,1) h,left:move(0,-1)", "Cells",
+             "From cell to cell."),
+        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+        _row("ends", "g,home:end(0) G,end:end(-1)", "Ends", "To the top and to the end."),
+        _row("choose", "enter", "Open", "Open the submission there."),
+    ),
+    "filter": (_row("rows", "down:screen.move(1) up:screen.move(-1)", "Cells", "From row to row."),),
+}
+# fmt: on
+"""Commands of widgets that have keys of their own, such as the tabs of the trace screen."""
+
 BY_ID = {command.id: command for command in COMMANDS}
 _PRIORITY = {"tab", "shift+tab", "pagedown", "pageup", "f5", "ctrl+r"}
 """Keys that other screens handle before the focused widget."""
@@ -407,16 +473,6 @@ def footer(
     return [*(KeyHint(*key) for key in keys), *hints[:-2]], hints[-2:]
 
 
-def split_keys(*entries: str) -> list[KeyHint]:
-    """Split `[ ] move · Enter line` into hints: the first word, or both brackets, is the key."""
-    hints = []
-    for entry in " · ".join(entries).split(" · "):
-        key, _, title = entry.replace("[ ] ", "[] ").partition(" ")
-        if title:
-            hints.append(KeyHint(key.replace("[]", "[ ]"), title))
-    return hints
-
-
 def shown_keys(command: Command) -> str:
     """Return a key for outside the editor and a key that works everywhere."""
     return "  ".join(key_name(key) for key in (*command.letters[:1], *command.keys[:1]))
@@ -433,18 +489,19 @@ def bindings() -> Iterator[Binding]:
             yield Binding(key, action, command.title, show=False)
 
 
-def screen_bindings(screen: str) -> list[BindingType]:
-    """Return the bindings of a screen other than the main one."""
+def screen_bindings(name: str, *only: str) -> list[BindingType]:
+    """Return the bindings of a widget or of a screen other than the main one; with `only`, of these commands."""
     return [
-        Binding(key, action, command.title, show=False, priority=key in _PRIORITY)
-        for command in SCREENS[screen]
+        Binding(key, action, command.title, show=False, priority=name in SCREENS and key in _PRIORITY)
+        for command in _commands(name)
+        if not only or command.id in only
         for key, action in command.bound
     ]
 
 
-def bar(screen: str, *without: str) -> list[KeyHint]:
-    """Return the hints of a screen's key bar, except for the commands `without`."""
-    return [KeyHint(*command.bar) for command in SCREENS[screen] if command.bar and command.id not in without]
+def bar(name: str, *without: str) -> list[KeyHint]:
+    """Return the hints of the key bar of a screen or widget, except for the commands `without`."""
+    return [KeyHint(*command.bar) for command in _commands(name) if command.bar and command.id not in without]
 
 
 def foot(screen: str, *without: str) -> str:
@@ -452,10 +509,14 @@ def foot(screen: str, *without: str) -> str:
     return "   ".join(f"{hint.key} {hint.title}" for hint in bar(screen, *without))
 
 
-def help_keys(screen: str, *without: str) -> list[tuple[str, str]]:
-    """Return (keys, sentence) of each command of a screen, except for the commands `without`."""
-    rows = (command for command in SCREENS[screen] if command.id not in without)
+def help_keys(name: str, *without: str) -> list[tuple[str, str]]:
+    """Return (keys, sentence) of each command of a screen or widget, except for the commands `without`."""
+    rows = (command for command in _commands(name) if command.id not in without)
     return [(command.shown or _all_keys(command), command.help) for command in rows]
+
+
+def _commands(name: str) -> tuple[Command, ...]:
+    return SCREENS.get(name) or WIDGETS[name]
 
 
 def _all_keys(command: Command) -> str:

@@ -1,10 +1,10 @@
-"""Differences between two recorded calls: the same amounts of both, and each difference in words."""
+"""Differences between two recorded calls: amounts of both, and each difference in words."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 from gpututor.trace.arrays import TraceArrays, merged
 from gpututor.trace.events import Kind
@@ -27,55 +27,38 @@ _ROWS = (
     ("peak of memory", "peak_bytes", "bytes"),
     ("hazards", "hazards", "hazard"),
 )
-"""Name, field of `Amounts`, and the unit or what is counted."""
+"""Name, key of `Amounts`, and the unit or what is counted."""
 
+Amounts = Counter[str]
+"""Work of the devices in one call, in all its processes together, by the keys of `_ROWS`.
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """Work of the devices in one call, in all its processes together. Times are nanoseconds, sizes bytes."""
-
-    elapsed: int
-    """0 where there are no times."""
-    peak_bytes: int
-    kernels: int
-    kernel_time: int
-    to_device: int
-    to_device_bytes: int
-    to_host: int
-    to_host_bytes: int
-    between: int
-    """Copies from device to device."""
-    between_bytes: int
-    waits: int
-    wait_time: int
-    busy: int
-    """Time in which some device worked."""
-    hazards: int
+Times are in nanoseconds, sizes in bytes. `elapsed` is the time of the call, 0 without times; in `busy`, some device
+worked; `between` counts copies from device to device.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One amount of both."""
+    """An amount of both calls."""
 
     name: str
     left: str
     right: str
     words: str
-    """`3 copies fewer`, of the left one against the right one; `the same`, of times `as long`."""
+    """`3 copies fewer`, of the left call compared with the right one; `the same`; for times `as long`."""
     better: int
-    """1 where the left one has less, -1 where it has more; 0 where they read the same."""
+    """1 if the left call has less, -1 if it has more, 0 if both read the same."""
 
 
 def amounts_of(processes: Sequence[TraceArrays], elapsed: int, peak_bytes: int) -> Amounts:
-    """Add up the traces of one call, one for each process."""
-    sums: Counter[str] = Counter()
+    """Add up the traces of the processes of one call."""
+    sums = Counter(elapsed=elapsed, peak_bytes=peak_bytes)
     for rows in processes:
-        sums.update(_of_process(rows))
-    names = [field.name for field in fields(Amounts)][2:]
-    return Amounts(elapsed, peak_bytes, **{name: sums[name] for name in names})
+        sums.update(_amounts_of_process(rows))
+    return sums
 
 
-def _of_process(rows: TraceArrays) -> dict[str, int]:
+def _amounts_of_process(rows: TraceArrays) -> dict[str, int]:
     kernels = rows.of(Kind.KERNEL, Kind.COLLECTIVE) & ~rows.on("cpu")
     copies, waits = rows.of(Kind.TRANSFER), rows.of(Kind.SYNCHRONISE)
     cpu = rows.trace.devices.get("cpu", -1)
@@ -94,16 +77,16 @@ def _of_process(rows: TraceArrays) -> dict[str, int]:
 
 
 def differences(left: Amounts, right: Amounts) -> tuple[Difference, ...]:
-    """Compare each amount that either of them has."""
+    """Compare each amount that is not 0 in both."""
     rows = []
-    if left.elapsed and right.elapsed:
-        time, ratio = _difference("time", "time", left.elapsed, right.elapsed), ratio_words(left.elapsed, right.elapsed)
-        words = time.words if ratio == AS_LONG else f"{ratio}, {time.words}"
-        rows.append(Difference("time", time.left, time.right, words, time.better))
-    for name, field, unit in _ROWS:
-        ours, theirs = getattr(left, field), getattr(right, field)
+    times = left["elapsed"], right["elapsed"]
+    if all(times):
+        time, ratio = _difference("time", "time", *times), ratio_words(*times)
+        rows.append(time if ratio == AS_LONG else replace(time, words=f"{ratio}, {time.words}"))
+    for name, key, unit in _ROWS:
+        ours, theirs = left[key], right[key]
         if unit == "busy" and (ours or theirs):
-            # Less is no merit here, and more is none either: the same work may be done in a shorter time.
+            # Neither less nor more is better: the same work may be done in a shorter time.
             here, there = _percent(left), _percent(right)
             words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
             rows.append(Difference(name, duration(ours), duration(theirs), words, 0))
@@ -126,14 +109,14 @@ def _difference(name: str, unit: str, left: int, right: int) -> Difference:
 
 
 def counted(noun: str, left: int, right: int) -> str:
-    """Say how many fewer or more the left has: `3 copies fewer`."""
+    """Return how many fewer or more the left has: `3 copies fewer`."""
     number = abs(left - right)
     plural = {"copy": "copies"}.get(noun, f"{noun}s")
     return f"{number:,} {noun if number == 1 else plural} {'fewer' if left < right else 'more'}"
 
 
 def ratio_words(left: int, right: int) -> str:
-    """`2.5 × as fast`, `1.3 × as long`; `as long` where the ratio reads 1."""
+    """`2.5 × as fast`, `1.3 × as long`; `as long` if the ratio reads 1."""
     ratio = f"{max(left, right) / max(min(left, right), 1):.3g}"
     if ratio == "1" or same_time(left, right):
         return AS_LONG
@@ -141,15 +124,15 @@ def ratio_words(left: int, right: int) -> str:
 
 
 def in_one_sentence(differences: Iterable[Difference]) -> str:
-    """`11.4 × as fast, 3,118 kernels fewer, 24 waits fewer`: the counts that differ, without their bytes and times."""
-    told = [
-        # Of the copies there are several kinds, which their names tell apart.
+    """List the counts that differ: `11.4 × as fast, 3,118 kernels fewer, 24 waits fewer`."""
+    words = [
+        # There are several kinds of copies; their names contain the kind.
         difference.words.replace("copies", difference.name).replace("copy", difference.name.replace("copies", "copy"))
         for difference in differences
         if difference.better and not difference.name.startswith("  ") and difference.name != "peak of memory"
     ]
-    return ", ".join(told) or NO_DIFFERENCE
+    return ", ".join(words) or NO_DIFFERENCE
 
 
 def _percent(amounts: Amounts) -> str:
-    return f"{100 * amounts.busy / amounts.elapsed:.0f} %" if amounts.elapsed else "-"
+    return f"{100 * amounts['busy'] / amounts['elapsed']:.0f} %" if amounts["elapsed"] else "-"

@@ -113,8 +113,8 @@ async def see(pilot: Pilot[None], tab: str) -> DeviceScreen:
     screen = pilot.app.screen
     assert isinstance(screen, DeviceScreen)
     await until(pilot, lambda: screen.view is not None and screen.view.loaded is not None, "for the traces")
-    await until(pilot, lambda: screen.tab is not None, "for the timeline")
+    await until(pilot, lambda: screen.tabs.tab is not None, "for the timeline")
     await pilot.press(str(TABS.index(tab) + 1))
-    await until(pilot, lambda: screen.tab_number == TABS.index(tab) and screen.tab is not None, "for the tab")
+    await until(pilot, lambda: screen.tabs.number == TABS.index(tab) and screen.tabs.tab is not None, "for the tab")
     await pilot.pause()
     return screen

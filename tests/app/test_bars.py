@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.screens.trace_help import ABOUT
+from gpututor.app.screens.help import TAB_ABOUT
 from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
@@ -146,6 +146,6 @@ def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
 
 
 def test_the_help_explains_arrows_and_where_the_cursor_is() -> None:
-    told = " ".join(ABOUT["Timeline"])
+    told = " ".join(TAB_ABOUT["Timeline"])
     assert all(arrow in told for arrow in ARROWS.values())
     assert "┝━┥" in told

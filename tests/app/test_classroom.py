@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.classroom.app import ClassroomApp
-from gpututor.app.classroom.class_screen import ClassScreen
+from gpututor.app.classroom.app import ClassroomApp, source_of
+from gpututor.app.classroom.class_screen import ClassScreen, review_sections
 from gpututor.app.classroom.class_table import Order, mark_words, points_of, shown_of, students_of, table_of
 from gpututor.app.classroom.regrade_client import RegradeClient
-from gpututor.app.classroom.start import source_of
 from gpututor.app.classroom.submission_screen import SubmissionScreen
-from gpututor.app.classroom.wording import review_sections
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.help import TextScreen
 from gpututor.app.screens.palette import CommandProvider
@@ -213,9 +211,10 @@ def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> No
     stray = tuple(Unmatched(f"bo/{name}.py", "No exercise is called that.", ("bo",)) for name in ("homework", "other"))
     folder.write_class(replace(found, unmatched=stray))
     gradebook = source_of(folder).read()
-    assert table_of(gradebook).to_look_at == 0
+    assert table_of(gradebook).review is None
     table = table_of(gradebook, review_of(folder, gradebook))
-    assert table.to_look_at == 3
+    assert table.review is not None
+    assert len(table.review.items) == 3
     assert sum(section.heading.endswith(("1 item", "2 items")) for section in review_sections(table)) == 2
 
 

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from textual.pilot import OutOfBounds, Pilot
 
-from gpututor.app.classroom.app import ClassroomApp
+from gpututor.app.classroom.app import ClassroomApp, source_of
 from gpututor.app.classroom.regrade_client import RegradeClient
-from gpututor.app.classroom.start import source_of
 from gpututor.classroom.folder import ClassFolder
 from tests.app.scripted import BROKEN, ScriptedClient
 from tests.app.storm import Answer, Click, Keys, Resize, Rest, key_event

@@ -74,7 +74,7 @@ async def test_from_the_device_screen_and_back(timed: Desk) -> None:
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
         assert isinstance(device, DeviceScreen)
-        assert device.tab_number == 1
+        assert device.tabs.number == 1
 
 
 async def test_it_is_set_beside_the_best_first_and_then_the_others_and_the_baseline(timed: Desk) -> None:

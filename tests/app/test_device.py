@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
-from gpututor.app.screens.trace import TABS, DeviceScreen
+from gpututor.app.screens.trace import TABS, DeviceScreen, make_tab
 from gpututor.app.trace_view.chart import Chart
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.recording import write_recording
@@ -37,7 +37,7 @@ async def open_device(pilot: Pilot[None], key: str = "d") -> DeviceScreen:
 
 
 def is_read(screen: DeviceScreen) -> bool:
-    return screen.view is None or (screen.tab is not None and screen.view.loaded is not None)
+    return screen.view is None or (screen.tabs.tab is not None and screen.view.loaded is not None)
 
 
 async def run_and_open(pilot: Pilot[None]) -> DeviceScreen:
@@ -260,7 +260,7 @@ async def test_a_click_chooses_too(desk: Desk) -> None:
         await pilot.click(offset=(lines[row].index("█"), row))
         assert "1 of 4 in this row" in one_line(pilot)
         await pilot.click(offset=(lines[0].index("3 Times"), 0))
-        assert screen.tab_number == 2
+        assert screen.tabs.number == 2
 
 
 # From there to a line
@@ -432,25 +432,25 @@ async def test_names_from_a_trace_are_plain_text(desk: Desk) -> None:
 async def test_every_tab_is_a_digit_away_and_gets_the_keys(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = await run_and_open(pilot)
-        for number, entry in enumerate(TABS, 1):
+        for number in range(1, len(TABS) + 1):
             await pilot.press(str(number))
-            tab = screen.tab
+            tab = screen.tabs.tab
             assert tab is not None
-            assert type(tab) is type(entry.make())
-            assert screen.tab_number == number - 1
+            assert type(tab) is type(make_tab(number - 1))
+            assert screen.tabs.number == number - 1
             await until(pilot, lambda tab=tab: tab.has_focus_within or tab.has_focus, "for the focus")  # type: ignore[misc]
             assert [each.display for each in screen.tabs.made.values()].count(True) == 1
         await pilot.press("tab")
-        assert screen.tab_number == 0
+        assert screen.tabs.number == 0
         await pilot.press("shift+tab")
-        assert screen.tab_number == len(TABS) - 1
+        assert screen.tabs.number == len(TABS) - 1
 
 
 async def test_a_line_chosen_in_any_tab_is_shown(desk: Desk) -> None:
     async with desk.start() as pilot:
         screen = await run_and_open(pilot)
         await pilot.press("4")
-        await until(pilot, lambda: screen.tab is not None and screen.tab.has_focus_within, "for the lines")
+        await until(pilot, lambda: screen.tabs.tab is not None and screen.tabs.tab.has_focus_within, "for the lines")
         await pilot.press("enter")
         await until(pilot, lambda: main_screen(pilot).panes.current is Pane.CODE, "for the code")
 

@@ -6,10 +6,9 @@ import pytest
 from textual.widgets import OptionList
 
 from gpututor.app.commands import Pane
-from gpututor.app.trace_view.figures import ProcessFigures
 from gpututor.app.trace_view.lines_tab import LinesTab
 from gpututor.app.trace_view.memory_tab import MemoryTab
-from gpututor.app.trace_view.model import LoadedCall, RunView, first_view
+from gpututor.app.trace_view.model import LoadedCall, ProcessFigures, RunView, first_view
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.memory import memory_curves
@@ -117,7 +116,7 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: Desk) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         screen = await see(pilot, "lines")
-        tab = screen.tab
+        tab = screen.tabs.tab
         assert isinstance(tab, LinesTab)
 
         def shown() -> list[int]:

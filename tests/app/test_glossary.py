@@ -6,7 +6,7 @@ import re
 
 from gpututor.app.screens.help import glossary_content
 from gpututor.course.loader import load_course
-from gpututor.course.model import builtin_course
+from gpututor.paths import builtin_course
 from tests.app.conftest import Desk, main_screen, until_shown
 from tests.app.screen import screen_text
 

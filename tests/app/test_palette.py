@@ -114,7 +114,7 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(desk: Desk, titl
         screen = pilot.app.screen
         assert isinstance(screen, DeviceScreen)
         await until(pilot, lambda: is_read(screen), "for the tab")
-        assert TABS[screen.tab_number].title == title
+        assert TABS[screen.tabs.number] == title
 
 
 @pytest.mark.long

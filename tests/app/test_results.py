@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from textual.screen import Screen
 
-from gpututor.app.screens.all_text import AllTextScreen
+from gpututor.app.screens.help import AllTextScreen
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
 from gpututor.app.widgets.results import CHANGED

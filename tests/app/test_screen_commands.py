@@ -8,26 +8,34 @@ from typing import Any
 
 import pytest
 from textual.screen import Screen
+from textual.widget import Widget
 
 import gpututor.app
 from gpututor.app.app import GpututorApp
 from gpututor.app.base import BaseApp
-from gpututor.app.classroom.class_screen import ClassScreen
+from gpututor.app.classroom.class_screen import ClassScreen, FilterLine
+from gpututor.app.classroom.marks_table import MarksTable
 from gpututor.app.classroom.submission_screen import SubmissionScreen
-from gpututor.app.commands import FOOTERS, SCREENS, bar, bindings, foot, help_keys, screen_bindings
+from gpututor.app.commands import FOOTERS, SCREENS, WIDGETS, bar, bindings, foot, help_keys, screen_bindings
 from gpututor.app.main.screen import MainScreen
-from gpututor.app.screens.all_text import AllTextScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.compare import CompareScreen
 from gpututor.app.screens.devices import DevicesScreen
 from gpututor.app.screens.diff import DiffDialog
-from gpututor.app.screens.help import TextScreen
-from gpututor.app.screens.history import HistoryScreen
+from gpututor.app.screens.help import AllTextScreen, TextScreen
+from gpututor.app.screens.history import AttemptList, HistoryScreen
 from gpututor.app.screens.progress import ProgressScreen
 from gpututor.app.screens.search import SearchScreen
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.app.screens.trace import DeviceScreen
 from gpututor.app.screens.welcome import FinishedScreen, WelcomeScreen
+from gpututor.app.trace_view.chart import Chart
+from gpututor.app.trace_view.comparison import TimelinesPage
+from gpututor.app.trace_view.lines_tab import LinesTab
+from gpututor.app.trace_view.memory_tab import MemoryTab
+from gpututor.app.trace_view.tabs import ListTab
+from gpututor.app.trace_view.timeline_tab import Timeline
+from gpututor.app.trace_view.times_tab import ScrollableText
 
 CLASSES: dict[str, type[Screen[Any]]] = {
     "main": MainScreen,
@@ -47,22 +55,74 @@ CLASSES: dict[str, type[Screen[Any]]] = {
     "class": ClassScreen,
     "submission": SubmissionScreen,
 }
+OWNERS: dict[str, tuple[type[Widget], ...]] = {
+    "chart": (Chart,),
+    "timeline": (Chart, Timeline),
+    "timelines": (Chart, TimelinesPage),
+    "memory": (MemoryTab,),
+    "list": (ListTab,),
+    "lines": (ListTab, LinesTab),
+    "scrolling": (ScrollableText,),
+    "attempts": (AttemptList,),
+    "marks": (MarksTable,),
+    "filter": (FilterLine,),
+}
+"""The widgets that bind the keys of a table together."""
+PACKAGES = ("gpututor.app.trace_view.", "gpututor.app.screens.", "gpututor.app.classroom.")
 WITHOUT_A_TABLE = {"JumpScreen": "any key leaves it", "PaletteScreen": "Textual's own keys"}
+
+
+def classes_of_the_app() -> list[type]:
+    names = [module.name for module in pkgutil.walk_packages(gpututor.app.__path__, "gpututor.app.")]
+    modules = [importlib.import_module(name) for name in names if "child" not in name]
+    return [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    ]
 
 
 def test_every_screen_has_a_table() -> None:
     assert CLASSES.keys() == SCREENS.keys()
-    names = [module.name for module in pkgutil.walk_packages(gpututor.app.__path__, "gpututor.app.")]
-    kinds = [kind for name in names if "child" not in name for kind in vars(importlib.import_module(name)).values()]
-    screens = {
-        kind.__name__
-        for kind in kinds
-        if isinstance(kind, type)
-        and issubclass(kind, Screen)
-        and kind.__module__.startswith("gpututor.app.")
-        and kind.__name__ not in ("BaseScreen", "BaseModal")
-    }
+    screens = {kind.__name__ for kind in classes_of_the_app() if issubclass(kind, Screen)} - {"BaseScreen", "BaseModal"}
     assert screens == {kind.__name__ for kind in CLASSES.values()} | WITHOUT_A_TABLE.keys()
+
+
+def test_every_widget_with_keys_has_a_table() -> None:
+    assert OWNERS.keys() == WIDGETS.keys()
+    with_keys = {
+        kind
+        for kind in classes_of_the_app()
+        if issubclass(kind, Widget) and not issubclass(kind, Screen) and kind.__module__.startswith(PACKAGES)
+        if "BINDINGS" in vars(kind)
+    }
+    assert with_keys == {owner for owners in OWNERS.values() for owner in owners}
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_widgets_bind_the_keys_of_their_table_and_no_others(name: str) -> None:
+    declared = screen_bindings(name)
+    bound = [binding for owner in OWNERS[name] for binding in vars(owner)["BINDINGS"]]
+    keys = [binding.key for binding in declared]  # type: ignore[union-attr]
+    assert len(keys) == len(set(keys))
+    assert all(binding in bound for binding in declared)
+    if name != "timelines":  # it names the keys of the chart that matter there
+        assert all(binding in declared for binding in bound)
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_each_command_of_a_widget_has_a_title_a_sentence_and_a_handler(name: str) -> None:
+    assert len({command.id for command in WIDGETS[name]}) == len(WIDGETS[name])
+    for command in WIDGETS[name]:
+        assert command.title, command
+        assert command.help.endswith("."), command
+        for _, action in command.bound:
+            namespace, _, method = action.partition("(")[0].rpartition(".")
+            owners: tuple[type, ...] = (ClassScreen,) if namespace == "screen" else OWNERS[name]
+            assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners), action
+    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in WIDGETS[name] if each.bar]
+    assert all(keys.strip() and "_" not in keys for keys, _ in help_keys(name)), help_keys(name)
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -146,7 +146,7 @@ async def test_a_task_that_was_found_is_opened_with_its_exercise(told: Desk) -> 
 
 def _found(screen: object) -> list[str]:
     assert isinstance(screen, SearchScreen)
-    return [passage.where for passage in screen._found.passages]
+    return [passage.where for passage in screen._results.passages]
 
 
 async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:

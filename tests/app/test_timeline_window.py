@@ -35,7 +35,7 @@ def moved(window: TimeWindow, steps: list[tuple[str, float]]) -> TimeWindow:
             case "showing":
                 window = window.showing(moment, moment + 10)
             case _:
-                window = window.around(moment, moment + 10)
+                window = window.zoomed_to(moment, moment + 10)
     return window
 
 
@@ -93,5 +93,5 @@ def test_a_tick_says_its_time_with_as_many_digits_as_tell_it_from_the_next() -> 
     assert [tick.label for tick in ticks(TimeWindow.whole(500, 400_500, 63))] == ["0", "100 µs", "200 µs", "300 µs"]
     whole = TimeWindow.whole(0, 2_000_000, 90)
     assert [tick.label for tick in ticks(whole)][:3] == ["0", "0.2 ms", "0.4 ms"]
-    assert [tick.label for tick in ticks(whole.around(1_500_000, 1_500_100))][:2] == ["1.49990 ms", "1.49995 ms"]
+    assert [tick.label for tick in ticks(whole.zoomed_to(1_500_000, 1_500_100))][:2] == ["1.49990 ms", "1.49995 ms"]
     assert [tick.label for tick in ticks(TimeWindow.whole(0, 10, 30))] == ["0", "10 ns", "20 ns"]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from pathlib import Path
+
+from textual.dom import DOMNode
 
 import gpututor.app
 
@@ -33,3 +37,16 @@ def test_a_class_of_the_app_inherits_from_a_library_a_protocol_or_a_documented_b
     assert {name: bases for name, bases in inherited.items() if bases - BASES} == {}
     assert {name for name, bases in inherited.items() if name in BASES and bases} == set()
     assert inherited.keys() >= BASES
+
+
+def _all_subclasses(kind: type) -> set[str]:
+    derived: list[type] = kind.__subclasses__()
+    return {kind.__name__}.union(*map(_all_subclasses, derived))
+
+
+def test_style_sheets_name_classes_that_exist() -> None:
+    _classes()
+    names = _all_subclasses(DOMNode)
+    for path in sorted(Path(gpututor.app.__file__).parent.glob("styles/*.tcss")):
+        selectors = re.sub(r"/\*.*?\*/|\{[^}]*\}", "", path.read_text(), flags=re.DOTALL)
+        assert set(re.findall(r"(?<![\w.#:-])[A-Z]\w*", selectors)) <= names, path.name

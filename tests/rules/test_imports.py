@@ -13,7 +13,7 @@ TORCH_FREE = [
     "gpututor.cli.run",
     "gpututor.app.app",
     "gpututor.app.start",
-    "gpututor.app.classroom.start",
+    "gpututor.app.classroom.app",
     "gpututor.grading.client",
     "gpututor.hardware.inventory",
     "gpututor.course.loader",

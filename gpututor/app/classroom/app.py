@@ -1,4 +1,4 @@
-"""The classroom app: one class, read and regraded in the terminal."""
+"""The classroom app: read and regrade a class in the terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path, PurePath
+from typing import Any, ClassVar
 
 from rich.text import Text
 from textual.screen import Screen
@@ -22,15 +22,20 @@ from gpututor.app.commands import SCREENS
 from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.app.screens.palette import Entry
 from gpututor.app.textual_private import error_of
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.model import Gradebook
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.review import review_of
+from gpututor.classroom.rules import rules_for
+from gpututor.errors import UsageError
+from gpututor.grading.client import GradingClient
 from gpututor.paths import log_file
 from gpututor.settings import SettingsFile
 
-if TYPE_CHECKING:
-    from gpututor.app.screens.palette import Entry
-
 
 class ClassroomApp(BaseApp):
-    """Shows a class that was graded. Everything that it works on is handed in."""
+    """The app of a graded class."""
 
     TITLE = "gpututor classroom"
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -50,15 +55,13 @@ class ClassroomApp(BaseApp):
         self._grading = grading
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
-        # with the first use of the palette
-
         return class_entries(screen, query)
 
     def get_default_screen(self) -> Screen[Any]:
         return ClassScreen(self._source, self._grading)
 
     def _fatal_error(self) -> None:
-        """A fault of ours that nobody foresaw: the log has what Textual would print."""
+        """Handle an internal error: write to the log what Textual would print."""
         error = sys.exc_info()[1] or error_of(self)
         if error is not None:
             write_log(error)
@@ -70,13 +73,17 @@ class ClassroomApp(BaseApp):
 
 
 MOST_STUDENTS = 20
-"""The most matching students to offer: more would be slow to list, and a few letters more narrow them down."""
+"""The most students to offer: more would be slow to list, and a few more letters narrow them down."""
 
 
 def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
-    """Entries of the instructor's app while `screen` is shown, with the students that `query` matches."""
+    """Yield the palette's entries while `screen` is shown, with the students that match `query`."""
     if isinstance(screen, ClassScreen):
-        yield from _of_class(screen)
+        for number, page in enumerate(PAGES):
+            yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
+        yield from _of_table(screen, "class")
+        for words, title in screen.exercise_titles:
+            yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
     elif isinstance(screen, SubmissionScreen):
         yield from _of_table(screen, "submission")
     yield Entry("Theme", "Choose other colours.", screen.app.action_change_theme, ("colours",))
@@ -86,17 +93,34 @@ def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
             yield Entry(row.name, "Go to this student.", partial(screen.go_to, row.marks.student.id))
 
 
-def _of_class(screen: ClassScreen) -> Iterator[Entry]:
-    for number, page in enumerate(PAGES):
-        yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
-    yield from _of_table(screen, "class")
-    for words, title in screen.exercise_titles:
-        yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
-
-
 def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
-    """List the commands of a screen that are for the palette."""
+    """Yield the commands of a screen that are for the palette."""
     for command in SCREENS[name]:
         if command.palette is not None:
             act = partial(screen.run_action, command.bound[0][1])
             yield Entry(command.title, command.help, act, command.palette)
+
+
+def source_of(folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None) -> Source:
+    """Return a source that reads the class in a folder each time."""
+
+    def gradebook() -> Gradebook:
+        return make_gradebook(folder, rules_for(folder, rules), course_folder)
+
+    return Source(folder.folder.name, gradebook, lambda made: review_of(folder, made))
+
+
+def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None) -> int:
+    """Start the app and return the exit status. Raises `TutorError` for what keeps it from starting."""
+    options = Options.read(folder)
+    rules_for(folder, rules)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        advice = f"Without one, `gpututor classroom report {folder.folder}` prints a table."
+        raise UsageError("The screen needs a terminal, and this is none.", advice)
+    client = GradingClient("process" if options.isolation == "process" else "bubblewrap")
+    try:
+        grading = RegradeClient(folder, client, course_folder)
+        ClassroomApp(source_of(folder, rules, course_folder), grading, collector=GcScheduler()).run()
+    finally:
+        client.close()
+    return 0

@@ -2,90 +2,115 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.classroom.class_table import (
-    ClassRead,
     ClassTable,
     Order,
     Shown,
     Source,
-    read_in_thread,
+    cell_words,
     shown_of,
+    table_of,
     title_of,
 )
-from gpututor.app.classroom.help import class_help
 from gpututor.app.classroom.marks_table import MarksTable
 from gpututor.app.classroom.regrade_client import RegradeClient
-from gpututor.app.classroom.wording import cell_words, review_sections
 from gpututor.app.commands import bar, screen_bindings
+from gpututor.app.runtime import write_log
 from gpututor.app.screens.base import BaseScreen
+from gpututor.app.screens.help import screen_help
 from gpututor.app.widgets.bars import KeyBar, TabBar
 from gpututor.app.widgets.base import OptionRows, PlainText
 from gpututor.app.widgets.output import LongText, Section
 from gpututor.classroom.gradebook.model import ExerciseSummary
+from gpututor.classroom.review import Kind
 from gpututor.errors import TutorError
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import OUTCOME_TITLES, count
 from gpututor.text import escape_control_chars, truncate
 
-_TITLE = 28
-"""With it, a line for thousands of students fits into 80 columns."""
+_TITLE_WIDTH = 28
+"""Width of titles with which rows for thousands of students fit into 80 columns."""
+_HELP = (
+    "A row for each student, a column for each exercise. ✓ passed; ✗ failed in some way; ○ open or"
+    " refused: no mark yet, a person has to look; … waiting to be graded; – not handed in. ! stands where"
+    " somebody should look: the Review page says why. open in the place of points: the total is not final.",
+    "What you type behind / narrows the table. Each word is the beginning of one of the student (id, name,"
+    " address), of the exercise, of the outcome, of a failed check, or is open, look or late. A dot stands for"
+    " what does not match: `2.3 failed`, `kim`, `structure`, `open`.",
+)
 
 
 def exercise_rows(table: ClassTable) -> Iterator[Option]:
-    """A line for each."""
+    """Yield a row for each exercise."""
     students = len(table.rows)
-    for each in table.gradebook.exercises:
-        title = f"{truncate(title_of(each), _TITLE):<{_TITLE}}"
-        passed = sum(number for outcome, number in each.outcomes if outcome is Outcome.PASSED)
-        mean = f"mean {each.mean_share:4.0%}" if each.mean_share is not None else ""
-        open_ = f"○ {each.without_mark} no mark" if each.without_mark else ""
-        words = f"{title} {each.handed_in:>4}/{students} in  ✓ {passed:>4}  {mean:<9}  {open_}"
+    for exercise in table.gradebook.exercises:
+        title = f"{truncate(title_of(exercise), _TITLE_WIDTH):<{_TITLE_WIDTH}}"
+        passed = sum(number for outcome, number in exercise.outcomes if outcome is Outcome.PASSED)
+        mean = f"mean {exercise.mean_share:4.0%}" if exercise.mean_share is not None else ""
+        open_ = f"○ {exercise.without_mark} no mark" if exercise.without_mark else ""
+        words = f"{title} {exercise.handed_in:>4}/{students} in  ✓ {passed:>4}  {mean:<9}  {open_}"
         yield Option(Content(words.rstrip()))
 
 
-def about_exercise(each: ExerciseSummary) -> str:
-    """How it went, as plain text."""
-    lines = [title_of(each) + (" (left out of every total)" if each.is_dropped else "")]
-    lines += [f"{number:>6}  {OUTCOME_TITLES[outcome]}" for outcome, number in each.outcomes]
-    waiting = each.handed_in - sum(number for _, number in each.outcomes)
+def about_exercise(exercise: ExerciseSummary) -> str:
+    """Describe the results of an exercise as plain text."""
+    lines = [title_of(exercise) + (" (left out of every total)" if exercise.is_dropped else "")]
+    lines += [f"{number:>6}  {OUTCOME_TITLES[outcome]}" for outcome, number in exercise.outcomes]
+    waiting = exercise.handed_in - sum(number for _, number in exercise.outcomes)
     lines += [f"{waiting:>6}  … Not graded yet"] if waiting > 0 else []
-    failed = [check for check in each.checks if check.failed]
-    if failed:
-        lines += ["", "Checks that failed most"]
-        for check in failed:
-            told = f"{check.failed} of {count(check.judged, 'student')}"
-            hidden = ", hidden from students" if check.is_hidden else ""
-            lines.append(f"{check.failed:>6}  {check.check}: {check.sentence} ({told}{hidden})")
+    failed = [check for check in exercise.checks if check.failed]
+    lines += ["", "Checks that failed most"] if failed else []
+    for check in failed:
+        share = f"{check.failed} of {count(check.judged, 'student')}"
+        hidden = ", hidden from students" if check.is_hidden else ""
+        lines.append(f"{check.failed:>6}  {check.check}: {check.sentence} ({share}{hidden})")
     return escape_control_chars("\n".join(lines))
 
 
-class FilterLine(Input):
-    """One line of words; the arrows move the table's cursor meanwhile."""
+def review_sections(table: ClassTable) -> list[Section]:
+    """Return the review list and the warnings of the gradebook."""
+    review = table.review
+    assert review is not None
+    sections = []
+    for kind in Kind:
+        texts = []
+        for item in (item for item in review.items if item.kind is kind):
+            names = [f"{review.called(file.student)} (attempt {file.attempt})" for file in item.files]
+            files = ", ".join(names or [*map(review.called, item.students), item.source])
+            texts.append(f"{f'{item.label} ' if item.label else ''}{files}\n  {item.why}")
+        if texts:
+            sections.append(Section(f"{kind.heading}: {count(len(texts), 'item')}", "\n".join(texts)))
+    if review.notices:
+        notices = (f"{notice.title} {notice.advice}".strip() for notice in review.notices)
+        sections.append(Section("Notices", "\n".join(notices)))
+    return sections or [Section("✓ Nothing is to be looked at", "")]
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "screen.move(1)", show=False),
-        Binding("up", "screen.move(-1)", show=False),
-    ]
+
+class FilterLine(Input):
+    """A line of words; the arrows move the table's cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("filter")
 
 
 PAGES = ("Students", "Exercises", "Review")
 _OTHERS = (("cells", "students"), ("cells", "open", "filter", "order"), ("open", "students", "filter", "order"))
-"""Commands that do nothing on each page."""
+"""Commands without effect, by page."""
 
 
 class ClassScreen(BaseScreen[None]):
-    """Everything is read in a thread, and again when the instructor asks for it."""
+    """A class, read in a thread, and again when the instructor presses a key."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("class")
     AUTO_FOCUS = ""
@@ -93,7 +118,7 @@ class ClassScreen(BaseScreen[None]):
     def __init__(self, source: Source, grading: RegradeClient) -> None:
         super().__init__()
         self.table: ClassTable | None = None
-        """What is shown; None until it was read."""
+        """None until the class has been read."""
         self.page_number = 0
         self.order = Order.ID
         self.shown = Shown((), (), None)
@@ -132,33 +157,41 @@ class ClassScreen(BaseScreen[None]):
         self.action_page(0)
         self.action_read_again()
 
-    # Reading
-
     def action_read_again(self) -> None:
-        """Read the class anew, as it is now; what is shown stays until then."""
+        """Read the class again; the old table stays until then."""
         self._reading += 1
         self._is_reading = True
-        self._tell()
-        read_in_thread(self._source, self._reading, self.post_message)
+        self._describe()
+        threading.Thread(target=self._read, args=(self._reading,), daemon=True).start()
 
-    @on(ClassRead)
-    def _take(self, message: ClassRead) -> None:
-        message.stop()
-        if message.reading != self._reading:
+    def _read(self, reading: int) -> None:
+        """Read the class, and show it twice: without the review list, which takes longer, and with it."""
+        try:
+            gradebook = self._source.read()
+            self.call_later(self._show_read, reading, table_of(gradebook))
+            self.call_later(self._show_read, reading, table_of(gradebook, self._source.review(gradebook)))
+        except TutorError as error:
+            self.call_later(self._show_read, reading, error)
+        except Exception as error:  # files may come and go meanwhile
+            write_log(error)
+            failure = TutorError(f"The class could not be read: {error!r}", "")
+            self.call_later(self._show_read, reading, failure)
+
+    def _show_read(self, reading: int, result: ClassTable | TutorError) -> None:
+        if reading != self._reading:
             return
-        match message.found:
-            case TutorError() as error:
-                self._is_reading = False
-                self.news = f"! {error.title} {error.advice}".strip()
-            case table:
-                self._is_reading = table.review is None
-                self.news = ""
-                self.table = table
-                self._show_table(table)
-        self._tell()
+        if isinstance(result, TutorError):
+            self._is_reading = False
+            self.news = f"! {result.title} {result.advice}".strip()
+        else:
+            self._is_reading = result.review is None
+            self.news = ""
+            self.table = result
+            self._show_table(result)
+        self._describe()
 
     def _show_table(self, table: ClassTable) -> None:
-        self._narrow()
+        self._filter_table()
         at = self._exercises.highlighted
         self._exercises.set_options(exercise_rows(table))
         self._exercises.highlighted = min(at or 0, len(table.gradebook.exercises) - 1) if table.columns else None
@@ -166,7 +199,7 @@ class ClassScreen(BaseScreen[None]):
             self._show_review()
 
     def _show_review(self) -> None:
-        """What is to be looked at; it can be long, so it is there only while its page is."""
+        """Show the review list; it can be long, so it exists only while its page is shown."""
         self._review.remove_children()
         if self.page_number == 2 and self.table is not None:
             known = self.table.review is not None
@@ -174,16 +207,14 @@ class ClassScreen(BaseScreen[None]):
             self._review.mount(LongText(sections))
             self.call_after_refresh(self._take_focus)
 
-    # What is shown
-
-    def _narrow(self) -> None:
+    def _filter_table(self) -> None:
         if self.table is not None:
             self.shown = shown_of(self.table, self._filter.value, self.order)
             self.marks.show(self.table, self.shown)
-            self._tell()
+            self._describe()
 
-    def _tell(self) -> None:
-        """The line below the tabs."""
+    def _describe(self) -> None:
+        """Update the tabs, the line below them, and the keys."""
         self._top.show(self.page_number, self._source.name)
         keys = bar("class", *_OTHERS[self.page_number])
         self._keys.show(keys[:-2], keys[-2:])
@@ -194,13 +225,13 @@ class ClassScreen(BaseScreen[None]):
         students = len(self.table.rows)
         shown = f"{len(self.shown.rows):,} of " if self._filter.value.strip() else ""
         parts = [f"{shown}{count(students, 'student')} by {self.order}", f"{graded:,} of {files:,} files graded"]
-        things = self.table.to_look_at
+        things = len(self.table.review.items) if self.table.review is not None else 0
         parts += [f"{count(things, 'thing')} to look at"] if things else []
         parts += ["reading …"] if self._is_reading else []
         self._about.update(self.news or " · ".join(parts))
 
     @on(MarksTable.Moved)
-    def _tell_of_cell(self) -> None:
+    def _describe_cell(self) -> None:
         cell, row = self.marks.cell, self.marks.row
         if self.table is None:
             return
@@ -211,15 +242,13 @@ class ClassScreen(BaseScreen[None]):
         exercise = self.table.gradebook.exercise(cell.mark.exercise)
         self._cell.update(cell_words(row, exercise, cell, self.table))
 
-    # Pages
-
     def action_page(self, number: int) -> None:
         self.page_number = number
         for at, id_ in enumerate(("class-students", "class-by-exercise", "class-review")):
             self.query_one(f"#{id_}").display = at == number
         self._filter.display = number == 0 and bool(self._filter.value)
         self._show_review()
-        self._tell()
+        self._describe()
         self.call_after_refresh(self._take_focus)
 
     def _take_focus(self) -> None:
@@ -239,28 +268,26 @@ class ClassScreen(BaseScreen[None]):
         message.stop()
         self.action_page(message.number)
 
-    # Narrowing
-
     def action_filter(self) -> None:
         self.action_page(0)
         self._filter.display = True
-        self.set_focus(self._filter)  # at once: what comes behind is text already
+        self.set_focus(self._filter)  # at once: the next keys are text
 
     def filter_by(self, words: str) -> None:
-        """Show only what matches `words`, by student."""
+        """Show only the matches of `words`, by student."""
         self._filter.value = words
         self.action_page(0)
-        self._narrow()
+        self._filter_table()
 
     @on(Input.Changed)
     def _filter_changed(self, message: Input.Changed) -> None:
         message.stop()
-        self._narrow()
+        self._filter_table()
 
     @on(Input.Submitted)
     def _leave_filter(self, message: Input.Submitted) -> None:
         message.stop()
-        self._narrow()  # what was typed last may be told after this
+        self._filter_table()  # the message about the last letter may come later
         self.set_focus(self.marks)
         self._filter.display = bool(self._filter.value)
 
@@ -268,10 +295,10 @@ class ClassScreen(BaseScreen[None]):
         self.marks.action_move(by, 0)
 
     def action_order(self) -> None:
-        """The next order of the students."""
+        """Change the order of the students."""
         orders = list(Order)
         self.order = orders[(orders.index(self.order) + 1) % len(orders)]
-        self._narrow()
+        self._filter_table()
 
     def action_back(self) -> None:
         """Show all again, then the first page."""
@@ -281,15 +308,13 @@ class ClassScreen(BaseScreen[None]):
         elif self.page_number:
             self.action_page(0)
 
-    # Going on
-
     async def action_step(self, action: str) -> None:
-        """In the list of exercises; the table and texts have keys of their own."""
+        """Move in the list of exercises; the table and texts have keys of their own."""
         if self.page_number == 1:
             await self._exercises.run_action(action)
 
     @on(OptionList.OptionHighlighted)
-    def _tell_of_exercise(self, message: OptionList.OptionHighlighted) -> None:
+    def _describe_exercise(self, message: OptionList.OptionHighlighted) -> None:
         message.stop()
         if self.table is not None and message.option_index < len(self.table.gradebook.exercises):
             self._exercise.update(about_exercise(self.table.gradebook.exercises[message.option_index]))
@@ -303,7 +328,7 @@ class ClassScreen(BaseScreen[None]):
 
     @on(MarksTable.Chosen)
     def open_cell(self) -> None:
-        """Show what the student handed in there."""
+        """Show the submission at the cursor."""
         from gpututor.app.classroom.submission_screen import SubmissionScreen
 
         cell, table = self.marks.cell, self.table
@@ -319,17 +344,17 @@ class ClassScreen(BaseScreen[None]):
             self.action_read_again()
 
     def go_to(self, student: str) -> None:
-        """Put the cursor on a student, among all."""
+        """Put the cursor on a student in the whole table."""
         self.filter_by("")
         self.marks.go_to(student)
 
     def action_help(self) -> None:
-        self.app.push_screen(class_help("class"))
+        self.app.push_screen(screen_help("The class", "class", _HELP))
 
     @property
     def exercise_titles(self) -> list[tuple[str, str]]:
-        """(what to filter by, title) of each exercise."""
+        """Words for the filter and the title of each exercise."""
         if self.table is None:
             return []
         exercises = self.table.gradebook.exercises
-        return [(label, title_of(each)) for label, each in zip(self.table.columns, exercises, strict=True)]
+        return list(zip(self.table.columns, map(title_of, exercises), strict=True))

@@ -1,15 +1,14 @@
-"""The table of a class: students below each other, exercises side by side; only what is in sight is drawn."""
+"""The table of a class: a row for each student, a column for each exercise; only visible cells are drawn."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -17,36 +16,25 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gpututor.app.classroom.class_table import TO_LOOK_AT, Cell, ClassTable, Row, Shown, points_of
+from gpututor.app.commands import screen_bindings
 
 _TOTAL, _NARROW, _WIDE = 12, 11, 21
-"""Columns that a total takes, and a cell without and with its points."""
+"""Widths of a total, of a cell without points, and of a cell with points."""
 
 
 class MarksTable(ScrollView, can_focus=True):
-    """Told what to show. The cursor is a cell; the names and the totals always stay in sight."""
+    """Marks with a cursor on one cell; the names and the totals always stay in sight."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"class-marks--{name}" for name in ("cursor", "row", "passed", "failed", "open", "muted")
     }
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1,0)", show=False),
-        Binding("k,up", "move(-1,0)", show=False),
-        Binding("l,right", "move(0,1)", show=False),
-        Binding("h,left", "move(0,-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("g,home", "end(0)", show=False),
-        Binding("G,end", "end(-1)", show=False),
-        Binding("enter", "choose", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("marks")
 
-    @dataclass
     class Moved(Message):
-        """The cursor stands on another cell, or another table is shown."""
+        """The cursor is on another cell, or another table is shown."""
 
-    @dataclass
     class Chosen(Message):
-        """Enter, on a cell."""
+        """The instructor opened the cell with the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -54,12 +42,12 @@ class MarksTable(ScrollView, can_focus=True):
         self._table: ClassTable | None = None
         self._shown = Shown((), (), None)
         self._row = self._column = 0
-        """Where the cursor is among what is shown."""
+        """Position of the cursor in the filtered table."""
         self._first = 0
-        """The first of the shown columns that is in sight."""
+        """Position of the first visible column."""
 
     def show(self, table: ClassTable, shown: Shown) -> None:
-        """Show a table; the cursor stays on its student and its exercise, as far as they are still there."""
+        """Show a table; the cursor stays on its student and its exercise if they are still there."""
         was = self.at
         self._table, self._shown = table, shown
         ids = [table.rows[row].marks.student.id for row in shown.rows]
@@ -71,14 +59,14 @@ class MarksTable(ScrollView, can_focus=True):
 
     @property
     def row(self) -> Row | None:
-        """The row with the cursor."""
+        """The row with the cursor; None without rows."""
         if self._table is None or not self._shown.rows:
             return None
         return self._table.rows[self._shown.rows[self._row]]
 
     @property
     def cell(self) -> Cell | None:
-        """The cell with the cursor."""
+        """The cell with the cursor; None without cells."""
         return self.row.cells[self._shown.columns[self._column]] if self.row and self._shown.columns else None
 
     @property
@@ -87,13 +75,13 @@ class MarksTable(ScrollView, can_focus=True):
         return (self.cell.mark.student, self.cell.mark.exercise) if self.cell else None
 
     def go_to(self, student: str) -> None:
-        """Put the cursor on a student's row, where it is shown."""
+        """Put the cursor on a student's row if it is shown."""
         if self._table is not None:
             ids = (self._table.rows[row].marks.student.id for row in self._shown.rows)
             self._go(next((place for place, id_ in enumerate(ids) if id_ == student), self._row), self._column)
 
     def step(self, by: int) -> Cell | None:
-        """Go to the next shown file in the column, or the one before; None where there is none."""
+        """Go to the next submission in the column, or the one before; return None if there is none."""
         assert self._table is not None
         row = self._row + by
         while 0 <= row < len(self._shown.rows):
@@ -103,8 +91,6 @@ class MarksTable(ScrollView, can_focus=True):
                 return self.cell
             row += by
         return None
-
-    # Keys
 
     def action_move(self, down: int, right: int) -> None:
         self._go(self._row + down, self._column + right)
@@ -124,7 +110,7 @@ class MarksTable(ScrollView, can_focus=True):
         self._follow()
 
     def _follow(self) -> None:
-        """Let the cell with the cursor be in sight."""
+        """Scroll to the cell with the cursor."""
         fit = self._fitting
         self._first = max(min(self._first, self._column), self._column - fit + 1)
         self._first = max(0, min(self._first, len(self._shown.columns) - fit))
@@ -147,31 +133,29 @@ class MarksTable(ScrollView, can_focus=True):
             if in_sight and was == (self._row, self._column):
                 self.action_choose()
 
-    # Looks
-
     @property
     def _name_width(self) -> int:
         return 18 if self.screen.size.width < 100 else 30
 
     @property
-    def _room(self) -> int:
+    def _cells_width(self) -> int:
         return max(0, self.scrollable_content_region.width - 2 - self._name_width - _TOTAL)
 
     @property
     def _cell_width(self) -> int:
-        """With points where all exercises have room so."""
-        return _WIDE if len(self._shown.columns) * _WIDE <= self._room else _NARROW
+        """Width of a cell: with points if all exercises fit."""
+        return _WIDE if len(self._shown.columns) * _WIDE <= self._cells_width else _NARROW
 
     @property
     def _fitting(self) -> int:
-        return max(1, self._room // self._cell_width)
+        return max(1, self._cells_width // self._cell_width)
 
     @property
     def _in_sight(self) -> tuple[int, ...]:
         return self._shown.columns[self._first : self._first + self._fitting]
 
     def head_line(self, base: Style) -> Strip:
-        """What stands above the columns; with signs for those that are out of sight."""
+        """Return the headings of the columns, with signs for columns out of sight."""
         style = base + self._style("muted")
         names = f"  {'student':<{self._name_width}}{'points':>{_TOTAL - 4}}{'':4}"
         before = "◂" if self._first else " "
@@ -180,8 +164,8 @@ class MarksTable(ScrollView, can_focus=True):
         width = self._cell_width
         heads = "".join(set_cell_size(columns[column], width) for column in self._in_sight)
         line = f"{names[:-1]}{before}{heads}"
-        room = self.scrollable_content_region.width - len(after)
-        return Strip([Segment(set_cell_size(line, room) + after, style)])
+        left = self.scrollable_content_region.width - len(after)
+        return Strip([Segment(set_cell_size(line, left) + after, style)])
 
     def render_line(self, y: int) -> Strip:
         place, width, base = self.scroll_offset.y + y, self.scrollable_content_region.width, self.rich_style

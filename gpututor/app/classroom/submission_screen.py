@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -12,16 +12,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
-from textual.message import Message
 
-from gpututor.app.classroom.class_table import Cell, ClassTable, mark_words, points_of, title_of
-from gpututor.app.classroom.help import class_help
-from gpututor.app.classroom.regrade_client import Prepared, RegradeClient
-from gpututor.app.classroom.wording import attempt_words
+from gpututor.app.classroom.class_table import Cell, ClassTable, attempt_words, mark_words, points_of, title_of
+from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.main.runs import Grader
 from gpututor.app.messages import GradingProgressed, LineChosen
 from gpututor.app.screens.base import Answer, BaseScreen, QuestionDialog, error_dialog
+from gpututor.app.screens.help import AllTextScreen, screen_help
 from gpututor.app.trace_view.model import RunView, first_view
 from gpututor.app.widgets.bars import KeyBar
 from gpututor.app.widgets.base import PlainText
@@ -31,14 +29,23 @@ from gpututor.classroom.gradebook.model import Attempt, Mark
 from gpututor.classroom.regrade import may_be_taken, same_result
 from gpututor.errors import GradingError, TutorError
 from gpututor.files import ordinary
-from gpututor.grading.events import GradingCancelled, GradingFinished, WaitingForDevice
-from gpututor.grading.journal import GradingKey
+from gpututor.grading.events import GradeRequest, GradingCancelled, GradingFinished, WaitingForDevice
+from gpututor.grading.journal import GradingKey, read_entry
 from gpututor.grading.recording import Recording
 from gpututor.grading.report import Report
 from gpututor.grading.report_text import outcome_line
 
-BREAKPOINTS = [(0, "-below"), (110, "-beside")]
-"""From which width on the text stands beside the report."""
+_BREAKPOINTS = [(0, "-below"), (110, "-beside")]
+"""Widths from which the text is below the report, or beside it."""
+_HELP = (
+    "Above or on the left what the checks said, beside it the text that was handed in; ✗ stands at lines that"
+    " checks point at.",
+    "d shows what the devices did. The class was graded without recording, so at first the submission is graded"
+    " once more, with the same seed, device and isolation; what was recorded is kept. The journal stays as it"
+    " is.",
+    "R grades it again in the same way, and says whether it comes to the same. It has the same key in the"
+    " journal: only if you say so, the new report takes the place of the old one, which is kept in replaced/.",
+)
 _NOTHING = "Nothing was recorded: nothing of it ran on a device."
 _AGAIN = (
     "It is graded as it was, with the same seed, device and isolation. What comes out is shown; the journal stays as it"
@@ -46,49 +53,20 @@ _AGAIN = (
 )
 
 
-@dataclass
-class TextRead(Message):
-    """What was handed in."""
-
-    attempt: Attempt
-    text: str
-    fault: str
-
-
-@dataclass
-class RecordingRead(Message):
-    """What the devices did; None where that is not known yet."""
-
-    attempt: Attempt
-    recording: Recording | None
-    is_new: bool
-    fault: str = ""
-    """Why it could not be kept."""
-
-
-@dataclass
-class Taken(Message):
-    """The new result is in the journal, or why it is not."""
-
-    report: Report
-    kept: Path | None
-    error: TutorError | None
-
-
 class SubmissionScreen(BaseScreen[bool]):
-    """The report and the text. Dismissed with True where the journal was changed.
+    """A report and its text. Dismissed with True if the journal was changed.
 
-    One grading at a time; Esc stops it.
+    The screen runs one grading at a time; Esc stops it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("submission")
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+    HORIZONTAL_BREAKPOINTS = _BREAKPOINTS
     AUTO_FOCUS = ""
 
     def __init__(
         self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: RegradeClient
     ) -> None:
-        """`mark`: one with attempts. `step` goes to the next one's, or the one before, where there is one."""
+        """`mark` has attempts. `step` goes to the next student's mark, or the one before; None at the end."""
         super().__init__()
         self.mark = mark
         self.attempt = mark.counted or mark.attempts[-1]
@@ -105,9 +83,9 @@ class SubmissionScreen(BaseScreen[bool]):
         self._grader = Grader(grading.client, self.post_message)
         self._doing: Literal["", "record", "grade", "take"] = ""
         self._number = 0
-        """Number of the last thing begun."""
+        """Number of the last grading that was started."""
         self._part: Path | None = None
-        """Folder in which a grading that is on records."""
+        """The folder to which the current grading records."""
         self._changed = False
 
     def compose(self) -> ComposeResult:
@@ -122,10 +100,8 @@ class SubmissionScreen(BaseScreen[bool]):
     def on_mount(self) -> None:
         self._show()
 
-    # What is shown
-
     def _show(self) -> None:
-        """Show the attempt, as soon as its text was read."""
+        """Show the attempt as soon as its text has been read."""
         mark, attempt = self.mark, self.attempt
         student = self.table.gradebook.student(mark.student).student
         name = f" {student.name}" if student.name not in ("", student.id) else ""
@@ -134,37 +110,32 @@ class SubmissionScreen(BaseScreen[bool]):
         counts = " (counts)" if which and attempt is mark.counted else ""
         exercise = title_of(self.table.gradebook.exercise(mark.exercise))
         self._title.update(f"{student.id}{name} · {exercise}{which}{counts}")
-        told = [f"{item.kind.heading}: {item.why}" for item in self.table.items.get(attempt.handed_in, ())]
+        items = [f"! {item.kind.heading}: {item.why}" for item in self.table.items.get(attempt.handed_in, ())]
         points = f"{points_of(mark)} points" if points_of(mark) else mark_words(mark)
         reasons = [points if attempt is mark.counted else "", attempt.handed_in.source, attempt.reason]
-        lines = [" · ".join(filter(None, reasons)), *(f"! {each}" for each in told)]
-        self._about.update("\n".join(filter(None, lines)))
+        self._about.update("\n".join(filter(None, [" · ".join(filter(None, reasons)), *items])))
         self.say("")
         keys = bar("submission", *([] if len(mark.attempts) > 1 else ["attempt"]))
         self._keys.show(keys[:-2], keys[-2:])
         threading.Thread(target=self._read, args=(attempt,), daemon=True).start()
 
     def _read(self, attempt: Attempt) -> None:
-        one = attempt.handed_in
-        text, fault = "", one.refusal
-        if one.sha256:
+        submission = attempt.handed_in
+        text, fault = "", submission.refusal
+        if submission.sha256:
             try:
-                with open(self.grading.folder.submission(one.sha256), "rb", opener=ordinary) as stream:
+                with open(self.grading.folder.submission(submission.sha256), "rb", opener=ordinary) as stream:
                     text = stream.read().decode(errors="replace")
             except OSError as error:
                 fault = fault or f"Its text cannot be read: {error.strerror}"
-        self.post_message(TextRead(attempt, text, fault))
+        self.call_later(self._show_text, attempt, text, fault)
 
-    @on(TextRead)
-    def _show_text(self, message: TextRead) -> None:
-        message.stop()
-        if message.attempt is not self.attempt:
-            return
-        self.source = message.text
-        self.show_report(self.attempt.report, message.fault)
+    def _show_text(self, attempt: Attempt, text: str, fault: str) -> None:
+        if attempt is self.attempt:
+            self.source = text
+            self.show_report(attempt.report, fault)
 
     def show_report(self, report: Report | None, fault: str = "") -> None:
-        """Show what the checks said of the attempt, beside its text."""
         verdicts = report.verdicts if report is not None else ()
         self.text.show(self.source, [verdict.line for verdict in verdicts if verdict.line is not None])
         if report is None:
@@ -174,11 +145,9 @@ class SubmissionScreen(BaseScreen[bool]):
         self.results.take_focus()
 
     def say(self, words: str) -> None:
-        """Tell something in the line above the keys, until the next."""
+        """Show words in the line above the keys."""
         self._news.update(words)
         self._news.display = bool(words)
-
-    # Keys
 
     def action_other_side(self) -> None:
         if self.text.has_focus:
@@ -191,13 +160,11 @@ class SubmissionScreen(BaseScreen[bool]):
             self.focused.action_open_or_close()
 
     def action_all_text(self) -> None:
-        from gpututor.app.screens.all_text import AllTextScreen
-
         if self.results.sections:
             self.app.push_screen(AllTextScreen(self.results.sections, self.results.section))
 
     def action_step(self, by: int) -> None:
-        """Go on to the next student's, or back."""
+        """Go to the next student's submission, or the one before."""
         if self.is_busy():
             return
         cell = self._step(by)
@@ -209,7 +176,6 @@ class SubmissionScreen(BaseScreen[bool]):
         self._show()
 
     def action_attempt(self, by: int) -> None:
-        """Another attempt of the same student."""
         place = self.mark.attempts.index(self.attempt) + by
         if not 0 <= place < len(self.mark.attempts):
             self.say("There is no other attempt there.")
@@ -223,18 +189,16 @@ class SubmissionScreen(BaseScreen[bool]):
         self.text.go_to(message.line)
 
     def action_help(self) -> None:
-        self.app.push_screen(class_help("submission"))
-
-    # Grading
+        self.app.push_screen(screen_help("A submission", "submission", _HELP))
 
     def is_busy(self) -> bool:
-        """Say where something is on that belongs to what is shown."""
+        """Return True during a grading of the attempt, and say so."""
         if self._doing:
             self.say("It is being written." if self._doing == "take" else "It is being graded: Esc stops it.")
         return bool(self._doing)
 
     def action_device(self) -> None:
-        """Show what the devices did; it is recorded first where it was not yet."""
+        """Show what the devices did; grade with a recording first if there is none."""
         key = self.attempt.key
         if key is None:
             self.say("It was not graded, so there is nothing to record.")
@@ -242,30 +206,26 @@ class SubmissionScreen(BaseScreen[bool]):
             threading.Thread(target=self._find_recording, args=(self.attempt, key), daemon=True).start()
 
     def _find_recording(self, attempt: Attempt, key: GradingKey, part: Path | None = None) -> None:
-        """What was recorded, in `part` just now or before; in a thread."""
-        grading, found, fault = self.grading, None, ""
+        """Find the recording of a grading: the new one in `part`, or a stored one. For a thread."""
+        grading, recording, fault = self.grading, None, ""
         try:
-            found = grading.recording_of(key) if part is None else grading.keep_recording(key, part)
+            recording = grading.recordings.read(key.name) if part is None else grading.keep_recording(key, part)
         except TutorError as error:
             fault = f"! {error.title} {error.advice}"
-        self.post_message(RecordingRead(attempt, found, part is not None, fault))
+        self.call_later(self._show_recording, attempt, recording, fault, is_new=part is not None)
 
-    @on(RecordingRead)
-    def _see(self, message: RecordingRead) -> None:
-        message.stop()
-        if message.attempt is not self.attempt:
+    def _show_recording(self, attempt: Attempt, recording: Recording | None, fault: str, *, is_new: bool) -> None:
+        if attempt is not self.attempt or self._doing != ("record" if is_new else ""):
             return
-        if not message.is_new:
-            if not self._doing and message.recording is None:
+        if is_new:
+            self._end("" if recording is not None else fault or _NOTHING)
+        if recording is None:
+            if not is_new:
                 self._begin("record")
-            elif not self._doing and message.recording is not None:
-                self._open(message.recording)
-        elif self._doing == "record":
-            self._end("" if message.recording is not None else message.fault or _NOTHING)
-            if message.recording is not None and self.is_current:
-                self._open(message.recording)
-            elif message.recording is not None:
-                self.say("It is recorded: d shows it.")
+        elif self.is_current or not is_new:
+            self._open(recording)
+        else:
+            self.say("It is recorded: d shows it.")
 
     def _open(self, recording: Recording) -> None:
         from gpututor.app.screens.trace import DeviceScreen
@@ -296,7 +256,7 @@ class SubmissionScreen(BaseScreen[bool]):
             self.text.focus()
 
     def action_again(self) -> None:
-        """Ask, then grade it again."""
+        """Ask, then regrade the attempt."""
         if self.attempt.handed_in.refusal:
             self.say("A refused file cannot be graded.")
         elif not self.is_busy():
@@ -309,20 +269,25 @@ class SubmissionScreen(BaseScreen[bool]):
         self._number += 1
         doing = "Grading again" if what == "grade" else "Grading once more, to record what the devices do"
         self.say(f"… {doing}. Esc stops it.")
-        self.grading.prepare(self._number, self.attempt, self.post_message, records=what == "record")
+        threading.Thread(target=self._prepare, args=(self._number, self.attempt, what == "record"), daemon=True).start()
 
-    @on(Prepared)
-    def _ask_judge(self, message: Prepared) -> None:
-        message.stop()
-        if message.number != self._number or not self._doing:
-            self.grading.recordings.discard(message.part)
-            return
-        if isinstance(message.request, TutorError):
+    def _prepare(self, number: int, attempt: Attempt, records: bool) -> None:
+        try:
+            self.call_later(self._start_grading, number, *self.grading.prepare(attempt, records=records))
+        except TutorError as error:
+            self.call_later(self._show_error, number, error)
+
+    def _start_grading(self, number: int, request: GradeRequest, part: Path | None) -> None:
+        if number == self._number and self._doing:
+            self._part = part
+            self._grader.start(request)
+        else:
+            self.grading.recordings.discard(part)
+
+    def _show_error(self, number: int, error: TutorError) -> None:
+        if number == self._number and self._doing:
             self._end("")
-            self.app.push_screen(error_dialog(message.request))
-            return
-        self._part = message.part
-        self._grader.start(message.request)
+            self.app.push_screen(error_dialog(error))
 
     def _end(self, words: str) -> None:
         self._doing = ""
@@ -357,13 +322,13 @@ class SubmissionScreen(BaseScreen[bool]):
             return
         self._end("")
         try:
-            before = self.grading.in_journal(key)
+            before = read_entry(self.grading.folder.journal, key)
         except GradingError:
-            before = None  # a broken file: it is kept all the same
+            before = None  # a broken file is moved to replaced/, too
         self._compare(before, report)
 
     def _compare(self, before: Report | None, report: Report) -> None:
-        """Say what came out, and ask whether it is to be taken, where it is another result."""
+        """Show the new result; if it differs, ask whether to take it."""
         after = outcome_line(report)
         if not may_be_taken(report):
             self.say(f"It could not be graded: {after}. {report.reason} The journal is as it was.")
@@ -379,37 +344,35 @@ class SubmissionScreen(BaseScreen[bool]):
             )
             answers = (Answer("take", "t", "Take the new one"), Answer("keep", "k", "Keep the old one"))
             dialog = QuestionDialog(title, text, answers)
-            self.app.push_screen(dialog, lambda answer: self._take(report) if answer == "take" else self._keep(after))
-
-    def _keep(self, after: str) -> None:
-        self.say(f"The journal is as it was. The other result: {after}")
+            kept = f"The journal is as it was. The other result: {after}"
+            self.app.push_screen(dialog, lambda answer: self._take(report) if answer == "take" else self.say(kept))
 
     def _take(self, report: Report) -> None:
         assert self.attempt.key is not None
         self._doing = "take"
-        threading.Thread(target=self._write, args=(self.attempt.key, report)).start()  # no daemon: it ends well
+        # No daemon: leaving the app waits for the journal.
+        threading.Thread(target=self._write, args=(self.attempt.key, report)).start()
 
     def _write(self, key: GradingKey, report: Report) -> None:
-        """Put it into the journal; in a thread."""
+        """Write the report to the journal. For a thread."""
         try:
-            self.post_message(Taken(report, self.grading.take(key, report), None))
+            self.call_later(self._show_taken, report, self.grading.take(key, report))
         except TutorError as error:
-            self.post_message(Taken(report, None, error))
+            self.call_later(self._show_not_taken, error)
 
-    @on(Taken)
-    def _tell_taken(self, message: Taken) -> None:
-        message.stop()
+    def _show_taken(self, report: Report, old: Path | None) -> None:
         self._doing = ""
-        if message.error is not None:
-            self.app.push_screen(error_dialog(message.error))
-            return
         self._changed = True
-        self.show_report(message.report)
-        where = f" The old one: replaced/{message.kept.name}" if message.kept is not None else ""
+        self.show_report(report)
+        where = f" The old one: replaced/{old.name}" if old is not None else ""
         self.say(f"Taken. Marks follow it when the class is read again, as on going back.{where}")
 
+    def _show_not_taken(self, error: TutorError) -> None:
+        self._doing = ""
+        self.app.push_screen(error_dialog(error))
+
     def action_back(self) -> None:
-        """Stop a grading that is on; else leave. What is written to the journal is waited for."""
+        """Stop the current grading, or else leave. Wait while the journal is being written."""
         if self._doing == "take":
             self.is_busy()
         elif self._doing:

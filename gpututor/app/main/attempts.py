@@ -131,7 +131,8 @@ class AttemptController:
     # Reports
 
     def show_all_text(self) -> None:
-        from gpututor.app.screens.all_text import AllTextScreen
+        """Show in full what the results pane has only the beginning of."""
+        from gpututor.app.screens.help import AllTextScreen
 
         results = self._host.panes.results
         if not results.sections:
@@ -325,7 +326,7 @@ class AttemptController:
                 view = await asyncio.to_thread(self._view_of, attempt)
             advice = "" if running else "\n\nr runs the checks again."
             screen = self._device_screen(view, why_nothing(attempt) + advice)
-        screen.tab_number = tab
+        screen.tabs.number = tab
         self._host.push(screen, partial(self._leave_device, attempt))
 
     def _device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:

@@ -1,4 +1,4 @@
-"""Bases of all screens and dialogs: painted once a step, dismissed once, with pages and answers."""
+"""Bases of all screens and dialogs: one paint for each step of the event loop, one dismissal, pages and answers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from gpututor.errors import TutorError
 from gpututor.paths import log_file
 
 _BELOW = Dim()
-_LOOK_AGAIN_S = 1 / 60
+_RETRY_S = 1 / 60
 
 
 class Painter:
-    """Paints a screen in the step of the event loop that follows: once, for all that was asked for until then.
+    """Paints a screen in the next step of the event loop: once for all requests until then.
 
-    Textual lays a screen out and paints it at once, and a new screen up to three times: 100 ms at 140x40 without a key.
+    Textual lays a screen out and paints it at once, and a new screen up to three times: 100 ms at 140x40.
     """
 
     def __init__(self, screen: Screen[Any], paint: Callable[[], None]) -> None:
@@ -42,8 +42,8 @@ class Painter:
         self._paint = paint
         self._paints_soon = False
 
-    def ask(self) -> None:
-        """Paint soon; at once where the screen is not the one on top."""
+    def request(self) -> None:
+        """Paint soon; at once if the screen is not on top."""
         screen = self._screen
         if screen.app.is_inline or screen is not screen.app.screen:
             self._paint()
@@ -55,8 +55,8 @@ class Painter:
         self._paints_soon = False
         screen = self._screen
         if is_painting_batch(screen.app):
-            # What is painted now would be lost.
-            screen.set_timer(_LOOK_AGAIN_S, self.ask)
+            # A paint now would be lost.
+            screen.set_timer(_RETRY_S, self.request)
             return
         try:
             paint_changed(screen)
@@ -70,8 +70,8 @@ class Painter:
 class BaseScreen(Screen[ScreenResultType]):
     """A screen that is painted once a step and cannot be dismissed twice.
 
-    Keys that arrive in one moment, such as two times Esc, all reach the screen that was there when they came. Textual
-    would take each for an order to close whatever is on top by then: the main screen too.
+    Keys that arrive together, such as Esc twice, all reach the screen that was on top. Textual would close another
+    screen with each of them, the main screen too.
     """
 
     @cached_property
@@ -79,41 +79,47 @@ class BaseScreen(Screen[ScreenResultType]):
         return Painter(self, super()._compositor_refresh)
 
     def _compositor_refresh(self) -> None:
-        self._painter.ask()
+        self._painter.request()
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
+    def action_close(self) -> None:
+        self.dismiss(None)
+
 
 class BaseModal(ModalScreen[ScreenResultType]):
-    """The same for a screen with what is below it in sight, and behind it."""
+    """A `BaseScreen` in front of the screen below, which stays in sight."""
 
     @cached_property
     def _painter(self) -> Painter:
         return Painter(self, super()._compositor_refresh)
 
     def _compositor_refresh(self) -> None:
-        self._painter.ask()
+        self._painter.request()
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
+    def action_close(self) -> None:
+        self.dismiss(None)
+
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What changes the styles of what is below; without colours there is none to darken."""
+        """Return the filters for the screen below; without colors, one dims it."""
         filters = super().get_line_filters()
         return (*filters, _BELOW) if self.app.no_color else filters
 
 
 class TabbedPages(Vertical):
-    """A dialog of pages, which are widgets; the first widget of a page that can have the focus gets it."""
+    """A dialog of pages; the first focusable widget of a page gets the focus."""
 
     def __init__(
         self, title: str, pages: Mapping[str, Widget], foot: str, *, turned: Callable[[int], None] | None = None
     ) -> None:
-        """`turned` is called with the number of each page that is turned to, from 1."""
+        """`turned` is called with the number of each new page, from 1."""
         super().__init__(classes="dialog -tall -pages")
         self.number = 1
-        """The page that is shown, from 1."""
+        """The current page, from 1."""
         self._bar = TabBar(tuple(pages), heading=title, id="pages-line")
         self._pages = list(pages.values())
         self._foot = foot
@@ -125,7 +131,7 @@ class TabbedPages(Vertical):
         yield PlainText(self._foot, classes="foot")
 
     def show(self, number: int) -> None:
-        """Show a page."""
+        """Show a page, counted from 1."""
         if not 1 <= number <= len(self._pages):
             return
         self.number = number
@@ -152,18 +158,18 @@ class TabbedPages(Vertical):
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of a question."""
+    """An answer to a question."""
 
     id: str
     key: str
-    """The letter that gives it."""
+    """The key for this answer."""
     label: str
 
 
 class QuestionDialog(BaseModal[str]):
-    """Asks; is dismissed with the id of the answer.
+    """A question, dismissed with the id of the answer.
 
-    Escape gives `escape`, by default the last answer, which must then be the harmless one.
+    Escape answers `escape`, by default the last answer, which must be harmless.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("question")
@@ -202,6 +208,6 @@ class QuestionDialog(BaseModal[str]):
 
 
 def error_dialog(error: TutorError) -> QuestionDialog:
-    """Says what went wrong, what to do, and where the log is."""
+    """Create a dialog with the error, the advice and the path of the log."""
     advice = f"{error.advice}\n\n" if error.advice else ""
     return QuestionDialog(error.title, f"{advice}The log is {log_file()}", (Answer("close", "c", "Close"),))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.message import Message
 from textual.widget import Widget
 
-from gpututor.app.commands import KeyHint, bar, help_keys, screen_bindings
+from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.trace_view.model import RunView
 from gpututor.app.trace_view.tabs import TabStack
-from gpututor.app.widgets.bars import TabBar
 from gpututor.grading.report_text import device_words
 
 if TYPE_CHECKING:
@@ -29,13 +26,6 @@ NOTHING = (
     "There is nothing to set this attempt beside yet: no other attempt at this exercise was recorded, and its checks"
     " compare with no baseline.\n\nRun the checks again after a change, and both can be compared."
 )
-
-
-@dataclass
-class PairRead(Message):
-    """The traces of both have been read; or why there is nothing to compare, and what to do."""
-
-    pair: Pair | str
 
 
 class CompareScreen(BaseScreen[int | None]):
@@ -51,10 +41,10 @@ class CompareScreen(BaseScreen[int | None]):
         save_screen: Callable[[Callable[[str], object]], None],
         news: str = "",
     ) -> None:
-        """`find_others` finds, in a thread, other attempts for `left`, the most telling first.
+        """`find_others` finds, in a thread, other attempts for `left`, the most interesting first.
 
         `save_screen` writes a picture of the screen, and later calls the given function with its path in words. `news`
-        are shown at first.
+        is the first line above the keys.
         """
         super().__init__()
         self.left = left
@@ -62,12 +52,12 @@ class CompareScreen(BaseScreen[int | None]):
         """None until they are known."""
         self.other_number = 0
         self.pair: Pair | None = None
-        """The pair that is shown; None while it is being read."""
+        """The pair that is shown; None until it has been read."""
         self.tabs = TabStack(PAGES, _make_page)
         self._find_others = find_others
         self._save_screen = save_screen
         self._news = news
-        self._asked = 0
+        self._reading = 0
 
     def compose(self) -> ComposeResult:
         yield self.tabs
@@ -78,26 +68,27 @@ class CompareScreen(BaseScreen[int | None]):
         self._read()
 
     def _read(self) -> None:
-        """Read both in a thread; what is shown meanwhile stays."""
-        self._asked += 1
+        """Read both in a thread; the old pair stays until then."""
+        self._reading += 1
         self._label()
         # A daemon: leaving the app waits for no disk.
-        threading.Thread(target=self._read_now, args=(self._asked,), daemon=True).start()
+        threading.Thread(target=self._read_in_thread, args=(self._reading,), daemon=True).start()
 
-    def _read_now(self, number: int) -> None:
+    def _read_in_thread(self, reading: int) -> None:
         try:
             pair = self._read_pair()
-        except Exception as error:  # a damaged file, in whatever way
+        except Exception as error:  # a file can be damaged in any way
             from gpututor.app.runtime import write_log
 
             write_log(error)
             pair = f"What was recorded cannot be compared: {error!r}"
-        if number == self._asked:
-            self.post_message(PairRead(pair))
+        if reading == self._reading:
+            self.call_later(self._show, pair)
 
     def _read_pair(self) -> Pair | str:
+        """Return the pair with its traces, or why there is none."""
         # 80 ms: NumPy comes with it
-        from gpututor.app.trace_view.comparison import loaded, pair_of, why_not
+        from gpututor.app.trace_view.comparison import load_pair, pair_of, why_not
 
         if self.others is None:
             self.others = self._find_others()
@@ -105,48 +96,33 @@ class CompareScreen(BaseScreen[int | None]):
             return NOTHING
         other = self.others[self.other_number]
         pair = pair_of(self.left, other)
-        return loaded(pair) if pair is not None else why_not(self.left, other, another=len(self.others) > 1)
+        return load_pair(pair) if pair is not None else why_not(self.left, other, another=len(self.others) > 1)
 
-    @on(PairRead)
-    async def _take(self, message: PairRead) -> None:
-        message.stop()
-        if isinstance(message.pair, str):
+    async def _show(self, pair: Pair | str) -> None:
+        self._label()
+        if isinstance(pair, str):
             self.pair = None
-            self.tabs.show_message(message.pair)
+            self.tabs.show_message(pair)
             self.focus()
-            self._label()
         else:
-            self.pair = message.pair
-            await self._show_page()
-
-    async def _show_page(self) -> None:
-        if self.pair is not None:
-            await self.tabs.show(self.pair)
-            self._label()
-            self.tabs.take_focus()
+            self.pair = pair
+            await self.tabs.show(pair)
 
     def _label(self) -> None:
         view, others = self.left, self.others or ()
         position = f" ({self.other_number + 1} of {len(others)})" if len(others) > 1 else ""
         beside = f" beside {others[self.other_number].words}{position}" if others else ""
-        where = device_words(view.run.device)
-        self.tabs.label(view.title, f"Attempt {view.attempt}{beside} · {where} · {view.case.words}", self._own_keys)
-
-    @property
-    def _own_keys(self) -> list[KeyHint]:
-        """Keys of the screen that can do something now."""
-        lacking = ["other"] if len(self.others or ()) < 2 else []
-        lacking += ["case"] if len(self.left.cases) < 2 else []
-        lacking += ["scenario"] if len(self.left.recording.runs) < 2 else []
-        return bar("compare", *lacking)
+        useless = ["other"] if len(others) < 2 else []
+        useless += ["case"] if len(view.cases) < 2 else []
+        useless += ["scenario"] if len(view.recording.runs) < 2 else []
+        about = f"Attempt {view.attempt}{beside} · {device_words(view.run.device)} · {view.case.words}"
+        self.tabs.label(view.title, about, bar("compare", *useless))
 
     async def action_page(self, number: int) -> None:
-        self.tabs.number = number
-        await self._show_page()
-        self._label()
+        await self.tabs.turn_to(number)
 
     async def action_next_page(self, by: int) -> None:
-        await self.action_page((self.tabs.number + by) % len(PAGES))
+        await self.tabs.turn(by)
 
     def action_other(self, by: int) -> None:
         """Compare with another attempt, or the baseline."""
@@ -165,26 +141,18 @@ class CompareScreen(BaseScreen[int | None]):
             self._read()
 
     def action_help(self) -> None:
-        from gpututor.app.screens.trace_help import device_help
+        from gpututor.app.screens.help import tab_help
 
-        about = ("Figures", "Lines of both", "Both timelines")[self.tabs.number]
-        self.app.push_screen(device_help(about, self.tabs.tab_keys, help_keys("compare")))
+        title = ("Figures", "Lines of both", "Both timelines")[self.tabs.number]
+        self.app.push_screen(tab_help(title, self.tabs.keys, "compare"))
 
     def action_save_screen(self) -> None:
         self._save_screen(self.tabs.show_news)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     @on(LineChosen)
     def _go_to_line(self, message: LineChosen) -> None:
         message.stop()
         self.dismiss(message.line)
-
-    @on(TabBar.Chosen)
-    async def _choose_page(self, message: TabBar.Chosen) -> None:
-        message.stop()
-        await self.action_page(message.number)
 
 
 def _make_page(number: int) -> Widget:

@@ -1,17 +1,15 @@
-"""The devices: on which one runs happen, which GPU the virtual one is, and what is right and wrong on this machine."""
+"""The devices: the one for runs, the model of the virtual GPU, and the diagnosis of this machine."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -37,7 +35,7 @@ VIRTUAL_GPU = (
     "Times are modelled: what kernels, copies, waits take on that GPU",
     "What it makes up says modelled; what it cannot do, it refuses by name",
 )
-"""In four lines that fit the narrowest dialog."""
+"""Four lines that fit the narrowest dialog."""
 _ALWAYS = {
     "auto": "a GPU that suits the exercise, else the virtual GPU",
     "virtual": "the virtual GPU, on any machine",
@@ -47,26 +45,10 @@ _NAME_WIDTH = 20
 _MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
 
 
-@dataclass
-class FindingReached(Message):
-    """One more thing on this machine was looked at."""
-
-    finding: Diagnosis
-    looks: int
-
-
-@dataclass
-class LookEnded(Message):
-    """That was all."""
-
-    inventory: Inventory
-    looks: int
-
-
 class DevicesScreen(BaseModal["Inventory"]):
-    """Dismissed with the machine's devices, as far as they are known by now.
+    """Dismissed with the machine's devices, as far as they are known by then.
 
-    Told the settings, the exercise that is open, the devices as far as they are known, and how to look for faults.
+    `inventory` is None while the devices are not known; `look` yields diagnoses.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("devices")
@@ -88,7 +70,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._looks = 0
         self._findings: list[Diagnosis] = []
         self._looked = False
-        """Whether the last look came to its end."""
+        """True once the last look is complete."""
         self._devices = OptionRows(id="devices", markup=False, compact=True)
         self._plan = PlainText("", classes="plan")
         self._models = OptionRows(id="models", markup=False, compact=True)
@@ -124,11 +106,10 @@ class DevicesScreen(BaseModal["Inventory"]):
         if number == 3 and not self._looks:
             self.action_look_again()
 
-    # Choosing
-
     def _draw(self) -> None:
         chosen = self._settings.now
-        _fill(self._devices, [(name, self._row(name == chosen.device, name, words)) for name, words in self._rows()])
+        rows = [(name, f"{'●' if name == chosen.device else '○'} {name:<9} {words}") for name, words in self._rows()]
+        _fill(self._devices, [(name, escape_control_chars(row)) for name, row in rows])
         _fill(self._models, list(self._model_rows()))
         self._plan.update(self._plan_words())
 
@@ -139,10 +120,6 @@ class DevicesScreen(BaseModal["Inventory"]):
             rows[device.name] = f"{device.description}{memory}"
         rows.setdefault(self._settings.now.device, "what was chosen")
         return list(rows.items())
-
-    @staticmethod
-    def _row(chosen: bool, name: str, words: str) -> str:
-        return escape_control_chars(f"{'● ' if chosen else '○ '}{name:<9} {words}")
 
     def _plan_words(self) -> str:
         exercise, chosen = self._exercise, self._settings.now
@@ -192,25 +169,19 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._draw()
 
     def action_step(self, by: int) -> None:
-        match self.focused:
-            case OptionList() as options if by > 0:
-                options.action_cursor_down()
-            case OptionList() as options:
-                options.action_cursor_up()
-            case VerticalScroll() as scroll:
-                scroll.scroll_relative(y=by, animate=False)
-            case _:
-                return
+        focused = self.focused
+        if isinstance(focused, OptionList):
+            (focused.action_cursor_down if by > 0 else focused.action_cursor_up)()
+        elif focused is not None:
+            focused.scroll_relative(y=by, animate=False)
 
     def action_scroll_page(self, by: int) -> None:
-        """Scroll the whole page, where it is longer than the screen."""
+        """Scroll the whole page if it is longer than the screen."""
         page = self._scrolls[self.pages.number - 1]
         page.scroll_relative(y=by * max(1, page.size.height - 1), animate=False)
 
-    # Looking
-
     def action_look_again(self) -> None:
-        """Look at everything anew; what was being looked at before is left alone."""
+        """Start a new look; ignore the rest of the one before."""
         self._looks += 1
         self._findings, self._looked = [], False
         self._found.remove_children(FindingRow)
@@ -224,28 +195,24 @@ class DevicesScreen(BaseModal["Inventory"]):
             for finding in self._look():
                 if looks != self._looks or not self.is_attached:
                     return
-                self.post_message(FindingReached(finding, looks))
+                self.call_later(self._show_finding, finding, looks)
         except Exception as error:
             write_log(error)
             broken = Diagnosis(WRONG, "gpututor", f"the look itself broke: {error!r}", f"The log is {log_file()}")
-            self.post_message(FindingReached(broken, looks))
-        # Looked for anew on the way, and so known.
-        self.post_message(LookEnded(load_inventory(), looks))
+            self.call_later(self._show_finding, broken, looks)
+        # The look has just refreshed the inventory, so this does not wait.
+        self.call_later(self._end_look, load_inventory(), looks)
 
-    @on(FindingReached)
-    def _show_finding(self, message: FindingReached) -> None:
-        message.stop()
-        if message.looks == self._looks:
-            self._findings.append(message.finding)
-            self._found.mount(FindingRow(message.finding), before=self._end)
+    def _show_finding(self, finding: Diagnosis, looks: int) -> None:
+        if looks == self._looks:
+            self._findings.append(finding)
+            self._found.mount(FindingRow(finding), before=self._end)
             self._show_findings()
 
-    @on(LookEnded)
-    def _end_look(self, message: LookEnded) -> None:
-        message.stop()
-        if message.looks == self._looks:
+    def _end_look(self, inventory: Inventory, looks: int) -> None:
+        if looks == self._looks:
             self._looked = True
-            self._inventory = message.inventory
+            self._inventory = inventory
             self._draw()
             self._show_findings()
 
@@ -259,7 +226,7 @@ class DevicesScreen(BaseModal["Inventory"]):
 
 
 class FindingRow(Horizontal):
-    """What was found about one thing, and what to do."""
+    """A diagnosis and its remedy."""
 
     def __init__(self, finding: Diagnosis) -> None:
         super().__init__(classes=f"-{finding.state.lower()}")
@@ -273,7 +240,7 @@ class FindingRow(Horizontal):
 
 
 def _fill(options: OptionList, rows: list[tuple[str, str]]) -> None:
-    """Put rows in, the cursor on the row where it was, at first on the chosen one."""
+    """Replace the rows; the cursor stays on its row, and is on the chosen one at first."""
     row = options.highlighted
     if row is None:
         row = next((number for number, (_, text) in enumerate(rows) if text.startswith("●")), 0)

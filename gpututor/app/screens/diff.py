@@ -1,4 +1,4 @@
-"""A comparison of two texts, line by line, in which the changes can be walked."""
+"""Comparison of two texts, line by line, with keys that go from change to change."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
 CONTINUED = "↪ "
-"""Before what is left of a line that is longer than the screen is wide."""
+"""Mark before the rest of a wrapped line."""
 _COLOURS = {"-": "$text-error", "+": "$text-success", " ": ""}
 _GUTTER = 3
-_LEAST_ROOM = 6
+_LEAST_WIDTH = 6
 _BREAKS = (
     re.compile(r"(?<=\S)\s+(?=\S)"),
     re.compile(r"(?<=[\[({,])(?=\S)"),
     re.compile(r"(?=\.[^\W\d])"),
 )
-"""Where a long line may be broken, the best first: between words, behind a bracket or comma, before an attribute."""
+"""Places to break a long line, the best first: between words, behind a bracket or comma, before an attribute."""
 
 
 @dataclass(frozen=True)
 class DiffLine:
-    """One line of either text."""
+    """A line of either text."""
 
     sign: str
-    """`-`: only the first text has it; `+`: only the second; a blank: both."""
+    """`-` if only the first text has it, `+` if only the second has it, a blank if both do."""
     text: str
     change: int
-    """The number of the change that begins with it, from 1; 0 where none does."""
+    """The number of the change that starts with this line, from 1; 0 if none does."""
 
 
 def diff_lines(before: str, after: str) -> tuple[DiffLine, ...]:
-    """A comparison of two whole files: within a change, the lines that go before those that come."""
+    """Compare two whole files; within a change, removed lines come before added ones."""
     old, new = before.splitlines(), after.splitlines()
     lines: list[DiffLine] = []
     change = 0
@@ -61,36 +61,35 @@ def diff_lines(before: str, after: str) -> tuple[DiffLine, ...]:
 
 
 class DiffView(Static):
-    """Draws the lines; one that is too long goes on in the next row, behind a mark, broken between words."""
+    """The lines of a comparison; long lines are wrapped between words, with a mark."""
 
-    def __init__(self, lines: tuple[DiffLine, ...]) -> None:
+    def __init__(self, lines: tuple[DiffLine, ...] = ()) -> None:
         super().__init__("", markup=False)
-        self._lines = lines
-        self.changes = sum(line.change > 0 for line in lines)
         self.current = 0
-        """The change that is marked; 0: none."""
+        """The marked change; 0 for none."""
         self.rows: dict[int, int] = {}
-        """Where each change begins, in rows of the view."""
+        """The first row of each change in the view."""
+        self._lines = lines
         self._drawn = (0, 0)
+
+    @property
+    def changes(self) -> int:
+        return sum(line.change > 0 for line in self._lines)
 
     def show(self, lines: tuple[DiffLine, ...]) -> None:
         """Show another comparison; without lines, nothing."""
         self._lines = lines
-        self.changes = sum(line.change > 0 for line in lines)
         self.current, self.rows, self._drawn = 0, {}, (0, 0)
-        if lines:
-            self.draw()
-        else:
-            self.update("")
+        self.update("")
+        self.draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        if self._lines:
-            self.draw()
+        self.draw()
 
     def draw(self) -> None:
-        """Lay the lines out in the present width."""
+        """Wrap the lines to the current width."""
         width = self.size.width
-        if (width, self.current) == self._drawn or width < _GUTTER + _LEAST_ROOM:
+        if not self._lines or (width, self.current) == self._drawn or width < _GUTTER + _LEAST_WIDTH:
             return
         self._drawn = (width, self.current)
         parts: list[Content | str | tuple[str, str]] = []
@@ -106,39 +105,36 @@ class DiffView(Static):
         self.update(Content.assemble(*parts) if self.changes else "Both are the same.")
 
 
-def pieces(text: str, room: int) -> list[str]:
-    """The text in pieces of at most `room` cells, broken between words; all but the first have its indent and a mark.
-
-    `room` is at least `_LEAST_ROOM`.
-    """
-    if cell_len(text) <= room:
+def pieces(text: str, width: int) -> list[str]:
+    """Wrap the text to `width` cells, at least `_LEAST_WIDTH`; the rows after the first start with indent and mark."""
+    if cell_len(text) <= width:
         return [text]
-    indent = min(len(text) - len(text.lstrip(" ")), max(0, room // 2 - len(CONTINUED)))
+    indent = min(len(text) - len(text.lstrip(" ")), max(0, width // 2 - len(CONTINUED)))
     ahead = " " * indent + CONTINUED
     pieces: list[str] = []
     at = 0
     while at < len(text):
-        piece = _first_words(text[at : at + 2 * room], room - len(ahead) * bool(pieces))
+        piece = _first_words(text[at : at + 2 * width], width - len(ahead) * bool(pieces))
         pieces.append((ahead if pieces else "") + piece.rstrip())
         at += len(piece)
     return pieces
 
 
-def _first_words(text: str, room: int) -> str:
-    """As much of the text as fits, with the blanks behind it; broken in its second half where that can be."""
-    if cell_len(text) <= room:
+def _first_words(text: str, width: int) -> str:
+    """Return as much of the text as fits, and the blanks behind it; broken in its second half if possible."""
+    if cell_len(text) <= width:
         return text
-    most = len(chop_cells(text, room)[0])
+    most = len(chop_cells(text, width)[0])
     for least in (most // 2, 0):
-        for break_ in _BREAKS:
-            found = [match for match in break_.finditer(text) if least < match.start() <= most]
-            if found:
-                return text[: found[-1].end()]
+        for pattern in _BREAKS:
+            ends = [match.end() for match in pattern.finditer(text) if least < match.start() <= most]
+            if ends:
+                return text[: ends[-1]]
     return text[:most]
 
 
 class DiffDialog(BaseModal[None]):
-    """Two texts line by line: what only the first has is marked -, what only the second has +."""
+    """Two texts line by line: `-` marks lines of the first alone, `+` lines of the second alone."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("diff")
 
@@ -163,7 +159,7 @@ class DiffDialog(BaseModal[None]):
     def on_mount(self) -> None:
         self._scroll.focus()
         self._show_foot()
-        # The rows are known once the width is.
+        # The rows depend on the width.
         self.call_after_refresh(self.action_walk, 1)
 
     def action_walk(self, by: int) -> None:
@@ -187,16 +183,4 @@ class DiffDialog(BaseModal[None]):
             self._foot.update(changes + foot("diff", "next", "before"))
 
     def action_scroll(self, where: str) -> None:
-        scroll = self._scroll
-        match where:
-            case "down":
-                scroll.scroll_down(animate=False)
-            case "up":
-                scroll.scroll_up(animate=False)
-            case "home":
-                scroll.scroll_home(animate=False)
-            case _:
-                scroll.scroll_end(animate=False)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
+        getattr(self._scroll, f"scroll_{where}")(animate=False)

@@ -6,22 +6,21 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
-from textual.content import Content
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
-from gpututor.app.commands import foot, help_keys, screen_bindings
+from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.screens.diff import DiffLine, DiffView, diff_lines
 from gpututor.app.widgets.base import PlainText
@@ -33,38 +32,24 @@ from gpututor.progress.store import Attempt
 from gpututor.text import truncate
 from gpututor.trace.formatting import duration, size
 
-HEADER = f"  {'#':>4}  {'when':<15} {'outcome':<21} {'checks':>8} {'time':>8} {'memory':>9}"
-"""What stands above the list."""
+_HEADER = f"  {'#':>4}  {'when':<15} {'outcome':<21} {'checks':>8} {'time':>8} {'memory':>9}"
 _WIDTH = 78
 
 
 class AttemptList(ScrollView, can_focus=True):
-    """Told how many rows there are, and of each what it is as soon as that is known."""
+    """Attempts, one a row; a row is known once its attempt has been read."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "attempt-list--cursor",
-        "attempt-list--passed",
-        "attempt-list--failed",
-        "attempt-list--muted",
+        f"attempt-list--{name}" for name in ("cursor", "passed", "failed", "muted")
     }
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown,space", "page(1)", show=False),
-        Binding("pageup", "page(-1)", show=False),
-        Binding("g,home", "go(0)", show=False),
-        Binding("G,end", "go(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("attempts")
 
-    @dataclass
     class Moved(Message):
-        """The cursor stands on another row."""
-
-        row: int
+        """The cursor is on another row."""
 
     @dataclass
-    class Wanted(Message):
-        """These rows came in sight, and are not known."""
+    class Scrolled(Message):
+        """Rows that are not known have come in sight."""
 
         rows: tuple[int, ...]
 
@@ -75,11 +60,11 @@ class AttemptList(ScrollView, can_focus=True):
         self.cursor = 0
         self._best: int | None = None
         self._known: dict[int, Attempt | None] = {}
-        self._asked: set[int] = set()
+        self._requested: set[int] = set()
         self.virtual_size = Size(_WIDTH, rows)
 
     def show(self, attempts: dict[int, Attempt | None]) -> None:
-        """What some rows are; None: what cannot be read."""
+        """Show the attempts of some rows; None if an attempt cannot be read."""
         self._known |= attempts
         self.refresh()
 
@@ -89,26 +74,23 @@ class AttemptList(ScrollView, can_focus=True):
         self.refresh()
 
     def on_mount(self) -> None:
-        self._ask()
+        self._request()
 
     def on_resize(self, event: events.Resize) -> None:
-        self._ask()
+        self._request()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._ask()
+        self._request()
 
-    def _ask(self) -> None:
-        """Ask for what is in sight; for one more, with which the last one is compared."""
+    def _request(self) -> None:
+        """Request the rows in sight, and the next one, with which the last of them is compared."""
         first = max(0, self.scroll_offset.y - 1)
-        wanted = [
-            row
-            for row in range(first, min(self._rows, first + max(self.size.height, 10) + 2))
-            if row not in self._known and row not in self._asked
-        ]
-        if wanted:
-            self._asked.update(wanted)
-            self.post_message(self.Wanted(tuple(wanted)))
+        in_sight = range(first, min(self._rows, first + max(self.size.height, 10) + 2))
+        rows = tuple(row for row in in_sight if row not in self._known and row not in self._requested)
+        if rows:
+            self._requested.update(rows)
+            self.post_message(self.Scrolled(rows))
 
     def action_move(self, by: int) -> None:
         self._go(self.cursor + by)
@@ -125,7 +107,7 @@ class AttemptList(ScrollView, can_focus=True):
             self.cursor = row
             self.scroll_to_region(Region(0, row, 1, 1), animate=False)
             self.refresh()
-            self.post_message(self.Moved(row))
+            self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
         row = self.scroll_offset.y + event.y
@@ -172,70 +154,53 @@ class AttemptList(ScrollView, can_focus=True):
 
 MOST_LINES = 3000
 """Longer files are not compared: it would take seconds."""
-BREAKPOINTS = [(0, "-below"), (130, "-beside")]
-"""From which width on what changed stands where, seen from the list."""
+_BREAKPOINTS = [(0, "-below"), (130, "-beside")]
+"""Widths from which the changes are below the list, or beside it."""
 _CONTEXT = 1
-"""Lines around a change."""
+"""Lines shown before and after a change."""
+_GAP = DiffLine(" ", "⋮", 0)
 _NO_TEXT = "Its text was not kept: an older gpututor wrote it down."
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What the learner wants to do with which attempt."""
+    """The learner's choice of an attempt and an action."""
 
     what: Literal["report", "text", "device", "compare"]
     attempt: Attempt
 
 
-class AttemptSource:
-    """Where the attempts at one exercise come from; reading may take its time and raise `TutorError`."""
+class AttemptSource(NamedTuple):
+    """The attempts at one exercise; reading may take its time and raise `TutorError`."""
 
-    def __init__(
-        self, ids: Sequence[int], read: Callable[[int], Attempt | None], best: Callable[[], Attempt | None]
-    ) -> None:
-        """`ids`: newest first."""
-        self.ids = ids
-        self.read = read
-        self.best = best
-
-
-@dataclass
-class AttemptsRead(Message):
-    """Some attempts have been read, by row; or it could not be done."""
-
-    attempts: dict[int, Attempt | None]
-    fault: TutorError | None = None
-
-
-@dataclass
-class BestFound(Message):
-    """The best attempt is known."""
-
-    id: int
+    ids: Sequence[int]
+    """The newest first."""
+    read: Callable[[int], Attempt | None]
+    best: Callable[[], Attempt | None]
 
 
 class HistoryScreen(BaseScreen[Chosen | None]):
-    """Dismissed with what the learner wants next."""
+    """Dismissed with the learner's choice, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("history")
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
+    HORIZONTAL_BREAKPOINTS = _BREAKPOINTS
 
     def __init__(
         self,
         title: str,
-        shelf: AttemptSource,
+        source: AttemptSource,
         starter: str,
         *,
         now: Callable[[], datetime] = lambda: datetime.now().astimezone(),
     ) -> None:
-        """`starter`: what the first attempt is compared with."""
+        """`starter`: the text to compare the first attempt with."""
         super().__init__()
         self._title = title
-        self._shelf = shelf
+        self._source = source
         self._starter = starter
         self._now = now
         self._attempts: dict[int, Attempt | None] = {}
-        self._list = AttemptList(len(shelf.ids), now=now, id="attempts")
+        self._list = AttemptList(len(source.ids), now=now, id="attempts")
         self._head = PlainText("", classes="head")
         self._about = PlainText("", classes="about")
         self._since = PlainText("", classes="since")
@@ -244,10 +209,10 @@ class HistoryScreen(BaseScreen[Chosen | None]):
         self._shown: tuple[int | None, int | None] | None = None
 
     def compose(self) -> ComposeResult:
-        yield PlainText(f"{count(len(self._shelf.ids), 'attempt')} at {self._title}", classes="title")
+        yield PlainText(f"{count(len(self._source.ids), 'attempt')} at {self._title}", classes="title")
         with Container(classes="halves"):
             with Vertical(classes="list"):
-                yield PlainText(HEADER, classes="header")
+                yield PlainText(_HEADER, classes="header")
                 yield self._list
             with self._side:
                 yield self._head
@@ -260,55 +225,38 @@ class HistoryScreen(BaseScreen[Chosen | None]):
         self._list.focus()
         threading.Thread(target=self._find_best, daemon=True).start()
 
-    # Reading
-
-    @on(AttemptList.Wanted)
-    def _read_rows(self, message: AttemptList.Wanted) -> None:
+    @on(AttemptList.Scrolled)
+    def _read_rows(self, message: AttemptList.Scrolled) -> None:
         message.stop()
         threading.Thread(target=self._read, args=(message.rows,), daemon=True).start()
 
     def _read(self, rows: tuple[int, ...]) -> None:
         try:
-            found = {row: self._shelf.read(self._shelf.ids[row]) for row in rows}
+            attempts = {row: self._source.read(self._source.ids[row]) for row in rows}
         except TutorError as error:
-            self.post_message(AttemptsRead({}, error))
+            self.call_later(self._about.update, f"! {error.title}")
         else:
-            self.post_message(AttemptsRead(found))
+            self.call_later(self._show_attempts, attempts)
 
     def _find_best(self) -> None:
         try:
-            best = self._shelf.best()
+            best = self._source.best()
         except TutorError:
-            return  # the list says it
+            return  # the list reports it
         if best is not None:
-            self.post_message(BestFound(best.id))
+            self.call_later(self._list.mark_best, best.id)
 
-    @on(AttemptsRead)
-    def _take(self, message: AttemptsRead) -> None:
-        message.stop()
-        if message.fault is not None:
-            self._about.update(f"! {message.fault.title}")
-        self._attempts |= message.attempts
-        self._list.show(message.attempts)
+    def _show_attempts(self, attempts: dict[int, Attempt | None]) -> None:
+        self._attempts |= attempts
+        self._list.show(attempts)
         self._show_changes()
-
-    @on(BestFound)
-    def _mark_best(self, message: BestFound) -> None:
-        message.stop()
-        self._list.mark_best(message.id)
-
-    # What changed
 
     @on(AttemptList.Moved)
-    def _look_at(self, message: AttemptList.Moved) -> None:
-        message.stop()
-        self._show_changes()
-
     def _show_changes(self) -> None:
         row = self._list.cursor
-        last = len(self._shelf.ids) - 1
+        last = len(self._source.ids) - 1
         if row not in self._attempts or (row < last and row + 1 not in self._attempts):
-            return  # it comes
+            return  # a thread is reading them
         attempt, before = self._attempts[row], self._attempts.get(row + 1)
         shown = (attempt.id if attempt else None, before.id if before else None)
         if shown == self._shown:
@@ -328,14 +276,12 @@ class HistoryScreen(BaseScreen[Chosen | None]):
         self._side.scroll_home(animate=False)
 
     def action_scroll_changes(self) -> None:
-        """Show more of what changed; at its end, from its top again."""
+        """Scroll the changes a page on; from their end, back to the top."""
         side = self._side
         if side.scroll_offset.y >= side.max_scroll_y:
             side.scroll_home(animate=False)
         else:
             side.scroll_relative(y=max(1, side.size.height - 2), animate=False)
-
-    # Choosing
 
     def action_choose(self, what: Literal["report", "text", "device", "compare"]) -> None:
         attempt = self._attempts.get(self._list.cursor)
@@ -351,19 +297,13 @@ class HistoryScreen(BaseScreen[Chosen | None]):
             self.action_choose("report")
 
     def action_help(self) -> None:
-        from gpututor.app.screens.help import TextScreen, help_line
+        from gpututor.app.screens.help import screen_help
 
-        def keys(width: int) -> Content:
-            return Content.assemble(*(help_line(*entry, width) for entry in help_keys("history")))
-
-        self.app.push_screen(TextScreen("Your attempts: their keys", keys))
-
-    def action_close(self) -> None:
-        self.dismiss(None)
+        self.app.push_screen(screen_help("Your attempts: their keys", "history"))
 
 
 def _about(attempt: Attempt, now: datetime) -> Iterator[str]:
-    """When and where it was, what it took, and the first thing that was wrong."""
+    """Yield when and where the attempt ran, its time and memory, and its first failure."""
     report = attempt.report
     taken = [duration(attempt.run_ns)] if attempt.run_ns else []
     taken += [f"{size(attempt.peak_bytes)} of memory"] if attempt.peak_bytes else []
@@ -386,7 +326,7 @@ def _about(attempt: Attempt, now: datetime) -> Iterator[str]:
 def changes(
     attempt: Attempt, before: Attempt | None, starter: str, *, is_first: bool
 ) -> tuple[str, tuple[DiffLine, ...]]:
-    """What changed in the file since the attempt before, and words to go above it."""
+    """Return the changes in the file since the attempt before, after a sentence about them."""
     if attempt.source is None:
         return _NO_TEXT, ()
     if is_first:
@@ -402,20 +342,17 @@ def changes(
     if max(old.count("\n"), attempt.source.count("\n")) > MOST_LINES:
         return f"The file changed since {name}; it is too long to be compared here.", ()
     lines = diff_lines(old, attempt.source)
-    return f"Since {name}, {count(sum(line.change > 0 for line in lines), 'change')}:", _around_changes(lines)
+    return f"Since {name}, {count(sum(line.change > 0 for line in lines), 'change')}:", _with_context(lines)
 
 
-def _around_changes(lines: tuple[DiffLine, ...]) -> tuple[DiffLine, ...]:
-    """The changed lines with some around each change; `⋮` where others are left out."""
+def _with_context(lines: tuple[DiffLine, ...]) -> tuple[DiffLine, ...]:
+    """Return the changed lines with some lines before and after them; `⋮` stands for left-out lines."""
     changed = [number for number, line in enumerate(lines) if line.sign != " "]
     near = {number + by for number in changed for by in range(-_CONTEXT, _CONTEXT + 1)}
-    kept: list[DiffLine] = []
-    last = -1
-    for number in sorted(near & set(range(len(lines)))):
-        if number != last + 1:
-            kept.append(DiffLine(" ", "⋮", 0))
-        kept.append(lines[number])
-        last = number
-    if last != len(lines) - 1:
-        kept.append(DiffLine(" ", "⋮", 0))
-    return tuple(kept)
+    shown: list[DiffLine] = []
+    for number, line in enumerate(lines):
+        if number in near:
+            shown.append(line)
+        elif not shown or shown[-1] is not _GAP:
+            shown.append(_GAP)
+    return tuple(shown)

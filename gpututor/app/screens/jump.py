@@ -1,4 +1,4 @@
-"""Letters over everything that one can go to: press one, and be there."""
+"""Letters over all places on the screen that the learner can jump to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.geometry import Offset
 from textual.screen import Screen
 from textual.strip import Strip
@@ -20,7 +19,7 @@ from gpututor.app.screens.base import BaseModal
 from gpututor.app.textual_private import strips_of
 
 LETTERS = "asdfghjklqwertyuiopzxcvbnmASDFGHJKLQWERTYUPZXCVBNM"
-"""The easiest to reach first; without I and O, which look like others."""
+"""The easiest to reach first; without I and O, which look like other characters."""
 
 _FOOT = " Press a letter to go there. Any other key closes."
 _PALE = Style(dim=True)
@@ -28,7 +27,7 @@ _PALE = Style(dim=True)
 
 @dataclass(frozen=True)
 class Target:
-    """Something to go to, and the place on the screen where its letter stands."""
+    """A place to jump to, and the position of its letter on the screen."""
 
     offset: Offset
     go: Callable[[], object]
@@ -36,7 +35,7 @@ class Target:
 
 
 def lettered(targets: Iterable[Target]) -> dict[str, Target]:
-    """A letter for each target, the first ones first; never two in one place."""
+    """Assign letters to the targets in their order; never two letters in one place."""
     places: dict[Offset, Target] = {}
     for target in targets:
         places.setdefault(target.offset, target)
@@ -44,9 +43,9 @@ def lettered(targets: Iterable[Target]) -> dict[str, Target]:
 
 
 class Picture(Widget):
-    """The screen below, pale, with the letters on it.
+    """The screen below, dimmed, with the letters on it.
 
-    One widget: a widget for each letter would take 100 ms until they stand.
+    It is one widget: a widget for each letter would take 100 ms to appear.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--letter", "picture--foot"}
@@ -65,7 +64,7 @@ class Picture(Widget):
         parts: list[Strip] = []
         done = 0
         letter_style = self.get_component_rich_style("picture--letter")
-        for letter, offset in sorted(self._letters.items(), key=lambda each: each[1].x):
+        for letter, offset in sorted(self._letters.items(), key=lambda item: item[1].x):
             if offset.y == y:
                 parts += [below.crop(done, offset.x).apply_style(_PALE), Strip([Segment(letter, letter_style)], 1)]
                 done = offset.x + 1
@@ -75,8 +74,6 @@ class Picture(Widget):
 class JumpScreen(BaseModal[Callable[[], object] | None]):
     """Is dismissed with `go` of the target whose letter was pressed; with None after any other key."""
 
-    BINDINGS: ClassVar[list[BindingType]] = []
-
     def __init__(self, targets: Iterable[Target], below: Screen[Any]) -> None:
         super().__init__()
         self._targets = lettered(targets)
@@ -85,7 +82,7 @@ class JumpScreen(BaseModal[Callable[[], object] | None]):
 
     @property
     def letters(self) -> dict[str, Offset]:
-        """Where each letter stands."""
+        """The position of each letter."""
         return {letter: target.offset for letter, target in self._targets.items()}
 
     def compose(self) -> ComposeResult:
@@ -102,4 +99,4 @@ class JumpScreen(BaseModal[Callable[[], object] | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         if event.size != self._size_at_first:
-            self.dismiss(None)  # the letters would stand in wrong places
+            self.dismiss(None)  # the letters would be in wrong places

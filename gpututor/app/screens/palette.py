@@ -1,4 +1,4 @@
-"""The command palette: its entries come from the app, its list from Textual."""
+"""The command palette: the app has its entries, Textual its list."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gpututor.settings import prepare_to_write
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the palette."""
+    """An entry of the palette."""
 
     title: str
     sentence: str
     act: Callable[[], object]
     other_names: tuple[str, ...] = ()
     keys: str = ""
-    """Keys that do the same without the palette."""
+    """Keys of the same command outside the palette."""
 
 
 class PaletteSource(Protocol):
@@ -41,7 +41,7 @@ class PaletteSource(Protocol):
 
 
 class CommandProvider(Provider):
-    """Offers the entries of the app, in their order. Names are no markup: a course may write what it likes."""
+    """Provider of the app's entries, in their order. Names are plain text, as a course may contain any characters."""
 
     async def discover(self) -> Hits:
         for entry in self.entries():
@@ -59,7 +59,7 @@ class CommandProvider(Provider):
             title = Text(name)
             for place in places:
                 title.stylize(self._style, place, place + 1)
-            # So little keeps equal ones in their order, and no others.
+            # So small a difference orders only entries with equal scores.
             yield Hit(score - number * 1e-9, _shown(title, entry), entry.act, text=name, help=escape(entry.sentence))
 
     def entries(self, query: str = "") -> Iterator[Entry]:
@@ -73,12 +73,12 @@ class CommandProvider(Provider):
 
 
 class PaletteScreen(CommandPalette, BaseModal[None]):
-    """Textual's palette, dimming the screen below also without colours. It does one thing, and goes once."""
+    """Textual's palette, which also dims the screen below without colors, and runs one command."""
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
     def _choose_once(self, message: Message) -> None:
-        """Ignore the second of two keys that arrive in one moment."""
+        """Ignore the second of two keys that arrive together."""
         if not self.is_active:
             message.stop()
             message.prevent_default()
@@ -89,7 +89,7 @@ class PaletteScreen(CommandPalette, BaseModal[None]):
 
 
 def open_palette(app: App[Any]) -> None:
-    """Open it once. Jump letters go, as with any key that is none of theirs."""
+    """Open the palette unless it is open; close the jump letters, as any other key does."""
     if isinstance(app.screen, JumpScreen):
         app.screen.dismiss(None)
     if not CommandPalette.is_open(app):
@@ -97,7 +97,7 @@ def open_palette(app: App[Any]) -> None:
 
 
 def open_themes(app: App[Any]) -> None:
-    """Open the palette with the names of themes only."""
+    """Open the palette with the names of themes alone."""
     app.push_screen(PaletteScreen([ThemeProvider], placeholder="Type a theme's name"))
 
 

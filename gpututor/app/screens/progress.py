@@ -1,4 +1,4 @@
-"""How far the learner is, which mistakes come back, and what is worth repeating."""
+"""The learner's progress: lessons passed, common mistakes, best times, and exercises to repeat."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal, TabbedPages
-from gpututor.course.model import Course, Exercise
+from gpututor.course.model import Course
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
@@ -29,31 +28,24 @@ if TYPE_CHECKING:
 
 MOST_MISTAKES = 5
 _TITLE_WIDTH, _WIDTHS = 32, (7, 9, 6, 6, 8)
-"""Columns of the table of lessons; with a bar at its edge it fits a dialog on 80 columns."""
+"""Widths of the table of lessons; with a scroll bar it fits a dialog on 80 columns."""
 _GONE = "the course has it no more"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """All that the screen shows."""
+    """The contents of the screen."""
 
     lessons: tuple[LessonRow, ...]
     mistakes: tuple[tuple[Mistake, str], ...]
-    """Each with the slug of the lesson that teaches it; empty where none does."""
+    """Mistakes with the slug of the lesson that teaches the subject; empty if no lesson does."""
     best_times: dict[str, str]
     repeats: tuple[Repeat, ...]
 
 
-@dataclass
-class StandingKnown(Message):
-    """Everything was counted."""
-
-    standing: Standing | TutorError
-
-
 @dataclass(frozen=True)
 class Choice:
-    """What the learner wants to go to."""
+    """The lesson or exercise that the learner chose."""
 
     kind: str
     """`exercise`, `lesson`, or `again`: the exercise, from its starter."""
@@ -86,25 +78,18 @@ class ProgressScreen(BaseModal[Choice]):
 
     def _count(self) -> None:
         try:
-            self.post_message(StandingKnown(standing_of(self._course, self._progress)))
+            self.call_later(self._show, standing_of(self._course, self._progress))
         except TutorError as error:
-            self.post_message(StandingKnown(error))
+            row = Option(escape_control_chars(f"! {error.title}"), disabled=True)
+            self.call_later(self._far.set_options, [row])
 
-    @on(StandingKnown)
-    def _show(self, message: StandingKnown) -> None:
-        message.stop()
-        match message.standing:
-            case TutorError() as error:
-                self._far.set_options([Option(escape_control_chars(f"! {error.title}"), disabled=True)])
-            case standing:
-                self._far.set_options(self._progress_rows(standing))
-                self._repeats.set_options(self._repeat_rows(standing))
-                for options in (self._far, self._repeats):
-                    options.action_first()
-                    # The cursor cannot stand on the headings above, which are worth seeing first.
-                    self.call_after_refresh(options.scroll_home, animate=False)
-
-    # Rows
+    def _show(self, standing: Standing) -> None:
+        self._far.set_options(self._progress_rows(standing))
+        self._repeats.set_options(self._repeat_rows(standing))
+        for options in (self._far, self._repeats):
+            options.action_first()
+            # The cursor cannot be on the headings above, which should be visible.
+            self.call_after_refresh(options.scroll_home, animate=False)
 
     def _progress_rows(self, standing: Standing) -> Iterator[Option]:
         passed = sum(lesson.passed for lesson in standing.lessons)
@@ -146,14 +131,14 @@ class ProgressScreen(BaseModal[Choice]):
             yield Option(escape_control_chars(words), id=f"lesson {slug} {mistake.check}", disabled=not slug)
 
     def _time_rows(self, standing: Standing) -> Iterator[Option]:
-        found = [(self._exercise(key), figures) for key, figures in standing.best_times.items()]
-        known = [(exercise, figures) for exercise, figures in found if exercise is not None]
-        if not known:
+        times = standing.best_times
+        exercises = [exercise for exercise in self._course.exercises if exercise.key in times]
+        if not exercises:
             return
         yield _heading("")
         yield _heading("Your best times")
-        for exercise, figures in sorted(known, key=lambda pair: (pair[0].lesson_number, pair[0].number)):
-            words = f"     {exercise.label} {exercise.title}\n{'':<8}{figures}"
+        for exercise in sorted(exercises, key=lambda exercise: (exercise.lesson_number, exercise.number)):
+            words = f"     {exercise.label} {exercise.title}\n{'':<8}{times[exercise.key]}"
             yield Option(escape_control_chars(words), id=f"time {exercise.key}")
 
     def _repeat_rows(self, standing: Standing) -> Iterator[Option]:
@@ -162,25 +147,18 @@ class ProgressScreen(BaseModal[Choice]):
             return
         yield _heading("x starts the chosen one anew; your file is kept in .backups.")
         yield _heading("")
+        exercises = {exercise.key: exercise for exercise in self._course.exercises}
         for repeat in standing.repeats:
-            exercise = self._exercise(repeat.exercise)
+            exercise = exercises.get(repeat.exercise)
             if exercise is not None:
                 words = f"{exercise.label:>5} {exercise.title}\n{'':<6}{', '.join(repeat.reasons)}"
                 yield Option(escape_control_chars(words), id=f"exercise {exercise.key}")
-
-    def _exercise(self, key: str) -> Exercise | None:
-        return next((exercise for exercise in self._course.exercises if exercise.key == key), None)
-
-    # Choosing
 
     def action_page(self, number: int) -> None:
         self.pages.show(number)
 
     def action_turn(self, by: int) -> None:
         self.pages.turn(by)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
     @on(OptionList.OptionSelected)
     def _open(self, event: OptionList.OptionSelected) -> None:
@@ -189,7 +167,7 @@ class ProgressScreen(BaseModal[Choice]):
         self.dismiss(Choice("lesson" if kind == "lesson" else "exercise", name))
 
     def action_again(self) -> None:
-        """Begin the exercise anew that has the cursor on the second page."""
+        """Start the exercise with the cursor on the second page from its starter."""
         option = self._repeats.highlighted_option
         if self.pages.number == 2 and option is not None and option.id is not None:
             self.dismiss(Choice("again", option.id.partition(" ")[2]))
@@ -199,10 +177,7 @@ class ProgressScreen(BaseModal[Choice]):
         return self._far if self.pages.number == 1 else self._repeats
 
     def action_step(self, by: int) -> None:
-        if by > 0:
-            self._shown.action_cursor_down()
-        else:
-            self._shown.action_cursor_up()
+        (self._shown.action_cursor_down if by > 0 else self._shown.action_cursor_up)()
 
     def action_end(self, which: str) -> None:
         if which == "last":
@@ -213,12 +188,12 @@ class ProgressScreen(BaseModal[Choice]):
 
 
 def standing_of(course: Course, store: ProgressStore) -> Standing:
-    """Count everything. Raises `ProgressError`."""
+    """Collect the contents of the screen. Raises `ProgressError`."""
     from gpututor.progress import review
 
     attempts, progress = store.attempt_summaries(), store.summary()
     keys = [exercise.key for exercise in course.exercises]
-    known = [one for one in attempts if one.exercise in set(keys)]
+    known = [attempt for attempt in attempts if attempt.exercise in set(keys)]
     repeats = review.to_repeat(known, progress, store.solutions_opened(), store.begun_again(), keys)
     mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
     return Standing(lesson_rows(course, progress), mistakes, review.best_times(known), repeats)

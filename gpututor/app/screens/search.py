@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events, on
@@ -11,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
@@ -23,23 +21,17 @@ from gpututor.grading.report_text import count
 
 
 class SearchScreen(BaseModal[tuple[Passage | None, str]]):
-    """Is dismissed with the passage that was picked, or None, and the words that were typed."""
+    """Dismissed with the chosen passage, or None, and the typed words."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("search")
 
-    @dataclass
-    class Indexed(Message):
-        """All texts of the course are read and can be searched."""
-
-        index: TextIndex
-
     def __init__(self, index: Callable[[], TextIndex], query: str = "") -> None:
-        """`index` may take its time: it is called in a thread."""
+        """`index` may take its time; a thread calls it."""
         super().__init__()
         self._make_index = index
         self._index: TextIndex | None = None
         self._query = query
-        self._found = Found((), 0)
+        self._results = Found((), 0)
         self._drawn_width = 0
 
     def compose(self) -> ComposeResult:
@@ -55,12 +47,8 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
         self.run_worker(self._index_texts, thread=True, exit_on_error=True)
 
     def _index_texts(self) -> None:
-        self.post_message(self.Indexed(self._make_index()))
-
-    @on(Indexed)
-    def _take_index(self, message: Indexed) -> None:
-        self._index = message.index
-        self._search()
+        self._index = self._make_index()
+        self.call_later(self._search)
 
     @on(Input.Changed)
     def _take_words(self, message: Input.Changed) -> None:
@@ -68,7 +56,7 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
         self._search()
 
     def _search(self) -> None:
-        self._found = self._index.find(self._query) if self._index is not None else Found((), 0)
+        self._results = self._index.find(self._query) if self._index is not None else Found((), 0)
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -80,14 +68,14 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
 
     @property
     def _width(self) -> int:
-        # One column less: a bar may come with the rows.
+        # One column less: the rows may need a scroll bar.
         return max(20, self.query_one(OptionList).size.width - 1)
 
     def _draw(self) -> None:
         self._drawn_width = self._width
         results = self.query_one(OptionList)
-        results.set_options([Option(self._row(passage), id=str(n)) for n, passage in enumerate(self._found.passages)])
-        results.highlighted = 0 if self._found.passages else None
+        results.set_options(Option(self._row(passage)) for passage in self._results.passages)
+        results.highlighted = 0 if self._results.passages else None
         results.scroll_home(animate=False)
         self.query_one(".title", PlainText).update(self._title())
 
@@ -96,7 +84,7 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
             return "Search"
         if self._index is None:
             return "Search: reading the texts"
-        total = self._found.total
+        total = self._results.total
         if not total:
             return f"Search: nothing has “{self._query.strip()}”"
         return f"Search: {count(total, 'place')}" + (f", the best {MOST_FOUND}" if total > MOST_FOUND else "")
@@ -116,12 +104,12 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
     def _open(self) -> None:
         row = self.query_one(OptionList).highlighted
         if row is not None:
-            self.dismiss((self._found.passages[row], self._query))
+            self.dismiss((self._results.passages[row], self._query))
 
     @on(OptionList.OptionSelected)
     def _open_clicked(self, message: OptionList.OptionSelected) -> None:
         message.stop()
-        self.dismiss((self._found.passages[message.option_index], self._query))
+        self.dismiss((self._results.passages[message.option_index], self._query))
 
     async def action_move(self, action: str) -> None:
         await self.query_one(OptionList).run_action(action)

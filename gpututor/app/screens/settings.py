@@ -1,4 +1,4 @@
-"""The settings: a line for each with its explanation; a change holds at once and is written to the file."""
+"""The settings, each with an explanation; a change takes effect at once and is written to the file."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SHOWN = {
     "costs": {"true": "shown", "false": "hidden"},
     "gpu": {OWN_GPU: "the exercise's own"},
 }
-"""How values are called here, where a word of the file's alone says too little."""
+"""Names of values whose word in the file says too little."""
 
 _KEYS = foot("settings")
 _KEYS_IN_TEXT = "Enter takes the command   Esc leaves it as it was"
 
 
 class SettingsScreen(BaseModal[None]):
-    """Told the file, and what to do after each change."""
+    """All settings; `changed` is called after each change."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("settings")
 
@@ -69,14 +69,14 @@ class SettingsScreen(BaseModal[None]):
         self._draw()
         self._list.highlighted = 0
         self._list.focus()
-        self.set_interval(0.3, self._look)
+        self.set_interval(0.3, self._refresh_rows)
 
     @on(events.DescendantFocus)
-    def _tell_keys(self) -> None:
+    def _show_keys(self) -> None:
         self._foot.update(_KEYS_IN_TEXT if self._text.has_focus else _KEYS)
 
-    def _look(self) -> None:
-        """The screen below looks at the file."""
+    def _refresh_rows(self) -> None:
+        """Show settings and problems that the main screen has read from the file."""
         if self._drawn != (self._settings.now, self._settings.faults):
             self._draw()
 
@@ -86,8 +86,7 @@ class SettingsScreen(BaseModal[None]):
         self._list.set_options(Option(self._line(setting), id=setting.key) for setting in SETTINGS)
         self._list.highlighted = row
         self._text.display = self._text.has_focus
-        path = self._settings.path
-        # The path stands below.
+        path = self._settings.path  # its folder is shown below
         faults = [fault.replace(str(path), path.name) for fault in self._settings.faults]
         self._faults.update("\n".join(f"! {fault}" for fault in faults))
         self.query_one(".faults").display = bool(faults)
@@ -117,10 +116,7 @@ class SettingsScreen(BaseModal[None]):
         self._choose(setting, choices[place % len(choices)])
 
     def action_step(self, by: int) -> None:
-        if by > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()
+        (self._list.action_cursor_down if by > 0 else self._list.action_cursor_up)()
 
     @on(OptionList.OptionSelected)
     def _change(self, event: OptionList.OptionSelected) -> None:

@@ -21,7 +21,7 @@ from gpututor.progress.overview import LessonRow, State
 
 
 class WelcomeScreen(BaseScreen[None]):
-    """Says what this is; the app does what the keys ask for."""
+    """The first screen: what gpututor is. The app has the actions of its keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("welcome")
 
@@ -47,7 +47,7 @@ class WelcomeScreen(BaseScreen[None]):
 
 
 def _steps() -> Content:
-    """What one does in an exercise."""
+    """List the steps of an exercise."""
     steps = (
         ("Read", "a task: one page, one thing to do."),
         ("Write", "a few lines in your own file."),
@@ -66,17 +66,17 @@ def _keys() -> Content:
 
 @dataclass(frozen=True)
 class Finished:
-    """What there is to say."""
+    """A finished lesson, and the exercise after it."""
 
     lesson: LessonRow
     remember: str
-    """Markdown; the lesson's own summing up."""
+    """The lesson's own summary, in Markdown."""
     following: str
-    """The exercise that comes next, `2.1 Born on the device`; empty at the end of the course."""
+    """The next exercise, `2.1 Born on the device`; empty at the end of the course."""
     following_about: str
-    """The lesson that it belongs to, and what that is about."""
+    """The lesson of the next exercise, and its subject."""
     course: tuple[LessonRow, ...] = ()
-    """All lessons, where all of them are finished now."""
+    """All lessons if all of them are finished; else empty."""
 
 
 class FinishedScreen(BaseModal[str]):
@@ -141,7 +141,7 @@ def _effort(lesson: LessonRow) -> str:
 
 
 def what_follows(lessons: tuple[LessonRow, ...], key: str) -> str:
-    """The key of the exercise to do after `key`: the next one that is not passed, else the first such; empty: none."""
+    """Return the key of the first exercise after `key` that is not passed, round and round; empty if none is left."""
     rows = [row for lesson in lessons for row in lesson.exercises]
     here = next((place for place, row in enumerate(rows) if row.key == key), -1)
     return next((row.key for row in (*rows[here + 1 :], *rows[: here + 1]) if row.state is not State.PASSED), "")

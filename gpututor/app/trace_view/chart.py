@@ -1,20 +1,23 @@
-"""The chart of lanes with a time axis above them: drawing, a cursor on one event, keys that move, zoom and pan."""
+"""A chart of lanes below a time axis: drawing, a cursor on one event, keys that move, zoom and pan."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.trace_view.lanes import LEGEND, ROLES, Glyph, TimeWindow, columns_of, draw, kinds_of, ticks
 from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import share
@@ -23,47 +26,29 @@ from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 AXIS_ROWS = 2
 MOST_LANE_ROWS = 3
 _SHARES_FROM = 90
-"""Columns of the widget from which on there is room to say how busy each lane is."""
+"""Columns that the widget needs to show how busy each lane is."""
 _SHARE_WIDTH = 6
 _MOST_STOPS = 1000
-"""Among which a hazard is looked for, to begin with."""
+"""The stops to search for a hazard when a picture is shown."""
 ZOOM = 0.5
 _PAN = 0.5
 
 
 class Chart(Widget, can_focus=True):
-    """Draws a part of a picture; the arrow keys move from event to event and from lane to lane."""
+    """A part of a picture; the arrow keys move from event to event and from lane to lane."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"chart--{role}" for role in (*ROLES.values(), "axis", "grid", "name", "current", "cursor", "selected", "mark")
     }
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "step(-1)", show=False),
-        Binding("right,l", "step(1)", show=False),
-        Binding("up,k", "lane(-1)", show=False),
-        Binding("down,j", "lane(1)", show=False),
-        Binding("plus,equals_sign", "zoom(1)", show=False),
-        Binding("minus,underscore", "zoom(-1)", show=False),
-        Binding("0", "whole", show=False),
-        Binding("z", "zoom_to_event", show=False),
-        Binding("shift+left,left_square_bracket", "pan(-1)", show=False),
-        Binding("shift+right,right_square_bracket", "pan(1)", show=False),
-        Binding("n", "stop(1)", show=False),
-        Binding("N", "stop(-1)", show=False),
-        Binding("g,home", "end_of_lane(-1)", show=False),
-        Binding("G,end", "end_of_lane(1)", show=False),
-        Binding("space", "other_end", show=False),
-        Binding("enter", "go_to_line", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("chart")
 
     @dataclass
     class Moved(Message):
-        """The cursor is on another event, or something is to be said about why it is not."""
+        """The cursor is on another event, or stays for the reason in `news`."""
 
         news: str = ""
 
-    @dataclass
     class Entered(Message):
         """The learner wants to see the line of the event under the cursor."""
 
@@ -72,37 +57,37 @@ class Chart(Widget, can_focus=True):
         self.picture: TimelineLayout | None = None
         self.lane_number = 0
         self.number = 0
-        """The event under the cursor, by its place in the lane."""
+        """The position in its lane of the event under the cursor."""
         self.window = TimeWindow.whole(0, 1, 1)
         self.first_lane = 0
         self._drawn: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
         self._kinds: set[Span] = set()
 
-    # What is shown
-
     def show(self, picture: TimelineLayout) -> None:
-        """Show another picture, whole, with the cursor at its longest event."""
+        """Show another picture as a whole, with the cursor on its most important event."""
         self.picture = picture
         self._kinds = kinds_of(picture)
         self.first_lane = 0
         self.window = TimeWindow.whole(picture.begin, picture.finish, self.columns)
-        self.lane_number, self.number = _most_telling(picture)
+        self.lane_number, self.number = _first_event(picture)
         self.redraw()
 
     @property
+    def _lanes(self) -> Sequence[Lane]:
+        return self.picture.lanes if self.picture is not None else ()
+
+    @property
     def lane(self) -> Lane:
-        assert self.picture is not None
-        return self.picture.lanes[self.lane_number]
+        return self._lanes[self.lane_number]
 
     def height_for(self, lane_rows: int) -> int:
-        """The height with which all lanes are seen, each with so many rows: one or two of bars, the third is empty."""
-        lanes = len(self.picture.lanes) if self.picture else 0
-        return AXIS_ROWS + lane_rows * lanes + 1
+        """Return the height for all lanes with `lane_rows` rows each: one or two of bars, the third is empty."""
+        return AXIS_ROWS + lane_rows * len(self._lanes) + 1
 
     @property
     def names_width(self) -> int:
-        return 3 + max((len(lane.name) for lane in self.picture.lanes), default=0) if self.picture else 0
+        return 3 + max((len(lane.name) for lane in self._lanes), default=0) if self.picture else 0
 
     @property
     def columns(self) -> int:
@@ -111,7 +96,7 @@ class Chart(Widget, can_focus=True):
 
     @property
     def lane_rows(self) -> int:
-        """Rows of one lane, with what is empty below it."""
+        """Rows of one lane, including the empty one below it."""
         return next((rows for rows in (MOST_LANE_ROWS, 2) if self.size.height >= self.height_for(rows)), 1)
 
     @property
@@ -126,14 +111,11 @@ class Chart(Widget, can_focus=True):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(1)
 
-    # Drawing
-
     def redraw(self) -> None:
         self._drawn.clear()
         shown = self._lanes_shown
-        lanes = len(self.picture.lanes) if self.picture else 0
         lowest, highest = self.lane_number - shown + 1, self.lane_number
-        self.first_lane = min(max(min(self.first_lane, lanes - shown), lowest, 0), highest)
+        self.first_lane = min(max(min(self.first_lane, len(self._lanes) - shown), lowest, 0), highest)
         self.refresh()
 
     def notify_style_update(self) -> None:
@@ -142,14 +124,13 @@ class Chart(Widget, can_focus=True):
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        if self.picture is None or not self.picture.lanes:
+        if not self._lanes:
             return Strip.blank(self.size.width, self._style(""))
         if y not in self._drawn:
             self._drawn[y] = self._line(y).adjust_cell_length(self.size.width, self._style(""))
         return self._drawn[y]
 
     def _line(self, y: int) -> Strip:
-        assert self.picture is not None
         if y == 0:
             return self._axis()
         if y == 1:
@@ -158,7 +139,7 @@ class Chart(Widget, can_focus=True):
             return self._legend()
         place, row = divmod(y - AXIS_ROWS, self.lane_rows)
         number = self.first_lane + place
-        if place >= self._lanes_shown or number >= len(self.picture.lanes):
+        if place >= self._lanes_shown or number >= len(self._lanes):
             return Strip([])
         if row and row == self.lane_rows - 1:
             return self._gap()
@@ -177,7 +158,7 @@ class Chart(Widget, can_focus=True):
         return Strip([self._segment(" " * self.names_width), self._segment("".join(characters), "axis")])
 
     def _cursor(self) -> Strip:
-        """The rule below the labels, with the cursor's event marked on it."""
+        """Draw the rule below the labels, with the cursor's event marked on it."""
         rule = ["─"] * self.columns
         for tick in ticks(self.window):
             rule[tick.column] = "┬"
@@ -215,7 +196,7 @@ class Chart(Widget, can_focus=True):
 
     def _bars(self, glyphs: list[Glyph]) -> list[Segment]:
         parts = []
-        for (role, reverse, on_bar, selected), run in groupby(glyphs, key=_look):
+        for (role, reverse, on_bar, selected), run in groupby(glyphs, key=itemgetter(1, 2, 3, 4)):
             text = "".join(glyph.character for glyph in run)
             style = self._style(role)
             if selected and role not in ("grid", "hazard"):
@@ -226,30 +207,27 @@ class Chart(Widget, can_focus=True):
         return parts
 
     def _legend(self) -> Strip:
-        """What the characters mean; on the right what else there is."""
-        assert self.picture is not None
+        """Explain the characters; on the right, say how many lanes are out of sight."""
         parts = [self._segment(" ")]
-        room = self.size.width - 2
-        hidden = len(self.picture.lanes) - self._lanes_shown
+        left = self.size.width - 2
+        hidden = len(self._lanes) - self._lanes_shown
         more = f"↕ {hidden} more {'lane' if hidden == 1 else 'lanes'}" if hidden > 0 else ""
         for kind, character, words in LEGEND:
-            if kind in self._kinds and len(words) + 4 <= room - len(more):
-                room -= len(words) + 4
+            if kind in self._kinds and len(words) + 4 <= left - len(more):
+                left -= len(words) + 4
                 parts += [self._segment(character, ROLES[kind]), self._segment(f" {words}  ", "axis")]
         if more:
-            parts += [self._segment(" " * (room - len(more) + 1)), self._segment(more, "mark")]
+            parts += [self._segment(" " * (left - len(more) + 1)), self._segment(more, "mark")]
         return Strip(parts)
 
     def _segment(self, text: str, role: str = "") -> Segment:
         return Segment(text, self._style(role))
 
     def _style(self, role: str) -> Style:
-        # Textual finds the widget's own style anew each time, in a third of a millisecond.
+        # Textual computes the widget's own style each time, in a third of a millisecond.
         if role not in self._styles:
             self._styles[role] = self.get_component_rich_style(f"chart--{role}") if role else self.rich_style
         return self._styles[role]
-
-    # Moving
 
     def _go(self, lane_number: int, number: int, news: str = "") -> None:
         self.lane_number, self.number = lane_number, number
@@ -258,7 +236,7 @@ class Chart(Widget, can_focus=True):
         self.post_message(self.Moved(news))
 
     def _look_at(self, window: TimeWindow) -> None:
-        """Another part of the time; the cursor goes along when its event is not seen any more."""
+        """Show another part of the time; move the cursor if its event is out of sight."""
         self.window = window
         if not len(columns_of(self.lane, self.number, window)):
             nearest = self.lane.nearest(window.middle)
@@ -268,21 +246,19 @@ class Chart(Widget, can_focus=True):
         self.post_message(self.Moved())
 
     @property
-    def _centre(self) -> int:
-        """The moment that stays in its place when zooming: the middle of what is seen of the event."""
+    def _center(self) -> int:
+        """The moment that keeps its column when zooming: the middle of the visible part of the event."""
         columns = columns_of(self.lane, self.number, self.window)
         if not len(columns):
             return self.window.middle
         start = max(int(self.lane.start[self.number]), self.window.begin)
         return (start + min(int(self.lane.end[self.number]), self.window.end)) // 2
 
-    @property
-    def _can_move(self) -> bool:
-        return self.picture is not None and bool(self.picture.lanes)
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Let keys act only on a chart with lanes."""
+        return bool(self._lanes)
 
     def action_step(self, by: int) -> None:
-        if not self._can_move:
-            return
         number = self.number + by
         if 0 <= number < len(self.lane):
             self._go(self.lane_number, number)
@@ -290,39 +266,31 @@ class Chart(Widget, can_focus=True):
             self.post_message(self.Moved(f"This is the {'last' if by > 0 else 'first'} event in this row."))
 
     def action_lane(self, by: int) -> None:
-        assert self.picture is not None or not self._can_move
-        if self.picture is None or not 0 <= self.lane_number + by < len(self.picture.lanes):
-            return
-        moment = self._centre
-        self._go(self.lane_number + by, self.picture.lanes[self.lane_number + by].nearest(moment))
+        number = self.lane_number + by
+        if 0 <= number < len(self._lanes):
+            self._go(number, self._lanes[number].nearest(self._center))
 
     def action_zoom(self, by: int) -> None:
-        if self._can_move:
-            self._look_at(self.window.zoomed(ZOOM if by > 0 else 1 / ZOOM, self._centre))
+        self._look_at(self.window.zoomed(ZOOM if by > 0 else 1 / ZOOM, self._center))
 
     def action_whole(self) -> None:
-        if self._can_move:
-            self._look_at(TimeWindow.whole(self.window.least, self.window.most, self.columns))
+        self._look_at(TimeWindow.whole(self.window.least, self.window.most, self.columns))
 
     def action_zoom_to_event(self) -> None:
-        if self._can_move:
-            self._look_at(self.window.around(int(self.lane.start[self.number]), int(self.lane.end[self.number])))
+        self._look_at(self.window.zoomed_to(int(self.lane.start[self.number]), int(self.lane.end[self.number])))
 
     def action_pan(self, by: int) -> None:
-        if self._can_move:
-            self._look_at(self.window.panned(_PAN * by))
+        self._look_at(self.window.panned(_PAN * by))
 
     def action_end_of_lane(self, by: int) -> None:
-        if self._can_move:
-            self._go(self.lane_number, len(self.lane) - 1 if by > 0 else 0)
+        self._go(self.lane_number, len(self.lane) - 1 if by > 0 else 0)
 
     def action_stop(self, by: int) -> None:
-        """To the next hazard or wait, in whichever lane."""
-        if self.picture is None or not self._can_move:
-            return
-        found = self.picture.stop_after(self.lane_number, self.number, by)
-        if found is not None:
-            self._go(*found)
+        """Go to the next hazard or wait, or the one before, in any lane."""
+        assert self.picture is not None
+        stop = self.picture.stop_after(self.lane_number, self.number, by)
+        if stop is not None:
+            self._go(*stop)
         elif not len(self.picture.stops):
             self.post_message(self.Moved("There are no hazards, and the host never waits."))
         else:
@@ -330,42 +298,33 @@ class Chart(Widget, can_focus=True):
             self.post_message(self.Moved(f"There is no hazard or wait {where} this."))
 
     def action_other_end(self) -> None:
-        """From a launch to what was launched, and back."""
-        if self.picture is None or not self._can_move:
-            return
-        found = self.picture.other_end(self.lane_number, self.number)
-        if found is not None:
-            self._go(*found)
+        """Go from a launch to the work that it started, and back."""
+        assert self.picture is not None
+        event = self.picture.other_end(self.lane_number, self.number)
+        if event is not None:
+            self._go(*event)
         else:
             self.post_message(self.Moved("Only launches, and what they launched, have another end."))
 
     def action_go_to_line(self) -> None:
-        if self._can_move:
-            self.post_message(self.Entered())
+        self.post_message(self.Entered())
 
     def on_click(self, event: events.Click) -> None:
-        if self.picture is None or event.y < AXIS_ROWS:
-            return
         lane_number = self.first_lane + (event.y - AXIS_ROWS) // self.lane_rows
-        column = event.x - self.names_width
-        if lane_number < len(self.picture.lanes) and event.y < self.size.height - 1:
-            moment = self.window.moment(min(max(column, 0), self.columns - 1))
-            self._go(lane_number, self.picture.lanes[lane_number].nearest(moment))
+        if AXIS_ROWS <= event.y < self.size.height - 1 and lane_number < len(self._lanes):
+            column = min(max(event.x - self.names_width, 0), self.columns - 1)
+            self._go(lane_number, self._lanes[lane_number].nearest(self.window.moment(column)))
 
 
-def _look(glyph: Glyph) -> tuple[str, bool, bool, bool]:
-    return glyph.role, glyph.reverse, glyph.on_bar, glyph.selected
-
-
-def _most_telling(picture: TimelineLayout) -> tuple[int, int]:
-    """Where to begin: a hazard, rather one that a line is to blame for; else the longest work; else the first event."""
+def _first_event(picture: TimelineLayout) -> tuple[int, int]:
+    """Return the lane and event for the cursor: a hazard, best with a line; else the longest work; else the first."""
     hazards = [
         (bool(picture.rows(lane).line[lane.row[number]]), place, number)
         for _, place, number in picture.stops.tolist()[:_MOST_STOPS]
         if (lane := picture.lanes[place]).hazard[number] >= 0 or lane.span[number] == Span.OUT_OF_MEMORY
     ]
     if hazards:
-        return next((hazard for hazard in hazards if hazard[0]), hazards[0])[1:]
+        return max(hazards, key=itemgetter(0))[1:]
     best = (-1, 0, 0)
     for place, lane in enumerate(picture.lanes):
         if lane.kind in (LaneKind.HOST, LaneKind.RANGES):

@@ -1,4 +1,4 @@
-"""Two recorded calls compared: figures, lines and timelines, and the pair that they show."""
+"""Two recorded calls compared: the pair, and pages with its figures, lines and timelines."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.lanes import TimeWindow
 from gpututor.app.trace_view.lines_tab import time_of
 from gpututor.app.trace_view.model import RunView, code, first_view, line_of, load
 from gpututor.app.trace_view.tabs import ListTab
-from gpututor.app.trace_view.times_tab import ScrollableText, stacked
+from gpututor.app.trace_view.times_tab import ScrollableText, device_shares, stacked
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.recording import LineCost
-from gpututor.grading.report import Status, Verdict
+from gpututor.grading.report import Status
 from gpututor.grading.report_text import mark
 from gpututor.text import escape_control_chars
 from gpututor.trace.comparison import Difference, amounts_of, counted, differences, in_one_sentence, ratio_words
@@ -38,7 +39,7 @@ _FIGURE, _NAME, _STATUS = 11, 18, 16
 
 @dataclass(frozen=True)
 class Other:
-    """Something to compare an attempt with."""
+    """Another attempt, or a baseline, to compare an attempt with."""
 
     words: str
     """`best, attempt 3`; `baseline.py`."""
@@ -46,7 +47,7 @@ class Other:
     """`attempt 3`"""
     view: RunView
     is_baseline: bool = False
-    """The author's file: its lines are not shown."""
+    """True for the author's file: its lines are not shown."""
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,17 @@ class Pair:
 
     @property
     def sides(self) -> tuple[tuple[str, RunView], tuple[str, RunView]]:
-        """Both, each with its short name."""
+        """Both views with their short names."""
         return (f"attempt {self.left.attempt}", self.left), (self.other.short, self.right)
 
     @property
     def same_inputs(self) -> bool:
-        """True where both got inputs of the same shapes; each grading draws its own."""
+        """True if both got inputs of the same shapes; each grading draws its own."""
         return [call.words for call in self.left.case.calls] == [call.words for call in self.right.case.calls]
 
 
 def pair_of(left: RunView, other: Other) -> Pair | None:
-    """Pair the case of `left` with the same one of the other attempt; None where that has no such run or case."""
+    """Pair the case of `left` with the same one of `other`; return None if `other` has no such run or case."""
     runs = other.view.recording.runs
     number = next((at for at, run in enumerate(runs) if run.scenario == left.run.scenario), None)
     if number is None or not runs[number].calls:
@@ -84,17 +85,17 @@ def pair_of(left: RunView, other: Other) -> Pair | None:
 
 
 def why_not(left: RunView, other: Other, *, another: bool) -> str:
-    """Say why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
+    """Explain why `other` has no pair for `left`, and what to do; `another`: there is a third to choose."""
     scenario = escape_control_chars(left.run.scenario)
-    runs = {run.scenario: run for run in other.view.recording.runs if run.calls}
+    recorded = dict.fromkeys(run.scenario for run in other.view.recording.runs if run.calls)
     if any(run.scenario == left.run.scenario for run in other.view.recording.runs):
         missing = f"In “{scenario}”, {other.short} made no call that was recorded: its code stopped before."
     else:
         missing = f"{other.short.capitalize()} did not run in “{scenario}”."
-    if runs:
-        missing += f" What was recorded of it: {', '.join(f'“{escape_control_chars(name)}”' for name in runs)}."
+    if recorded:
+        missing += f" What was recorded of it: {', '.join(f'“{escape_control_chars(name)}”' for name in recorded)}."
     ways = []
-    if any(run.scenario in runs for run in left.recording.runs):
+    if any(run.scenario in recorded for run in left.recording.runs):
         ways.append("s goes on to a scenario that both may have.")
     if another:
         ways.append("a sets another attempt beside it.")
@@ -102,7 +103,7 @@ def why_not(left: RunView, other: Other, *, another: bool) -> str:
     return f"{missing}\n\n" + "\n".join(ways)
 
 
-def loaded(pair: Pair) -> Pair:
+def load_pair(pair: Pair) -> Pair:
     """Load the traces of both, and compare them. For a thread."""
     left, right = (view if view.loaded is not None else load(view) for view in (pair.left, pair.right))
     amounts = []
@@ -124,19 +125,12 @@ def baselines_of(view: RunView) -> Iterator[Other]:
         recording = replace(view.recording, runs=tuple(runs))
         theirs = first_view(recording, attempt=view.attempt, title=view.title, file_name=name, source=None)
         if theirs is not None:
-            yield Other(
-                f"{escape_control_chars(name)}, which the checks compare with",
-                escape_control_chars(name),
-                theirs,
-                is_baseline=True,
-            )
-
-
-# Figures
+            shown = escape_control_chars(name)
+            yield Other(f"{shown}, which the checks compare with", shown, theirs, is_baseline=True)
 
 
 def figures_page() -> ScrollableText[Pair]:
-    """Make the page: amounts in columns, with the differences in words."""
+    """Create the page: amounts in columns, with the differences in words."""
     return ScrollableText(_figures, id="figures-page")
 
 
@@ -160,8 +154,8 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
         colour = {1: "$text-success", -1: "$text-warning"}.get(row.better, _PALE)
         figures = f"{row.name:<{_NAME}}{row.left:>{_FIGURE}}  {row.right:>{_FIGURE}}  "
         yield Content.assemble(figures, (row.words, colour))
-    if left.run.times and right.run.times and left.run.elapsed_ns and right.run.elapsed_ns and len(left.cases) > 1:
-        times = (left.run.elapsed_ns, right.run.elapsed_ns)
+    times = (left.run.elapsed_ns, right.run.elapsed_ns)
+    if left.run.times and right.run.times and all(times) and len(left.cases) > 1:
         figures = f"{duration(times[0]):>{_FIGURE}}  {duration(times[1]):>{_FIGURE}}"
         yield Content(f"{'all calls':<{_NAME}}{figures}  {ratio_words(*times)}")
     yield Content("")
@@ -169,20 +163,13 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
 
 
 def _shares(pair: Pair, width: int) -> Iterator[Content]:
-    """Draw how both spent their time, on one scale."""
-    rows = [
-        (name, escape_control_chars(f"{figures.name} {shares.device}").strip(), shares)
-        for name, view in pair.sides
-        if view.loaded is not None
-        for figures in view.loaded.figures
-        if figures.timed
-        for shares in figures.shares
-    ]
+    """Draw the time shares of both on one scale."""
+    rows = [(name, *row) for name, view in pair.sides for row in device_shares(view)]
     if not rows:
         return
-    longest = max(1, *(shares.whole for _, _, shares in rows))
-    several = len({device for _, device, _ in rows}) > 1
     yield Content("What the time was spent on, on one scale").stylize("bold")
+    several = len({device for _, device, _ in rows}) > 1
+    longest = max(1, *(shares.whole for _, _, shares in rows))
     labels = [f"{name} {device}" if several else name for name, device, _ in rows]
     widest = max(map(len, labels))
     for label, (_, _, shares) in zip(labels, rows, strict=True):
@@ -193,16 +180,15 @@ def _shares(pair: Pair, width: int) -> Iterator[Content]:
 
 
 def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
-    """Yield the outcomes of both, then the checks with different verdicts; nothing where all are the same."""
+    """Yield the outcomes of both, then the checks with different verdicts; nothing if all are the same."""
     (ours, left), (theirs, right) = pair.sides
     if pair.other.is_baseline or not left.outcome or not right.outcome:
         return
-    by_check = [
-        {(verdict.check, verdict.sentence, verdict.scenario): verdict for verdict in view.verdicts}
+    mine, others = (
+        {(verdict.check, verdict.sentence, verdict.scenario): verdict.status for verdict in view.verdicts}
         for view in (left, right)
-    ]
-    both = [tuple(verdicts.get(key) for verdicts in by_check) for key in by_check[0] | by_check[1]]
-    different = [(mine, other) for mine, other in both if not (mine and other and mine.status is other.status)]
+    )
+    different = [key for key in mine | others if mine.get(key) is not others.get(key)]
     if left.outcome == right.outcome and not different:
         return
     yield Content(f"{ours:<{_STATUS}}{left.outcome}")
@@ -210,21 +196,17 @@ def _outcomes(pair: Pair, width: int) -> Iterator[Content]:
     if different:
         yield Content("")
         yield Content(f"{ours:<{_STATUS}}{theirs:<{_STATUS}}checks that differ").stylize(_PALE)
-    for mine, other in different:
-        verdict = mine or other
-        assert verdict is not None
-        colour = "$text-success" if mine is not None and mine.status is Status.PASSED else "$text-warning"
-        sentence = f"{escape_control_chars(verdict.sentence)} ({escape_control_chars(verdict.scenario)})"
-        first, *more = textwrap.wrap(sentence, max(20, width - 2 * _STATUS))
-        yield Content.assemble((_status(mine), colour), _status(other), first)
+    for key in different:
+        _, sentence, scenario = key
+        colour = "$text-success" if mine.get(key) is Status.PASSED else "$text-warning"
+        words = f"{escape_control_chars(sentence)} ({escape_control_chars(scenario)})"
+        first, *more = textwrap.wrap(words, max(20, width - 2 * _STATUS))
+        yield Content.assemble((_status(mine.get(key)), colour), _status(others.get(key)), first)
         yield from (Content(f"{'':<{2 * _STATUS}}{line}") for line in more)
 
 
-def _status(verdict: Verdict | None) -> str:
-    return f"{mark(verdict.status) if verdict is not None else '-':<{_STATUS}}"
-
-
-# Lines
+def _status(status: Status | None) -> str:
+    return f"{mark(status) if status is not None else '-':<{_STATUS}}"
 
 
 @dataclass(frozen=True)
@@ -232,39 +214,39 @@ class LinePair:
     """A line of the left file, of the right file, or the same line of both."""
 
     text: str
-    """Without its indent."""
+    """The line without its indent."""
     left: LineCost | None
     right: LineCost | None
     left_line: int | None
-    """Its number, from 1; None where the left file does not have it."""
+    """The number of the line, from 1; None if the left file does not have it."""
     right_line: int | None
 
     @property
     def change_ns(self) -> int:
-        """Extra time of the left one; 0 where both read the same."""
+        """Extra time of the left line; 0 if both times read the same."""
         left, right = cost_ns(self.left), cost_ns(self.right)
         return 0 if same_time(left, right) else left - right
 
     @property
     def words(self) -> str:
-        """`10 copies fewer, 3 waits fewer`, of the left compared with the right one."""
+        """`10 copies fewer, 3 waits fewer`, of the left line compared with the right one."""
         kinds = {"kernel": "kernels", "copy": "copies", "wait": "waits"}
         sides = ((kind, getattr(self.left, field, 0), getattr(self.right, field, 0)) for kind, field in kinds.items())
         return ", ".join(counted(kind, ours, theirs) for kind, ours, theirs in sides if ours != theirs)
 
 
 def cost_ns(cost: LineCost | None) -> int:
-    """Work on devices, or waits beyond it; 0 for none."""
+    """Return the time on devices, or of waits if it is longer; 0 for None."""
     return time_of(cost) if cost is not None else 0
 
 
 def line_pairs(
     left: Sequence[str], left_costs: Sequence[LineCost], right: Sequence[str], right_costs: Sequence[LineCost]
 ) -> list[LinePair]:
-    """Pair the lines that cost anything in either by their text, those first whose cost differs most."""
+    """Pair the lines that cost anything in either file by their text; the largest difference comes first."""
     ours, theirs = {cost.line: cost for cost in left_costs}, {cost.line: cost for cost in right_costs}
-    numbers: list[tuple[int | None, int | None]] = []
     matcher = difflib.SequenceMatcher(None, [line.strip() for line in left], [line.strip() for line in right], False)
+    numbers: list[tuple[int | None, int | None]] = []
     for tag, left_from, left_to, right_from, right_to in matcher.get_opcodes():
         left_lines, right_lines = range(left_from + 1, left_to + 1), range(right_from + 1, right_to + 1)
         if tag == "equal":
@@ -274,13 +256,13 @@ def line_pairs(
     pairs = [
         LinePair((left[a - 1] if a else right[(b or 1) - 1]).strip(), ours.get(a or 0), theirs.get(b or 0), a, b)
         for a, b in numbers
+        if a in ours or b in theirs
     ]
-    pairs = [pair for pair in pairs if pair.left is not None or pair.right is not None]
     return sorted(pairs, key=lambda pair: (-abs(pair.change_ns), -max(cost_ns(pair.left), cost_ns(pair.right))))
 
 
 class PairLinesPage(ListTab):
-    """The lines of both files that cost anything, those first whose cost differs most."""
+    """The lines of both files that cost anything, the largest difference first."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -295,12 +277,10 @@ class PairLinesPage(ListTab):
         yield self._words
 
     def show(self, pair: Pair) -> None:
-        self._pair = pair
-        left, right = pair.left, pair.right
-        if left.source is None or right.source is None or pair.other.is_baseline:
-            self._lines = []
-        else:
-            self._lines = line_pairs(left.source_lines, left.run.lines, right.source_lines, right.run.lines)
+        self._pair, left, right = pair, pair.left, pair.right
+        has_lines = left.source is not None and right.source is not None and not pair.other.is_baseline
+        costs = (left.source_lines, left.run.lines, right.source_lines, right.run.lines)
+        self._lines = line_pairs(*costs) if has_lines else []
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -319,13 +299,13 @@ class PairLinesPage(ListTab):
             numbers = (pair.left.attempt, pair.right.attempt)
             heads = "".join(f"{f'line of {number}':>10}{'time':>9} " for number in numbers)
             self._head.update(Content(f"{heads}   all calls of the run together").stylize(_PALE))
-        self.list.set_options(Option(_row(line, width), id=str(number)) for number, line in enumerate(self._lines))
+        self.list.set_options(Option(_line_row(line, width)) for line in self._lines)
         self.list.highlighted = min(at or 0, len(self._lines) - 1) if self._lines else None
-        self._explain()
+        self._describe()
 
     @on(OptionList.OptionHighlighted)
-    def _explain(self) -> None:
-        """Say below the list what differs at the line with the cursor."""
+    def _describe(self) -> None:
+        """Describe the difference at the line with the cursor."""
         at, pair = self.list.highlighted, self._pair
         if at is None or pair is None or not self._lines:
             self._words.update("")
@@ -338,11 +318,10 @@ class PairLinesPage(ListTab):
         self._words.update(f"{where}: in attempt {pair.left.attempt}, {words}.")
 
     def line_at(self, position: int) -> int | None:
-        """The line of the left file, which is in the editor."""
-        return self._lines[position].left_line
+        return self._lines[position].left_line  # the left file is the one in the editor
 
 
-def _row(pair: LinePair, width: int) -> Content:
+def _line_row(pair: LinePair, width: int) -> Content:
     head = ""
     for line, cost in ((pair.left_line, pair.left), (pair.right_line, pair.right)):
         head += f"{line or '-':>10}{duration(cost_ns(cost)) if cost_ns(cost) else '':>9} "
@@ -351,14 +330,11 @@ def _row(pair: LinePair, width: int) -> Content:
     return Content.assemble(head, sign, Content(code(pair.text)).truncate(max(8, width - len(head) - 2), ellipsis=True))
 
 
-# Timelines
-
-
 class TimelinesPage(Vertical):
     """Both timelines above each other, on one scale; zooming and panning moves both."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("o", "other", "Other one", show=False)]
-    KEYS = "←→ event · ↑↓ lane · +- zoom · o other one · Enter line · 0 all · [ ] move"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("timelines", "other")
+    KEYS = "timelines"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -388,27 +364,25 @@ class TimelinesPage(Vertical):
             chart.show(picture)
             chart.window = TimeWindow.whole(picture.begin, picture.begin + span, chart.columns)
             chart.redraw()
-        self._explain(self.charts[0])
+        self._describe(self.charts[0])
 
     def take_focus(self) -> None:
-        for chart in self.charts:
-            if chart.display:
-                chart.focus()
-                return
+        chart = next((chart for chart in self.charts if chart.display), None)
+        if chart is not None:
+            chart.focus()
 
     @property
     def _current(self) -> Chart:
-        """The timeline with the keys, else the upper one."""
+        """The timeline with the focus, or else the upper one."""
         return next((chart for chart in self.charts if chart.has_focus), self.charts[0])
 
     def action_other(self) -> None:
-        """Give the keys to the other timeline."""
         upper, lower = self.charts
         (lower if upper.has_focus and lower.display else upper).focus()
 
     @on(events.DescendantFocus)
-    def _explain_focused(self) -> None:
-        self._explain(self._current)
+    def _describe_current(self) -> None:
+        self._describe(self._current)
 
     @on(Chart.Moved)
     def _follow(self, message: Chart.Moved) -> None:
@@ -420,7 +394,7 @@ class TimelinesPage(Vertical):
         if other.display and window != other.window:
             other.window = window
             other.redraw()
-        self._explain(chart, message.news)
+        self._describe(chart, message.news)
 
     @on(Chart.Entered)
     def _choose_line(self, message: Chart.Entered) -> None:
@@ -435,13 +409,13 @@ class TimelinesPage(Vertical):
         else:
             self.post_message(LineChosen(line))
 
-    def _explain(self, chart: Chart, news: str = "") -> None:
-        """Say below the timelines, in a line or two, what the event under the cursor is."""
+    def _describe(self, chart: Chart, news: str = "") -> None:
+        """Describe the event under the cursor in a line or two below the timelines."""
         if self._pair is None or chart.picture is None or not chart.display:
             self._words.update("")
             return
         view = self._pair.sides[self.charts.index(chart)][1]
-        words = describe_event(chart.picture, chart.lane, chart.number, view.run.times)
-        line = line_of(words.place, view.file_name)
+        event = describe_event(chart.picture, chart.lane, chart.number, view.run.times)
+        line = line_of(event.place, view.file_name)
         where = f" · line {line}  {code(view.source_line(line)).strip()}" if line is not None else ""
-        self._words.update(f"{f'{news} ' if news else ''}{words.title}{where}\n{' · '.join(words.facts[:1])}")
+        self._words.update(f"{f'{news} ' if news else ''}{event.title}{where}\n{' · '.join(event.facts[:1])}")

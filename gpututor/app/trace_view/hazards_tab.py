@@ -1,4 +1,4 @@
-"""The tab of what is wrong and what is worth changing: hazards, memory that was refused, advice."""
+"""The tab of problems: hazards, failed allocations, and advice."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import size
 
 if TYPE_CHECKING:
-    from gpututor.app.trace_view.figures import ProcessFigures
+    from gpututor.app.trace_view.model import ProcessFigures
     from gpututor.trace.arrays import Place
+    from gpututor.trace.memory import OutOfMemoryEvent
 
 _PALE = "$foreground-muted"
 _REMEDY_FOR_MEMORY = "Use a smaller batch or dtype, or work piece by piece, and drop tensors that are no longer needed."
@@ -25,16 +26,16 @@ _REMEDY_FOR_MEMORY = "Use a smaller batch or dtype, or work piece by piece, and 
 
 @dataclass(frozen=True)
 class _Entry:
-    """One thing to read; Enter goes to its line."""
+    """A sentence; Enter goes to its line."""
 
     words: Content
     line: int | None = None
     is_text: bool = False
-    """Only to be read: the cursor passes over it."""
+    """True if the cursor passes over it."""
 
 
 class HazardsTab(ListTab):
-    """A list of sentences."""
+    """Problems of a call as a list of sentences."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -44,15 +45,11 @@ class HazardsTab(ListTab):
         yield self.list
 
     def show(self, view: RunView) -> None:
-        """Show what was found in a call."""
         self._entries = list(_entries(view))
-        self.list.set_options(
-            Option(one.words, id=str(number), disabled=one.is_text) for number, one in enumerate(self._entries)
-        )
-        self.list.highlighted = next((at for at, one in enumerate(self._entries) if not one.is_text), None)
+        self.list.set_options(Option(entry.words, disabled=entry.is_text) for entry in self._entries)
+        self.list.highlighted = next((at for at, entry in enumerate(self._entries) if not entry.is_text), None)
 
     def line_at(self, position: int) -> int | None:
-        """The line that an entry is about."""
         return self._entries[position].line
 
 
@@ -63,8 +60,8 @@ def _entries(view: RunView) -> Iterator[_Entry]:
     for sentence in view.loaded.missing:
         yield _text(sentence)
     figures = view.loaded.figures
-    several = len(figures) > 1
-    wrong = [entry for one in figures for entry in _wrong(view, one, f"{one.name}: " if several else "")]
+    names = [f"{process.name}: " if len(figures) > 1 else "" for process in figures]
+    wrong = [entry for each in zip(figures, names, strict=True) for entry in _problems(view, *each)]
     if wrong:
         yield _heading("What is wrong")
         yield from wrong
@@ -72,45 +69,44 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _text("✓ No hazards: where streams or the host share memory, something says which comes first.")
         yield _text("✓ No memory was refused.")
         yield _text("")
-    worth = [entry for one in figures for entry in _worth(view, one, f"{one.name}: " if several else "")]
-    if worth:
+    advice = [entry for each in zip(figures, names, strict=True) for entry in _advice(view, *each)]
+    if advice:
         yield _heading("Most worth changing")
-        yield from worth
+        yield from advice
     elif figures:
         yield _text("No advice from the trace alone; the checks in Results say more.")
 
 
-def _wrong(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
-    """Hazards, then memory that was not there."""
+def _problems(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
+    """Yield hazards, then failed allocations."""
     for hazard in figures.hazards:
         times = f" ({hazard.count:,} times)" if hazard.count > 1 else ""
         sentence = f"! Hazard: {before}{_words(view, hazard.sentence)}{times}."
         places = [hazard.place, *([hazard.earlier] if hazard.earlier != hazard.place else [])]
         yield _entry(view, sentence, "$text-error bold", places, hazard.what_to_do)
     for curve in figures.curves:
-        by_place: dict[Place, list[tuple[int, int]]] = {}
-        for refused in curve.refused:
-            by_place.setdefault(refused.place, []).append((refused.size_bytes, refused.allocated))
-        for place, found in by_place.items():
-            asked, allocated = found[0]
-            times = f" ({len(found):,} times)" if len(found) > 1 else ""
+        by_place: dict[Place, list[OutOfMemoryEvent]] = {}
+        for failure in curve.refused:
+            by_place.setdefault(failure.place, []).append(failure)
+        for place, failures in by_place.items():
+            times = f" ({len(failures):,} times)" if len(failures) > 1 else ""
             of = f" of {size(view.run.memory_bytes)}" if view.run.memory_bytes else ""
             sentence = (
                 f"✗ Out of memory: {before}{place_words(place, view.file_name)} asks "
-                f"{escape_control_chars(curve.device)} for {size(asked)}{times}, "
-                f"and {size(allocated)}{of} are allocated already."
+                f"{escape_control_chars(curve.device)} for {size(failures[0].size_bytes)}{times}, "
+                f"and {size(failures[0].allocated)}{of} are allocated already."
             )
             yield _entry(view, sentence, "$text-error bold", [place], _REMEDY_FOR_MEMORY)
 
 
-def _worth(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
+def _advice(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
     for number, advice in enumerate(figures.advice, 1):
         sentence = f"{number}. {before}{_words(view, advice.sentence)}"
         yield _entry(view, sentence, "bold", [advice.place], f"{advice.what_to_do} {advice.costs}".strip())
 
 
 def _entry(view: RunView, sentence: str, style: str, places: list[Place], what_to_do: str) -> _Entry:
-    """A sentence, its lines of code, and what to do."""
+    """Return a sentence with its lines of code and the remedy."""
     parts: list[str | tuple[str, str]] = [(f"{sentence}\n", style)]
     for place in places:
         text = code_at(view, place)
@@ -122,7 +118,7 @@ def _entry(view: RunView, sentence: str, style: str, places: list[Place], what_t
 
 
 def _words(view: RunView, sentence: str) -> str:
-    """Lines of the learner's file by their numbers alone."""
+    """Name lines of the learner's file by their numbers alone."""
     return escape_control_chars(sentence).replace(f"{escape_control_chars(view.file_name)}:", "line ")
 
 

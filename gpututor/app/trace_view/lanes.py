@@ -1,6 +1,6 @@
 """Lanes of the trace view as cells, and the window of time that they show.
 
-The height of a bar says how much of its cell's time is taken; the ends of long bars are drawn to an eighth of a cell.
+The height of a bar is the busy share of its cell's time; the ends of long bars are drawn to an eighth of a cell.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from rich.cells import get_character_cell_size
@@ -18,14 +19,13 @@ from gpututor.trace.text import short_name
 from gpututor.trace.timeline import Lane, LaneCells, LaneKind, Span, TimelineLayout, edges_of
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
-_ROUND = (1, 2, 5)
 _BETWEEN_LABELS = 3
-"""Columns from one label to the next, at least."""
+"""Empty columns between two labels, at least."""
 
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """A part of the time from `least` to `most`, in nanoseconds; each column shows at least one."""
+    """A part of the time from `least` to `most`, in nanoseconds; a column shows at least one nanosecond."""
 
     least: int
     most: int
@@ -35,7 +35,7 @@ class TimeWindow:
 
     @classmethod
     def whole(cls, least: int, most: int, columns: int) -> TimeWindow:
-        """Everything there is."""
+        """Return the window of all the time."""
         columns = max(columns, 1)
         most = max(most, least + columns)
         return cls(least, most, columns, least, most)
@@ -53,37 +53,37 @@ class TimeWindow:
         return self.begin == self.least and self.end == self.most
 
     def resized(self, columns: int) -> TimeWindow:
-        """The same time in another number of columns."""
+        """Return the same time in another number of columns."""
         whole = TimeWindow.whole(self.least, self.most, columns)
-        return whole if self.is_whole else replace(whole, begin=self.begin, end=self.end)._at(self.begin, self.span)
+        return whole if self.is_whole else whole._at(self.begin, self.span)
 
-    def zoomed(self, factor: float, around: int) -> TimeWindow:
-        """`factor` times as much time; `around` stays in its column."""
+    def zoomed(self, factor: float, fixed: int) -> TimeWindow:
+        """Return `factor` times as much time; the moment `fixed` keeps its column."""
         span = self._possible(round(self.span * factor))
-        share = (around - self.begin) / self.span
-        return self._at(round(around - share * span), span)
+        share = (fixed - self.begin) / self.span
+        return self._at(round(fixed - share * span), span)
 
     def panned(self, share: float) -> TimeWindow:
-        """Moved by a share of what is seen; to the right with a positive one."""
+        """Return the window moved by a share of its span; to the right if `share` is positive."""
         return self._at(self.begin + round(self.span * share), self.span)
 
     def showing(self, start: int, end: int) -> TimeWindow:
-        """As it is where any of this time is seen; else moved, so that its start is in the first third."""
+        """Return the window itself if any of this time is visible; else one with its start in the first third."""
         if start < self.end and max(end, start + 1) > self.begin:
             return self
         return self._at(start - self.span // 3, self.span)
 
-    def around(self, start: int, end: int) -> TimeWindow:
-        """Zoomed so that this time takes a third."""
+    def zoomed_to(self, start: int, end: int) -> TimeWindow:
+        """Return a window in which this time takes a third."""
         span = self._possible(3 * max(end - start, 1))
         return self._at((start + end - span) // 2, span)
 
     def column(self, moment: int) -> int:
-        """The column of a moment, which may lie outside."""
+        """Return the column of a moment, which may lie outside."""
         return (moment - self.begin) * self.columns // self.span
 
     def moment(self, column: int) -> int:
-        """The middle of a column."""
+        """Return the middle of a column."""
         return self.begin + (2 * column + 1) * self.span // (2 * self.columns)
 
     def _possible(self, span: int) -> int:
@@ -97,38 +97,27 @@ class TimeWindow:
 
 @dataclass(frozen=True)
 class Tick:
-    """A moment with a round number."""
+    """A round moment on the axis."""
 
     column: int
     label: str
 
 
 def ticks(window: TimeWindow) -> list[Tick]:
-    """Round times, counted from `window.least`, as close to each other as their labels allow."""
+    """Return round times, counted from `window.least`, as close to each other as their labels allow."""
     begin, end = window.begin - window.least, window.end - window.least
     unit, worth = next(((unit, worth) for unit, worth in _UNITS if end >= worth), _UNITS[-1])
-    for power in count():
-        for round_ in _ROUND:
-            step = round_ * 10**power
-            longest = max(
-                len(_window_label(begin // step * step, step, unit, worth)), len(_window_label(end, step, unit, worth))
-            )
-            if step * window.columns >= (longest + _BETWEEN_LABELS) * window.span:
-                first = -(-begin // step) * step
-                moments = range(first, end, step)
-                return [
-                    Tick(window.column(moment + window.least), _window_label(moment, step, unit, worth))
-                    for moment in moments
-                ]
+
+    def label(moment: int) -> str:
+        digits = max(len(str(worth)) - len(str(step)), 0)
+        return f"{moment / worth:,.{digits}f} {unit}" if moment else "0"
+
+    for step in (factor * 10**power for power in count() for factor in (1, 2, 5)):
+        longest = max(len(label(begin // step * step)), len(label(end)))
+        if step * window.columns >= (longest + _BETWEEN_LABELS) * window.span:
+            moments = range(-(-begin // step) * step, end, step)
+            return [Tick(window.column(moment + window.least), label(moment)) for moment in moments]
     raise AssertionError("some step is long enough")
-
-
-def _window_label(moment: int, step: int, unit: str, worth: int) -> str:
-    """`1.25 ms`, with as many digits as the step needs."""
-    if moment == 0:
-        return "0"
-    digits = max(len(str(worth)) - len(str(step)), 0)
-    return f"{moment / worth:,.{digits}f} {unit}"
 
 
 ROLES = {
@@ -143,7 +132,7 @@ ROLES = {
     Span.HAZARD: "hazard",
     Span.OUT_OF_MEMORY: "hazard",
 }
-"""The colour of each kind; see `styles/device.tcss`."""
+"""The style of each kind; see `styles/device.tcss`."""
 LEGEND = (
     (Span.KERNEL, "█", "kernel"),
     (Span.COPY, "▒", "copy"),
@@ -155,35 +144,34 @@ LEGEND = (
     (Span.HAZARD, "!", "hazard"),
     (Span.OUT_OF_MEMORY, "×", "out of memory"),
 )
-"""What the characters mean, for the kinds that a picture has."""
+"""Kind, character and its meaning."""
 
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 _WIDTHS = " ▏▎▍▌▋▊▉█"
 ARROWS = {LaneKind.TO_DEVICE: "→", LaneKind.TO_HOST: "←", LaneKind.BETWEEN: "↔"}
-"""How copies are drawn that are short beside their column."""
+"""The characters of copies that are short compared with their column."""
 _FULL = 0.985
 _LEAST_LABEL = 6
 """Cells that a bar must have for a name to be written on it."""
 _MOST_LABELS = 200
 
 
-@dataclass
-class Glyph:
+class Glyph(NamedTuple):
     """One cell as it is drawn."""
 
     character: str
     role: str
-    """A key of the style; empty for nothing."""
+    """A key of the style; empty for none."""
     reverse: bool = False
     on_bar: bool = False
-    """Whether it is a letter that stands on a bar."""
+    """True for a letter of a name on a bar."""
     selected: bool = False
 
 
 def draw(
     picture: TimelineLayout, lane: Lane, window: TimeWindow, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
 ) -> list[list[Glyph]]:
-    """The cells of a lane, row by row from the top.
+    """Return the cells of a lane, row by row from the top.
 
     `selected` is the number of the span under the cursor, `grid` are the columns of the ticks.
     """
@@ -205,12 +193,12 @@ def draw(
     if selected >= 0:
         for column in columns_of(lane, selected, window):
             for glyphs in drawn:
-                glyphs[column].selected = True
+                glyphs[column] = glyphs[column]._replace(selected=True)
     return drawn
 
 
 def columns_of(lane: Lane, number: int, window: TimeWindow) -> range:
-    """The columns that a span touches; empty outside of the window."""
+    """Return the columns that a span touches; none if it is outside of the window."""
     start, end = int(lane.start[number]), max(int(lane.end[number]), int(lane.start[number]) + 1)
     edges = edges_of(window.begin, window.end, window.columns)
     first = int(np.searchsorted(edges, start, side="right")) - 1
@@ -219,50 +207,34 @@ def columns_of(lane: Lane, number: int, window: TimeWindow) -> range:
 
 
 def kinds_of(picture: TimelineLayout) -> set[Span]:
-    """The kinds of spans that a picture has; hazards that belong to work included."""
-    found = {Span(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
+    """Return the kinds of spans that a picture has, including hazards that belong to work."""
+    kinds = {Span(int(kind)) for lane in picture.lanes for kind in np.unique(lane.span)}
     if any((lane.hazard >= 0).any() for lane in picture.lanes):
-        found.add(Span.HAZARD)
-    if Span.HOST_COPY in found:
-        found.add(Span.COPY)
-    return found
+        kinds.add(Span.HAZARD)
+    if Span.HOST_COPY in kinds:
+        kinds.add(Span.COPY)
+    return kinds
+
+
+_CHARACTERS = {kind: character for kind, character, _ in LEGEND} | {Span.HOST_COPY: "▒"}
 
 
 def _glyph(lane: Lane, cells: LaneCells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
-    """The cell at `place`, a column with its beginning and end; `part` is how many rows are below, of how many."""
+    """Return the cell at `place`: a column with its beginning and end. `part`: how many rows are below, of how many."""
     column = place[0]
     span = Span(int(cells.kind[column]))
-    role = ROLES[span]
-    fill = float(cells.fill[column])
-    match span:
-        case Span.KERNEL:
-            return _bar(lane, cells, place, part)
-        case Span.COLLECTIVE | Span.COPY if fill < 0.5:
-            small = "▓" if span is Span.COLLECTIVE else ARROWS.get(lane.kind, "▒")
-            return Glyph(small, role) if part[0] == 0 else None
-        case Span.COLLECTIVE:
-            return Glyph("▓", role)
-        case Span.COPY | Span.HOST_COPY:
-            return Glyph("▒", role)
-        case Span.WAIT:
-            return Glyph("░", role)
-        case Span.COMPUTE:
-            return Glyph("▪", role)
-        case Span.LAUNCH if cells.wait[column]:
-            # However short: a wait tells more than the launches around it.
-            return Glyph("░", ROLES[Span.WAIT])
-        case Span.LAUNCH:
-            return Glyph("|", role)
-        case Span.RANGE:
-            return Glyph("─", role)
-        case Span.HAZARD:
-            return Glyph("!", role)
-        case _:
-            return Glyph("×", role)
+    if span is Span.KERNEL:
+        return _bar(lane, cells, place, part)
+    if span in (Span.COLLECTIVE, Span.COPY) and float(cells.fill[column]) < 0.5:
+        small = "▓" if span is Span.COLLECTIVE else ARROWS.get(lane.kind, "▒")
+        return Glyph(small, ROLES[span]) if part[0] == 0 else None
+    if span is Span.LAUNCH and cells.wait[column]:
+        span = Span.WAIT  # a wait, however short, matters more than the launches in its cell
+    return Glyph(_CHARACTERS[span], ROLES[span])
 
 
 def _bar(lane: Lane, cells: LaneCells, place: tuple[int, int, int], part: tuple[int, int]) -> Glyph | None:
-    """A kernel's cell: its ends where they are seen, else how much of the cell is taken."""
+    """Return a kernel's cell: its end if it is visible, else the busy share of the cell."""
     column, left, right = place
     fill, first = float(cells.fill[column]), int(cells.first[column])
     start, end = int(lane.start[first]), int(lane.end[first])
@@ -270,14 +242,14 @@ def _bar(lane: Lane, cells: LaneCells, place: tuple[int, int, int], part: tuple[
     if cells.count[column] == 1 and start <= left and end < right:
         return Glyph(_WIDTHS[max(1, round(8 * (end - left) / cell))], "kernel")
     if cells.count[column] == 1 and left < start and end >= right:
-        # There are no characters that fill a cell from the right: one that fills the rest is drawn in reverse.
+        # No characters fill a cell from the right: the one that fills the rest is drawn in reverse.
         eighths = min(7, round(8 * (start - left) / cell))
         return Glyph(_WIDTHS[eighths], "kernel", reverse=True) if eighths else Glyph("█", "kernel")
     if fill < _FULL:
         below, rows = part
         height = max(1, min(8 * rows - 1, round(8 * rows * fill))) - 8 * below
         return Glyph(_HEIGHTS[min(height, 8)], "kernel") if height > 0 else None
-    # A thin line tells two long bars apart that touch each other.
+    # A thin line separates two long bars that touch.
     following = first + 1
     long = end - start >= 2 * cell and following < len(lane) and int(lane.end[following]) - end >= 2 * cell
     return Glyph("▉" if long and left < end <= right else "█", "kernel")
@@ -302,17 +274,17 @@ def _label(picture: TimelineLayout, lane: Lane, window: TimeWindow, cells: LaneC
 
 
 def label_of(picture: TimelineLayout, lane: Lane, number: int) -> str:
-    """What is written on a span: the operator, or how much is copied."""
+    """Return the name on a span: the operator, or the size of a copy."""
     rows, row = picture.rows(lane), int(lane.row[number])
     if lane.span[number] in (Span.COPY, Span.HOST_COPY):
         return size(int(rows.size[row]))
     name = " ".join(escape_control_chars(short_name(rows.names[rows.name[row]])).split())
-    # A letter takes one cell: what is wider, or has no width, would move all that is right of it.
+    # A letter takes one cell: a wider one, or one without width, would move the cells to the right.
     return "".join(letter if get_character_cell_size(letter) == 1 else "?" for letter in name)
 
 
 def _cut(text: str, room: int) -> str:
-    """The text, or its beginning with a mark, or nothing where that would say nothing."""
+    """Return the text, its beginning with a mark, or nothing if there is too little space."""
     if len(text) <= room:
         return text
     return f"{text[: room - 1]}…" if room >= 5 else ""

@@ -1,14 +1,15 @@
-"""The tab of memory over time: a curve, its peak, and which lines held what."""
+"""The tab of memory over time: a curve, its peak, and the lines that hold memory."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.lanes import TimeWindow, ticks
 from gpututor.app.trace_view.model import code_at, line_of, place_words
@@ -24,30 +25,19 @@ _LABELS = 9
 """Columns of the sizes at the left."""
 _BAR = 8
 _AXES, _HIGHEST = 3, 14
-"""Lines below a curve, and the most of the curve itself."""
+"""Lines below a curve, and most lines of the curve itself."""
 _PALE = "$foreground-muted"
 _MUCH = 0.7
-"""Of the peak: what never goes below it is drawn from above zero."""
+"""Share of the peak: a curve that never goes below it is not drawn from zero."""
 _NEAR_FULL = 0.5
-"""Of the device's memory: from there on the curve is drawn against all of it."""
+"""Share of the device's memory from which the curve is drawn on the scale of all of it."""
 
 
 class MemoryTab(Widget, can_focus=True):
-    """Draws one device's memory; the keys read it and go from device to device."""
+    """One device's memory as a curve; keys read it and go from device to device."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "read(-1)", "Read", show=False),
-        Binding("right,l", "read(1)", "Read", show=False),
-        Binding("shift+left,left_square_bracket", "step(-1)", "Change before", show=False),
-        Binding("shift+right,right_square_bracket", "step(1)", "Next change", show=False),
-        Binding("g,home", "go('begin')", "Beginning", show=False),
-        Binding("G,end", "go('end')", "End", show=False),
-        Binding("p", "go('peak')", "Peak", show=False),
-        Binding("down,j", "device(1)", "Next device", show=False),
-        Binding("up,k", "device(-1)", "Device before", show=False),
-        Binding("enter", "line", "Go to line", show=False),
-    ]
-    KEYS = "←→ read · [ ] change by change · p peak · Enter line · ↑↓ device"
+    KEYS = "memory"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("memory")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -61,9 +51,9 @@ class MemoryTab(Widget, can_focus=True):
         self._view = view
         figures = view.loaded.figures if view.loaded is not None else ()
         self._curves = [
-            (escape_control_chars(f"{one.name} {curve.device}").strip(), curve)
-            for one in figures
-            for curve in one.curves
+            (escape_control_chars(f"{process.name} {curve.device}").strip(), curve)
+            for process in figures
+            for curve in process.curves
         ]
         self._chosen = max(range(len(self._curves)), key=lambda at: self._curves[at][1].peak_bytes, default=0)
         self._cursor = self._curves[self._chosen][1].peak if self._curves else None
@@ -86,29 +76,24 @@ class MemoryTab(Widget, can_focus=True):
         return Content("\n").join(line.truncate(width, ellipsis=True) for line in lines)
 
     def _others(self, width: int) -> list[Content]:
-        """The devices that are not drawn, in a line."""
+        """List the devices that are not drawn, in a line."""
         if len(self._curves) < 2:
             return []
-        words = [
-            f"{name} {size(curve.peak_bytes)}" for at, (name, curve) in enumerate(self._curves) if at != self._chosen
-        ]
+        curves = (curve for at, curve in enumerate(self._curves) if at != self._chosen)
+        words = [f"{name} {size(curve.peak_bytes)}" for name, curve in curves]
         return [Content(f"Peaks of the others (↑↓ shows them): {', '.join(words)}").stylize(_PALE)]
-
-    @property
-    def _columns(self) -> int:
-        return max(self.size.width, 30) - _LABELS - 2
 
     def action_read(self, by: int) -> None:
         """Move the cursor by a column."""
         if self._cursor is None:
             return
-        curve = self._curves[self._chosen][1]
-        column = curve.column_of(self._cursor.moment, self._columns) + by
-        if 0 <= column < self._columns:
-            self._read(curve.highest(self._columns)[column])
+        curve, columns = self._curves[self._chosen][1], max(self.size.width, 30) - _LABELS - 2
+        column = curve.column_of(self._cursor.moment, columns) + by
+        if 0 <= column < columns:
+            self._read(curve.highest(columns)[column])
 
     def action_step(self, by: int) -> None:
-        """Move the cursor to the change before or after."""
+        """Move the cursor to the next change, or the one before."""
         if self._cursor is not None:
             curve = self._curves[self._chosen][1]
             self._read(curve.reading(min(max(self._cursor.number + by, -1), curve.last.number)))
@@ -124,7 +109,7 @@ class MemoryTab(Widget, can_focus=True):
             self._read(self._curves[self._chosen][1].peak)
 
     def action_line(self) -> None:
-        """Go to the line that took memory last, or gave it back."""
+        """Go to the line of the last allocation or free."""
         if self._cursor is None or self._view is None:
             return
         change = self._curves[self._chosen][1].last_change(self._cursor.number)
@@ -150,11 +135,11 @@ class _Drawing:
         near = bool(capacity) and (curve.peak_bytes >= _NEAR_FULL * capacity or bool(curve.refused))
         self._top = max(capacity if near else 0, curve.peak_bytes)
         least = curve.least_bytes
-        # Where little changes above much that stays, the changes are what is looked for.
+        # If little changes above much that stays, the learner looks for the changes.
         self._bottom = max(0, least - (self._top - least) // 4) if least > _MUCH * self._top else 0
 
     def head(self) -> list[Content]:
-        """The peak, and what was refused."""
+        """Describe the peak and the allocations that failed."""
         curve, view = self._curve, self._view
         peak = Content.assemble((f"{self._name}  ", "bold"), f"peak {size(curve.peak_bytes)}")
         if self._capacity:
@@ -165,18 +150,18 @@ class _Drawing:
             text = code_at(view, curve.peak_place)
             peak += Content(f": {text}").stylize(_PALE) if text else Content("")
         lines = [peak]
-        for place, group in groupby(curve.refused, key=lambda one: one.place):
-            found = list(group)
-            times = f" ({len(found)} times)" if len(found) > 1 else ""
+        for place, group in groupby(curve.refused, key=lambda failure: failure.place):
+            first, *more = group
+            times = f" ({len(more) + 1} times)" if more else ""
             words = (
                 f"✗ Out of memory at {place_words(place, view.file_name)}{times}: "
-                f"{size(found[0].size_bytes)} asked for, {size(found[0].allocated)} allocated"
+                f"{size(first.size_bytes)} asked for, {size(first.allocated)} allocated"
             )
             lines.append(Content(words).stylize("$text-error bold"))
         return lines[:3]
 
     def chart(self, height: int) -> list[Content]:
-        """The curve with its axes."""
+        """Draw the curve with its axes."""
         curve, columns = self._curve, self._columns
         at = curve.column_of(self._cursor.moment, columns)
         highest = [reading.allocated - self._bottom for reading in curve.highest(columns)]
@@ -200,17 +185,17 @@ class _Drawing:
         return [*lines, self._marks(at)]
 
     def _label(self, level: int, height: int) -> str:
-        """The size at the upper edge of a line: at the top, and about half way down."""
+        """Return the size at the upper edge of a line; empty except at the top and about half way down."""
         if level == 0:
             return size(self._top)
         middle = self._bottom + (self._top - self._bottom) * (height - level) / height
         return size(middle) if height >= 6 and level == height // 2 else ""
 
     def _marks(self, cursor: int) -> Content:
-        """Where the peak is, what was refused, and the cursor, each with its word where there is room."""
+        """Mark the peak, failed allocations and the cursor, with words where there is space."""
         curve, columns = self._curve, self._columns
         marks = [(cursor, "↑", "")]
-        marks += [(curve.column_of(one.at, columns), "✗", "out of memory") for one in curve.refused]
+        marks += [(curve.column_of(failure.at, columns), "✗", "out of memory") for failure in curve.refused]
         marks += [(curve.column_of(curve.peak_at, columns), "▲", "peak")]
         line = [" "] * columns
         for column, glyph, _ in marks:
@@ -223,43 +208,44 @@ class _Drawing:
                 line[before.start : column - 1] = word
         return Content(f"{'':{_LABELS + 2}}{''.join(line).rstrip()}")
 
-    def reading(self, room: int) -> list[Content]:
-        """What was allocated at the cursor, and by which lines, in at most so many lines."""
+    def reading(self, rows: int) -> list[Content]:
+        """Describe the memory at the cursor and the lines that hold it, in at most `rows` rows."""
         curve, number = self._curve, self._cursor.number
         when = f"At {duration(self._cursor.moment - curve.begin)}" if curve.timed else f"After event {number + 1}"
         is_peak = number == curve.peak.number
         head = Content.assemble(
             (f"{when}{', the peak' if is_peak else ''}: {size(self._cursor.allocated)}", "bold"), (self._did(), _PALE)
         )
-        held_rows = self.holders()
-        if len(held_rows) > room - 1:
-            shown = held_rows[: max(0, room - 2)]
-            return [head, *shown, Content(f"  … and {count(len(held_rows) - len(shown), 'more line')}").stylize(_PALE)]
-        return [head, *held_rows]
+        holders = self.holders()
+        if len(holders) > rows - 1:
+            shown = holders[: max(0, rows - 2)]
+            return [head, *shown, Content(f"  … and {count(len(holders) - len(shown), 'more line')}").stylize(_PALE)]
+        return [head, *holders]
 
     def holders(self) -> list[Content]:
-        """A line for each line that holds memory at the cursor, the most first."""
+        """Return a row for each line that holds memory at the cursor, the largest amount first."""
         curve, number = self._curve, self._cursor.number
-        rows = [self._held_row(one) for one in curve.held(number)]
+        rows = [self._held_row(allocation) for allocation in curve.held(number)]
         older = curve.older(number)
-        return [*rows, self._row(size(older), older, "", "from before the call", "")] if older else rows
+        return [*rows, self._row(older, "", "from before the call", "")] if older else rows
 
     def _did(self) -> str:
-        """Who took or gave back last."""
+        """Describe the last allocation or free."""
         change = self._curve.last_change(self._cursor.number)
         if change is None:
             return ", before anything was taken"
         did = "took" if change.taken else "gave back"
         return f", {place_words(change.place, self._view.file_name)} {did} {size(change.size_bytes)}"
 
-    def _held_row(self, one: LiveAllocation) -> Content:
-        words = place_words(one.place, self._view.file_name)
-        return self._row(
-            size(one.size_bytes), one.size_bytes, f"{one.count:,} ×", words, code_at(self._view, one.place)
-        )
+    def _held_row(self, held: LiveAllocation) -> Content:
+        place = place_words(held.place, self._view.file_name)
+        return self._row(held.size_bytes, f"{held.count:,} ×", place, code_at(self._view, held.place))
 
-    def _row(self, words: str, size_bytes: int, times: str, place: str, text: str) -> Content:
+    def _row(self, size_bytes: int, times: str, place: str, text: str) -> Content:
         filled = bar(size_bytes, max(self._cursor.allocated, 1), _BAR)
         return Content.assemble(
-            f"{words:>{_LABELS}} ", (f"{filled:<{_BAR}}", "$primary"), f" {times:>6}  {place:<9}", (f" {text}", _PALE)
+            f"{size(size_bytes):>{_LABELS}} ",
+            (f"{filled:<{_BAR}}", "$primary"),
+            f" {times:>6}  {place:<9}",
+            (f" {text}", _PALE),
         )

@@ -1,10 +1,10 @@
 """The model of the trace view: calls, figures and places of a recorded run.
 
-Reading a long trace takes longer than a key may take to act, so this is made in the thread that loads the traces.
+Reading a long trace takes longer than a key may take to act, so a thread loads it and makes this model.
 
-A tab is a widget with a method `show(view: RunView) -> None`. It is called with the figures at once, while
-`view.loaded` is still None, and once more when the traces have been read. A tab that wants the learner to see a line
-of the attempt's file posts `LineChosen`; the device screen does the rest.
+A tab is a widget with a method `show(view: RunView) -> None`. The screen may call it while `view.loaded` is still
+None, and calls it again once the traces have been read. A tab that wants the learner to see a line of the attempt's
+file posts `LineChosen`.
 """
 
 from __future__ import annotations
@@ -20,45 +20,59 @@ from gpututor.grading.report import Verdict
 from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
-    from gpututor.app.trace_view.figures import ProcessFigures
-    from gpututor.trace.arrays import Place, TraceArrays
+    from gpututor.trace.advice_rules import Advice, Rates
+    from gpututor.trace.arrays import Place, TimeShares, TraceArrays
+    from gpututor.trace.hazards import HazardGroup
+    from gpututor.trace.memory import MemoryTimeline
     from gpututor.trace.timeline import TimelineLayout
 
 
 _RANK = re.compile(r", rank (\d+)$")
+_MOST_ADVICE = 5
+_MODEL = re.compile(r"virtual (.+)$")
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call of the learner's function, in all the processes that took part in it."""
+    """One call of the learner's function, in all its processes."""
 
     words: str
     """`call 2 of 3, with x of shape (7, 1)`."""
     calls: tuple[CallRecording, ...]
-    """One for each process: most often one."""
+    """A call for each process."""
 
     @property
     def work_ns(self) -> int:
         return max(call.elapsed_ns for call in self.calls)
 
     @property
-    def events(self) -> int:
-        return sum(call.events for call in self.calls)
-
-    @property
-    def worth(self) -> tuple[bool, int, int]:
-        """How much there is to see: the call that stopped first, then what took longest, or has most events."""
-        return any(call.stopped for call in self.calls), self.work_ns, self.events
+    def interest(self) -> tuple[bool, int, int]:
+        """Sort key for the call to show first: one that stopped, else the longest, else the one with most events."""
+        return any(call.stopped for call in self.calls), self.work_ns, sum(call.events for call in self.calls)
 
 
 @dataclass(frozen=True)
 class ProcessRows:
-    """The trace of one process, for arithmetic."""
+    """The trace of one process as arrays."""
 
     name: str
-    """Such as `rank 1`; empty where there is only one."""
+    """`rank 1`; empty if there is only one process."""
     call: CallRecording
     rows: TraceArrays
+
+
+@dataclass(frozen=True)
+class ProcessFigures:
+    """Memory, shares of time, hazards and advice of one process's trace."""
+
+    name: str
+    """`rank 1`; empty if there is only one process."""
+    curves: tuple[MemoryTimeline, ...]
+    shares: tuple[TimeShares, ...]
+    hazards: tuple[HazardGroup, ...]
+    advice: tuple[Advice, ...]
+    """Advice without hazards and failed allocations, which are listed separately."""
+    timed: bool
 
 
 @dataclass(frozen=True)
@@ -66,31 +80,28 @@ class LoadedCall:
     """The traces of a case."""
 
     processes: tuple[ProcessRows, ...]
-    """Those whose trace could be read; there may be none."""
+    """Traces that could be read; there may be none."""
     missing: tuple[str, ...]
-    """A sentence for each that could not."""
+    """A sentence for each trace that could not be read."""
     device: str = ""
-    """What the run's device is called."""
+    """Name of the run's device."""
 
     @property
     def used_a_device(self) -> bool:
-        """Whether anything beside the CPU did something."""
+        """True if any device except the CPU did something."""
         return any(process.rows.accelerators() for process in self.processes)
 
     @cached_property
     def picture(self) -> TimelineLayout:
-        """The timeline of all processes; `load` has made it already."""
+        """The timeline of all processes; `load` computes it."""
         from gpututor.trace.timeline import TimelineLayout
 
         return TimelineLayout([(process.name, process.rows) for process in self.processes])
 
     @cached_property
     def figures(self) -> tuple[ProcessFigures, ...]:
-        """Memory, shares of time, hazards and advice of each process; `load` has made them already."""
-
-        from gpututor.app.trace_view.figures import figures_of
-
-        return tuple(figures_of(one.name, one.rows, one.call.elapsed_ns, self.device) for one in self.processes)
+        """Figures of each process; `load` computes them."""
+        return tuple(_figures_of(process, self.device) for process in self.processes)
 
 
 @dataclass(frozen=True)
@@ -116,15 +127,14 @@ class RunView:
     title: str
     """The exercise's label and title."""
     file_name: str
-    """How the learner knows the file."""
+    """Name of the file in the learner's folder."""
     source: str | None
-    """The text that was graded; None where it was not kept."""
+    """The graded text; None if it was not stored."""
     loaded: LoadedCall | None = None
     """None until the traces have been read."""
     others: tuple[OtherAttempt, ...] = ()
-    """Attempts to set its times beside."""
+    """Attempts to compare its times with."""
     verdicts: tuple[Verdict, ...] = ()
-    """What the checks said of this attempt."""
     outcome: str = ""
     """`✗ Failed: 11 of 12 checks passed`; empty for a file that was not graded."""
 
@@ -142,20 +152,11 @@ class RunView:
         return self.case.calls[0]
 
     @property
-    def is_modelled(self) -> bool:
-        return self.run.times == "modelled"
-
-    @property
-    def times_words(self) -> str:
-        """`modelled`, `measured`, or that there are no times."""
-        return self.run.times or "without times"
-
-    @property
     def cases(self) -> tuple[RecordedCall, ...]:
         return cases_of(self.run)
 
     def source_line(self, line: int | None) -> str:
-        """The text of a line of the attempt, from 1; empty where that is not known."""
+        """Return a line of the attempt, from 1; empty if it is not known."""
         lines = self.source_lines
         return lines[line - 1] if line is not None and 0 < line <= len(lines) else ""
 
@@ -164,45 +165,35 @@ class RunView:
         return (self.source or "").split("\n")
 
     def of_run(self, number: int) -> RunView:
-        """Another run, at the case that shows most; round and round."""
+        """Return the view of another run, at its most interesting case; round and round."""
         number %= len(self.recording.runs)
-        case = most_work(self.recording.runs[number])
-        return replace(self, run_number=number, case_number=case, loaded=None)
+        cases = cases_of(self.recording.runs[number])
+        traced = [at for at, case in enumerate(cases) if any(call.trace for call in case.calls)]
+        case_number = max(traced, key=lambda at: cases[at].interest, default=0)
+        return replace(self, run_number=number, case_number=case_number, loaded=None)
 
     def of_case(self, number: int) -> RunView:
-        """Another case of the run; round and round."""
+        """Return the view of another case of the run; round and round."""
         return replace(self, case_number=number % len(self.cases), loaded=None)
-
-    def with_traces(self, loaded: LoadedCall) -> RunView:
-        return replace(self, loaded=loaded)
 
 
 def cases_of(run: RunRecording) -> tuple[RecordedCall, ...]:
-    """The calls of a run; those of several processes that are one call stand together."""
-    found: dict[str, list[CallRecording]] = {}
+    """Group the calls of a run: each case has the calls that its processes made together."""
+    cases: dict[str, list[CallRecording]] = {}
     for call in run.calls:
-        found.setdefault(_RANK.sub("", call.words, count=1), []).append(call)
-    return tuple(RecordedCall(words, tuple(calls)) for words, calls in found.items())
-
-
-def most_work(run: RunRecording) -> int:
-    """The position of the case that shows most; see `RecordedCall.worth`."""
-    cases = cases_of(run)
-    shown = [number for number, case in enumerate(cases) if any(call.trace for call in case.calls)]
-    return max(shown, key=lambda number: cases[number].worth, default=0)
+        cases.setdefault(_RANK.sub("", call.words, count=1), []).append(call)
+    return tuple(RecordedCall(words, tuple(calls)) for words, calls in cases.items())
 
 
 def first_view(recording: Recording, *, attempt: int, title: str, file_name: str, source: str | None) -> RunView | None:
-    """Where to begin: the case of all runs that shows most. None where nothing ran."""
-    runs = [number for number, run in enumerate(recording.runs) if run.calls]
-    if not runs:
-        return None
-    views = [RunView(recording, number, 0, attempt, title, file_name, source).of_run(number) for number in runs]
-    return max(views, key=lambda view: view.case.worth)
+    """Return a view of the most interesting case of all runs; None if no run made a call."""
+    start = RunView(recording, 0, 0, attempt, title, file_name, source)
+    views = [start.of_run(number) for number, run in enumerate(recording.runs) if run.calls]
+    return max(views, key=lambda view: view.case.interest, default=None)
 
 
 def load(view: RunView) -> RunView:
-    """The same with its traces. Reads files and imports NumPy (80 ms): to be called in a thread. Raises nothing."""
+    """Return the view with its traces. Reads files and imports NumPy (80 ms): for a thread. Raises nothing."""
     processes, missing = [], []
     for call in view.case.calls:
         path = view.recording.trace_path(call)
@@ -213,16 +204,16 @@ def load(view: RunView) -> RunView:
             processes.append(_read(call, path))
         except FileNotFoundError:
             missing.append(f"The trace of {call.words} is not on this disk any more.")
-        except Exception as error:  # a damaged file, in whatever way
+        except Exception as error:  # a file can be damaged in any way
             missing.append(f"The trace of {call.words} cannot be read: {error}")
     try:
-        return view.with_traces(_prepared(LoadedCall(tuple(processes), tuple(missing), view.run.device)))
+        return replace(view, loaded=_prepared(LoadedCall(tuple(processes), tuple(missing), view.run.device)))
     except Exception as error:
         from gpututor.app.runtime import write_log
 
         write_log(error)
         words = f"What was recorded cannot be shown: {error!r}"
-        return view.with_traces(_prepared(LoadedCall((), (*missing, words), view.run.device)))
+        return replace(view, loaded=_prepared(LoadedCall((), (*missing, words), view.run.device)))
 
 
 def _read(call: CallRecording, path: Path) -> ProcessRows:
@@ -236,33 +227,56 @@ def _read(call: CallRecording, path: Path) -> ProcessRows:
 
 
 def _prepared(loaded: LoadedCall) -> LoadedCall:
-    """The same, with what takes long made now and not in a handler."""
-    loaded.picture, loaded.figures  # noqa: B018 - they are kept
+    """Compute the slow properties now, in a thread, not in a handler."""
+    loaded.picture, loaded.figures  # noqa: B018 - cached
     return loaded
 
 
-def is_of(place: Place, file_name: str) -> bool:
-    """Whether it is a line of the learner's file."""
-    return place.line is not None and re.split(r"[/\\]", place.file)[-1] == file_name
+def _figures_of(process: ProcessRows, device: str) -> ProcessFigures:
+    """Compute the figures of a trace; `device` is the name of the run's device."""
+    from gpututor.trace.advice import collect_advice
+    from gpututor.trace.arrays import time_shares
+    from gpututor.trace.hazards import hazards_of
+    from gpututor.trace.memory import memory_curves
+
+    rows, rates = process.rows, _rates(device)
+    by_device = dict.fromkeys(rows.accelerators(), rates) if rates is not None else {}
+    advice = [item for item in collect_advice(rows, (), by_device, None) if item.rule != "out of memory"]
+    curves = memory_curves(rows)
+    for curve in curves:
+        curve.held(curve.peak.number)  # the first call computes all lifetimes
+    shares = time_shares(rows, process.call.elapsed_ns)
+    timed = bool(rows.timed.any())
+    return ProcessFigures(process.name, curves, shares, hazards_of(rows), tuple(advice[:_MOST_ADVICE]), timed)
+
+
+def _rates(device: str) -> Rates | None:
+    """Return the rates of a virtual GPU by its description, such as `cuda:0, virtual T4`; None for a real device."""
+    from gpututor.hardware.gpus import gpu_specs
+    from gpututor.trace.advice_rules import Rates
+
+    match = _MODEL.search(device)
+    spec = gpu_specs().get(match[1]) if match else None
+    return Rates(spec.float32_flops, spec.tf32_flops) if spec else None
 
 
 def line_of(place: Place, file_name: str) -> int | None:
-    """The line of the learner's file; None where it is none of its lines."""
-    return place.line if is_of(place, file_name) else None
+    """Return the line if the place is in the learner's file; else None."""
+    return place.line if re.split(r"[/\\]", place.file)[-1] == file_name else None
 
 
 def place_words(place: Place, file_name: str) -> str:
     """`line 14`; `given.py:3` for another file; `no line of yours`."""
     if place.line is None:
         return "no line of yours"
-    return f"line {place.line}" if is_of(place, file_name) else escape_control_chars(str(place))
+    return f"line {place.line}" if line_of(place, file_name) is not None else escape_control_chars(str(place))
 
 
 def code_at(view: RunView, place: Place) -> str:
-    """The text of the line, without its indent; empty where it is not known."""
+    """Return the text of the line without its indent; empty if it is not known."""
     return code(view.source_line(line_of(place, view.file_name)).strip())
 
 
 def code(line: str) -> str:
-    """A line of somebody's program, safe to show."""
+    """Return a line of code, safe to show."""
     return escape_control_chars(line.expandtabs(4))

@@ -7,38 +7,32 @@ from typing import Any, ClassVar, Protocol, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 from textual.widgets import OptionList
 
-from gpututor.app.commands import KeyHint, split_keys
+from gpututor.app.commands import KeyHint, bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.widgets.bars import KeyBar, TabBar
 from gpututor.app.widgets.base import OptionRows, PlainText
 
 
 class ListTab(Vertical):
-    """The list and its keys; posts `LineChosen` for what was picked."""
+    """Base of tabs with a list; posts `LineChosen` for the row that the learner picks."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "list('cursor_down')", show=False),
-        Binding("k", "list('cursor_up')", show=False),
-        Binding("g", "list('first')", show=False),
-        Binding("G", "list('last')", show=False),
-    ]
-    KEYS = "↑↓ choose · Enter line"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("list")
+    KEYS = "list"
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.list = OptionRows(markup=False, compact=True)
 
     def line_at(self, position: int) -> int | None:
-        """The line of the file that a row of the list points at, from 1."""
+        """Return the line of the file that a row of the list points at, from 1."""
         raise NotImplementedError
 
     def take_focus(self) -> None:
-        """Give the keys to the list."""
         self.list.focus()
 
     async def action_list(self, action: str) -> None:
@@ -55,10 +49,10 @@ class ListTab(Vertical):
 
 
 class Tab(Protocol):
-    """Interface of the widget in a tab."""
+    """Interface of the widget in a tab. A method `take_focus` passes the focus on to a part of the widget."""
 
     KEYS: str
-    """Its own keys for the bar of keys, the most useful first: `←→ read · Enter line`."""
+    """Its table in `commands.WIDGETS`."""
 
     def show(self, shown: Any) -> None: ...
 
@@ -67,12 +61,15 @@ class TabStack(Vertical):
     """Tabs by number, one shown at a time; all show the same subject."""
 
     def __init__(self, titles: Sequence[str], make: Callable[[int], Widget]) -> None:
-        """`make` makes the widget of a tab, counted from 0."""
+        """`make` creates the widget of a tab, counted from 0."""
         super().__init__()
         self.number = 0
-        self._make = make
+        self.subject: object = None
+        """None while there is nothing to show in the tabs."""
         self.made: dict[int, Widget] = {}
         """Tabs that were shown at least once."""
+        self._count = len(titles)
+        self._make = make
         self._top = TabBar(titles, id="device-tabs")
         self._about = PlainText("", id="device-case")
         self._body = Container(id="device-body")
@@ -80,6 +77,7 @@ class TabStack(Vertical):
         self._news = PlainText("", id="device-news")
         self._keys = KeyBar(id="device-keys")
         self._message.display = self._news.display = False
+        self._title, self._flagged, self._screen_keys = "", tuple[int, ...](), tuple[KeyHint, ...]()
 
     def compose(self) -> ComposeResult:
         yield self._top
@@ -91,16 +89,33 @@ class TabStack(Vertical):
 
     @property
     def tab(self) -> Widget | None:
-        """The widget of the current tab, once it is made."""
+        """The widget of the current tab; None before it is created."""
         return self.made.get(self.number)
 
     @property
-    def tab_keys(self) -> list[KeyHint]:
-        """Keys of the current tab, while it is shown."""
-        return split_keys(getattr(self.tab, "KEYS", "")) if self.tab is not None and self.tab.display else []
+    def keys(self) -> str:
+        """The table of keys of the current tab; empty while it is not shown."""
+        return cast("Tab", self.tab).KEYS if self.tab is not None and self.tab.display else ""
+
+    async def turn_to(self, number: int) -> None:
+        """Show a tab, counted from 0."""
+        self.number = number
+        if self.subject is not None:
+            await self.show(self.subject)
+        self._show_bars()
+
+    async def turn(self, by: int) -> None:
+        """Show the tab so many further on, round and round."""
+        await self.turn_to((self.number + by) % self._count)
+
+    @on(TabBar.Chosen)
+    async def _turn_to_chosen(self, message: TabBar.Chosen) -> None:
+        message.stop()
+        await self.turn_to(message.number)
 
     async def show(self, subject: object) -> None:
-        """Bring the current tab to the front with `subject`."""
+        """Bring the current tab to the front with `subject`, and give it the keys."""
+        self.subject = subject
         tab = self.tab
         if tab is None:
             tab = self.made[self.number] = self._make(self.number)
@@ -109,24 +124,17 @@ class TabStack(Vertical):
         for other in self.made.values():
             other.display = other is tab
         cast("Tab", tab).show(subject)
-
-    def refresh_others(self, subject: object) -> None:
-        """Let the tabs behind the current one show `subject` too."""
-        for number, tab in self.made.items():
-            if number != self.number:
-                cast("Tab", tab).show(subject)
-
-    def take_focus(self) -> None:
-        """Give the keys to the current tab."""
-        if self.tab is not None:
-            getattr(self.tab, "take_focus", self.tab.focus)()
+        self._show_bars()
+        getattr(tab, "take_focus", tab.focus)()
 
     def show_message(self, words: str) -> None:
         """Show words in place of the tabs."""
+        self.subject = None
         for tab in self.made.values():
             tab.display = False
         self._message.update(words)
         self._message.display = True
+        self._show_bars()
 
     def show_news(self, words: str) -> None:
         """Show a line above the keys, until the next one."""
@@ -135,7 +143,11 @@ class TabStack(Vertical):
 
     def label(self, title: str, about: str, keys: Sequence[KeyHint], flagged: Collection[int] = ()) -> None:
         """Show the title, a line about the subject, and the keys of the screen, behind those of the tab."""
-        self._top.show(self.number, title, flagged)
+        self._title, self._screen_keys, self._flagged = title, tuple(keys), tuple(flagged)
         self._about.update(about)
         self._about.display = bool(about)
-        self._keys.show(self.tab_keys, keys)
+        self._show_bars()
+
+    def _show_bars(self) -> None:
+        self._top.show(self.number, self._title, self._flagged)
+        self._keys.show(bar(self.keys) if self.keys else [], self._screen_keys)

@@ -6,11 +6,12 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import MOST_LANE_ROWS, Chart
 from gpututor.app.trace_view.model import RunView, code, line_of
@@ -21,27 +22,25 @@ from gpututor.trace.text import EventDescription, describe_event
 from gpututor.trace.timeline import TimelineLayout
 
 _LEAST_WORDS = 9
-"""Rows for the event in words, before lanes get an empty line between them."""
+"""Rows for the event in words that lanes leave free before they get an empty row."""
 _LEAST_CHART = 6
 _FACTS = 6
-"""Rows that the words take most often, beside those of the file."""
-_OF_ANOTHER = 4
-"""Lines around the event's own that make room for the line that it collides with."""
-_EDGES = 3
-"""Columns around the words: empty ones, and a scrollbar's."""
-_AROUND = 2
-"""Lines of the file to show before and after the event's own, at least."""
-Parts = list[Content | str | tuple[str, str]]
+"""Rows that the words usually take, without those of the file."""
+_EARLIER_ROWS = 4
+"""Lines of the file given up to show the line that the event collides with."""
+_MARGIN = 3
+"""Columns beside the words: empty ones, and a scrollbar's."""
+_CONTEXT = 2
+"""Lines of the file before and after the event's own line, at least."""
+_PALE = "$foreground-muted"
+_Parts = list[Content | str | tuple[str, str]]
 
 
 class Timeline(Vertical):
-    """Shows one case; posts `LineChosen` for the event's line."""
+    """A case as a chart; posts `LineChosen` for the event's line."""
 
-    KEYS = "←→ event · ↑↓ lane · +- zoom · Enter line · n hazard, wait · 0 all · [ ] move · Space launch"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("pagedown", "scroll_words(1)", show=False),
-        Binding("pageup", "scroll_words(-1)", show=False),
-    ]
+    KEYS = "timeline"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("timeline", "words")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -49,8 +48,7 @@ class Timeline(Vertical):
         self._message = PlainText("", classes="message")
         self._words = Static("", classes="words")
         self._view: RunView | None = None
-        self._news = ""
-        self._around = _AROUND
+        self._source_context = _CONTEXT
 
     def compose(self) -> ComposeResult:
         yield self._message
@@ -61,52 +59,47 @@ class Timeline(Vertical):
     def show(self, view: RunView) -> None:
         """Show the case of `view`; while its traces are being read, say so."""
         self._view = view
-        self._news = ""
         picture = view.loaded.picture if view.loaded is not None else None
+        self.chart.display = picture is not None and bool(picture.lanes)
         if picture is not None and picture.lanes:
             self.chart.show(picture)
         message = "\n".join(_notes(view, picture))
         self._message.update(message)
         self._message.display = bool(message)
-        self.chart.display = picture is not None and bool(picture.lanes)
-        self._share_room()
-        self._tell()
+        self._share_space()
+        self._describe()
 
     def take_focus(self) -> None:
-        """Give the keys to the chart."""
         self.chart.focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        self._share_room()
-        self._tell()
+        self._share_space()
+        self._describe()
 
-    def _share_room(self) -> None:
-        """Lanes are high, and have an empty line between them, where the words below keep enough room."""
+    def _share_space(self) -> None:
+        """Make lanes high, with an empty row between them, if the words below keep enough space."""
         notes = self._message.size.height if self._message.display else 0
-        room = self.size.height - notes - _LEAST_WORDS
-        roomy = ((MOST_LANE_ROWS, 8), (2, 4), (1, 0))
-        fitting = (rows for rows, spare in roomy if self.chart.height_for(rows) <= room - spare)
-        rows = next(fitting, 0)
-        height = self.chart.height_for(rows) if rows else max(room, _LEAST_CHART)
+        space = self.size.height - notes - _LEAST_WORDS
+        choices = ((MOST_LANE_ROWS, 8), (2, 4), (1, 0))
+        rows = next((rows for rows, spare in choices if self.chart.height_for(rows) <= space - spare), 0)
+        height = self.chart.height_for(rows) if rows else max(space, _LEAST_CHART)
         self.chart.styles.height = height
-        self._around = max(_AROUND, (self.size.height - notes - height - _FACTS) // 2)
+        self._source_context = max(_CONTEXT, (self.size.height - notes - height - _FACTS) // 2)
 
     @on(Chart.Moved)
     def _follow(self, message: Chart.Moved) -> None:
         message.stop()
-        self._news = message.news
-        self._tell()
+        self._describe(message.news)
 
     @on(Chart.Entered)
     def _choose_line(self, message: Chart.Entered) -> None:
         message.stop()
-        words = self._event()
-        line = line_of(words.place, self._view.file_name) if words and self._view else None
+        event = self._event()
+        line = line_of(event.place, self._view.file_name) if event and self._view else None
         if line is not None:
             self.post_message(LineChosen(line))
         else:
-            self._news = "No line of your file caused this."
-            self._tell()
+            self._describe("No line of your file caused this.")
 
     def action_scroll_words(self, by: int) -> None:
         self.query_one("#event").scroll_relative(y=3 * by, animate=False)
@@ -117,67 +110,60 @@ class Timeline(Vertical):
             return None
         return describe_event(picture, self.chart.lane, self.chart.number, self._view.run.times)
 
-    def _tell(self) -> None:
-        words = self._event()
-        if words is None or self._view is None:
+    def _describe(self, news: str = "") -> None:
+        event = self._event()
+        if event is None or self._view is None:
             self._words.update("")
             return
-        width = self.size.width - _EDGES
-        self._words.update(event_content(words, self._view, self._position(), self._news, self._around, width))
+        position = f"{self.chart.number + 1:,} of {len(self.chart.lane):,} in this row"
+        width = self.size.width - _MARGIN
+        self._words.update(_event_content(event, self._view, position, news, self._source_context, width))
         self.query_one("#event").scroll_home(animate=False)
 
-    def _position(self) -> str:
-        return f"{self.chart.number + 1:,} of {len(self.chart.lane):,} in this row"
 
-
-def event_content(
-    words: EventDescription, view: RunView, position: str, news: str = "", around: int = _AROUND, width: int = 76
+def _event_content(
+    event: EventDescription, view: RunView, position: str, news: str = "", context: int = _CONTEXT, width: int = 76
 ) -> Content:
-    """The event in words, with its line and the lines around it."""
-    parts: Parts = []
+    """Describe an event in words, with its line and `context` lines before and after it."""
+    parts: _Parts = []
     if news:
         parts.append((f"{escape_control_chars(news)}\n", "$text-warning"))
-    parts += [(escape_control_chars(words.title), "bold"), (f"   {position}\n", "$foreground-muted")]
-    for number, sentence in enumerate(words.hazards):
+    parts += [(escape_control_chars(event.title), "bold"), (f"   {position}\n", _PALE)]
+    for number, sentence in enumerate(event.hazards):
         parts.append((f"{'!' if number == 0 else ' '} {escape_control_chars(sentence)}.\n", "$text-error"))
-    parts += [f"{escape_control_chars(fact)}.\n" for fact in words.facts]
-    earlier = line_of(words.earlier, view.file_name)
-    if earlier is not None and not _is_near(earlier, line_of(words.place, view.file_name), around):
-        parts += _source(words.place, view, "", max(around - _OF_ANOTHER, 1), width)
-        parts += _source(words.earlier, view, "It collides with ", 1, width)
+    parts += [f"{escape_control_chars(fact)}.\n" for fact in event.facts]
+    line, earlier = (line_of(place, view.file_name) for place in (event.place, event.earlier))
+    if earlier is not None and (line is None or abs(earlier - line) > context):
+        parts += _source(event.place, view, "", max(context - _EARLIER_ROWS, 1), width)
+        parts += _source(event.earlier, view, "It collides with ", 1, width)
     else:
-        parts += _source(words.place, view, "", around, width)
+        parts += _source(event.place, view, "", context, width)
     return Content.assemble(*parts)
 
 
-def _is_near(line: int, other: int | None, around: int) -> bool:
-    return other is not None and abs(line - other) <= around
-
-
-def _source(place: Place, view: RunView, before: str, around: int, width: int) -> Parts:
-    """The line with its neighbours, as they were in the attempt; a long one is cut."""
+def _source(place: Place, view: RunView, before: str, context: int, width: int) -> _Parts:
+    """Return the line and its neighbors as they were in the attempt; long lines are cut."""
     line = line_of(place, view.file_name)
     if line is None:
         known = f"Caused by {escape_control_chars(str(place))}, which is not your file.\n"
-        return [(known if place.line is not None else "No line of yours caused this.\n", "$foreground-muted")]
+        return [(known if place.line is not None else "No line of yours caused this.\n", _PALE)]
     lines = view.source_lines
     if view.source is None or line > len(lines):
-        return [(f"{before}{view.file_name}:{line}\n" if before else f"Line {line}\n", "$foreground-muted")]
-    parts: Parts = [(f"{before}line {line}:\n", "$foreground-muted")] if before else []
-    numbers = range(max(line - around, 1), min(line + around, len(lines)) + 1)
+        return [(f"{before}{view.file_name}:{line}\n" if before else f"Line {line}\n", _PALE)]
+    parts: _Parts = [(f"{before}line {line}:\n", _PALE)] if before else []
+    numbers = range(max(line - context, 1), min(line + context, len(lines)) + 1)
     digits = len(str(numbers[-1]))
-    room = max(width - digits - 4, 8)
     for number in numbers:
-        text = Content(code(lines[number - 1])).truncate(room, ellipsis=True).plain
+        text = Content(code(lines[number - 1])).truncate(max(width - digits - 4, 8), ellipsis=True).plain
         if number == line:
             parts += [(f"▸ {number:>{digits}}  ", "bold $text-accent"), (f"{text}\n", "bold")]
         else:
-            parts.append((f"  {number:>{digits}}  {text}\n", "$foreground-muted"))
+            parts.append((f"  {number:>{digits}}  {text}\n", _PALE))
     return parts
 
 
 def _notes(view: RunView, picture: TimelineLayout | None) -> list[str]:
-    """What is to be said before the picture: what is missing in it."""
+    """Return sentences about what is missing in the picture."""
     if view.loaded is None or picture is None:
         return ["Reading what was recorded …"]
     notes = list(view.loaded.missing)

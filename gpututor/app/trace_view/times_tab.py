@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from gpututor.app.trace_view.model import RunView, cases_of
+from gpututor.app.commands import screen_bindings
+from gpututor.app.trace_view.model import RunView
 from gpututor.grading.recording import BaselineRecording, RunRecording
 from gpututor.text import escape_control_chars
 from gpututor.trace.formatting import bar, duration, parts, share
 
 if TYPE_CHECKING:
-    from gpututor.app.trace_view.model import RunView
     from gpututor.grading.report import Verdict
     from gpututor.trace.arrays import TimeShares
 
@@ -31,18 +31,13 @@ _LEAST_WIDTH = 40
 
 
 class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
-    """Lines of what is shown, drawn anew for each width."""
+    """A tab of text, drawn again for each width."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-    ]
-    KEYS = "↑↓ scroll"
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("scrolling")
+    KEYS = "scrolling"
 
     def __init__(self, lines: Callable[[Shown, int], Iterator[Content]], *, id: str | None = None) -> None:
-        """`lines` draws what is shown, so many columns wide."""
+        """`lines` draws a subject in a width of so many columns."""
         super().__init__(id=id)
         self._lines = lines
         self._text = Static("")
@@ -55,9 +50,6 @@ class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
         self._shown = shown
         self._draw()
 
-    def take_focus(self) -> None:
-        self.focus()
-
     def on_resize(self, event: events.Resize) -> None:
         self._draw()
 
@@ -67,13 +59,13 @@ class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
             self._text.update(Content("\n").join(self._lines(self._shown, width)))
 
 
-_TIME_STYLE = r"[\d.,]+ (?:ns|µs|ms|s)"
-_SPREAD = rf"({_TIME_STYLE})(?: \(({_TIME_STYLE}) to ({_TIME_STYLE})\))?"
+_DURATION = r"[\d.,]+ (?:ns|µs|ms|s)"
+_SPREAD = rf"({_DURATION})(?: \(({_DURATION}) to ({_DURATION})\))?"
 _MEASURED = re.compile(
     rf"([\d.]+) × the baseline's time \(([\d.]+) to ([\d.]+) in the middle half of (\d+) pairs\): "
     rf"{_SPREAD} a call against {_SPREAD}, measured"
 )
-_MODELLED = re.compile(rf"[\d.]+ × the baseline's time: {_TIME_STYLE} against ({_TIME_STYLE})")
+_MODELLED = re.compile(rf"[\d.]+ × the baseline's time: {_DURATION} against ({_DURATION})")
 _AT_MOST = re.compile(r"It takes at most ([\d.]+) × the time of ")
 _AS_FAST = re.compile(r"It is at least ([\d.]+) × as fast as ")
 _NO_LONGER = re.compile(r"It takes no longer than ")
@@ -91,7 +83,7 @@ class TimeBar:
     """`mine`, `baseline`, `other`, `floor` or `limit`."""
     low_ns: int = 0
     high_ns: int = 0
-    """Of a measured time: between what the middle half of the measurements lies; 0 where that is not known."""
+    """Bounds of the middle half of the measurements; 0 if they are not known."""
 
 
 @dataclass(frozen=True)
@@ -103,59 +95,54 @@ class Bars:
 
 
 def all_bars(view: RunView) -> tuple[Bars, ...]:
-    """Everything that is known of the view's run."""
-    run = view.run
-    speeds = [one for one in view.verdicts if one.scenario == run.scenario and limit_of(one.sentence) is not None]
-    found = []
+    """Return all known times of the view's run, by scale."""
+    run, several = view.run, len(view.cases) > 1
+    speeds = [verdict for verdict in view.verdicts if verdict.scenario == run.scenario and limit_of(verdict.sentence)]
+    groups = []
     if run.times and run.elapsed_ns:
-        found.append(Bars(_heading(run), tuple(_whole(view, run, speeds))))
-    found += [bars for one in speeds if (bars := _measured_bars(one)) is not None]
-    cases = cases_of(run)
-    if run.times and run.elapsed_ns and len(cases) > 1:
-        found.append(Bars(f"Call by call, {run.times}", tuple(_by_case(view, run))))
-    return tuple(found)
+        together = f"The {len(view.cases)} calls together" if several else "The call"
+        groups.append(Bars(f"{together}, {run.times}", tuple(_whole(view, run, speeds))))
+    groups += [bars for verdict in speeds if (bars := _measured_bars(verdict)) is not None]
+    if run.times and run.elapsed_ns and several:
+        groups.append(Bars(f"Call by call, {run.times}", tuple(_by_case(view, run))))
+    return tuple(groups)
 
 
 def limit_of(sentence: str) -> float | None:
-    """What a speed check allows, as a multiple of its baseline's time; None for any other sentence."""
-    if found := _AT_MOST.match(sentence):
-        return float(found[1])
-    if found := _AS_FAST.match(sentence):
-        return 1 / float(found[1])
+    """Return the limit of a speed check as a multiple of its baseline's time; None for any other sentence."""
+    if match := _AT_MOST.match(sentence):
+        return float(match[1])
+    if match := _AS_FAST.match(sentence):
+        return 1 / float(match[1])
     return 1.0 if _NO_LONGER.match(sentence) else None
 
 
 def nanoseconds(words: str) -> int:
-    """`1.25 ms` as a number."""
+    """Parse `1.25 ms`."""
     number, _, unit = words.partition(" ")
     return round(float(number.replace(",", "")) * _UNITS[unit])
 
 
-def _heading(run: RunRecording) -> str:
-    number = len(cases_of(run))
-    return f"{f'The {number} calls together' if number > 1 else 'The call'}, {run.times}"
-
-
 def _whole(view: RunView, run: RunRecording, speeds: Iterable[Verdict]) -> Iterator[TimeBar]:
     first = run.baselines[0] if run.baselines else None
-    yield TimeBar(f"this attempt ({view.attempt})", run.elapsed_ns, _beside(run.elapsed_ns, first), "mine")
-    for one in run.baselines:
-        yield TimeBar(escape_control_chars(one.name), one.elapsed_ns, "what it is compared with", "baseline")
+    yield TimeBar(f"this attempt ({view.attempt})", run.elapsed_ns, _ratio(run.elapsed_ns, first), "mine")
+    for baseline in run.baselines:
+        yield TimeBar(escape_control_chars(baseline.name), baseline.elapsed_ns, "what it is compared with", "baseline")
     for other in view.others:
         theirs = next((each for each in other.recording.runs if each.scenario == run.scenario), None)
         if theirs is not None and theirs.elapsed_ns and theirs.times == run.times:
             yield TimeBar(other.words, theirs.elapsed_ns, _of_other(run, theirs))
     for verdict in speeds:
-        baseline = _its_baseline(run, verdict)
-        if baseline is not None and run.times == "modelled":
+        against = _baseline_of(run, verdict)
+        if against is not None and run.times == "modelled":
             limit = limit_of(verdict.sentence) or 1.0
-            note = f"{limit:.3g} × {escape_control_chars(baseline.name)}"
-            yield TimeBar("allowed", round(limit * baseline.elapsed_ns), note, "limit")
+            note = f"{limit:.3g} × {escape_control_chars(against.name)}"
+            yield TimeBar("allowed", round(limit * against.elapsed_ns), note, "limit")
     if run.floor_ns:
         yield TimeBar("the floor", run.floor_ns, "no program can be faster here", "floor")
 
 
-def _beside(time_ns: int, baseline: BaselineRecording | None) -> str:
+def _ratio(time_ns: int, baseline: BaselineRecording | None) -> str:
     """`0.09 × baseline.py`"""
     if baseline is None or not baseline.elapsed_ns:
         return ""
@@ -163,48 +150,47 @@ def _beside(time_ns: int, baseline: BaselineRecording | None) -> str:
 
 
 def _of_other(mine: RunRecording, theirs: RunRecording) -> str:
-    """How another attempt's time can be read: inputs are drawn anew for each grading."""
+    """Compare another attempt's time; its inputs may differ, as each grading draws its own."""
     baseline = theirs.baselines[0] if theirs.baselines else None
-    words = _beside(theirs.elapsed_ns, baseline)
+    words = _ratio(theirs.elapsed_ns, baseline)
     if [call.words for call in mine.calls] == [call.words for call in theirs.calls]:
         return words or f"{theirs.elapsed_ns / mine.elapsed_ns:.2f} × this attempt"
     return ", ".join(filter(None, [words, "with other inputs"]))
 
 
-def _its_baseline(run: RunRecording, verdict: Verdict) -> BaselineRecording | None:
-    """The baseline whose time the verdict's figures name."""
-    found = _MODELLED.match(verdict.measured)
-    named = [one for one in run.baselines if found and duration(one.elapsed_ns) == found[1]]
+def _baseline_of(run: RunRecording, verdict: Verdict) -> BaselineRecording | None:
+    """Return the baseline whose time the verdict's figures contain; else the first one."""
+    match = _MODELLED.match(verdict.measured)
+    named = [baseline for baseline in run.baselines if match and duration(baseline.elapsed_ns) == match[1]]
     return next(iter(named or run.baselines), None)
 
 
 def _measured_bars(verdict: Verdict) -> Bars | None:
-    """What was timed in pairs on a real device, with its spread."""
-    found = _MEASURED.match(verdict.measured)
-    if found is None:
+    """Return the times of pairs measured on a real device, with their spread; None if there were none."""
+    match = _MEASURED.match(verdict.measured)
+    if match is None:
         return None
-    ratio, low, high, pairs = found[1], found[2], found[3], found[4]
-    mine = [nanoseconds(one) if one else 0 for one in found.group(5, 6, 7)]
-    theirs = [nanoseconds(one) if one else 0 for one in found.group(8, 9, 10)]
+    ratio, low, high, pairs, *times = match.groups()
+    mine, my_low, my_high, baseline, its_low, its_high = (nanoseconds(time) if time else 0 for time in times)
     limit = limit_of(verdict.sentence) or 1.0
     return Bars(
         f"One call, timed in {pairs} pairs, measured; the middle half is shown pale",
         (
-            TimeBar("this attempt", mine[0], f"{ratio} × ({low} to {high})", "mine", mine[1], mine[2]),
-            TimeBar("the baseline", theirs[0], "", "baseline", theirs[1], theirs[2]),
-            TimeBar("allowed", round(limit * theirs[0]), f"{limit:.3g} × the baseline", "limit"),
+            TimeBar("this attempt", mine, f"{ratio} × ({low} to {high})", "mine", my_low, my_high),
+            TimeBar("the baseline", baseline, "", "baseline", its_low, its_high),
+            TimeBar("allowed", round(limit * baseline), f"{limit:.3g} × the baseline", "limit"),
         ),
     )
 
 
 def _by_case(view: RunView, run: RunRecording) -> Iterator[TimeBar]:
-    """Each call, beside the same one of the first baseline."""
+    """Yield the time of each call, compared with the same call of the first baseline."""
     baselines = {call.words: call.elapsed_ns for call in run.baselines[0].calls} if run.baselines else {}
-    for number, case in enumerate(cases_of(run)):
+    for number, case in enumerate(view.cases):
         theirs = baselines.get(case.calls[0].words, 0)
         note = f"{case.work_ns / theirs:.2f} ×" if theirs else ""
-        note = note if case.work_ns else "nothing ran"
         words = escape_control_chars(re.sub(r" of \d+", "", case.words))
+        note = note if case.work_ns else "nothing ran"
         yield TimeBar(words, case.work_ns, note, "mine" if number == view.case_number else "other")
 
 
@@ -223,13 +209,12 @@ _LEGEND = (
     "idle: nothing runs, and the host launches or computes itself"
 )
 
-
 NO_TIMES = "This run has no times: what ran, and in which order, is in the other tabs."
 NOTHING_RAN = "No device did anything in this call, so there are no times to set beside each other."
 
 
 def times_tab() -> ScrollableText[RunView]:
-    """Make the tab: the times of a run in bars, and the shares of a call once its trace is read."""
+    """Create the tab: the times of a run in bars, and the shares of a call once its trace is read."""
     return ScrollableText(times_lines, id="times-tab")
 
 
@@ -247,66 +232,71 @@ def times_lines(view: RunView, width: int) -> Iterator[Content]:
 
 
 def _group(group: Bars, width: int) -> Iterator[Content]:
-    """The bars of one scale."""
+    """Draw the bars of one scale."""
     yield Content(group.heading).stylize("bold")
-    label = min(_MOST_LABEL, width // 2, max(len(one.words) for one in group.bars))
-    note = min(_MOST_NOTE, max(len(one.note) for one in group.bars))
-    room = max(4, width - label - _TIME - note - 6)
-    top = max(max(one.time_ns, one.high_ns) for one in group.bars)
-    for one in group.bars:
-        words = Content(one.words).truncate(label, ellipsis=True, pad=True)
-        if one.role == "mine":
+    label = min(_MOST_LABEL, width // 2, max(len(time.words) for time in group.bars))
+    note = min(_MOST_NOTE, max(len(time.note) for time in group.bars))
+    columns = max(4, width - label - _TIME - note - 6)
+    top = max(max(time.time_ns, time.high_ns) for time in group.bars)
+    for time in group.bars:
+        words = Content(time.words).truncate(label, ellipsis=True, pad=True)
+        if time.role == "mine":
             words = words.stylize("bold")
         yield Content.assemble(
-            "  ", words, f" {duration(one.time_ns):>{_TIME}} ", _bar(one, top, room), " ", (one.note, _PALE)
+            "  ", words, f" {duration(time.time_ns):>{_TIME}} ", _bar(time, top, columns), " ", (time.note, _PALE)
         )
 
 
-def _bar(one: TimeBar, top: int, room: int) -> Content:
-    """Filled until the time; pale where it spreads; a limit is a line with an end."""
-    if one.role == "limit":
-        columns = max(1, round(room * one.time_ns / top))
-        return Content(("─" * (columns - 1) + "┤").ljust(room)).stylize("$text-warning")
-    if not one.high_ns:
-        return Content(bar(one.time_ns, top, room).ljust(room)).stylize(_COLOURS[one.role])
-    low, high = (round(room * value / top) for value in (one.low_ns, one.high_ns))
-    high = max(high, low + 1)
-    return Content(f"{'█' * low}{'▒' * (high - low)}".ljust(room)).stylize(_COLOURS[one.role])
+def _bar(time: TimeBar, top: int, columns: int) -> Content:
+    """Draw a bar, pale where the time spreads; a limit is a line with an end."""
+    if time.role == "limit":
+        return Content(f"{'─' * (max(1, round(columns * time.time_ns / top)) - 1)}┤".ljust(columns)).stylize(
+            "$text-warning"
+        )
+    filled = bar(time.time_ns, top, columns)
+    if time.high_ns:
+        low, high = (round(columns * value / top) for value in (time.low_ns, time.high_ns))
+        filled = f"{'█' * low}{'▒' * max(high - low, 1)}"
+    return Content(filled.ljust(columns)).stylize(_COLOURS[time.role])
 
 
 def _shares(view: RunView, width: int) -> Iterator[Content]:
-    """A stacked bar for each device, with its words."""
+    """Draw a stacked bar for each device, with its shares in words."""
     if view.loaded is None:
         yield Content("Reading what was recorded …").stylize(_PALE)
         return
-    several = len(view.case.calls) > 1 or len(view.run.calls) > 1
-    timed = [one for one in view.loaded.figures if one.timed]
-    found = [
-        (escape_control_chars(f"{one.name} {each.device}").strip(), each)
-        for one in timed
-        for each in one.shares
-        if each.whole
-    ]
-    if not found:
+    devices = [(name, shares) for name, shares in device_shares(view) if shares.whole]
+    if not devices:
         return
-    what = f" in {escape_control_chars(view.case.words)}" if several else ""
-    yield Content(f"What the device's time was spent on{what}").stylize("bold").truncate(width, ellipsis=True)
-    for name, shares in found:
-        label = f"  {name:<8} " if len(found) > 1 else "  "
+    several = len(view.case.calls) > 1 or len(view.run.calls) > 1
+    call = f" in {escape_control_chars(view.case.words)}" if several else ""
+    yield Content(f"What the device's time was spent on{call}").stylize("bold").truncate(width, ellipsis=True)
+    for name, shares in devices:
+        label = f"  {name:<8} " if len(devices) > 1 else "  "
         yield from stacked(label, shares, max(10, width - len(label) - 2))
     for line in wrap(_LEGEND, width - 2):
         yield Content(f"  {line}").stylize(_PALE)
 
 
-def stacked(label: str, shares: TimeShares, room: int) -> Iterator[Content]:
-    """A bar of so many columns, and its parts in words below it."""
+def device_shares(view: RunView) -> list[tuple[str, TimeShares]]:
+    """Return the time shares of each device in each process, with a name to show."""
+    figures = view.loaded.figures if view.loaded is not None else ()
+    return [
+        (escape_control_chars(f"{process.name} {shares.device}").strip(), shares)
+        for process in figures
+        if process.timed
+        for shares in process.shares
+    ]
+
+
+def stacked(label: str, shares: TimeShares, columns: int) -> Iterator[Content]:
+    """Draw a bar of so many columns, and below it its parts in words."""
     times = (shares.computing, shares.copying, shares.waiting, shares.idle)
-    columns = parts(times, room)
-    cells = [(glyph * taken, colour) for (glyph, _, colour), taken in zip(_SHARES, columns, strict=True)]
+    cells = [(glyph * taken, colour) for (glyph, _, colour), taken in zip(_SHARES, parts(times, columns), strict=True)]
     yield Content.assemble(label, *cells)
     words: list[str | tuple[str, str]] = [" " * len(label)]
-    for (glyph, told, colour), time in zip(_SHARES, times, strict=True):
+    for (glyph, name, colour), time in zip(_SHARES, times, strict=True):
         if time:
             part = time / max(shares.whole, 1)
-            words += [(f"{glyph} ", colour), f"{told} {share(part) if part >= 0.0005 else 'almost 0 %'}", "  "]
+            words += [(f"{glyph} ", colour), f"{name} {share(part) if part >= 0.0005 else 'almost 0 %'}", "  "]
     yield Content.assemble(*words)

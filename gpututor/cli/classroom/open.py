@@ -17,6 +17,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    from gpututor.app.classroom.start import run  # Textual: 100 ms
+    from gpututor.app.classroom.app import run  # Textual: 100 ms
 
     return run(ClassFolder(arguments.out.absolute()), arguments.rules, arguments.course)
