@@ -110,7 +110,7 @@ async def test_during_the_first_run_it_says_that_one_is_under_way(desk: Desk) ->
         await pilot.press("question_mark")
         await until_shown(pilot, "Time runs to the right.")
         await pilot.press("G")
-        await until_shown(pilot, "Write a picture of the screen")
+        await until_shown(pilot, "Save a picture of the screen")
         assert "run the checks" not in screen_text(pilot.app)
         await pilot.press("escape", "escape")
         desk.client.holds = False
