@@ -17,7 +17,7 @@ from pathlib import Path
 from gpututor.course.model import Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.files import ChangedMeanwhile, back_up_text, ordinary, written_beside
+from gpututor.files import ChangedMeanwhile, back_up_text, ordinary, temporary_file_for
 from gpututor.paths import drafts_folder
 
 _copied: set[tuple[Path, str]] = set()
@@ -39,7 +39,7 @@ class Draft:
         """Put `text` in the draft, which is made if need be. Raises `OSError`."""
         path = self._path or drafts_folder() / f"{self._begin}{os.urandom(4).hex()}.py"
         encodable = text.encode("utf-8", errors="replace").decode()  # halves of surrogate pairs may be why it is one
-        with written_beside(path, encodable) as part:
+        with temporary_file_for(path, encodable) as part:
             lock, _ = _locked(part) or (None, False)  # before it has its name: nobody else ever sees it as left
             part.replace(path)
         self.let_go()

@@ -1,4 +1,4 @@
-"""Differences between two recorded calls: the same amounts of both, and each difference in words."""
+"""Differences between two recorded calls, as numbers and in words."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _ROWS = (
     ("peak of memory", "peak_bytes", "bytes"),
     ("hazards", "hazards", "hazard"),
 )
-"""Name, field of `Amounts`, and the unit or what is counted."""
+"""Name, field of `Amounts`, and the unit or a noun."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Work of the devices in one call, in all its processes together. Times are nanoseconds, sizes bytes."""
+    """Work of the devices in one call, of all processes together. Times are nanoseconds, sizes bytes."""
 
     elapsed: int
-    """0 where there are no times."""
+    """0 without times."""
     peak_bytes: int
     kernels: int
     kernel_time: int
@@ -49,25 +49,25 @@ class Amounts:
     waits: int
     wait_time: int
     busy: int
-    """Time in which some device worked."""
+    """Time with work on any device."""
     hazards: int
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One amount of both."""
+    """One amount of both calls."""
 
     name: str
     left: str
     right: str
     words: str
-    """`3 copies fewer`, of the left one against the right one; `the same`, of times `as long`."""
+    """The left call compared with the right: `3 copies fewer`, `the same`, for times `as long`."""
     better: int
-    """1 where the left one has less, -1 where it has more; 0 where they read the same."""
+    """1 if the left call has less, -1 if it has more, 0 if both look the same."""
 
 
 def amounts_of(processes: Sequence[TraceArrays], elapsed: int, peak_bytes: int) -> Amounts:
-    """Add up the traces of one call, one for each process."""
+    """Add up the traces of one call, one of each process."""
     sums: Counter[str] = Counter()
     for rows in processes:
         sums.update(_of_process(rows))
@@ -103,7 +103,7 @@ def differences(left: Amounts, right: Amounts) -> tuple[Difference, ...]:
     for name, field, unit in _ROWS:
         ours, theirs = getattr(left, field), getattr(right, field)
         if unit == "busy" and (ours or theirs):
-            # Less is no merit here, and more is none either: the same work may be done in a shorter time.
+            # Neither less nor more is better: the same work may take a shorter time.
             here, there = _percent(left), _percent(right)
             words = f"{here} of the time, not {there}" if here != there else f"{here} of the time in both"
             rows.append(Difference(name, duration(ours), duration(theirs), words, 0))
@@ -126,14 +126,14 @@ def _difference(name: str, unit: str, left: int, right: int) -> Difference:
 
 
 def counted(noun: str, left: int, right: int) -> str:
-    """Say how many fewer or more the left has: `3 copies fewer`."""
+    """Return text like `3 copies fewer`, of the left compared with the right."""
     number = abs(left - right)
     plural = {"copy": "copies"}.get(noun, f"{noun}s")
     return f"{number:,} {noun if number == 1 else plural} {'fewer' if left < right else 'more'}"
 
 
 def ratio_words(left: int, right: int) -> str:
-    """`2.5 × as fast`, `1.3 × as long`; `as long` where the ratio reads 1."""
+    """Return text like `2.5 × as fast` or `1.3 × as long`; `as long` if the ratio is 1."""
     ratio = f"{max(left, right) / max(min(left, right), 1):.3g}"
     if ratio == "1" or same_time(left, right):
         return AS_LONG
@@ -141,14 +141,14 @@ def ratio_words(left: int, right: int) -> str:
 
 
 def in_one_sentence(differences: Iterable[Difference]) -> str:
-    """`11.4 × as fast, 3,118 kernels fewer, 24 waits fewer`: the counts that differ, without their bytes and times."""
-    told = [
-        # Of the copies there are several kinds, which their names tell apart.
+    """Return text like `11.4 × as fast, 3,118 kernels fewer`, without bytes and times of the counts."""
+    words = [
+        # There are several kinds of copies, which their names distinguish.
         difference.words.replace("copies", difference.name).replace("copy", difference.name.replace("copies", "copy"))
         for difference in differences
         if difference.better and not difference.name.startswith("  ") and difference.name != "peak of memory"
     ]
-    return ", ".join(told) or NO_DIFFERENCE
+    return ", ".join(words) or NO_DIFFERENCE
 
 
 def _percent(amounts: Amounts) -> str:
