@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpututor.trace.columns import TYPES, Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.export import write_chrome
+from gpututor.trace.export import write_timelines
 from gpututor.trace.serialization import trace_to_json
 from gpututor.trace.summary import summary
 
@@ -76,7 +76,7 @@ def main() -> None:
     print(f"  resident memory             {used / 2**20:8.0f} MiB, {used / count:.0f} bytes for an event")
     print(f"  summary with advice         {seconds(lambda: summary(trace)):8.2f} s")
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
-        print(f"  for Chrome                  {seconds(lambda: write_chrome(trace, nowhere)):8.2f} s")
+        print(f"  for Chrome                  {seconds(lambda: write_timelines([('', trace)], nowhere)):8.2f} s")
     print(f"  for another process         {seconds(lambda: trace_to_json(trace)):8.2f} s")
     print(f"  resident memory after all   {(resident_bytes() - before) / 2**20:8.0f} MiB")
 

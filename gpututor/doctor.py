@@ -1,6 +1,6 @@
-"""What is wrong with this installation, and what to do: versions, devices, folders, the course.
+"""Checks of this installation: versions, devices, folders, course.
 
-`gpututor doctor` prints it, the app's screen of devices shows it.
+`gpututor doctor` prints them, the app's devices screen shows them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from gpututor.settings import SettingsFile
 OK, NOTE, WRONG = "ok", "note", "WRONG"
 OWN_FILES = "Your own files are graded without it."
 PROBE_TIMEOUT_S = 150.0
-"""Longer than the probe's own limit for the worker that it starts."""
+"""Seconds, more than the probe's own limit for its worker."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that was looked at."""
+    """Result of one check."""
 
     state: str
     """`ok`, `note` or `WRONG`."""
@@ -44,9 +44,9 @@ class Diagnosis:
 
 
 def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Diagnosis]:
-    """Look at one thing after the other; it takes seconds, for PyTorch is asked in processes of its own.
+    """Yield the results of all checks, which take seconds, as child processes import PyTorch.
 
-    `course_folder` None: the course that comes with gpututor. `workspace_folder` None: the one that is found from here.
+    Default folders are those of the course that comes with gpututor, and of the learner's workspace.
     """
     yield Diagnosis(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
     yield Diagnosis(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
@@ -64,12 +64,12 @@ def findings(course_folder: Path | None = None, workspace_folder: Path | None = 
     yield _workspace(workspace_folder, course)
     yield _progress(course.place if course else "")
     yield _writable("choices", paths.config_folder())
-    yield from _settings()
+    yield from (Diagnosis(NOTE, "settings", fault) for fault in SettingsFile().faults)
     yield _writable("cache", paths.cache_folder())
 
 
 def _packages() -> Iterator[Diagnosis]:
-    """What gpututor needs, as its own metadata says it, against what is installed."""
+    """Compare the installed packages with gpututor's requirements."""
     try:
         needed = [line for line in metadata.requires("gpututor") or () if "extra ==" not in line]
     except metadata.PackageNotFoundError:
@@ -94,7 +94,7 @@ def _packages() -> Iterator[Diagnosis]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """`2.13.0+cpu` as (2, 13, 0)."""
+    """Return `2.13.0+cpu` as (2, 13, 0)."""
     return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
@@ -110,13 +110,13 @@ def _devices() -> Iterator[Diagnosis]:
 
 
 def _isolation() -> Diagnosis:
-    """Asks in a process of its own whether a worker computes in bubblewrap, on all devices that work without it."""
+    """Check in a child process that a worker can use all devices in bubblewrap."""
     try:
         done = subprocess.run(
             python_module("gpututor.judge.isolation.probe"), capture_output=True, timeout=PROBE_TIMEOUT_S, check=False
         )
-        found = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
-        works, title, advice, devices = (found[key] for key in ("works", "title", "advice", "devices"))
+        answer = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
+        works, title, advice, devices = (answer[key] for key in ("works", "title", "advice", "devices"))
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
         return Diagnosis(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
     if not works:
@@ -163,23 +163,18 @@ def _progress(place: str) -> Diagnosis:
         return _writable("progress", path.parent)
     try:
         store = ProgressStore(path)
-        kept = sum(progress.attempts for progress in store.summary().values())
+        attempts = sum(progress.attempts for progress in store.summary().values())
         store.close()
     except ProgressError as error:
         return Diagnosis(WRONG, "progress", error.title, error.advice)
     if store.notice:
         return Diagnosis(NOTE, "progress", store.notice)
-    return Diagnosis(OK, "progress", f"{kept} attempt{'s' * (kept != 1)} in {path}")
-
-
-def _settings() -> Iterator[Diagnosis]:
-    for fault in SettingsFile().faults:
-        yield Diagnosis(NOTE, "settings", fault)
+    return Diagnosis(OK, "progress", f"{attempts} attempt{'s' * (attempts != 1)} in {path}")
 
 
 def _writable(about: str, folder: Path) -> Diagnosis:
-    """Whether files can be made in `folder`, or it can be made itself."""
-    nearest = next(there for there in (folder, *folder.parents) if there.exists())
+    """Check that `folder` is writable or can be created."""
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         advice = f"Give yourself the right to write in {nearest}; GPUTUTOR_HOME=FOLDER moves what gpututor keeps."
         return Diagnosis(WRONG, about, f"{folder} cannot be written to", advice)

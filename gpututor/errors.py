@@ -1,13 +1,10 @@
-"""The errors that a person is meant to read: what is wrong, and what to do about it."""
+"""Errors for users: a title that says what is wrong, and advice."""
 
 from __future__ import annotations
 
 
 class TutorError(Exception):
-    """A fault with words for a person.
-
-    `title` says what is wrong in one sentence; `advice` says what to do; `exit_code` is what a plain verb ends with.
-    """
+    """An error for the user: `title` says what is wrong, `advice` what to do; `exit_code` is that of the command."""
 
     exit_code = 2
 
@@ -21,7 +18,7 @@ class TutorError(Exception):
 
 
 class UsageError(TutorError):
-    """A verb was called with words that it does not know."""
+    """An invalid option or argument."""
 
 
 class CourseError(TutorError):
@@ -29,7 +26,7 @@ class CourseError(TutorError):
 
 
 class WorkspaceError(TutorError):
-    """The learner's folder, or a file of theirs, cannot be found, read or written."""
+    """The learner's folder, or a file in it, cannot be found, read or written."""
 
 
 class ProgressError(TutorError):
@@ -43,6 +40,6 @@ class NotGradableHere(TutorError):
 
 
 class GradingError(TutorError):
-    """The grader itself broke. Never the learner's fault."""
+    """The grader itself failed: never the learner's fault."""
 
     exit_code = 4

@@ -1,6 +1,6 @@
-"""Writing files so that a crash at any moment leaves the old text or the new text, never half of one.
+"""Atomic writing: a crash at any moment leaves the old text or the new text, never half of one. And backups.
 
-And reading them without ever waiting: a pipe or a device in the place of a file is refused.
+Reading never waits: opening a pipe or a device instead of a file raises `OSError`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _PART = re.compile(r"\.(\d+)-\w+\.part$")
 
 
 def ordinary(path: str, flags: int, *, folder: int | None = None) -> int:
-    """For `open(path, opener=ordinary)`: raises `OSError` for what is no ordinary file, links followed.
+    """Open a file for `open(path, opener=ordinary)`; follow links, and raise `OSError` unless it is an ordinary file.
 
-    A named pipe would make the reader wait for a writer, for ever; a device may never end. `folder`: an open one, from
-    which `path` is looked up.
+    A named pipe would make the reader wait for a writer, for ever; a device may never end. `folder`: the descriptor of
+    the folder for a relative `path`.
     """
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # what a socket answers
+        if error.errno == errno.ENXIO:  # a socket
             raise _not_ordinary(path) from error
         raise
     mode = os.fstat(descriptor).st_mode
@@ -41,7 +41,7 @@ def ordinary(path: str, flags: int, *, folder: int | None = None) -> int:
 
 
 def ordinary_and_no_link(path: str, flags: int, *, folder: int | None = None) -> int:
-    """As `ordinary`, but a symbolic link is refused as well."""
+    """Open a file as `ordinary` does, but raise `OSError` for a symbolic link, too."""
     return ordinary(path, flags | os.O_NOFOLLOW, folder=folder)
 
 
@@ -49,50 +49,50 @@ def _not_ordinary(path: str) -> OSError:
     return OSError(errno.EINVAL, "Not an ordinary file", path)
 
 
-def write_atomically(path: Path, text: str | bytes) -> None:
-    """Replace `path` by `text` (as UTF-8, newlines as they are). The folder is made when it is not there.
+def write_atomically(path: Path, text: str | bytes, *, sync: bool = True) -> None:
+    """Replace `path` by `text` (as UTF-8, newlines as they are). A missing folder is created.
 
-    The text is written beside its target, flushed to disk, and moved over it, keeping the target's mode.
-    A symbolic link is followed, so that the file it points to is replaced and the link stays.
-    Raises `OSError` where a pipe, a device or a folder stands: only an ordinary file is replaced.
+    The text is written next to its target, flushed to the disk if `sync`, and moved over the target, whose mode stays.
+    A symbolic link is followed: the file it points to is replaced, and the link stays.
+    Raises `OSError` if `path` is a pipe, a device or a folder: only an ordinary file is replaced.
     """
     target = path.resolve()
     if target.exists() and not target.is_file() and not target.is_dir():
         raise _not_ordinary(str(target))
-    with written_beside(target, text) as part:
+    with temporary_file_for(target, text, sync=sync) as part:
         part.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
         part.replace(target)
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush to the disk which files are in a folder. Raises `OSError`."""
+    """Flush a folder's entries to the disk. Raises `OSError`."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that cannot
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not supported by the file system
             raise
     finally:
         os.close(descriptor)
 
 
 class ChangedMeanwhile(Exception):
-    """The content of the file is not what was to be replaced."""
+    """Another program has changed the file."""
 
 
 def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> None:
     """Replace `path` as `write_atomically` does, but only if its content is known.
 
-    The content is compared when the new text is on the disk already. Where there is no file, one that appears
-    meanwhile stays. Raises `ChangedMeanwhile` for an unknown content, and `OSError`.
+    The content is compared after the new text is on the disk. If there is no file, a file that appears meanwhile stays.
+    Raises `ChangedMeanwhile` for unknown content, and `OSError`.
     """
     target = path.resolve()
-    with written_beside(target, text) as part:
+    with temporary_file_for(target, text) as part:
         try:
             with open(target, "rb", opener=ordinary) as stream:
                 content, mode = stream.read(), os.fstat(stream.fileno()).st_mode
         except FileNotFoundError:
-            if not _put_where_nothing_is(part, target):
+            if not _rename_to_free_name(part, target):
                 raise ChangedMeanwhile from None
             return
         if not is_known(content):
@@ -102,9 +102,9 @@ def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> N
 
 
 def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
-    """Replace the file at `path`, whatever it holds; return where in `folder` that is kept, as by `back_up`.
+    """Replace the file at `path`, whatever its content; return its backup in `folder`.
 
-    Raises `OSError`, also where there is no file, or where another program writes it again and again.
+    Raises `OSError`, also if there is no file, or if another program writes it again and again.
     """
     for _ in range(_MOST_TRIES):
         copy = back_up(path, folder)
@@ -115,18 +115,15 @@ def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
 
 
 def create_atomically(path: Path, text: str) -> bool:
-    """Write `text` to `path` as `write_atomically` does, but only where nothing is yet; say whether it was written.
-
-    Whoever writes the same file at the same moment wins: nothing is ever replaced.
-    """
+    """Write `text` to `path` as `write_atomically` does, but never replace a file; return True if it was written."""
     target = path.resolve()
     if target.exists():
         return False
-    with written_beside(target, text) as part:
-        return _put_where_nothing_is(part, target)
+    with temporary_file_for(target, text) as part:
+        return _rename_to_free_name(part, target)
 
 
-def _put_where_nothing_is(part: Path, target: Path) -> bool:
+def _rename_to_free_name(part: Path, target: Path) -> bool:
     part.chmod(0o666 & ~_umask())
     try:
         os.link(part, target)
@@ -140,11 +137,8 @@ def _put_where_nothing_is(part: Path, target: Path) -> bool:
 
 
 @contextlib.contextmanager
-def written_beside(target: Path, text: str | bytes, *, sync: bool = True) -> Iterator[Path]:
-    """A file in the folder of `target` (made when it is not there) that holds `text`, and is gone after.
-
-    `sync`: it is flushed to the disk.
-    """
+def temporary_file_for(target: Path, text: str | bytes, *, sync: bool = True) -> Iterator[Path]:
+    """Yield a temporary file with `text` in the folder of `target`; flush it to the disk if `sync`."""
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.{os.getpid()}-", suffix=".part", dir=target.parent)
     part = Path(name)
@@ -161,7 +155,7 @@ def written_beside(target: Path, text: str | bytes, *, sync: bool = True) -> Ite
 
 
 def sweep_parts(folder: Path, is_alive: Callable[[int], bool]) -> None:
-    """Remove what `written_beside` left in `folder`, or one level below, when its process was killed."""
+    """Remove the temporary files of killed processes in `folder`, and one level below."""
     for part in (*folder.glob(".*.part"), *folder.glob("*/.*.part")):
         process = _PART.search(part.name)
         if process is not None and not is_alive(int(process[1])):
@@ -170,33 +164,29 @@ def sweep_parts(folder: Path, is_alive: Callable[[int], bool]) -> None:
 
 
 def back_up(path: Path, folder: Path) -> Path:
-    """Copy `path` into `folder` under a dated name that is not taken yet, and return the copy's path."""
+    """Copy `path` into `folder` under a free dated name; return the copy's path."""
     with open(path, "rb", opener=ordinary) as stream:
-        return back_up_content(stream.read(), path.name, folder)
+        return _back_up_content(stream.read(), path.name, folder)
 
 
 def back_up_text(text: str, name: str, folder: Path) -> Path:
-    """Keep `text`, which a file called `name` would hold, in `folder` as `back_up` does."""
-    return back_up_content(text.encode("utf-8", errors="surrogateescape"), name, folder)
+    """Back up the text of a file called `name` as `back_up` does."""
+    return _back_up_content(text.encode("utf-8", errors="surrogateescape"), name, folder)
 
 
-def back_up_content(content: bytes, name: str, folder: Path) -> Path:
-    """Keep what a file called `name` held in `folder` as `back_up` does."""
+def _back_up_content(content: bytes, name: str, folder: Path) -> Path:
     stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
     folder.mkdir(parents=True, exist_ok=True)
     original = Path(name)
-    attempt = 0
+    number = 0
     while True:
-        suffix = f".{attempt}" if attempt else ""
-        copy = folder / f"{original.stem}.{stamp}{suffix}{original.suffix}"
-        try:
-            with copy.open("xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
+        copy = folder / f"{original.stem}.{stamp}{f'.{number}' if number else ''}{original.suffix}"
+        with contextlib.suppress(FileExistsError), copy.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
             return copy
-        except FileExistsError:
-            attempt += 1
+        number += 1
 
 
 def _umask() -> int:

@@ -1,6 +1,6 @@
-"""Every file and folder that gpututor reads or writes, named in one place.
+"""Paths of all files and folders that gpututor reads or writes.
 
-`GPUTUTOR_HOME` moves all of them (but the course) below one folder: tests and careful people use it.
+`GPUTUTOR_HOME` moves all of them, except the course, below one folder.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def builtin_course() -> Path:
-    """The course that comes with gpututor: inside an installed package, or beside it in a checkout."""
+    """Return the course that comes with gpututor: inside an installed package, or next to it in a checkout."""
     installed = PACKAGE / "exercises"
     return installed if installed.is_dir() else PACKAGE.parent / "exercises"
 
@@ -25,32 +25,32 @@ def _below_home(kind: str, default: str) -> Path:
 
 
 def data_folder() -> Path:
-    """Where progress is kept."""
+    """Return the folder for progress."""
     return _below_home("data", platformdirs.user_data_dir("gpututor", appauthor=False))
 
 
 def config_folder() -> Path:
-    """Where choices are kept, such as which folder is the workspace."""
+    """Return the folder for settings and the path of the workspace."""
     return _below_home("config", platformdirs.user_config_dir("gpututor", appauthor=False))
 
 
 def cache_folder() -> Path:
-    """Where answers are kept that can be found out again, such as the devices of this machine."""
+    """Return the folder for data that can be computed again, such as the devices of this machine."""
     return _below_home("cache", platformdirs.user_cache_dir("gpututor", appauthor=False))
 
 
 def _of_course(folder: Path, course: str) -> Path:
-    """Two courses may have exercises of the same names: what is kept of another than the built-in one stands apart."""
+    """Return a folder for a course other than the built-in one: two courses may have exercises of the same names."""
     return folder / "courses" / course if course else folder
 
 
 def progress_file(course: str = "") -> Path:
-    """`course`: a course's `place`, here and below; "" for the one that comes with gpututor."""
+    """Return the progress file of a course, by its `place`; "" for the course that comes with gpututor."""
     return _of_course(data_folder(), course) / "progress.sqlite3"
 
 
 def drafts_folder() -> Path:
-    """Where the app keeps what was typed and could not be saved in its place."""
+    """Return the folder for edits that could not be saved to the workspace."""
     return data_folder() / "drafts"
 
 
@@ -59,12 +59,12 @@ def devices_cache_file() -> Path:
 
 
 def descriptions_folder() -> Path:
-    """Descriptions of exercises' checks, a file for each version of an exercise."""
+    """Return the folder for descriptions of exercises' checks, a file for each version of an exercise."""
     return cache_folder() / "descriptions"
 
 
 def device_locks_folder() -> Path:
-    """Where gradings on real devices keep out of each other's way, whoever runs them: the same for all of a machine."""
+    """Return the folder for locks of real devices, which all users of a machine share."""
     return Path("/tmp/gpututor-devices")
 
 
@@ -73,12 +73,11 @@ def log_file() -> Path:
 
 
 def remembered_workspace_file(course: str = "") -> Path:
-    """Holds one line: the path of the workspace that `init` made last."""
+    """Return the file with the path of the workspace that `init` made last."""
     return _of_course(config_folder(), course) / "workspace.txt"
 
 
 def settings_file() -> Path:
-    """What a learner chose; see `gpututor.settings`."""
     return config_folder() / "settings.toml"
 
 

@@ -1,8 +1,8 @@
-"""Ending processes: a process and everything that it ever started.
+"""Killing processes with all their descendants, and other facts about processes.
 
-A process's id can become another's once it has ended and its parent has let it go. So what is signalled here is either
-this process's own child, which nobody else lets go, or is looked at again (`_signal_child`), or stands still below a
-parent that stands still.
+A process's id can be reused once the process has ended and its parent has waited for it. So a signalled process is this
+process's own child, for which no other code waits; or is checked again (`_signal_child`); or is a stopped child of a
+stopped parent.
 """
 
 from __future__ import annotations
@@ -21,67 +21,67 @@ from gpututor.paths import PACKAGE
 
 
 def python_module(name: str, *options: str) -> list[str]:
-    """The command that runs one of our modules in a Python of its own, apart from the learner's settings.
+    """Return the command that runs one of our modules in a Python without the learner's settings.
 
-    `-I` leaves out the user's own site-packages; where gpututor itself is installed there, they stay.
+    `-I` leaves out the user's own site-packages, unless gpututor itself is installed there.
     """
     in_user_site = PACKAGE.is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 
 
 def descendants(pid: int) -> list[int]:
-    """The process ids of all living children of `pid`, and of theirs, nearest first."""
+    """Return the ids of all living descendants of `pid`, nearest first."""
     return list(_below(pid))
 
 
 def tree(pid: int, at_most: int) -> list[int]:
-    """`pid` and its descendants, found by walking down where the system lists each process's children.
+    """Return up to `at_most` of `pid` and its descendants, from the system's lists of children.
 
-    Much cheaper than `descendants` on a machine with many processes, but one that is just being born may be missed.
-    The walk ends when `at_most` are found: a tree that doubles while it is walked would have no end.
+    Much cheaper than `descendants` on a machine with many processes, but can miss a process that is just being created.
+    Without a limit, a tree that doubles meanwhile would have no end.
     """
     if not _LISTS_CHILDREN:
         return [pid, *descendants(pid)][:at_most]
-    found = [pid]
-    for member in found:
-        if len(found) >= at_most:
+    members = [pid]
+    for member in members:
+        if len(members) >= at_most:
             break
-        found += children(member)
-    return found[:at_most]
+        members += children(member)
+    return members[:at_most]
 
 
 def children(pid: int) -> list[int]:
-    """The process ids of the living children of `pid`, zombies included; the eldest first where the system tells."""
+    """Return the ids of the children of `pid`, with zombies; on Linux the oldest first."""
     if not _LISTS_CHILDREN:
         return [child for child, parent in _parents() if parent == pid]
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
-                found += map(int, read_of_kernel(f"/proc/{pid}/task/{thread}/children").split())
-    return found
+                pids += map(int, read_of_kernel(f"/proc/{pid}/task/{thread}/children").split())
+    return pids
 
 
 def read_of_kernel(path: str) -> bytes:
-    """A file of /proc: a judge reads thousands of them in a minute, and file objects cost more than the reading.
+    """Return a file of /proc. Raises `OSError`.
 
-    Raises `OSError`.
+    A judge reads thousands of them in a minute; a file object costs more than the reading.
     """
-    parts = []
+    content = b""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         while part := os.read(descriptor, 1 << 16):
-            parts.append(part)
+            content += part
     finally:
         os.close(descriptor)
-    return b"".join(parts)
+    return content
 
 
 _LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
 
 
 def is_alive(pid: int) -> bool:
-    """A process of that id exists, whoever owns it."""
+    """Return True if a process with that id exists, of any user."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -92,9 +92,9 @@ def is_alive(pid: int) -> bool:
 
 
 def exit_status(child: int, within_s: float = 0.3) -> int | None:
-    """Return the status with which a child ended itself; None if a signal ended it, or if it still runs.
+    """Return a child's exit status; None if a signal ended it, or if it still runs.
 
-    The child stays known to the system: its parent still has to wait for it.
+    The parent still has to wait for the child.
     """
     ends = time.monotonic() + within_s
     while True:
@@ -110,10 +110,10 @@ def exit_status(child: int, within_s: float = 0.3) -> int | None:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL `pid`, its process group when it leads one, and every process that descends from it.
+    """SIGKILL `pid`, its process group if it leads one, and all its descendants.
 
-    The root and its group are stopped first, so that they cannot start another child; then what is not of the group is
-    looked for until nothing new is there.
+    The root and its group are stopped first, so that they cannot start another child. Then further descendants are
+    stopped until there are no new ones.
     """
     leads = False
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -123,7 +123,7 @@ def kill_tree(pid: int) -> None:
             os.killpg(pid, signal.SIGSTOP)
     _signal(pid, signal.SIGSTOP)
     family = _stopped(lambda: _below(pid))
-    # The youngest first: the parent of each still stands there, and keeps its id.
+    # The youngest first: while its parent is stopped, no other process gets its id.
     for member in reversed(family):
         _signal(member, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -133,15 +133,15 @@ def kill_tree(pid: int) -> None:
 
 
 def kill_descendants() -> None:
-    """SIGKILL every process that descends from this one, the orphans that it adopted included."""
+    """SIGKILL all descendants of this process, with adopted orphans."""
     for member in reversed(_stopped(lambda: _below(os.getpid()))):
         _signal(member, signal.SIGKILL)
 
 
 def end_descendants(within_s: float = 10.0) -> None:
-    """Kill and collect every process that descends from this one, until it has no child.
+    """Kill all descendants of this process and wait for them, until it has no child.
 
-    A process that is killed while it starts a child leaves that child to this process, which must `adopt_orphans`.
+    This process must `adopt_orphans`: a process that is killed while it starts a child leaves that child to it.
     """
     deadline = time.monotonic() + within_s
     while children(os.getpid()) and time.monotonic() < deadline:
@@ -153,15 +153,15 @@ def end_descendants(within_s: float = 10.0) -> None:
 
 
 def status_of_child(pid: int) -> int | None:
-    """The exit code of this process's own child, or minus a signal's number; None while it lives. It keeps its id."""
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
-    if found is None:
+    """Return the exit code of a child, or minus a signal's number; None while it runs. The child keeps its id."""
+    state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    if state is None:
         return None
-    return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+    return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
 
 def signal_below(pid: int, generations: int, number: int) -> None:
-    """Signal the eldest child of the eldest child … of `pid`, which nobody lets go; `pid` itself for no generation."""
+    """Signal the oldest child of the oldest child … of `pid`, this process's child; `pid` itself for 0 generations."""
     if generations == 0:
         _signal(pid, number)
         return
@@ -172,33 +172,33 @@ def signal_below(pid: int, generations: int, number: int) -> None:
 
 
 def stop_tree(pid: int) -> list[int]:
-    """SIGSTOP `pid`, a child of this process, and all that descends from it; who stands still then."""
+    """SIGSTOP `pid`, a child of this process, and its descendants; return the stopped processes."""
     _signal(pid, signal.SIGSTOP)
     return [pid, *_stopped(lambda: _below_by_lists(pid))]
 
 
-def let_go_on(stopped: Iterable[int]) -> None:
-    """SIGCONT all that `stop_tree` stopped."""
+def resume(stopped: Iterable[int]) -> None:
+    """SIGCONT the processes that `stop_tree` stopped."""
     for member in stopped:
         _signal(member, signal.SIGCONT)
 
 
 def _stopped(look: Callable[[], dict[int, int]]) -> list[int]:
-    """Stop those whom `look` finds, and look again until nobody new is there; the eldest first."""
+    """Stop the processes that `look` returns, until it returns no new ones; return them, the oldest first."""
     known: dict[int, int] = {}
     while True:
-        found = look()
-        # Who lost its parent meanwhile was passed over, and shows with another one.
-        new = {child: parent for child, parent in found.items() if known.get(child) != parent}
+        current = look()
+        # A process that lost its parent was not signalled, and appears again with another parent.
+        new = {child: parent for child, parent in current.items() if known.get(child) != parent}
         if not new:
-            return list(found)
+            return list(current)
         for child, parent in new.items():
             _signal_child(child, parent, signal.SIGSTOP)
         known |= new
 
 
 def reap_orphans(keep: set[int]) -> None:
-    """End this process's children that are not in `keep`: orphans that a dead worker left (see `adopt_orphans`)."""
+    """Kill this process's children that are not in `keep`: orphans of a dead worker (see `adopt_orphans`)."""
     deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
         orphans = [child for child in children(os.getpid()) if child not in keep]
@@ -206,34 +206,34 @@ def reap_orphans(keep: set[int]) -> None:
             return
         for orphan in orphans:
             with contextlib.suppress(ChildProcessError):
-                # Most are dead already: looking for the descendants of each would cost seconds after a fork bomb.
+                # Most are dead already: after a fork bomb, searching the descendants of each would take seconds.
                 if os.waitpid(orphan, os.WNOHANG)[0] == 0:
                     kill_tree(orphan)
                     os.waitpid(orphan, 0)
 
 
 def adopt_orphans() -> None:
-    """Linux: grandchildren whose parent dies become this process's children, so that none can escape."""
+    """On Linux, become the parent of descendants whose parent dies, so that none can escape."""
     _prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
 def die_with_parent() -> None:
-    """Linux: this process gets SIGKILL when the thread that started it ends."""
+    """On Linux, let this process get SIGKILL when the thread that started it ends."""
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def wake_when_parent_ends() -> None:
-    """Linux: this process gets SIGCONT when the thread that started it ends: who is stopped then goes on."""
+    """On Linux, let this process get SIGCONT, which resumes it, when the thread that started it ends."""
     _prctl(1, signal.SIGCONT)
 
 
 def hide_from_others() -> None:
-    """Linux: other processes of the same user, but root's, read neither memory nor descriptors nor environment."""
+    """On Linux, hide memory, descriptors and environment from other processes of the same user, except root's."""
     _prctl(4, 0)  # PR_SET_DUMPABLE
 
 
 def hide_environment() -> None:
-    """Linux: empty this process's /proc/PID/environ. `os.environ`, and what children inherit, stay as they are."""
+    """On Linux, empty this process's /proc/PID/environ; `os.environ` and the environment of children stay."""
     if sys.platform != "linux":
         return
     import ctypes
@@ -260,11 +260,11 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _signal_child(pid: int, parent: int, number: int) -> None:
-    """Signal `pid` if it is a child of `parent`: if that id is somebody else's by now, nothing happens."""
+    """Signal `pid` if it is a child of `parent`, and not another process with the same id."""
     handle = _handle_of(pid)
     try:
         if sys.platform != "linux" or _parent_of(pid) == parent:
-            # Linux: who was there first is behind the handle, and is that child, or gone.
+            # On Linux, the handle still refers to that child, or to none.
             _signal(pid, number) if handle is None else signal.pidfd_send_signal(handle, number)
     except (ProcessLookupError, PermissionError):
         pass
@@ -274,7 +274,7 @@ def _signal_child(pid: int, parent: int, number: int) -> None:
 
 
 def _handle_of(pid: int) -> int | None:
-    """What stands for this process and no other, where the system knows such a thing and there is room for one."""
+    """Return a descriptor for this process and no later one; None on other systems or without free descriptors."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             return os.pidfd_open(pid)
@@ -282,7 +282,7 @@ def _handle_of(pid: int) -> int | None:
 
 
 def _below(pid: int) -> dict[int, int]:
-    """Each living descendant of `pid` with its parent, the eldest first: among all processes that can be seen."""
+    """Return each living descendant of `pid` with its parent, the oldest first, from the list of all processes."""
     families: dict[int, list[int]] = {}
     for child, parent in _parents():
         families.setdefault(parent, []).append(child)
@@ -290,35 +290,34 @@ def _below(pid: int) -> dict[int, int]:
 
 
 def _below_by_lists(pid: int) -> dict[int, int]:
-    """The same in a hundredth of the time, where the system lists children; it may miss one that is being born."""
+    """Return the same on Linux in a hundredth of the time; can miss a process that is just being created."""
     return _walked(pid, children) if _LISTS_CHILDREN else _below(pid)
 
 
 def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]:
-    found: dict[int, int] = {}
-    waiting = [pid]
-    for parent in waiting:
-        new = [child for child in children_of(parent) if child not in found]
-        found |= dict.fromkeys(new, parent)
-        waiting += new
-    return found
+    parents: dict[int, int] = {}
+    queue = [pid]
+    for parent in queue:
+        new = [child for child in children_of(parent) if child not in parents]
+        parents |= dict.fromkeys(new, parent)
+        queue += new
+    return parents
 
 
 def _parent_of(pid: int) -> int | None:
     with contextlib.suppress(OSError):
-        # The command's name is in parentheses and may hold anything, so fields are counted from its end.
+        # The command's name is in parentheses and may contain anything: count fields from its end.
         return int(Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
     return None
 
 
 def _parents() -> list[tuple[int, int]]:
-    """(process id, its parent's) of every process that can be seen."""
+    """Return (process id, its parent's id) of all visible processes."""
     if sys.platform != "linux":
         with subprocess.Popen(["ps", "-axo", "pid=,ppid="], stdout=subprocess.PIPE, text=True) as lister:
-            listing = lister.communicate()[0]
-        found = [(int(pid), int(parent)) for pid, parent in (line.split() for line in listing.splitlines())]
-        # Who lists is this process's child too, and another one each time.
-        return [pair for pair in found if pair[0] != lister.pid]
+            lines = lister.communicate()[0].splitlines()
+        # `ps` itself is a child, too, and a new one each time.
+        return [(pid, parent) for pid, parent in (map(int, line.split()) for line in lines) if pid != lister.pid]
     pairs: list[tuple[int, int]] = []
     for name in os.listdir("/proc"):
         if name.isdigit() and (parent := _parent_of(int(name))) is not None:

@@ -1,6 +1,6 @@
-"""`pytest --virtual-gpus N`: tests of CUDA code on machines without a GPU. Imports torch only when it is asked to.
+"""`pytest --virtual-gpus N`: tests of CUDA code on machines without a GPU.
 
-Without the option, the ini value, the marker or the fixture nothing is changed.
+Without the option, the ini value, the marker or the fixture nothing changes, and torch is not imported.
 """
 
 from __future__ import annotations
@@ -34,55 +34,55 @@ _MARKER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A machine that tests asked for."""
+class MachineOptions:
+    """Options of a machine for tests."""
 
     count: int
     model: GpuSpec
     memory_bytes: int | None
 
-    def switched_on(self) -> AbstractContextManager[VirtualMachine]:
-        """The machine, for a block; in place of the session's, where that is on. Imports torch."""
+    def machine(self) -> AbstractContextManager[VirtualMachine]:
+        """Enter the machine for a block, instead of the session's machine if there is one. Imports torch."""
         with versions.lookups_in_words():
             from gpututor.devices.virtual import session
 
         return session.virtual_gpu_or_another(self.count, self.model.name, memory_bytes=self.memory_bytes)
 
 
-class _Refused(Exception):
-    """Words for a person about one value; says which of the three it was."""
+class _InvalidOption(Exception):
+    """An invalid value of the option `key`, one of `_KEYS`."""
 
-    def __init__(self, what: str, words: str) -> None:
-        super().__init__(words)
-        self.what = what
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
-_RUNNING = pytest.StashKey[Wanted]()
+_RUNNING = pytest.StashKey[MachineOptions]()
 _OF_THIS_TEST = pytest.StashKey[ExitStack]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("virtual GPU", "virtual GPUs (gpututor)")
-    for name, metavar, words in (
+    for name, metavar, text in (
         ("virtual-gpus", "N", f"run the tests on a machine with N virtual GPUs, 0 to {MAX_GPUS}"),
         ("virtual-gpu-model", "MODEL", f"which GPU they are, such as H100 (default: {DEFAULT_MODEL})"),
         ("virtual-gpu-memory", "SIZE", "the memory of each, such as 512MiB (default: the model's own)"),
     ):
-        group.addoption(f"--{name}", metavar=metavar, default=None, help=words)
-        parser.addini(name.replace("-", "_"), words, default="")
+        group.addoption(f"--{name}", metavar=metavar, default=None, help=text)
+        parser.addini(name.replace("-", "_"), text, default="")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     # So early that the first conftest.py sees the GPUs.
-    _switch_on(early_config, early_config.known_args_namespace)
+    _enter_machine(early_config, early_config.known_args_namespace)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
-    # Where the plugin was loaded too late for the hook above, as by `pytest_plugins`.
-    _switch_on(config, config.option)
+    # If the plugin was loaded too late for the hook above, as by `pytest_plugins`.
+    _enter_machine(config, config.option)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -90,9 +90,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         return []
     import torch
 
-    wanted, visible = config.stash[_RUNNING], torch.cuda.device_count()
-    shown = "" if visible == wanted.count else f", {visible} of them visible by CUDA_VISIBLE_DEVICES"
-    return [f"virtual GPU: {wanted.count} x {wanted.model.reported_name} (modelled by gpututor {__version__}){shown}"]
+    options, visible = config.stash[_RUNNING], torch.cuda.device_count()
+    shown = "" if visible == options.count else f", {visible} of them visible by CUDA_VISIBLE_DEVICES"
+    return [f"virtual GPU: {options.count} x {options.model.reported_name} (modelled by gpututor {__version__}){shown}"]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -100,9 +100,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("virtual_gpu")
     if marker is not None:
         stack = item.stash[_OF_THIS_TEST] = ExitStack()
-        stack.enter_context(_from_marker(marker).switched_on())
+        stack.enter_context(_from_marker(marker).machine())
     elif _RUNNING in item.config.stash and item.config.stash[_RUNNING].count:
-        _as_in_a_fresh_process()
+        _reset_machine()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -117,28 +117,28 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """A failure ends at the line that a person wrote, as on a real GPU; `--full-trace` shows the rest."""
+    """Cut tracebacks at the user's last line, as on a real GPU, unless `--full-trace` is given."""
     if call.excinfo is None or item.config.getoption("fulltrace", False):
         return
     error: BaseException | None = call.excinfo.value
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        error.__traceback__ = _without_ours(error.__traceback__)
+        error.__traceback__ = _without_internals(error.__traceback__)
         error = error.__cause__ or error.__context__
     call.excinfo = pytest.ExceptionInfo.from_exception(call.excinfo.value)
 
 
-def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
-    """The lines but the virtual GPU's own, and torch's between and below them: on a real GPU these are C++."""
-    lines, at = [], traceback
-    below_ours = False
-    while at is not None:
-        path = Path(at.tb_frame.f_code.co_filename)
-        below_ours = path.is_relative_to(_VIRTUAL) or (below_ours and "torch" in path.parts)
-        if not below_ours and path.parts[-2:] != ("torch", "overrides.py"):
-            lines.append(at)
-        at = at.tb_next
+def _without_internals(traceback: TracebackType | None) -> TracebackType | None:
+    """Remove the lines of the virtual GPU and of torch between and below them: on a real GPU these are C++."""
+    lines, line_or_end = [], traceback
+    is_internal = False
+    while line_or_end is not None:
+        path = Path(line_or_end.tb_frame.f_code.co_filename)
+        is_internal = path.is_relative_to(_VIRTUAL) or (is_internal and "torch" in path.parts)
+        if not is_internal and path.parts[-2:] != ("torch", "overrides.py"):
+            lines.append(line_or_end)
+        line_or_end = line_or_end.tb_next
     if not lines:
         return traceback
     for line, following in zip(lines, [*lines[1:], None], strict=True):
@@ -148,34 +148,31 @@ def _without_ours(traceback: TracebackType | None) -> TracebackType | None:
 
 @pytest.fixture
 def virtual_gpu(request: pytest.FixtureRequest) -> Iterator[VirtualMachine]:
-    """The machine with virtual GPUs that this test runs on: the marker's, else the session's, else one T4's."""
+    """The test's machine with virtual GPUs: the marker's, else the session's, else a machine with a T4."""
     from gpututor.devices.virtual import machine
 
     if machine.is_on():
         yield machine.active_machine()
         return
-    with Wanted(1, gpu_spec(DEFAULT_MODEL), None).switched_on() as made:
-        yield made
+    with MachineOptions(1, gpu_spec(DEFAULT_MODEL), None).machine() as entered:
+        yield entered
 
 
-def _switch_on(config: pytest.Config, options: Namespace) -> None:
-    """The machine of the whole session, if one is wanted and not on yet; it goes off at the session's end."""
-    if _RUNNING in config.stash:
-        return
-    wanted = _from_options(config, options)
-    if wanted is None:
+def _enter_machine(config: pytest.Config, namespace: Namespace) -> None:
+    """Enter the machine of the options, if any, for the whole session."""
+    if _RUNNING in config.stash or (options := _from_options(config, namespace)) is None:
         return
     stack = ExitStack()
     try:
-        stack.enter_context(wanted.switched_on())
+        stack.enter_context(options.machine())
     except (ImportError, TutorError) as error:
         raise pytest.UsageError(f"--virtual-gpus: {error}") from error
-    config.stash[_RUNNING] = wanted
+    config.stash[_RUNNING] = options
     config.add_cleanup(stack.close)
 
 
-def _from_options(config: pytest.Config, options: Namespace) -> Wanted | None:
-    """What the command line asks for, else the ini file; None when nobody wants a machine."""
+def _from_options(config: pytest.Config, options: Namespace) -> MachineOptions | None:
+    """Return the options of the command line, else of the ini file; None without any."""
     names = dict(zip(_KEYS, ("virtual_gpus", "virtual_gpu_model", "virtual_gpu_memory"), strict=True))
     overridden = {word.partition("=")[0].strip() for word in getattr(options, "override_ini", None) or ()}
     given = {}
@@ -194,50 +191,49 @@ def _from_options(config: pytest.Config, options: Namespace) -> Wanted | None:
                 raise pytest.UsageError(f"{origin[key]} needs {needed} beside it.")
         return None
     try:
-        return _wanted(**given)
-    except _Refused as error:
-        raise pytest.UsageError(f"{origin[error.what]}: {error}") from error
+        return _options(**given)
+    except _InvalidOption as error:
+        raise pytest.UsageError(f"{origin[error.key]}: {error}") from error
 
 
-def _from_marker(marker: pytest.Mark) -> Wanted:
+def _from_marker(marker: pytest.Mark) -> MachineOptions:
     keys = f"its keys are {', '.join(_KEYS)}"
-    words = ""
     if unknown := [name for name in marker.kwargs if name not in _KEYS]:
-        words = f"it has no key {unknown[0]!r}; {keys}"
+        message = f"it has no key {unknown[0]!r}; {keys}"
     elif len(marker.args) > len(_KEYS) or set(_KEYS[: len(marker.args)]) & set(marker.kwargs):
-        words = f"it has too many values; {keys}"
+        message = f"it has too many values; {keys}"
     else:
         try:
-            return _wanted(**{**dict(zip(_KEYS, marker.args, strict=False)), **marker.kwargs})
-        except _Refused as error:
-            words = f"{error.what}: {error}"
-    pytest.fail(f"@pytest.mark.virtual_gpu: {words}", pytrace=False)
+            return _options(**{**dict(zip(_KEYS, marker.args, strict=False)), **marker.kwargs})
+        except _InvalidOption as error:
+            message = f"{error.key}: {error}"
+    pytest.fail(f"@pytest.mark.virtual_gpu: {message}", pytrace=False)
 
 
-def _wanted(count: object = 1, model: object = None, memory: object = None) -> Wanted:
-    """Raises `_Refused` for a number, a model or a size that cannot be. A marker may give the size in bytes, as an int.
+def _options(count: object = 1, model: object = None, memory: object = None) -> MachineOptions:
+    """Parse options: texts of the command line; in a marker `memory` may also be an integer in bytes.
 
-    Only a text can come from the command line.
+    Raises `_InvalidOption`.
     """
     try:
         number = count_in(count)
     except ValueError as error:
-        raise _Refused("count", str(error)) from error
+        raise _InvalidOption("count", str(error)) from error
     try:
         chosen = gpu_spec(DEFAULT_MODEL if model is None else str(model))
     except TutorError as error:
-        raise _Refused("model", str(error).replace("\n", " ")) from error
+        raise _InvalidOption("model", str(error).replace("\n", " ")) from error
     try:
         size = None if memory is None else bytes_in(f"{memory}B" if type(memory) is int else memory)
     except ValueError as error:
-        raise _Refused("memory", str(error)) from error
-    return Wanted(number, chosen, size)
+        raise _InvalidOption("memory", str(error)) from error
+    return MachineOptions(number, chosen, size)
 
 
-def _as_in_a_fresh_process() -> None:
-    """What one test must not get from another: the state of the GPUs' generators, kept memory, peaks.
+def _reset_machine() -> None:
+    """Reset what one test must not pass to another: the GPUs' generators, cached memory, peaks.
 
-    Tensors that still live, the current device and the default device stay, as on a real GPU.
+    Live tensors, the current device and the default device stay, as on a real GPU.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""What a learner may choose, in one file that is meant to be read and edited by hand: `settings.toml`.
+"""The learner's settings, in `settings.toml`, which can be edited by hand.
 
-A change that is made in the app rewrites the one line that it is about: order and comments stay as they are.
+A change in the app rewrites only the setting's line: order and comments stay.
 """
 
 from __future__ import annotations
@@ -18,53 +18,50 @@ from gpututor.errors import TutorError
 from gpututor.files import create_atomically, ordinary, write_atomically
 
 THEMES = ("night", "day", "terminal", "contrast")
-"""The app's own; Textual's others, such as `nord`, can be named too."""
+"""The app's own themes; Textual's themes, such as `nord`, are also valid."""
 RUNS = ("asked", "other editor", "saved")
 MOTIONS = ("full", "none")
 DEVICES = ("auto", "virtual", "cpu", "cuda", "mps", "xpu")
 OWN_GPU = "exercise"
-"""What `gpu` says where each exercise has its own."""
+"""Value of `gpu` for the exercise's own GPU model."""
 
 Value = str | bool
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What was chosen."""
+    """Values of all settings."""
 
     theme: str = "night"
     editor: str = ""
     """A command; empty: `$VISUAL`, else `$EDITOR`."""
     auto_run: str = "asked"
-    """One of `RUNS`."""
     motion: str = "full"
-    """One of `MOTIONS`."""
     device: str = "auto"
     """As in a `GradeRequest`."""
     gpu: str = OWN_GPU
     """A model of the virtual GPU, or `OWN_GPU`."""
     costs: bool = True
-    """Whether the editor shows beside each line what it cost."""
+    """True if the editor shows the cost of each line."""
 
     @property
     def requested_gpu(self) -> str | None:
-        """As in a `GradeRequest`."""
+        """The model for a `GradeRequest`; None for the exercise's own model."""
         return None if self.gpu == OWN_GPU else self.gpu
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One line of the file, declared once: its reading, the file's comment and the screen's row come from here."""
+    """Declaration of one setting, for reading the file, its comment in the file and its row on the screen."""
 
     key: str
-    """Also the name of the field in `Settings`."""
+    """The key in the file, and the field's name in `Settings`."""
     title: str
     help: str
-    """A sentence."""
     choices: tuple[Value, ...] = ()
-    """What it can be; empty where it is free text or more than can be listed."""
+    """Valid values; empty for free text or too many values."""
     fault: Callable[[str], str] | None = None
-    """What is wrong with a text that is none of the choices, in words; empty when nothing is."""
+    """Returns the mistake in a text that is none of the choices; empty if it is valid."""
 
     @property
     def default(self) -> Value:
@@ -91,7 +88,7 @@ def _device_fault(name: str) -> str:
 
 
 def _gpu_fault(name: str) -> str:
-    from gpututor.hardware.gpus import gpu_names  # reads a file: only where somebody chose a model
+    from gpututor.hardware.gpus import gpu_names  # reads a file: only if a model was chosen
 
     if name in gpu_names():
         return ""
@@ -118,15 +115,15 @@ BY_KEY = {setting.key: setting for setting in SETTINGS}
 
 @dataclass(frozen=True)
 class Reading:
-    """What the file says."""
+    """Contents of the file."""
 
     settings: Settings
     faults: tuple[str, ...] = ()
-    """What in it could not be taken, each as a line for people: file, line, what is wrong, what holds instead."""
+    """Lines on invalid settings: file, line, mistake, and the value used instead."""
 
 
 class SettingsFile:
-    """The settings, as they are in the file at `path`, which may be changed by others at any time."""
+    """Settings in the file at `path`, which other programs may change at any time."""
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or paths.settings_file()
@@ -137,12 +134,12 @@ class SettingsFile:
         self.look()
 
     def know_themes(self, names: Iterable[str]) -> None:
-        """From now on no other theme is taken."""
+        """Accept only these themes from now on."""
         self._themes, self._stamp = frozenset(names), None
         self.look()
 
     def look(self) -> bool:
-        """Read the file where it has changed; whether another choice holds now. Costs one stat when nothing changed."""
+        """Read the file if it has changed; return True if a setting changed. Costs one `stat` without a change."""
         stamp = _stamp(self.path)
         if stamp == self._stamp:
             return False
@@ -152,14 +149,14 @@ class SettingsFile:
         return (self.now, self.faults) != before
 
     def choose(self, key: str, value: Value) -> None:
-        """Change one choice, here and in the file.
+        """Change one setting, here and in the file.
 
-        Raises `TutorError` where the file cannot be written or read: then the choice holds until the end only.
+        Raises `TutorError` if the file cannot be written or read: then the change holds until the end of this process.
         """
         self.look()
         if fault := fault_of(BY_KEY[key], value):
             raise TutorError(f"{key} cannot be {_written(value)}: {fault}.")
-        self.now = replace(self.now, **{key: value})  # type: ignore[arg-type]  # of the field's own type, as was tested
+        self.now = replace(self.now, **{key: value})  # type: ignore[arg-type]  # of the field's own type, as tested above
         try:
             self.create()
             text = _with_choice(_read(self.path), key, value)
@@ -171,16 +168,16 @@ class SettingsFile:
         self.faults = read_settings(self.path, self._themes).faults
 
     def create(self) -> None:
-        """Write the file with all defaults and their explanation, where there is none. Raises `OSError`."""
+        """Create a missing file with all defaults and their explanation. Raises `OSError`."""
         if not self.path.exists():
             create_atomically(self.path, written(self.now))
             self._stamp = _stamp(self.path)
 
 
 def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
-    """What the file at `path` says; without one, the defaults. Never raises.
+    """Return the contents of the file at `path`; without a file, the defaults. Never raises.
 
-    `themes`: the names that a theme can have, where they are known.
+    `themes`: the valid themes, if known.
     """
     import tomllib
 
@@ -208,7 +205,7 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
 
 
 def fault_of(setting: Setting, value: object) -> str:
-    """Why `value` cannot be taken, in words; empty when it can."""
+    """Return the mistake in `value`; empty if it is valid."""
     if type(value) is not type(setting.default):
         return "it is " + (_listed(setting.choices) if setting.choices else "a text in quotes")
     if value in setting.choices or value == setting.default:
@@ -219,7 +216,7 @@ def fault_of(setting: Setting, value: object) -> str:
 
 
 def written(settings: Settings) -> str:
-    """A new file: every setting with its explanation."""
+    """Return the text of a new file: every setting with its explanation."""
     lines = ["# What you chose in gpututor. Edit it as you like: the app takes a change at once.", ""]
     for setting in SETTINGS:
         lines.append(f"# {setting.help}")
@@ -230,7 +227,7 @@ def written(settings: Settings) -> str:
 
 
 def prepare_to_write() -> None:
-    """Load what a change needs, aside: 45 ms that the first change would be late."""
+    """Import in a thread what a change needs: 45 ms that would delay the first change."""
 
     def load() -> None:
         import tomlkit  # noqa: F401
@@ -239,14 +236,14 @@ def prepare_to_write() -> None:
 
 
 def _with_choice(text: str, key: str, value: Value) -> str:
-    """The file's text with another value of one key; the rest stays letter by letter. Raises `ValueError`."""
-    import tomlkit  # 45 ms, if nobody has prepared
+    """Return the file's text with another value of one key, and no other change. Raises `ValueError`."""
+    import tomlkit  # 45 ms, unless `prepare_to_write` has run
 
     document = tomlkit.parse(text)
     if key in document:
         document[key] = value
         return document.as_string()
-    # Before the first table, which would else swallow it.
+    # Before the first table: after it, the key would belong to the table.
     table = re.search(r"^\s*\[", text, re.MULTILINE)
     ahead, rest = (text, "") if table is None else (text[: table.start()], text[table.start() :])
     newline = "" if not ahead or ahead.endswith("\n") else "\n"
@@ -284,10 +281,8 @@ def _listed(choices: tuple[Value, ...]) -> str:
 
 
 def _written(value: object) -> str:
-    """As it stands in the file."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    """Return a value as in the file."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else repr(value)
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Text that others wrote, made safe to print on a terminal."""
+"""Texts of other people, made safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _UNSAFE = re.compile(
 
 
 def escape_control_chars(text: str) -> str:
-    """`text` with what could steer a terminal or deceive a reader written out: ESC becomes `\\x1b`.
+    """Return `text` with escapes for characters that control a terminal or deceive a reader: ESC becomes `\\x1b`.
 
-    Newline and tab stay. Written out are other control characters, marks that turn the direction of writing, line
+    Newline and tab stay. Escaped are other control characters, marks that change the direction of writing, line
     separators other than newline, and halves of surrogate pairs.
     """
     return _UNSAFE.sub(lambda match: _escape(ord(match[0])), text)
 
 
 def with_newlines(text: str) -> str:
-    """`text` with a newline for each `\\r` and `\\r\\n`: the only ends of lines that Python knows."""
+    """Return `text` with a newline for each `\\r` and `\\r\\n`, the other line ends of Python programs."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a program as Python counts them. `str.splitlines` also ends one at a form feed, and at others."""
+    """Return the lines of a program as Python counts them; `str.splitlines` also splits at form feeds and others."""
     return with_newlines(text).split("\n")
 
 
 def truncate(text: str, most: int) -> str:
-    """`text`, or its beginning and a sign that there was more: at most so many characters."""
+    """Return `text`, or its beginning with an ellipsis: at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -1,7 +1,7 @@
-"""What may stand in a TOML file of gpututor's, key by key, and what is wrong with one.
+"""Schemas of TOML files, key by key, and the mistakes in a file.
 
-A mistake says the key as it would be written (`scenario[1].gpus`, counted from 0), what was expected there, and the
-nearest key or word that would have been right.
+A mistake has the key as in the file (`scenario[1].gpus`, counted from 0), the expected value, and the nearest valid key
+or word.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gpututor.errors import CourseError
 from gpututor.files import ordinary
 
 REQUIRED: Any = object()
-"""The default of a key that has none."""
+"""The default of a required key."""
 
 LARGEST_MANIFEST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a manifest: its name, what may stand there, and what it is when it is left out."""
+    """A key of a manifest: its name, its type and its default."""
 
     name: str
     type: str
@@ -32,14 +32,14 @@ class Key:
     default: Any = REQUIRED
     least: float = 0
     most: float = 0
-    """The range of a number, the most characters of a line, how many a list may hold."""
+    """The range of a number, of a line's characters or of a list's length."""
     choices: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
-    """For `table` and `tables`: what may stand inside."""
+    """Keys of a `table` or of `tables`."""
 
     @property
     def expected(self) -> str:
-        """What may stand there, in words."""
+        """Text on valid values."""
         match self.type:
             case "line":
                 return f"one line of text, 1 to {self.most} characters"
@@ -65,10 +65,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing that is wrong in a manifest."""
+    """A mistake in a manifest."""
 
     key: str
-    """As it would be written: `title`, `scenario[1].gpus`; empty for the file as a whole."""
+    """The key as in the file: `title`, `scenario[1].gpus`; empty for the whole file."""
     problem: str
     advice: str
 
@@ -82,7 +82,7 @@ _MOST_NAMED = 20
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
-    """Advice that names the nearest of `known`, or all of them when none is near; the first of very many."""
+    """Return advice with the nearest of `known`; else with all of them, or the first of very many."""
     import difflib  # 3 ms: only a course with a mistake pays for it
 
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
@@ -93,7 +93,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 
 def text_of(path: Path) -> str:
-    """The text of the file. Raises `OSError`, and `ValueError` for one that is too large or not UTF-8."""
+    """Return the text of the file. Raises `OSError`, and `ValueError` for a file that is too large or not UTF-8."""
     with open(path, "rb", opener=ordinary) as stream:
         content = stream.read(LARGEST_MANIFEST_BYTES + 1)
     if len(content) > LARGEST_MANIFEST_BYTES:
@@ -102,7 +102,7 @@ def text_of(path: Path) -> str:
 
 
 def unreadable(path: Path, error: Exception) -> CourseError:
-    """In words, what `text_of` or `tomllib.loads` raised."""
+    """Return the `CourseError` for an error of `text_of` or `tomllib.loads`."""
     match error:
         case FileNotFoundError():
             return CourseError(f"{path}: the file is missing", "Write it; another one of its kind shows how.")
@@ -120,9 +120,9 @@ def unreadable(path: Path, error: Exception) -> CourseError:
 def values_of(
     document: dict[str, Any], keys: Sequence[Key], mistakes: list[Mistake], below: str = ""
 ) -> dict[str, Any]:
-    """What `document` says, with the defaults filled in; a key with a mistake is left out, and told in `mistakes`.
+    """Return the values of the valid keys, with defaults; add mistakes to `mistakes`.
 
-    `below` is what stands before each key as it would be written: `scenario[1].`.
+    `below` is the prefix of the keys: `scenario[1].`.
     """
     known = [key.name for key in keys]
     for name in document:
@@ -143,7 +143,7 @@ def values_of(
 
 
 def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> Any:
-    """`value` as it is used, after its mistakes were added to `mistakes`."""
+    """Return the converted value; add its mistakes to `mistakes`."""
     if value is key.default and key.type not in ("table", "tables"):
         return value
     is_list = isinstance(value, list | tuple)
@@ -167,9 +167,9 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
             return tuple(value)
         case "lines" if is_list and len(value) >= key.least:
             for position, line in enumerate(value):
-                one = Key(key.name, "line", most=int(key.most))
-                if not _is_right(one, line):
-                    problem = f"expected {one.expected}, got {_shown(line)}"
+                item = Key(key.name, "line", most=int(key.most))
+                if not _is_valid(item, line):
+                    problem = f"expected {item.expected}, got {_shown(line)}"
                     mistakes.append(Mistake(f"{written}[{position}]", problem, ""))
                 elif line in value[:position]:
                     mistakes.append(Mistake(f"{written}[{position}]", f"{line!r} stands there twice", "Remove one."))
@@ -178,21 +178,20 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
             if value not in key.choices:
                 mistakes.append(_not_a_choice(written, value, key.choices))
             return value
-    if not _is_right(key, value):
+    if not _is_valid(key, value):
         mistakes.append(Mistake(written, f"expected {key.expected}, got {_shown(value)}", ""))
     return value
 
 
-def _is_right(key: Key, value: Any) -> bool:
+def _is_valid(key: Key, value: Any) -> bool:
     match key.type:
         case "line":
             return isinstance(value, str) and 0 < len(value) <= key.most and value.isprintable() and value.strip() != ""
         case "identifier":
             return isinstance(value, str) and value.isidentifier() and not keyword.iskeyword(value)
-        case "whole":
-            return isinstance(value, int) and not isinstance(value, bool) and key.least <= value <= key.most
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool) and key.least <= value <= key.most
+        case "whole" | "number":
+            types = int if key.type == "whole" else int | float
+            return isinstance(value, types) and not isinstance(value, bool) and key.least <= value <= key.most
         case "moment":
             return isinstance(value, datetime)
         case _:
@@ -200,14 +199,14 @@ def _is_right(key: Key, value: Any) -> bool:
 
 
 def _not_a_choice(written: str, word: Any, choices: tuple[str, ...]) -> Mistake:
-    problem = f"expected one of {', '.join(choices)}, got {_shown(word)}"
-    if len(choices) == 1:
-        problem = f"expected {choices[0]!r}, got {_shown(word)}"
-    return Mistake(written, problem, nearest(word, choices) if isinstance(word, str) else "")
+    expected = f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
+    return Mistake(
+        written, f"expected {expected}, got {_shown(word)}", nearest(word, choices) if isinstance(word, str) else ""
+    )
 
 
 def _as_written(name: str) -> str:
-    """A key's name as TOML would have it, bounded and printable."""
+    """Return a key's name as in TOML, bounded and printable."""
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
     return _bounded(name if plain else repr(name))
 

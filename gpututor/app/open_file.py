@@ -16,7 +16,7 @@ from pathlib import Path
 from gpututor.course.model import Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.files import ChangedMeanwhile, back_up_text, ordinary, written_beside
+from gpututor.files import ChangedMeanwhile, back_up_text, ordinary, temporary_file_for
 from gpututor.paths import drafts_folder
 
 _copied: set[tuple[Path, str]] = set()
@@ -38,7 +38,7 @@ class Draft:
         """Write `text` to the draft. Raises `OSError`."""
         path = self._path or drafts_folder() / f"{self._begin}{os.urandom(4).hex()}.py"
         encodable = text.encode("utf-8", errors="replace").decode()  # the file may fail for a lone surrogate
-        with written_beside(path, encodable) as part:
+        with temporary_file_for(path, encodable) as part:
             lock, _ = _locked(part) or (None, False)  # before it has its name: no other app ever sees it without lock
             part.replace(path)
         self.release()

@@ -135,11 +135,11 @@ def _timeline(names: dict[Path, str], folder: Path) -> str:
     traces = {Path(f"{path}.trace"): name for path, name in names.items()}
     if not any(path.exists() for path in traces):
         return ""
-    from gpututor.trace.export import read_processes, write_together
+    from gpututor.trace.export import read_processes, write_timelines
 
     path = folder / "timeline"
     with path.open("w", encoding="utf-8") as file:
-        write_together(read_processes(traces), file)
+        write_timelines(read_processes(traces), file)
     return str(path)
 
 

@@ -1,9 +1,9 @@
-"""Courses: finding, parsing and validating the folders and packages that hold lessons and exercises.
+"""Courses: finding, parsing and validating the folders and packages that contain lessons and exercises.
 
-A mistake is a `CourseError` that says the file, the key as it would be written (`scenario[1].gpus`, counted from 0),
-what was expected there, and the nearest key or word that would have been right.
+A mistake is a `CourseError` with the file, the key as in the file (`scenario[1].gpus`, counted from 0), the expected
+value, and the nearest valid key or word.
 
-Starters and solutions are only looked for, never read, so that a whole course loads in a few milliseconds.
+Starters and solutions are not read, only their presence is checked: a whole course loads in a few milliseconds.
 
 A package names the folder of its course, as a module, in its `pyproject.toml`:
 
@@ -68,28 +68,21 @@ COURSE_KEYS = (
 )
 
 
-@dataclass(frozen=True)
-class Manifest:
-    """What a manifest says, with the defaults filled in, and what is wrong with it."""
-
-    values: dict[str, Any]
-    """Only to be relied on when there are no mistakes; a key with a mistake is left out."""
-    mistakes: tuple[CourseError, ...]
-
-
-def read_manifest(path: Path, keys: Sequence[Key]) -> Manifest:
-    """Read the file at `path`, of which `keys` are allowed. Never raises for what stands in it."""
+def read_manifest(path: Path, keys: Sequence[Key], problems: list[CourseError]) -> dict[str, Any]:
+    """Return the values of a file's valid keys, with defaults; add its mistakes to `problems`."""
     try:
         document = tomllib.loads(text_of(path))
     except (OSError, ValueError, RecursionError) as error:
-        return Manifest({}, (unreadable(path, error),))
+        problems.append(unreadable(path, error))
+        return {}
     mistakes: list[Mistake] = []
     values = values_of(document, keys, mistakes)
-    return Manifest(values, tuple(as_error(path, mistake) for mistake in mistakes))
+    problems += [as_error(path, mistake) for mistake in mistakes]
+    return values
 
 
 def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
-    """What is wrong between the keys of an `exercise.toml` whose keys are right one by one."""
+    """Yield the contradictions between valid keys of an `exercise.toml`."""
     names = [scenario["name"] for scenario in values.get("scenario", ()) if "name" in scenario]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         yield Mistake("scenario", f"two scenarios are called {name!r}", "Give each scenario a name of its own.")
@@ -111,9 +104,9 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
 
 
 EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py", "hints.md")
-"""What must stand beside `exercise.toml`."""
+"""Required files next to `exercise.toml`."""
 STUDENT_FILES = ("task.md", "starter.py", "hints.md")
-"""What must stand there in a course for students, whose `course.toml` says `for = "students"`."""
+"""Required files in a course for students, whose `course.toml` contains `for = "students"`."""
 FEWEST_HINTS = 3
 FEWEST_WRONG_SOLUTIONS = 3
 
@@ -122,7 +115,7 @@ _FAILS_LINE = re.compile(rb"# fails: \S")
 
 
 @dataclass(frozen=True)
-class _Found:
+class _NumberedFolder:
     """A folder called `NN_slug`."""
 
     number: int
@@ -131,9 +124,9 @@ class _Found:
 
 
 def load_course(folder: Path) -> Course:
-    """The course in `folder`. What is broken is left out and told in `problems`; the rest is whole.
+    """Load the course in `folder`, without its broken parts, which are in `problems`.
 
-    Raises `CourseError` when there is no folder, or nothing in it that could be a lesson.
+    Raises `CourseError` if there is no folder, or no folder like a lesson's in it.
     """
     folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
     if not os.path.isdir(folder):
@@ -145,37 +138,39 @@ def load_course(folder: Path) -> Course:
             raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
-    about = _values(folder / "course.toml", COURSE_KEYS, problems)
-    seen: dict[str, Path] = {}
+    about = read_manifest(folder / "course.toml", COURSE_KEYS, problems)
+    taken: dict[str, Path] = {}
     for_students = about.get("for") == "students"
-    lessons = tuple(_load_lesson(lesson, seen, problems, for_students) for lesson in found)
+    lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in found)
     once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
     return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
 
 
 def _courses_in(folder: Path) -> str:
-    """The folders in `folder` that are courses, as when a zip was unpacked into a folder of its own."""
+    """Return the subfolders that are courses, as after unpacking a zip into a new folder."""
     return ", ".join(sorted(str(path.parent) for path in folder.glob("*/course.toml"))[:3])
 
 
 def load_exercise(folder: Path) -> Exercise:
-    """The exercise in `folder`. Raises one `CourseError` that lists all that is wrong with it."""
+    """Load the exercise in `folder`. Raises one `CourseError` with all its mistakes."""
     folder = Path(os.path.abspath(folder))
     if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of an exercise.")
     problems: list[CourseError] = []
     lesson = _named(folder.parent, "lesson", problems)
-    found = _named(folder, "exercise", problems)
-    exercise = _read_exercise(lesson, found, problems) if lesson and found else None
+    numbered = _named(folder, "exercise", problems)
+    exercise = _read_exercise(lesson, numbered, problems) if lesson and numbered else None
     if exercise is None or problems:
         raise CourseError("\n".join(problem.title for problem in problems), problems[0].advice)
     return exercise
 
 
-def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseError], for_students: bool) -> Lesson:
-    """The lesson, whole or with a title made of its folder's name; `seen` holds the exercises' slugs so far."""
-    about = _values(found.folder / "lesson.toml", LESSON_KEYS, problems)
+def _load_lesson(
+    found: _NumberedFolder, taken: dict[str, Path], problems: list[CourseError], for_students: bool
+) -> Lesson:
+    """Return the lesson, if need be with its folder's name as title; `taken` are the exercises' slugs so far."""
+    about = read_manifest(found.folder / "lesson.toml", LESSON_KEYS, problems)
     problems += _file_mistakes(os.path.join(found.folder, "lesson.md"))
     exercises: list[Exercise] = []
     folders = _numbered_folders(found.folder, "exercise", problems)
@@ -184,10 +179,10 @@ def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseErro
             CourseError(f"{found.folder}: the lesson has no exercises", "Add a folder called like 01_find_the_gpu.")
         )
     for exercise in folders:
-        if exercise.slug in seen:
-            problems.append(_taken(exercise, f"the name {exercise.slug!r}", seen[exercise.slug]))
+        if exercise.slug in taken:
+            problems.append(_taken(exercise, f"the name {exercise.slug!r}", taken[exercise.slug]))
             continue
-        seen[exercise.slug] = exercise.folder
+        taken[exercise.slug] = exercise.folder
         mistakes: list[CourseError] = []
         read = _read_exercise(found, exercise, mistakes, for_students)
         problems += mistakes
@@ -199,11 +194,11 @@ def _load_lesson(found: _Found, seen: dict[str, Path], problems: list[CourseErro
 
 
 def _read_exercise(
-    lesson: _Found, found: _Found, problems: list[CourseError], for_students: bool = False
+    lesson: _NumberedFolder, found: _NumberedFolder, problems: list[CourseError], for_students: bool = False
 ) -> Exercise | None:
-    """The exercise as far as its manifest is right; what is wrong with any of its files is added to `problems`."""
+    """Return the exercise if its manifest is valid; add the mistakes of all its files to `problems`."""
     path = found.folder / "exercise.toml"
-    values = _values(path, EXERCISE_KEYS, problems)
+    values = read_manifest(path, EXERCISE_KEYS, problems)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
     for name in STUDENT_FILES if for_students else EXERCISE_FILES:
         file = os.path.join(found.folder, name)
@@ -218,13 +213,7 @@ def _read_exercise(
         slug=found.slug,
         lesson_slug=lesson.slug,
         folder=found.folder,
-        title=values["title"],
-        summary=values["summary"],
-        minutes=values["minutes"],
-        kind=values["kind"],
-        entry=values["entry"],
-        cases=values["cases"],
-        devices=values["devices"],
+        **{key: values[key] for key in ("title", "summary", "minutes", "kind", "entry", "cases", "devices")},
         scenarios=tuple(Scenario(**scenario) for scenario in values["scenario"]),
         limits=Limits(**values["limits"]),
         processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
@@ -233,29 +222,23 @@ def _read_exercise(
     )
 
 
-def _values(path: Path, keys: Any, problems: list[CourseError]) -> dict[str, Any]:
-    manifest = read_manifest(path, keys)
-    problems += manifest.mistakes
-    return manifest.values
-
-
-def _numbered_folders(folder: Path, what: str, problems: list[CourseError]) -> list[_Found]:
-    """The folders called `NN_slug` in `folder` in their order, without those whose number or name is taken."""
-    found: list[_Found] = []
+def _numbered_folders(folder: Path, what: str, problems: list[CourseError]) -> list[_NumberedFolder]:
+    """Return the subfolders called `NN_slug` in their order, without duplicate numbers or names."""
+    folders: list[_NumberedFolder] = []
     for name in _folder_names(folder, problems):
-        one = _named(folder / name, what, problems)
-        if one is None:
+        new = _named(folder / name, what, problems)
+        if new is None:
             continue
-        if taken := next((other for other in found if other.number == one.number), None):
-            problems.append(_taken(one, f"the number {one.number:02d}", taken.folder))
-        elif taken := next((other for other in found if other.slug == one.slug), None):
-            problems.append(_taken(one, f"the name {one.slug!r}", taken.folder))
+        if taken := next((other for other in folders if other.number == new.number), None):
+            problems.append(_taken(new, f"the number {new.number:02d}", taken.folder))
+        elif taken := next((other for other in folders if other.slug == new.slug), None):
+            problems.append(_taken(new, f"the name {new.slug!r}", taken.folder))
         else:
-            found.append(one)
-    return found
+            folders.append(new)
+    return folders
 
 
-def _named(folder: Path, what: str, problems: list[CourseError]) -> _Found | None:
+def _named(folder: Path, what: str, problems: list[CourseError]) -> _NumberedFolder | None:
     match = _FOLDER_NAME.fullmatch(folder.name)
     if match is None or match[1] == "00":
         problems.append(
@@ -266,11 +249,11 @@ def _named(folder: Path, what: str, problems: list[CourseError]) -> _Found | Non
             )
         )
         return None
-    return _Found(int(match[1]), match[2], folder)
+    return _NumberedFolder(int(match[1]), match[2], folder)
 
 
 def _folder_names(folder: Path, problems: list[CourseError]) -> list[str]:
-    """The names in `folder` of folders that are not hidden, links followed. A broken entry is told, and no more."""
+    """Return the names of visible subfolders, links followed; add broken entries to `problems`."""
     names = []
     try:
         with os.scandir(folder) as entries:
@@ -287,11 +270,11 @@ def _folder_names(folder: Path, problems: list[CourseError]) -> list[str]:
     return sorted(names)
 
 
-# Below, paths are texts: of a thousand files, `Path` objects would take as long as looking at them (4 ms).
+# Below, paths are texts: for a thousand files, creating `Path` objects takes as long as `stat` (4 ms).
 
 
 def _file_mistakes(path: str) -> Iterator[CourseError]:
-    """What is wrong with a file that is read later."""
+    """Yield the mistakes of a file that is read later."""
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
@@ -327,7 +310,7 @@ def _wrong_solution_mistakes(folder: str) -> Iterator[CourseError]:
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
     except FileNotFoundError:
-        pass  # told below: none were found
+        pass  # reported below as none
     except OSError as error:
         yield _unreadable(folder, error)
         return
@@ -350,7 +333,7 @@ def _wrong_solution_mistakes(folder: str) -> Iterator[CourseError]:
 
 
 def _beginning_of(path: str) -> bytes:
-    """200 bytes, in a third of the time that a file object takes: there are hundreds of these files."""
+    """Return 200 bytes of one of hundreds of files, in a third of the time of a file object."""
     descriptor = ordinary(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, 200)
@@ -369,7 +352,7 @@ def _missing(path: str) -> CourseError:
     )
 
 
-def _taken(found: _Found, what: str, by: Path) -> CourseError:
+def _taken(found: _NumberedFolder, what: str, by: Path) -> CourseError:
     return CourseError(f"{found.folder}: {what} is taken by {by}", "Give one of the two another one.")
 
 
@@ -377,10 +360,10 @@ GROUP = "gpututor.courses"
 
 
 def course_folder(word: str) -> Path:
-    """The folder that `--course` means: the one of that path, else that of the installed course of that name.
+    """Return the folder for `--course`: that path, else the folder of the installed course of that name.
 
-    Nothing of the package is run but what stands in the packages around the folder. Raises `CourseError` for a name
-    that nobody has, and for an entry point that leads nowhere.
+    Only the parent packages of the folder are imported. Raises `CourseError` for an unknown name, and for an entry
+    point without a package.
     """
     folder = Path(word).expanduser()  # a shell leaves the ~ of --course=~/mine alone
     if folder.exists() or len(folder.parts) != 1 or not word.isidentifier():

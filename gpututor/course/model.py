@@ -1,4 +1,4 @@
-"""Lessons and exercises of a course as plain data; `catalogue` reads them from files."""
+"""Lessons and exercises of a course as plain data; `loader` reads them from files."""
 
 from __future__ import annotations
 
@@ -17,29 +17,28 @@ OWN_ID = "gpututor"
 """The `id` of the course that comes with gpututor."""
 DEFAULT_PROCESSES = 2
 MAX_SUBMISSION_BYTES = 1 << 20
-"""A solution file may be as large as this; nobody types more."""
+"""Largest size of a solution file."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use."""
+    """Limits of one run."""
 
     wall_s: float = 10.0
-    """Seconds of wall-clock time for one scenario, sleeping counted."""
+    """Seconds of wall-clock time for one scenario, with sleeps."""
     output_kib: int = 64
-    """KiB of printed text that are kept."""
+    """KiB of stored output."""
     result_mib: int = 64
-    """MiB of tensors that the result of one call may hold."""
+    """MiB of tensors in the result of one call."""
 
 
 @dataclass(frozen=True)
 class MutantWaiver:
-    """A change of the solution that no check has to notice; see `gpututor verify`."""
+    """A harmless change of the solution, which no check must detect; see `gpututor verify`."""
 
     change: str
-    """What the gate calls it."""
+    """The mutant's name in `gpututor verify`."""
     reason: str
-    """Why it is harmless."""
 
 
 @dataclass(frozen=True)
@@ -55,24 +54,24 @@ class Exercise:
     summary: str
     minutes: int
     kind: str
-    """`function`; `processes`: it is called in several of them at once; `script`: the file is run as one."""
+    """`function`; `processes`: a function called in several processes at once; `script`."""
     entry: str
-    """The name of the function that the learner writes; empty for a script."""
+    """The name of the learner's function; empty for a script."""
     cases: int
-    """How many times the function is called, or the script run, each time with other inputs."""
+    """Number of calls of the function, or runs of the script, each with other inputs."""
     devices: tuple[str, ...]
     """Kinds of device that the exercise supports, of `hardware.scenario.KINDS`."""
     scenarios: tuple[Scenario, ...]
     limits: Limits = field(default_factory=Limits)
     processes: int = 1
-    """In how many processes the function is called at once, each with its rank."""
+    """Number of processes that call the function at once, each with its rank."""
     excused_mutants: tuple[MutantWaiver, ...] = ()
     allowed_names: tuple[str, ...] = ()
-    """Names that a submission may use although the judge notes them; see `gpututor.judge.source_review`."""
+    """Suspicious names that a submission may use; see `gpututor.judge.source_review`."""
 
     @property
     def subject(self) -> str:
-        """What runs, in words: `label()` or `the script`."""
+        """Text for messages: `label()` or `the script`."""
         return f"{self.entry}()" if self.entry else "the script"
 
     @property
@@ -82,39 +81,37 @@ class Exercise:
 
     @property
     def key(self) -> str:
-        """The name under which progress is kept; it outlives a change of order."""
+        """The exercise's name in the progress file, which does not depend on the order of exercises."""
         return f"{self.lesson_slug}/{self.slug}"
 
     @property
     def task(self) -> str:
-        return escape_control_chars(self._text("task.md"))
+        return escape_control_chars(self.file("task.md"))
 
     @property
     def starter(self) -> str:
-        return self._text("starter.py")
+        return self.file("starter.py")
 
     @property
     def solution(self) -> str:
-        return self._text("solution.py")
+        return self.file("solution.py")
 
     @property
     def given(self) -> str:
-        """The text of `given.py`: what is drawn, and what is built of it."""
-        return self._text("given.py")
+        return self.file("given.py")
 
     @property
     def checks(self) -> str:
-        """The text of `checks.py`."""
-        return self._text("checks.py")
+        return self.file("checks.py")
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """The steps of `hints.md`: each begins with a `##` heading; the heading stays in the text."""
-        return split_hints(escape_control_chars(self._text("hints.md")))
+        """Steps of `hints.md`, each with its `##` heading."""
+        return split_hints(escape_control_chars(self.file("hints.md")))
 
     @property
     def right_solutions(self) -> tuple[Path, ...]:
-        """The right variants: other ways to solve the exercise, each of which must pass."""
+        """Other ways to solve the exercise, each of which must pass."""
         return tuple(sorted((self.folder / "right").glob("*.py")))
 
     @property
@@ -122,10 +119,7 @@ class Exercise:
         return tuple(sorted((self.folder / "wrong").glob("*.py")))
 
     def file(self, name: str) -> str:
-        """The text of another file of the folder. Raises `CourseError` when it cannot be read."""
-        return self._text(name)
-
-    def _text(self, name: str) -> str:
+        """Return the text of a file of the folder. Raises `CourseError` if it cannot be read."""
         return _text_of(self.folder / name)
 
 
@@ -138,7 +132,7 @@ def _text_of(path: Path) -> str:
 
 
 def _names_folder_of(words: str) -> re.Pattern[str]:
-    """Match paths in the folder that `2.1` or a name means, whether or not its exercise can be read."""
+    """Return a pattern for paths in the folder of exercise `2.1` or `name`, also if it cannot be read."""
     separator = re.escape(os.sep)
     if label := re.fullmatch(r"(\d{1,2})\.(\d{1,2})", words):
         lesson, exercise = (f"{int(number):02d}" for number in label.groups())
@@ -158,7 +152,7 @@ def split_hints(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A text and the exercises that belong to it."""
+    """A text and its exercises."""
 
     number: int
     slug: str
@@ -167,7 +161,7 @@ class Lesson:
     summary: str
     exercises: tuple[Exercise, ...]
     gpus: int = 1
-    """How many virtual GPUs the examples of its text run on."""
+    """Number of virtual GPUs for the examples of its text."""
 
     @property
     def text(self) -> str:
@@ -176,19 +170,19 @@ class Lesson:
 
 @dataclass(frozen=True)
 class Course:
-    """The lessons under one folder, and what was wrong with the files there."""
+    """The lessons in a folder, and the mistakes in their files."""
 
     folder: Path
     lessons: tuple[Lesson, ...]
     problems: tuple[CourseError, ...] = ()
     id: str = ""
-    """What `course.toml` calls it, the same in every version of the course."""
+    """The `id` in `course.toml`, the same in every version of the course."""
     title: str = ""
     for_students: bool = False
-    """Whether it was handed out to students: it comes without checks and solutions. See `gpututor pack-course`."""
+    """True for a course without checks and solutions, for students. See `gpututor pack-course`."""
 
     def check_has_checks(self) -> None:
-        """Raises `UsageError` for a course that was handed out to students."""
+        """Raise `UsageError` for a course without checks."""
         if self.for_students:
             raise UsageError(
                 "This course comes without checks and solutions: hand in with `gpututor pack`.",
@@ -197,7 +191,7 @@ class Course:
 
     @property
     def place(self) -> str:
-        """What its folder of solutions and its progress are called; empty for the course that comes with gpututor."""
+        """The name of its folders of solutions and progress; empty for the course that comes with gpututor."""
         if self.id == OWN_ID or self.folder == builtin_course():
             return ""
         name = self.id or self.folder.name
@@ -220,15 +214,15 @@ class Course:
         return next(lesson for lesson in self.lessons if lesson.slug == exercise.lesson_slug)
 
     def after(self, exercise: Exercise) -> Exercise | None:
-        """The exercise that follows, or None at the end."""
+        """Return the next exercise; None at the end."""
         exercises = self.exercises
         position = [other.key for other in exercises].index(exercise.key) + 1
         return exercises[position] if position < len(exercises) else None
 
     def find(self, words: str) -> Exercise:
-        """The exercise called `2.1`, `born_on_the_device`, `lesson/exercise` or by a path of its folder or file.
+        """Return the exercise called `2.1`, `born_on_the_device`, `lesson/exercise` or by a path of its folder or file.
 
-        Raises `UsageError` with the nearest names when there is none.
+        Raises `UsageError` with the nearest names for an unknown name.
         """
         stem = Path(words).stem if words.endswith(".py") else Path(words).name
         names = {words, stem, stem.partition("_")[2]}
@@ -240,8 +234,8 @@ class Course:
     def _not_found(self, words: str) -> UsageError:
         import difflib
 
-        is_of_it = _names_folder_of(words)
-        if broken := [problem.title for problem in self.problems if is_of_it.search(problem.title)]:
+        path_pattern = _names_folder_of(words)
+        if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
             return UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
         known = [exercise.slug for exercise in self.exercises]
         near = difflib.get_close_matches(words, known, n=3, cutoff=0.6)

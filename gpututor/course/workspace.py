@@ -1,4 +1,4 @@
-"""The learner's workspace: its folder, and how a solution file is read safely."""
+"""The learner's workspace: its folder and files, and reading a solution file safely."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from gpututor.files import (
 
 
 def read_submission(path: Path, *, follow_links: bool) -> str:
-    """The text of a solution file, newlines as they are, without a byte order mark.
+    """Return the text of a solution file, newlines as they are, without a byte order mark.
 
-    Raises `WorkspaceError` for what is no ordinary file, is over `MAX_SUBMISSION_BYTES`, is not UTF-8, cannot be read,
-    or, unless `follow_links`, is a symbolic link.
+    Raises `WorkspaceError` for a file that is not ordinary, too large, not UTF-8, unreadable, or a symbolic link unless
+    `follow_links`.
     """
     try:
         with open(path, "rb", opener=ordinary if follow_links else ordinary_and_no_link) as stream:
@@ -58,7 +58,7 @@ def read_submission(path: Path, *, follow_links: bool) -> str:
 
 
 MARKER = ".gpututor.json"
-"""The file that makes a folder a workspace: which starter was handed out for each exercise, by its SHA-256."""
+"""The file of every workspace: the SHA-256 of the learner's starter for each exercise."""
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -69,11 +69,11 @@ class Workspace:
     folder: Path
 
     def path_of(self, exercise: Exercise) -> Path:
-        """The learner's file for `exercise`, such as `02_tensors_on_the_device/01_born_on_the_device.py`."""
+        """Return the learner's file, such as `02_tensors_on_the_device/01_born_on_the_device.py`."""
         return self.folder / exercise.folder.parent.name / f"{exercise.folder.name}.py"
 
     def read(self, exercise: Exercise) -> str:
-        """What the learner's file holds, as `read_submission` reads it; the file may be a link."""
+        """Return the text of the learner's file, which may be a link, as `read_submission` does."""
         path = self.path_of(exercise)
         try:
             return read_submission(path, follow_links=True)
@@ -85,85 +85,75 @@ class Workspace:
 
     @property
     def backups(self) -> Path:
-        """Where what a learner wrote is kept when something else takes its place."""
+        """Folder of the learner's replaced files."""
         return self.folder / ".backups"
 
     def write(self, exercise: Exercise, text: str, *, over: str | None = None) -> None:
-        """Put `text` in the learner's file, all of it or nothing; the file and its folder are made if need be.
+        """Write the learner's file atomically; create the file and its folder if need be, keep a byte order mark.
 
-        A byte order mark stays where there is one. `over`: the text that it may take the place of; for any other one
-        that others wrote `ChangedMeanwhile` is raised.
+        Raises `ChangedMeanwhile` if `over` is given and the file contains another text.
         """
 
         def is_known(content: bytes) -> bool:
             return over is None or content.removeprefix(codecs.BOM_UTF8) == over.encode()
 
         path = self.path_of(exercise)
-        with _told(path, "written"):
-            replace_known(path, BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text, is_known)
+        with _errors_converted(path, "written"):
+            replace_known(path, _marked_as(path, text), is_known)
 
     def write_new(self, exercise: Exercise, text: str) -> bool:
-        """Put `text` in the learner's file where there is none; whether there was none."""
+        """Create the learner's file; return False if it exists."""
         path = self.path_of(exercise)
-        with _told(path, "written"):
+        with _errors_converted(path, "written"):
             return create_atomically(path, text)
 
     def write_over_any(self, exercise: Exercise, text: str) -> Path:
-        """Replace what others wrote into the learner's file; return where that is kept."""
+        """Replace the learner's file, whatever it contains; return its backup."""
         path = self.path_of(exercise)
-        with _told(path, "written"):
-            marked = BYTE_ORDER_MARK + text if _has_byte_order_mark(path) else text
-            return replace_backed_up(path, marked, self.backups)
+        with _errors_converted(path, "written"):
+            return replace_backed_up(path, _marked_as(path, text), self.backups)
 
     def ensure(self, exercise: Exercise) -> Path:
-        """The learner's file, made from the starter when it is not there."""
-        self._create(exercise)
-        return self.path_of(exercise)
+        """Return the learner's file; create it from the starter if it is missing."""
+        path = self.path_of(exercise)
+        with _errors_converted(path, "made"):
+            if path.exists() or not create_atomically(path, starter := exercise.starter):
+                return path
+        self._remember_starters({exercise.key: _digest(starter)})
+        return path
 
     def reset(self, exercise: Exercise) -> Path:
-        """Put the starter in the learner's file, and return where the text that stood there is kept."""
+        """Replace the learner's file by the starter; return its backup."""
         path, starter = self.ensure(exercise), exercise.starter
-        with _told(path, "reset"):
+        with _errors_converted(path, "reset"):
             backup = replace_backed_up(path, starter, self.backups)
         self._remember_starters({exercise.key: _digest(starter)})
         return backup
 
     def newer_starter(self, exercise: Exercise) -> bool:
-        """Whether the course's starter is another one than the learner got, and the learner has not got it since."""
+        """Return True if the course's starter has changed since the learner got it."""
         handed_out = self._handed_out().get(exercise.key)
         return handed_out is not None and handed_out != _digest(exercise.starter)
 
     def is_starter(self, exercise: Exercise, text: str) -> bool:
-        """Whether `text` is what the learner was given for `exercise`, now or before."""
+        """Return True if `text` is the exercise's starter, or the starter that the learner got."""
         return _digest(text) in (_digest(exercise.starter), self._handed_out().get(exercise.key))
-
-    def _create(self, exercise: Exercise) -> bool:
-        """Make the learner's file from the starter where nothing is yet; say whether it was made."""
-        path = self.path_of(exercise)
-        with _told(path, "made"):
-            if path.exists():
-                return False
-            starter = exercise.starter
-            if not create_atomically(path, starter):
-                return False
-        self._remember_starters({exercise.key: _digest(starter)})
-        return True
 
     @property
     def course(self) -> str | None:
-        """The `id` of the course that it was made for, None where nobody wrote that down."""
+        """The `id` of its course; None if unknown."""
         name = self._marker().get("course")
         return name if isinstance(name, str) else None
 
     def _handed_out(self) -> dict[str, str]:
-        """The digests in the marker. A marker that cannot be read costs only the news of changed starters."""
-        kept = self._marker().get("handed_out")
-        if not isinstance(kept, dict):
+        """Return the digests in the marker. Without them, only changes of starters go unnoticed."""
+        digests = self._marker().get("handed_out")
+        if not isinstance(digests, dict):
             return {}
-        return {key: digest for key, digest in kept.items() if isinstance(digest, str)}
+        return {key: digest for key, digest in digests.items() if isinstance(digest, str)}
 
     def _marker(self) -> dict[str, object]:
-        """What the marker holds; nothing where it cannot be read."""
+        """Return the contents of the marker; empty if it cannot be read."""
         try:
             with open(self.folder / MARKER, encoding="utf-8", opener=ordinary) as stream:
                 marker = json.load(stream)
@@ -173,18 +163,18 @@ class Workspace:
 
     def _remember_starters(self, digests: dict[str, str], course: str = "") -> None:
         marker = self.folder / MARKER
-        with _told(marker, "written"), _alone_in(self.folder):
+        with _errors_converted(marker, "written"), _alone_in(self.folder):
             name = self.course or course
-            kept = {"schema_version": 1, **({"course": name} if name else {})}
-            kept["handed_out"] = {**self._handed_out(), **digests}
-            write_atomically(marker, json.dumps(kept, indent=1) + "\n")
+            content = {"schema_version": 1, **({"course": name} if name else {})}
+            content["handed_out"] = {**self._handed_out(), **digests}
+            write_atomically(marker, json.dumps(content, indent=1) + "\n")
 
 
 def find_workspace(explicit: Path | None = None, course: Course | None = None) -> Workspace | None:
-    """The learner's folder for `course`, by default the one that comes with gpututor; None when it was not made yet.
+    """Return the learner's folder for `course`, by default the course that comes with gpututor; None without one.
 
-    `explicit` alone when it is given; else the nearest workspace from here upwards that is not another course's, the
-    one made last, the default one. None too when the one made last is not there: see `check_not_missing`.
+    That is `explicit` if given; else the nearest parent folder with a workspace of no other course, the workspace made
+    last, or the default workspace. None also if the workspace made last is missing: see `check_not_missing`.
     """
     if explicit is not None:
         return _workspace_in(explicit)
@@ -196,8 +186,8 @@ def find_workspace(explicit: Path | None = None, course: Course | None = None) -
 
 
 def other_course_here(course: Course) -> Workspace | None:
-    """The nearest workspace from here upwards that is another course's."""
-    return next((found for found in _workspaces_here() if found.course not in (None, course.id)), None)
+    """Return the nearest workspace of another course in the current folder or its parents."""
+    return next((other for other in _workspaces_here() if other.course not in (None, course.id)), None)
 
 
 def _workspaces_here() -> Iterator[Workspace]:
@@ -210,9 +200,9 @@ def _workspaces_here() -> Iterator[Workspace]:
 
 
 def check_not_missing(course: Course) -> None:
-    """Raise `WorkspaceError` where the learner has a folder that is not there now: moved, or on a disk that is not in.
+    """Raise `WorkspaceError` if the learner's folder is missing: it was moved, or its disk is not mounted.
 
-    Nothing stands in for it: an empty folder, or an older one, would look as if the work were lost.
+    Nothing replaces it: an empty folder, or an older one, would look as if the work were lost.
     """
     folder = _remembered(course.place)
     if folder is not None and _workspace_in(folder) is None:
@@ -224,26 +214,25 @@ def check_not_missing(course: Course) -> None:
 
 
 def make_workspace(folder: Path, course: Course, *, remember: bool = True) -> tuple[Workspace, list[Path]]:
-    """Make the files of `course` that are missing in `folder`; returns the new files.
+    """Create the files of `course` that are missing in `folder`; return the new files.
 
-    From now on it is the folder that is used for this course where none is named; unless `remember` is false: then only
-    if there is no other.
+    The folder becomes the course's default folder; if `remember` is false, only if there is no other.
     """
     is_first = _remembered(course.place) is None and _workspace_in(paths.default_workspace(course.place)) is None
     workspace = Workspace(Path(os.path.abspath(folder.expanduser())))
-    with _told(workspace.folder, "made"):
+    with _errors_converted(workspace.folder, "made"):
         workspace.folder.mkdir(parents=True, exist_ok=True)
     new, digests = [], {}
     for exercise in course.exercises:
         path = workspace.path_of(exercise)
-        with _told(path, "made"):
+        with _errors_converted(path, "made"):
             if not path.exists() and create_atomically(path, exercise.starter):
                 new.append(path)
                 digests[exercise.key] = _digest(exercise.starter)
     workspace._remember_starters(digests, course.id)
     remembered = paths.remembered_workspace_file(course.place)
     if remember or is_first:
-        with _told(remembered, "written"):
+        with _errors_converted(remembered, "written"):
             write_atomically(remembered, f"{workspace.folder}\n")
     return workspace, new
 
@@ -262,12 +251,12 @@ def _remembered(place: str) -> Path | None:
     return Path(line) if line else None
 
 
-def _has_byte_order_mark(path: Path) -> bool:
-    try:
-        with open(path, "rb", opener=ordinary) as stream:
-            return stream.read(3) == BYTE_ORDER_MARK.encode()
-    except OSError:
-        return False
+def _marked_as(path: Path, text: str) -> str:
+    """Return the text with a byte order mark if the file has one."""
+    with contextlib.suppress(OSError), open(path, "rb", opener=ordinary) as stream:
+        if stream.read(3) == codecs.BOM_UTF8:
+            return BYTE_ORDER_MARK + text
+    return text
 
 
 def _digest(text: str) -> str:
@@ -278,10 +267,10 @@ def _digest(text: str) -> str:
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold off other gpututors that want to do the same in `folder`."""
+    """Lock `folder` against other gpututor processes."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with contextlib.suppress(OSError):  # a file system without locks: then only the news of a starter is at stake
+        with contextlib.suppress(OSError):  # no locks here: then a change of a starter may go unnoticed
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -289,8 +278,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told(path: Path, what: str) -> Iterator[None]:
-    """Turn a refusal of the file system into words."""
+def _errors_converted(path: Path, what: str) -> Iterator[None]:
+    """Convert errors of the file system to `WorkspaceError`."""
     try:
         yield
     except PermissionError as error:

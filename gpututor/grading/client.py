@@ -1,4 +1,4 @@
-"""The client of the judge: starts it, warms it, streams what it says, cancels. No torch here."""
+"""Client of the judge: starts, warms and cancels it, and yields its events. No torch here."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ from gpututor.grading.judge_process import JudgeProcess
 from gpututor.protocol.frames import FrameError
 
 CANCEL_GRACE_S = 0.5
-"""How long the judge may take to answer a cancel before it is killed with everything that it started."""
+"""Seconds for the judge to answer a cancel, before it is killed with everything that it started."""
 
 IsolationName = Literal["process", "bubblewrap"]
 WorkersName = Literal["spare", "fork server"]
 QUICKEST: WorkersName = "fork server" if sys.platform == "linux" else "spare"
-"""For who grades more than once: PyTorch is imported once, and a second worker, for a baseline or for files that are
-opened, is there in milliseconds."""
+"""The best choice for several gradings: PyTorch is imported once, and another worker is ready in milliseconds."""
 
 
 class GradingService(Protocol):
-    """A grader as the app needs it: a judge of its own, or a script in tests."""
+    """A grader for the app: a judge process, or a script in tests."""
 
     def warm(self) -> None: ...
 
@@ -46,18 +45,17 @@ class GradingService(Protocol):
 
 
 class GradingClient:
-    """One judge process, started when it is first needed and again when it died.
+    """A judge process, started at the first use and again after it died.
 
-    `isolation`: what its workers run in. Where that cannot be had, gradings end with `not gradable here`.
-    `workers`: each a Python of its own, started ahead of need; or forked by a server that has imported torch (Linux).
-    `once`: for one grading, after which no worker is started ahead of need.
+    `isolation`: if it is not available, gradings end with `not gradable here`.
+    `workers`: each a new Python, started ahead of need; or forked by a server that has imported torch (Linux).
+    `once`: one grading only, after which no worker is started ahead of need.
     """
 
     def __init__(
         self, isolation: IsolationName = "process", workers: WorkersName = "spare", *, once: bool = False
     ) -> None:
-        self._arguments = ("--isolation", isolation, "--workers", workers)
-        self._once = once
+        self._arguments = ("--isolation", isolation, "--workers", workers, *(("--once",) if once else ()))
         self._numbers = itertools.count()
         self._judge: JudgeProcess | None = None
         self._starting = threading.Lock()
@@ -66,14 +64,14 @@ class GradingClient:
         self._cancelled: set[int] = set()
 
     def warm(self) -> None:
-        """Start the judge, which starts a worker; returns at once. Raises `GradingError` when it cannot be started."""
+        """Start the judge, which starts a worker; return at once. Raises `GradingError` if it cannot be started."""
         self._running_judge()
 
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
-        """Grade, and yield what happens as it happens; the last event is `Graded` or `Cancelled`.
+        """Grade, and yield events as they happen; the last is `GradingFinished` or `GradingCancelled`.
 
-        Blocks: iterate in a thread. One grading runs at a time: a second call waits for the first to end, so cancel
-        that one first. Raises `GradingError` when the judge cannot be started, broke, or was silent for too long.
+        Blocks: iterate in a thread. One grading runs at a time: a second call waits for the end of the first grading,
+        so cancel that first. Raises `GradingError` if the judge cannot be started, broke, or was silent for too long.
         """
         with self._turn:
             number = next(self._numbers)
@@ -86,7 +84,7 @@ class GradingClient:
                 self._cancelled.discard(number)
 
     def describe(self, exercise_folder: str) -> tuple[CheckDescription, ...]:
-        """Return what the judge knows of an exercise's checks. Blocks, and waits for a grading to end.
+        """Return the judge's description of an exercise's checks. Blocks, and waits for a grading to end.
 
         Raises `CourseError` for a broken exercise, and `GradingError` as `grade` does.
         """
@@ -95,13 +93,13 @@ class GradingClient:
             judge = self._running_judge()
             try:
                 judge.write({"op": "describe", "id": number, "exercise_folder": exercise_folder})
-                return description_from_json(next(each for each in judge.answers() if each.get("id") == number))
+                return description_from_json(next(header for header in judge.answers() if header.get("id") == number))
             except (FrameError, OSError, ValueError) as error:
                 self._forget(judge)
                 raise _stopped(judge, exercise_folder) from error
 
     def cancel(self) -> None:
-        """End the running grading, from any thread. Its iterator ends with `Cancelled`."""
+        """End the running grading, from any thread. Its iterator ends with `GradingCancelled`."""
         number, judge = self._current, self._judge
         if number is None or judge is None:
             return
@@ -113,7 +111,7 @@ class GradingClient:
         timer.start()
 
     def close(self) -> None:
-        """End the judge and all that it started."""
+        """End the judge and everything that it started."""
         with self._starting:
             judge, self._judge = self._judge, None
         if judge is not None:
@@ -127,7 +125,7 @@ class GradingClient:
             while not ended:
                 header = next(answers)
                 if header.get("id") != number:
-                    continue  # the tail of a grading that was given up
+                    continue  # the rest of an abandoned grading
                 event = event_from_json(header)
                 ended = isinstance(event, GradingFinished | GradingCancelled)
                 yield event
@@ -143,7 +141,7 @@ class GradingClient:
     def _running_judge(self) -> JudgeProcess:
         with self._starting:
             if self._judge is None or self._judge.poll() is not None:
-                self._judge = JudgeProcess((*self._arguments, *(["--once"] if self._once else [])))
+                self._judge = JudgeProcess(self._arguments)
             return self._judge
 
     def _kill_if_still_at(self, judge: JudgeProcess, number: int) -> None:

@@ -1,4 +1,4 @@
-"""An exercise's checks, as the judge describes them to a client (a contract between the two)."""
+"""Descriptions of an exercise's checks, which the judge sends to a client (a contract between the two)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CheckDescription:
     """`values`, `structure` or `other`."""
     points: float
     sentences: tuple[str, ...]
-    """Different sentences of the scenarios on virtual GPUs; empty where it applies in none of them."""
+    """The check's different sentences in the scenarios on virtual GPUs; empty if it applies in none of them."""
     depends_on_device: bool
     """True if it applies on a virtual GPU and not on a real one, or the other way round."""
 
@@ -29,7 +29,7 @@ def description_to_json(checks: Sequence[CheckDescription]) -> dict[str, Any]:
 
 
 def description_from_json(data: dict[str, Any]) -> tuple[CheckDescription, ...]:
-    """Raises `CourseError` with the judge's reason for having none, and `ValueError` for anything else."""
+    """Read what `description_to_json` returned. Raises the judge's `CourseError`, or `ValueError` for anything else."""
     if "title" in data:
         raise CourseError(str(data["title"]), str(data.get("advice", "")))
     checks = data.get("checks")

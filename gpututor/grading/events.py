@@ -1,11 +1,12 @@
-"""What is asked of the judge, and what comes back while it grades. Plain data."""
+"""Requests to the judge, and the events that it sends while it grades. Plain data."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from gpututor.grading.report import Report, Verdict, verdict_from_json
+from gpututor.grading.report import Report, Verdict
+from gpututor.json_dataclasses import read
 
 if TYPE_CHECKING:
     from gpututor.grading.journal import GradingKey
@@ -16,31 +17,30 @@ class GradeRequest:
     """One submission to be graded."""
 
     exercise_folder: str
-    """The exercise's folder."""
     submission: str
     """The text of the submission."""
     file_name: str
-    """How the learner knows the file; shown in tracebacks."""
+    """The file's name in tracebacks."""
     device: str = "auto"
     """`auto`, `virtual`, `cpu`, `cuda`, `cuda:N`, `mps` or `xpu`."""
     gpu: str | None = None
     """The virtual GPU's model, instead of the scenario's own."""
     gpus: int | None = None
-    """How many virtual GPUs, instead of the scenario's own count (which 0 keeps)."""
+    """Number of virtual GPUs, instead of the scenario's own number unless that is 0."""
     seed: int | None = None
-    """The seed of the inputs; None: drawn by the judge."""
+    """The seed of the inputs; None if the judge draws it."""
     is_text: bool = True
-    """False where `submission` held halves of surrogate pairs, which did not travel: it is not graded."""
+    """False if `submission` contained halves of surrogate pairs, which frames do not transfer: it is not graded."""
     reviews_source: bool = False
     """True if a name that no honest solution needs makes the outcome `needs review`; False if it is only a note. A
-    grading with a `key` is a class's, and needs the review in any case. See `gpututor.judge.source_review`."""
+    class's grading, which has a `key`, always needs the review. See `gpututor.judge.source_review`."""
     recording_folder: str | None = None
-    """Where what the devices did is written; see `gpututor.grading.recording`. None: nowhere."""
+    """The folder for the recording, see `gpututor.grading.recording`; None if nothing is recorded."""
     journal: str | None = None
-    """The folder where the judge writes the report, before it says `Graded`; see `gpututor.grading.journal`. An
-    internal error and what is not gradable here are not written: they say nothing of the submission."""
+    """The folder where the judge writes the report before it sends `GradingFinished`; see `gpututor.grading.journal`.
+    Reports of an internal error or `not gradable here` are not written: they say nothing about the submission."""
     key: GradingKey | None = None
-    """Under which it is written, checked by the judge. None where there is no journal."""
+    """The journal's key, which the judge verifies; None without a journal."""
 
     @property
     def notes_count(self) -> bool:
@@ -50,28 +50,27 @@ class GradeRequest:
 
 @dataclass(frozen=True)
 class WaitingForDevice:
-    """Another grading is on the real device: this one waits for its end. Comes again now and then."""
+    """Another grading uses the real device: this grading waits for its end. Sent again now and then."""
 
     device: str
-    """`cuda:0`"""
 
 
 @dataclass(frozen=True)
 class ScenarioStarted:
-    """A scenario begins."""
+    """The beginning of a scenario."""
 
     scenario: str
     device: str
     """For people: "cuda:0, virtual T4"."""
     number: int = 1
-    """Which of the submission's runs it is, from 1."""
+    """The number of the run, from 1."""
     of: int = 1
-    """How many there are at most."""
+    """The largest number of runs."""
 
 
 @dataclass(frozen=True)
 class CallStarted:
-    """The learner's function is called."""
+    """A call of the learner's function."""
 
     number: int
     """From 1, in this run."""
@@ -80,31 +79,31 @@ class CallStarted:
 
 @dataclass(frozen=True)
 class CheckFinished:
-    """A check has answered."""
+    """The verdict of a check."""
 
     verdict: Verdict
 
 
 @dataclass(frozen=True)
 class TimingProgressed:
-    """Pairs of calls are being timed, on a real device: the first event, with no pair, comes before any."""
+    """Progress of timing pairs of calls on a real device. The first event, with 0 pairs, precedes the first pair."""
 
     sentence: str
-    """Of the check that asks for it."""
+    """Sentence of the timing check."""
     pairs: int
     most_pairs: int
 
 
 @dataclass(frozen=True)
 class GradingFinished:
-    """The end: the whole report."""
+    """The end of a grading, with the report."""
 
     report: Report
 
 
 @dataclass(frozen=True)
 class GradingCancelled:
-    """The end after `cancel`: nothing is to be recorded."""
+    """The end of a cancelled grading, which has no report."""
 
 
 GradingEvent = (
@@ -135,39 +134,24 @@ def request_from_json(data: dict[str, Any]) -> GradeRequest:
     return GradeRequest(**{**data, "key": GradingKey(**key)})
 
 
+_NAMES: dict[type[GradingEvent], str] = {
+    WaitingForDevice: "device awaited",
+    ScenarioStarted: "run started",
+    CallStarted: "call started",
+    TimingProgressed: "timing advanced",
+    CheckFinished: "verdict reached",
+    GradingFinished: "graded",
+    GradingCancelled: "cancelled",
+}
+
+
 def event_to_json(event: GradingEvent) -> dict[str, Any]:
-    match event:
-        case GradingFinished():
-            return {"event": "graded", "report": event.report.to_json()}
-        case CheckFinished():
-            return {"event": "verdict reached", "verdict": asdict(event.verdict)}
-        case WaitingForDevice():
-            return {"event": "device awaited", **asdict(event)}
-        case ScenarioStarted():
-            return {"event": "run started", **asdict(event)}
-        case CallStarted():
-            return {"event": "call started", **asdict(event)}
-        case TimingProgressed():
-            return {"event": "timing advanced", **asdict(event)}
-        case GradingCancelled():
-            return {"event": "cancelled"}
+    return {"event": _NAMES[type(event)], **asdict(event)}
 
 
 def event_from_json(data: dict[str, Any]) -> GradingEvent:
-    """Raises `ValueError` for what `event_to_json` did not write."""
-    match data.get("event"):
-        case "graded":
-            return GradingFinished(Report.from_json(data.get("report")))
-        case "verdict reached":
-            return CheckFinished(verdict_from_json(data.get("verdict")))
-        case "device awaited":
-            return WaitingForDevice(str(data["device"]))
-        case "run started":
-            return ScenarioStarted(str(data["scenario"]), str(data["device"]), int(data["number"]), int(data["of"]))
-        case "call started":
-            return CallStarted(int(data["number"]), int(data["of"]))
-        case "timing advanced":
-            return TimingProgressed(str(data["sentence"]), int(data["pairs"]), int(data["most_pairs"]))
-        case "cancelled":
-            return GradingCancelled()
+    """Read what `event_to_json` returned, with other keys. Raises `ValueError` for anything else."""
+    for kind, name in _NAMES.items():
+        if name == data.get("event"):
+            return read(kind, {field.name: data.get(field.name) for field in fields(kind)}, "")
     raise ValueError(f"no event of grading is called {data.get('event')!r}")

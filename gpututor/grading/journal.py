@@ -1,7 +1,7 @@
-"""The journal of gradings: a folder with one file for each, written whole or not at all, and never written over.
+"""The journal of gradings: a folder with a file for each grading, written whole or not at all, and never overwritten.
 
-A grading is known by what could change its report: see `GradingKey`. Who grades the same again finds it there. The
-judge writes it, before it says that it is done; whoever asked may be gone by then.
+A grading is identified by everything that could change its report, see `GradingKey`: the same grading need not run
+again. The judge writes the journal before it reports the end, as its client may be gone by then.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from gpututor.grading.report import Report, upgraded
 from gpututor.json_dataclasses import read
 
 VERSION = 1
-_LEFT_OUT = ("__pycache__",)
 
 
 @dataclass(frozen=True)
 class GradingKey:
-    """All that a report depends on."""
+    """Everything that a report depends on."""
 
     submission: str
-    """The SHA-256 of the file that was handed in."""
+    """The SHA-256 of the submitted file."""
     exercise: str
     """`lesson/exercise`."""
     exercise_version: str
@@ -37,11 +36,11 @@ class GradingKey:
     """`virtual`, `virtual A100`, or a real device with its model: `cuda NVIDIA H100 80GB HBM3`."""
     isolation: str
     secret: str
-    """Names the class secret that seeds were made of, without giving it away."""
+    """A digest of the class secret from which seeds are derived."""
 
     @property
     def name(self) -> str:
-        """64 hexadecimal digits: the SHA-256 of the key as JSON, its names in order."""
+        """64 hexadecimal digits: the SHA-256 of the key as JSON with sorted names."""
         import hashlib  # with OpenSSL, 4 ms
 
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
@@ -60,7 +59,7 @@ def exercise_digest(folder: Path) -> str:
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         relative = path.relative_to(folder)
-        if any(part in _LEFT_OUT or part.startswith(".") for part in relative.parts) or path.is_dir():
+        if any(part == "__pycache__" or part.startswith(".") for part in relative.parts) or path.is_dir():
             continue
         try:
             with open(path, "rb", opener=ordinary) as stream:
@@ -73,7 +72,7 @@ def exercise_digest(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One grading."""
+    """A file of the journal."""
 
     key: GradingKey
     report: Report
@@ -81,9 +80,9 @@ class Entry:
 
 
 def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
-    """Put a report in the folder `journal`, so that it outlasts a power cut.
+    """Write a report to the folder `journal` so that it survives a power cut.
 
-    Raises `OSError` where it cannot be written; then nothing is there, or all of it where only that it lasts is unsure.
+    Raises `OSError` if it cannot be written; then there is no file, or a whole file that may not survive a power cut.
     """
     content = {"key": asdict(key), "report": report.to_json(), "version": VERSION}
     path = key.file_in(journal)
@@ -95,9 +94,9 @@ def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
 
 
 def has_entry(journal: Path, key: GradingKey) -> bool:
-    """Whether a whole entry with this key stands in the journal: no disk error or bad copy has cut it or mixed it up.
+    """Return True if the journal contains a whole entry with this key, not cut or mixed up by a bad disk or copy.
 
-    Whether its report can be read `read_entry` tells, in more time.
+    `read_entry`, which takes longer, also validates the report.
     """
     try:
         with open(key.file_in(journal), encoding="utf-8", opener=ordinary) as stream:
@@ -108,7 +107,7 @@ def has_entry(journal: Path, key: GradingKey) -> bool:
 
 
 def read_entry(journal: Path, key: GradingKey) -> Report | None:
-    """The report that stands in the journal; None where there is none. Raises `GradingError` for a broken file."""
+    """Return the report in the journal; None without one. Raises `GradingError` for a broken file."""
     path = key.file_in(journal)
     try:
         entry = _read(path)
@@ -120,7 +119,7 @@ def read_entry(journal: Path, key: GradingKey) -> Report | None:
 
 
 def entries(journal: Path) -> Iterator[Entry | GradingError]:
-    """Everything in the journal, in the order of the files' names; an error for each file that cannot be read."""
+    """Yield all entries, in the order of the files' names, and an error for each file that cannot be read."""
     for path in sorted(journal.glob("[0-9a-f][0-9a-f]/*.json")):
         try:
             yield _read(path)

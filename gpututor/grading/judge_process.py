@@ -1,4 +1,4 @@
-"""The process of a judge, as its client has it: started with a clean environment, written to, heard, ended for good."""
+"""The judge's process on the side of its client: started with a clean environment, ended with all descendants."""
 
 from __future__ import annotations
 
@@ -15,41 +15,23 @@ from gpututor.processes import children, hide_environment, hide_from_others, kil
 from gpututor.protocol.frames import read_frame, write_frame
 
 SILENCE_S = 300.0
-"""Seconds for which a judge may say nothing while it works by itself: it imports PyTorch, or a check computes."""
+"""Seconds without an answer while a judge works by itself: it imports PyTorch, or a check computes."""
 SLACK_S = 60.0
-"""Seconds for which it may say nothing beyond the time for which it waits for a worker."""
+"""Seconds without an answer beyond the time for which it waits for a worker."""
 ENDS_WITHIN_S = 5.0
 ENDED_WITHIN_S = 0.5
-"""Seconds for a judge that closed its answers: it is ending, and tells by its status why."""
-PASSED_ON = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
-    "LANG",
-    "TZ",
-    "GPUTUTOR_HOME",
-    "LD_LIBRARY_PATH",
-    "SYSTEMROOT",
-)
-PASSED_ON_PREFIXES = (
-    "LC_",
-    "XDG_",
-    "CUDA_",
-    "NVIDIA_",
-    "HIP_",
-    "HSA_",
-    "ROCR_",
-    "ONEAPI_",
-    "ZE_",
-    "TORCH_",
-    "PYTORCH_",
-)
+"""Seconds until a judge that closed its answers must have ended with a status."""
+INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ", "GPUTUTOR_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT",
+)  # fmt: skip
+INHERITED_PREFIXES = (
+    "LC_", "XDG_", "CUDA_", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "ONEAPI_", "ZE_", "TORCH_", "PYTORCH_",
+)  # fmt: skip
+"""Environment variables that a judge inherits: no secret of the learner's shell."""
 
 
 class JudgeProcess:
-    """A judge and its keeper. Raises `GradingError` when it cannot be started."""
+    """A judge and its keeper. Raises `GradingError` if it cannot be started."""
 
     def __init__(self, arguments: tuple[str, ...]) -> None:
         hide_from_others()
@@ -58,30 +40,30 @@ class JudgeProcess:
         self._ending = threading.Lock()
         self._keeper = _start(arguments)
         self.silent_s = 0.0
-        """Seconds after which it was ended because it said nothing; 0.0 while it is well."""
+        """Seconds of silence after which it was ended; 0.0 if it was not ended for that."""
 
     @property
     def pid(self) -> int:
-        """The judge's process id; 0 while there is none."""
+        """The judge's process id; 0 if it does not run."""
         return next(iter(children(self._keeper.pid)), 0)
 
     def poll(self) -> int | None:
-        """Return the status with which it ended; None while it lives."""
+        """Return its exit status; None while it runs."""
         return self._keeper.poll()
 
     @property
     def has_ended_itself(self) -> bool:
-        """True if it ended, and no signal did that."""
+        """True if it ended, and not by a signal."""
         return self._keeper.returncode is not None and self._keeper.returncode >= 0
 
     def write(self, header: dict[str, object]) -> None:
-        """Raises `OSError` or `ValueError` when the judge is gone."""
+        """Send a request. Raises `OSError` or `ValueError` if the judge is gone."""
         assert self._keeper.stdin is not None
         with self._writing:
             write_frame(self._keeper.stdin, header)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the headers of what it says. Raises `FrameError` or `OSError` when it is gone.
+        """Yield the headers of its answers. Raises `FrameError` or `OSError` if it is gone.
 
         A judge that is silent for too long, stopped by a submission or hanging, is ended.
         """
@@ -97,7 +79,7 @@ class JudgeProcess:
                 yield header
 
     def close(self) -> None:
-        """Let it end by itself, which tidies up, and see to it that nothing is left."""
+        """Let it end by itself, which removes its files, and kill what is left."""
         assert self._keeper.stdin is not None
         with contextlib.suppress(OSError):
             self._keeper.stdin.close()
@@ -105,14 +87,14 @@ class JudgeProcess:
         self._close_pipes()
 
     def kill(self) -> None:
-        """End it with everything that it started. From any thread."""
+        """End it with everything that it started, from any thread."""
         with self._ending:
             if self.poll() is None:
                 self._keeper.terminate()
                 self._wait_for_end()
 
     def forget(self) -> None:
-        """End it, and close the pipes to it."""
+        """End it, and close its pipes."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._keeper.wait(ENDED_WITHIN_S)
         self.kill()
@@ -133,7 +115,7 @@ class JudgeProcess:
 
     @contextlib.contextmanager
     def _ended_after(self, allowed_s: float) -> Iterator[None]:
-        """End the judge when the block takes longer. Time in which this process itself is stopped counts little."""
+        """End the judge if the block takes longer. Time in which this process itself is stopped hardly counts."""
         over = threading.Event()
 
         def watch() -> None:
@@ -169,7 +151,7 @@ def _start(arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _log(opened: contextlib.ExitStack) -> Any:
-    """The log, where one can be written; a grading needs none."""
+    """Open the log file if possible; a grading needs none."""
     try:
         paths.log_file().parent.mkdir(parents=True, exist_ok=True)
         return opened.enter_context(paths.log_file().open("ab"))
@@ -178,8 +160,7 @@ def _log(opened: contextlib.ExitStack) -> Any:
 
 
 def judge_environment() -> dict[str, str]:
-    """Return what a judge needs of this process's environment: no secret of the learner's shell."""
-    passed_on = {
-        name: value for name, value in os.environ.items() if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    inherited = {
+        name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIXES)
     }
-    return {**passed_on, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    return {**inherited, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}

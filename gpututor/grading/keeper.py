@@ -1,8 +1,8 @@
 """The judge's keeper: `python -I -m gpututor.grading.keeper --isolation NAME --workers NAME [--once]`.
 
-It starts the judge with its own stdin and stdout, and ends when the judge does, when stdin is closed at the other end,
-or on SIGTERM. However the judge ends, a `kill -9` included, what descends from it becomes the keeper's, which ends all
-of it. The judge in turn ends all that it started when the keeper is gone.
+It starts the judge with its own stdin and stdout, and ends when the judge ends, when stdin is closed at the other end,
+or on SIGTERM. However the judge ends, a `kill -9` included, the keeper adopts the judge's descendants and kills them.
+If the keeper dies, the judge ends everything that it started.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import time
 from gpututor.processes import adopt_orphans, end_descendants, hide_from_others, python_module
 
 GRACE_S = 2.0
-"""Seconds that the judge has to end by itself once its requests have ended."""
+"""Seconds for the judge to end by itself after the end of its requests."""
 
 
 def main() -> int:
-    """Return the status with which the judge ended itself; end by a signal otherwise."""
+    """Return the judge's exit status; end by SIGKILL if a signal ended the judge."""
     hide_from_others()
     adopt_orphans()
-    waker = _wakes_on(signal.SIGCHLD, signal.SIGTERM)
+    waker = _wakeup_pipe(signal.SIGCHLD, signal.SIGTERM)
     judges_end, ours = os.pipe()
     judge = subprocess.Popen(
         [*python_module("gpututor.judge"), "--keeper", str(judges_end), *sys.argv[1:]],
@@ -44,8 +44,8 @@ def main() -> int:
     return status or 0
 
 
-def _wakes_on(*signals: signal.Signals) -> int:
-    """A descriptor from which the numbers of these signals can be read."""
+def _wakeup_pipe(*signals: signal.Signals) -> int:
+    """Return a descriptor from which the numbers of these signals can be read."""
     waker, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -55,10 +55,10 @@ def _wakes_on(*signals: signal.Signals) -> int:
 
 
 def _follow(judge: subprocess.Popen[bytes], waker: int) -> None:
-    """Return when the judge has ended, or is to be ended."""
+    """Return when the judge has ended, or must be ended."""
     waiting = select.poll()
     waiting.register(waker, select.POLLIN)
-    waiting.register(0, 0)  # no event but that the other end was closed
+    waiting.register(0, 0)  # reports only that the other end was closed
     deadline: float | None = None
     while judge.poll() is None:
         left_s = None if deadline is None else deadline - time.monotonic()

@@ -1,7 +1,7 @@
-"""What the devices did while a submission was graded: a folder with `recording.json`, and a trace for each call.
+"""Recordings of the devices during a grading: a folder with `recording.json`, and a trace for each call.
 
-The judge writes it where `GradeRequest.recording_folder` says so; no verdict depends on it. No torch and no NumPy here:
-who only wants the figures need not read the traces.
+The judge writes it to `GradeRequest.recording_folder`; no verdict depends on it. No torch and no NumPy here: the
+figures can be read without the traces.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gpututor.json_dataclasses import read
 FILE = "recording.json"
 VERSION = 1
 MOST_BYTES = 64 << 20
-"""What the traces of one grading may take on the disk."""
+"""Disk space of the traces of one grading."""
 _RANK = re.compile(r", rank (\d+)")
 _LARGEST_FILE = 16 << 20
 
 
 @dataclass(frozen=True)
 class LineCost:
-    """What one line of the submission caused, in all recorded calls of a run together."""
+    """Device work caused by one line of the submission, in all recorded calls of a run together."""
 
     line: int
     kernels: int
@@ -35,12 +35,11 @@ class LineCost:
     copy_ns: int
     copied_bytes: int
     waits: int
-    """How often the host waited for a device."""
     wait_ns: int
     allocated_bytes: int
-    """The sum of what was taken of a device's memory; nothing is taken off for what was given back."""
+    """Sum of all allocations; memory that was freed is not subtracted."""
     hazards: tuple[str, ...] = ()
-    """What is wrong there, a sentence without a full stop for each."""
+    """A sentence without a full stop for each hazard."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +47,23 @@ class CallRecording:
     """One call of the learner's function, or one rank of it."""
 
     words: str
-    """`call 2 of 3, with x of shape (7, 1)`; of several processes also which: `call 1 of 2, rank 0`."""
+    """`call 2 of 3, with x of shape (7, 1)`, or with several processes `call 1 of 2, rank 0`."""
     trace: str
-    """The name of its file in the folder; empty where it was left out."""
+    """The name of its file in the folder; empty if the trace was left out."""
     elapsed_ns: int
-    """From the call until all devices were done."""
+    """Nanoseconds from the call until all devices were done."""
     floor_ns: int
-    """No program can do the same in less on this device, by its bandwidth and rate; 0 where that is not known."""
+    """Least time for the same work by the device's bandwidth and compute rate; 0 if unknown."""
     peak_bytes: int
-    """The most memory that tensors held on one device."""
+    """Largest memory of tensors on one device."""
     peak_line: int | None
-    """The line of the submission that reached it; None where none did."""
+    """The line of the submission that reached the peak; None if no line did."""
     events: int
-    """How many things the devices did."""
+    """Number of events, including dropped ones."""
     dropped: int
-    """How many of them are not in the trace."""
+    """Number of events that are missing in the trace."""
     stopped: bool = False
-    """Whether the file stopped in it with an error: it is known as far as it came."""
+    """True if an error ended the call: the recording ends there."""
 
     def __post_init__(self) -> None:
         if self.trace and (Path(self.trace).name != self.trace or self.trace in (".", "..")):
@@ -74,13 +73,13 @@ class CallRecording:
                 raise ValueError(f"{name} must not be negative")
 
 
-def _one_after_the_other(times: Iterable[tuple[str, int]]) -> int:
-    """Of calls by their words, in nanoseconds; processes of one call run side by side, and the slowest counts."""
+def _sum_of_calls(calls: Iterable[CallRecording], field: str = "elapsed_ns") -> int:
+    """Return the sum over all calls. Processes of one call run at the same time: only the slowest counts."""
     longest: dict[str, int] = {}
-    for number, (words, time_ns) in enumerate(times):
-        call, ranks = _RANK.subn("", words, count=1)
-        name = call if ranks else f"{number}"
-        longest[name] = max(longest.get(name, 0), time_ns)
+    for number, call in enumerate(calls):
+        name, ranks = _RANK.subn("", call.words, count=1)
+        name = name if ranks else f"{number}"
+        longest[name] = max(longest.get(name, 0), getattr(call, field))
     return sum(longest.values())
 
 
@@ -94,8 +93,7 @@ class BaselineRecording:
 
     @property
     def elapsed_ns(self) -> int:
-        """Of all calls, one after the other."""
-        return _one_after_the_other((call.words, call.elapsed_ns) for call in self.calls)
+        return _sum_of_calls(self.calls)
 
 
 @dataclass(frozen=True)
@@ -104,47 +102,42 @@ class RunRecording:
 
     scenario: str
     device: str
-    """For people, as in the report."""
+    """The device's name in the report."""
     times: Literal["", "modelled", "measured"]
-    """How its times are known; empty where it has none."""
+    """Origin of its times; empty without times."""
     calls: tuple[CallRecording, ...]
     baselines: tuple[BaselineRecording, ...]
     lines: tuple[LineCost, ...]
-    """By line, those that caused anything."""
     memory_bytes: int = 0
-    """Of each device; 0 where that is not known."""
+    """Memory of each device; 0 if unknown."""
 
     @property
     def elapsed_ns(self) -> int:
-        """Of all calls, one after the other."""
-        return _one_after_the_other((call.words, call.elapsed_ns) for call in self.calls)
+        return _sum_of_calls(self.calls)
 
     @property
     def floor_ns(self) -> int:
-        """Of all calls, one after the other; 0 where that of any is not known."""
-        if not all(call.floor_ns for call in self.calls):
-            return 0
-        return _one_after_the_other((call.words, call.floor_ns) for call in self.calls)
+        """Least time of all calls; 0 if that of any call is unknown."""
+        return _sum_of_calls(self.calls, "floor_ns") if all(call.floor_ns for call in self.calls) else 0
 
     @property
     def peak_bytes(self) -> int:
-        """Of the call that held most."""
         return max((call.peak_bytes for call in self.calls), default=0)
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Everything that was recorded of one grading."""
+    """Figures of one grading."""
 
     runs: tuple[RunRecording, ...]
     left_out: str = ""
-    """What is missing in the traces, in a sentence; empty when nothing is."""
+    """A sentence on what is missing in the traces; empty if they are complete."""
     folder: str = ""
-    """Where it was read from."""
+    """The folder that it was read from."""
 
     @property
     def elapsed_ns(self) -> int:
-        """Of all calls of all runs; 0 where nothing was timed."""
+        """Nanoseconds of all calls of all runs; 0 if nothing was timed."""
         return sum(run.elapsed_ns for run in self.runs if run.times)
 
     @property
@@ -152,7 +145,7 @@ class Recording:
         return max((run.peak_bytes for run in self.runs), default=0)
 
     def trace_path(self, call: CallRecording) -> Path | None:
-        """The file of the call's trace, for `gpututor.trace.serialization.read_trace`; None where it was left out."""
+        """Return the file of the call's trace, for `read_trace`; None if the trace was left out."""
         return Path(self.folder) / call.trace if call.trace else None
 
     def to_json(self) -> dict[str, Any]:
@@ -162,7 +155,7 @@ class Recording:
 
     @classmethod
     def from_json(cls, data: object, folder: str = "") -> Recording:
-        """Read what `to_json` wrote. Raises `ValueError` that names what is wrong."""
+        """Read what `to_json` returned. Raises `ValueError` that names the place."""
         if not isinstance(data, dict):
             raise ValueError("a recording must be an object")
         if data.get("version") != VERSION:
@@ -174,7 +167,7 @@ class Recording:
 
 
 def read_recording(folder: Path | str) -> Recording:
-    """What stands in the folder. Raises `ValueError` for a broken one, `OSError` where it cannot be read."""
+    """Read the recording in a folder. Raises `ValueError` for a broken recording, `OSError` for an unreadable one."""
     path = Path(folder) / FILE
     if path.stat().st_size > _LARGEST_FILE:
         raise ValueError(f"{path} is larger than any recording")
@@ -185,7 +178,7 @@ def read_recording(folder: Path | str) -> Recording:
 
 
 def write_recording(recording: Recording, folder: Path | str) -> None:
-    """Write the figures beside the traces, whole or not at all. Raises `OSError`."""
+    """Write the figures next to the traces, whole or not at all. Raises `OSError`."""
     from gpututor.files import write_atomically
 
     write_atomically(Path(folder) / FILE, json.dumps(recording.to_json()) + "\n")

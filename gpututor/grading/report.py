@@ -22,7 +22,7 @@ Workers = Literal["spare", "fork server", ""]
 
 
 class Outcome(StrEnum):
-    """One word on a submission."""
+    """Result of a grading in a word or two."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -43,18 +43,12 @@ class Outcome(StrEnum):
 
     @property
     def is_of_the_submission(self) -> bool:
-        """Whether the submission was judged, well or badly; the others say why it could not be."""
+        """True if the submission was judged; the other outcomes say why it could not be."""
         return self.exit_code in (0, 1)
 
 
-_EXIT_CODES = {
+_EXIT_CODES = dict.fromkeys(Outcome, 1) | {
     Outcome.PASSED: 0,
-    Outcome.FAILED: 1,
-    Outcome.ERROR: 1,
-    Outcome.TIMEOUT: 1,
-    Outcome.OUT_OF_MEMORY: 1,
-    Outcome.CRASHED: 1,
-    Outcome.TOO_SLOW: 1,
     Outcome.REJECTED: 2,
     Outcome.INCONCLUSIVE: 3,
     Outcome.NEEDS_REVIEW: 3,
@@ -64,20 +58,20 @@ _EXIT_CODES = {
 
 
 class Status(StrEnum):
-    """What a check said."""
+    """Result of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
     TOO_SLOW = "too slow"
     """Right, but slower than the author allows."""
     INCONCLUSIVE = "inconclusive"
-    """It measured, and the machine was too noisy to tell: never a pass, never a failure."""
+    """Measured on a machine that was too noisy to decide: never a pass, never a failure."""
     NEEDS_REVIEW = "needs review"
-    """A person has to look: figures that do not fit each other, or an unforeseen result. Never a pass or blame."""
+    """Figures that contradict each other, or an unforeseen result: a person must look. Never a pass or blame."""
     NOT_RUN = "not run"
-    """Something that it depends on broke first."""
+    """Skipped, as something that the check depends on broke."""
     HELD_BACK = "held back"
-    """It passed, but the values are wrong: a wrong result earns no points for what it costs."""
+    """Passed, but the values are wrong: a wrong result earns no points for its cost."""
 
     @property
     def is_failure(self) -> bool:
@@ -85,21 +79,21 @@ class Status(StrEnum):
 
     @property
     def is_finding(self) -> bool:
-        """True if something is wrong, or a person has to look: the first such verdict is shown to the learner."""
+        """True if something is wrong, or a person must look: the first finding is shown to the learner."""
         return self not in (Status.PASSED, Status.NOT_RUN, Status.HELD_BACK)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One check's answer in one scenario. All texts are plain text, never markup.
+    """Result of one check in one scenario. All texts are plain text, never markup.
 
     Raises `ValueError` for points that do not fit the status.
     """
 
     check: str
-    """The check's name, such as `placement`; `loads`, `runs` and `prints` are the grader's own."""
+    """The check's name, such as `placement`; `loads`, `runs` and `prints` are built in."""
     sentence: str
-    """What must be true: "Every output lives on cuda:0"."""
+    """The rule: "Every output lives on cuda:0"."""
     status: Status
     scenario: str
     expected: str = ""
@@ -108,13 +102,13 @@ class Verdict:
     """The line of the learner's file that the failure points at, from 1."""
     why: str = ""
     advice: str = ""
-    """What to try."""
+    """Something to try."""
     points: float = 0.0
-    """What it earned: all of `of` when it passed, else nothing."""
+    """Points earned: all of `of` if the check passed, else none."""
     of: float = 0.0
-    """What it could earn; nothing for the grader's own checks."""
+    """Points that the check could earn; 0 for built-in checks."""
     measured: str = ""
-    """Figures, also when it passed: "0.81 × the baseline: 1.2 ms against 1.5 ms, modelled"."""
+    """Figures, also of a pass: "0.81 × the baseline: 1.2 ms against 1.5 ms, modelled"."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.of < math.inf:
@@ -126,29 +120,29 @@ class Verdict:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What can be told of one run: where it ran, and what it printed."""
+    """Device and output of one run."""
 
     scenario: str
     device: str
     """For people: "cuda:0, virtual T4"."""
     virtual: bool
-    """True when the device was the virtual GPU."""
+    """True if the device was the virtual GPU."""
     output: str = ""
-    """What the submission printed (stdout and stderr), bounded. Plain text from the learner."""
+    """Text printed by the submission (stdout and stderr), bounded. Plain text from the learner."""
     output_dropped_bytes: int = 0
-    """How much more it printed than was kept."""
+    """Bytes of further output, which are not stored."""
     traceback: str = ""
-    """The learner's frames of an exception, empty when there was none."""
+    """The learner's frames of an exception; empty without an exception."""
     kernels: int = 0
     transfers: int = 0
     synchronisations: int = 0
     times: Times = ""
-    """Where times come from: the virtual GPU's clock, or the wall; empty where nothing was timed."""
+    """Origin of times: the virtual GPU's clock, or the wall clock; empty if nothing was timed."""
     own_gpu: str = ""
-    """The exercise's own GPU model, when the run was on another model of the virtual GPU; else empty."""
+    """The exercise's own GPU model if the run was on another model of the virtual GPU; else empty."""
     placement: Placement = ""
-    """How it is known where tensors lived: from the trace kept in the worker, with the driver's own figures to
-    support it, or only by what the worker said; empty where nothing ran."""
+    """Evidence of where tensors lived: the trace in the worker, with the driver's own figures to
+    support it, or only the worker's answers; empty if nothing ran."""
 
 
 @dataclass(frozen=True)
@@ -158,9 +152,9 @@ class SourceNote:
     line: int
     """The line of the learner's file, from 1."""
     name: str
-    """The name, such as `gc` or `sys.modules`: what `allowed_names` of an exercise's manifest lists."""
+    """The name, such as `gc` or `sys.modules`, as `allowed_names` of an exercise's manifest lists it."""
     sentence: str
-    """What such a name is for, in plain words."""
+    """The purpose of such a name."""
 
     @property
     def words(self) -> str:
@@ -171,7 +165,7 @@ class SourceNote:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where and how the grading was done."""
+    """Versions, isolation and seed of a grading."""
 
     gpututor: str
     torch: str
@@ -184,18 +178,17 @@ class Environment:
     driver: str = ""
     """The driver of a real device; empty without one."""
     workers: Workers = ""
-    """Where the process that ran the submission came from; empty where none did."""
+    """Origin of the process that ran the submission; empty if no process did."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is kept of one grading.
+    """Result of one grading.
 
-    Points: a check counts once, and earns only if it passed in every scenario where it applies (one where it could
-    not be run is not passed). `points` is what was earned, whatever the outcome: it is a mark only where `final` is
-    true. It is not final when the submission was not judged (rejected, not gradable here, internal error), when a
-    check was inconclusive or needs review, beside whatever else failed, or when there is a suspicion: grading once
-    more, or a person's look, may change the points either way, so nobody should enter them anywhere.
+    Points: a check counts once, and earns only if it passed in every scenario where it applies (a check that could
+    not run did not pass). `points` are a mark only if `final` is true. They are not final if the submission was not
+    judged (rejected, not gradable here, internal error), if a check was inconclusive or needs review, or if there is a
+    suspicion: grading again, or a person's review, may change the points either way.
 
     Raises `ValueError` for a pass with a check that did not pass, or with a suspicion.
     """
@@ -211,26 +204,27 @@ class Report:
     """ISO 8601, UTC."""
     elapsed_s: float
     reason: str = ""
-    """For `not gradable here`, `rejected` and `internal error`: why, and what would do."""
+    """Reason and remedy of `not gradable here`, `rejected` and `internal error`."""
     schema_version: int = field(default=SCHEMA_VERSION)
     waited_s: float = 0.0
-    """Of `elapsed_s`: until a worker was ready. Near nothing where one was warm; a cold start takes seconds."""
+    """Seconds of `elapsed_s` until a worker was ready: almost none if it was warm; a cold start takes seconds."""
     suspicions: tuple[str, ...] = ()
-    """What a person should look at, in plain text; never an accusation."""
+    """Things that a person should look at, in plain text; never an accusation."""
     source_notes: tuple[SourceNote, ...] = ()
     """Names in the file that no honest solution needs, a note for a learner. In a class and in `grade --json` each is
     also a suspicion."""
     of: float = 0.0
-    """What could be earned: at least the sum over the checks that have a verdict, more where the run ended before."""
+    """Points that could be earned: at least the sum over the checks with a verdict, more if the run ended early."""
     points: float = field(init=False, default=0.0)
-    """What was earned."""
+    """Points earned."""
     final: bool = field(init=False, default=False)
-    """Whether `points` may be entered as a mark."""
+    """True if `points` may be entered as a mark."""
 
     def __post_init__(self) -> None:
         if self.outcome is Outcome.PASSED:
-            if found := [verdict.check for verdict in self.verdicts if verdict.status is not Status.PASSED]:
-                raise ValueError(f"outcome is passed, and the check {found[0]!r} did not pass")
+            for verdict in self.verdicts:
+                if verdict.status is not Status.PASSED:
+                    raise ValueError(f"outcome is passed, and the check {verdict.check!r} did not pass")
             if self.suspicions:
                 raise ValueError("outcome is passed, and there are suspicions")
         if not self.of >= 0:
@@ -244,12 +238,12 @@ class Report:
 
     @property
     def device(self) -> str:
-        """The devices that were used, for people."""
+        """Names of all used devices."""
         return "; ".join(dict.fromkeys(run.device for run in self.runs)) or "none"
 
     @property
     def loads_nowhere(self) -> bool:
-        """Whether no check could be made, as the file loads in no scenario."""
+        """True if no check could run, as the file loads in no scenario."""
         answers = {(verdict.check, verdict.status) for verdict in self.verdicts if verdict.status is not Status.NOT_RUN}
         return answers == {("loads", Status.FAILED)}
 
@@ -262,11 +256,11 @@ class Report:
 
     @classmethod
     def from_json(cls, data: object) -> Report:
-        """Read what `to_json` wrote. Raises `ValueError` that names what is wrong."""
+        """Read what `to_json` returned, now or in an older version. Raises `ValueError` that names the place."""
         return read(cls, upgraded(data) if isinstance(data, dict) else data, "")
 
     def _sums(self) -> tuple[float, float]:
-        """Points earned and points to be earned, over the checks by name."""
+        """Return points earned and points possible, over the checks by name."""
         by_check: dict[str, list[Verdict]] = {}
         for verdict in self.verdicts:
             by_check.setdefault(verdict.check, []).append(verdict)
@@ -284,7 +278,7 @@ class Report:
 
 
 def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a report as this version writes it. Raise `ValueError` for a version that cannot be read."""
+    """Return a report as this version writes it. Raises `ValueError` for an unreadable version."""
     version = data.get("schema_version")
     if type(version) is int and version not in READABLE_VERSIONS:
         age = "an older" if version < SCHEMA_VERSION else "a newer"
@@ -296,8 +290,3 @@ def upgraded(data: dict[str, Any]) -> dict[str, Any]:
             runs = [{"own_gpu": "", **run} if isinstance(run, dict) else run for run in runs]
         return {**data, "schema_version": SCHEMA_VERSION, "source_notes": [], "runs": runs}
     return data
-
-
-def verdict_from_json(data: object) -> Verdict:
-    """Raises `ValueError` that names what is wrong."""
-    return read(Verdict, data, "verdict")

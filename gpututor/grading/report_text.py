@@ -1,4 +1,4 @@
-"""Reports in words: glyphs, outcomes and the progress of a grading, for the app and the command line."""
+"""Texts about reports: glyphs, outcomes and the progress of a grading, for the app and the command line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ from collections.abc import Callable
 from gpututor.grading.events import CallStarted, GradingEvent, ScenarioStarted, TimingProgressed
 from gpututor.grading.report import Outcome, Report, Status
 
-GLYPHS = {
-    Status.PASSED: "✓",
-    Status.FAILED: "✗",
-    Status.TOO_SLOW: "✗",
-    Status.INCONCLUSIVE: "○",
-    Status.NEEDS_REVIEW: "○",
-    Status.NOT_RUN: "○",
-    Status.HELD_BACK: "○",
-}
+GLYPHS = dict.fromkeys(Status, "○") | {Status.PASSED: "✓", Status.FAILED: "✗", Status.TOO_SLOW: "✗"}
 
 OUTCOME_TITLES = {
     Outcome.PASSED: "✓ Passed",
@@ -35,41 +27,41 @@ OUTCOME_TITLES = {
 }
 
 DOES_NOT_RUN = "✗ Does not run yet"
-"""The title of a report on a file with an error that keeps it from loading."""
+"""Title of a report on a file that does not load."""
 LEAST_TIME = "is the least that the device can take for this work"
-"""Said of a submission that was faster."""
+"""End of a sentence about a submission that was faster."""
 COLD_S = 0.3
-"""Seconds of waiting for a worker, which loads PyTorch, from which they are told apart."""
-_TOLD = [status for status in Status if status not in (Status.PASSED, Status.FAILED)]
-"""What is counted beside the checks that passed; the rest has failed."""
+"""Seconds until a worker is ready, from which they are shown separately."""
+_COUNTED = [status for status in Status if status not in (Status.PASSED, Status.FAILED)]
+"""Statuses that are counted besides passed checks; all other checks failed."""
 
 
 def mark(status: Status) -> str:
-    """`✓ passed`"""
+    """Return text like `✓ passed`."""
     return f"{GLYPHS[status]} {status.value}"
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """`1 check`, `3 checks`"""
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def count(number: int, singular: str, plural: str = "") -> str:
+    """Return text like `1 check`, `3 checks`."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def device_words(device: str) -> str:
-    """The device for people; what is only modelled says so, also where the virtual machine has no GPU."""
+    """Return the device's name with "(modelled)" on a virtual machine, also on one without a GPU."""
     is_modelled = "virtual" in device or device.startswith("no ")
     return f"{device} (modelled)" if is_modelled and "modelled" not in device else device
 
 
 def outcome_title(report: Report) -> str:
-    """`✗ Failed`; a file with an error that keeps it from loading is told so."""
+    """Return text like `✗ Failed`, or that the file does not load."""
     is_unready = report.outcome is Outcome.ERROR and report.loads_nowhere
     return DOES_NOT_RUN if is_unready else OUTCOME_TITLES[report.outcome]
 
 
 def outcome_line(report: Report) -> str:
-    """`✗ Failed: 1 of 4 checks passed, 2 not run`; with `, 3 of 10 points` where checks are worth different points.
+    """Return text like `✗ Failed: 1 of 4 checks passed, 2 not run, 3 of 10 points`.
 
-    Of a file that does not load nothing is counted: `✗ Does not run yet: no checks were made`.
+    Points are left out if all checks are worth the same; without loading, nothing is counted.
     """
     title = outcome_title(report)
     total = len(report.verdicts)
@@ -80,88 +72,64 @@ def outcome_line(report: Report) -> str:
     else:
         by_status = Counter(verdict.status for verdict in report.verdicts)
         parts = [f"{by_status[Status.PASSED]} of {count(total, 'check')} passed"] if total else []
-        parts += [f"{by_status[status]} {status}" for status in _TOLD if by_status[status]]
+        parts += [f"{by_status[status]} {status}" for status in _COUNTED if by_status[status]]
     parts += filter(None, [points_line(report)])
     return f"{title}: {', '.join(parts)}" if parts else title
 
 
 def points_line(report: Report) -> str:
-    """`7 of 10 points`; empty where every check is worth the same single point, as when the author set none."""
+    """Return text like `7 of 10 points`; empty if every check is worth one point."""
     if all(verdict.of in (0, 1) for verdict in report.verdicts):
         return ""
-    words = f"{_number(report.points)} of {_number(report.of)} points"
-    return words if report.final else f"{words} so far (no mark yet)"
-
-
-def _number(points: float) -> str:
-    """`7`, `2.5`, `0.33`"""
-    return f"{points:.2f}".rstrip("0").rstrip(".")
+    points, of = (f"{number:.2f}".rstrip("0").rstrip(".") for number in (report.points, report.of))
+    return f"{points} of {of} points{'' if report.final else ' so far (no mark yet)'}"
 
 
 def elapsed(report: Report) -> str:
-    """`0.04 s`; `2.1 s, of which 1.9 s to load PyTorch`."""
+    """Return text like `0.04 s` or `2.1 s, of which 1.9 s to load PyTorch`."""
     if report.waited_s < COLD_S:
         return f"{report.elapsed_s:.2g} s" if report.elapsed_s < 1 else f"{report.elapsed_s:.1f} s"
     return f"{report.elapsed_s:.1f} s, of which {report.waited_s:.1f} s to load PyTorch"
 
 
 def evidence(report: Report) -> str:
-    """`times modelled; placement traced`: how what the report says is known; empty where nothing ran."""
-    parts = []
-    for what, values in (
-        ("times", [run.times for run in report.runs]),
-        ("placement", [run.placement for run in report.runs]),
-    ):
-        if found := [value for value in dict.fromkeys(values) if value]:
-            parts.append(f"{what} {' and '.join(found)}")
-    return "; ".join(parts)
+    """Return text like `times modelled; placement traced`; empty if nothing ran."""
+    times: list[str] = [run.times for run in report.runs if run.times]
+    placements: list[str] = [run.placement for run in report.runs if run.placement]
+    parts = (("times", times), ("placement", placements))
+    return "; ".join(f"{name} {' and '.join(dict.fromkeys(values))}" for name, values in parts if values)
 
 
 def own_gpu(report: Report) -> str:
-    """Return the exercise's own GPU model if a run was on another one of the virtual GPU; else an empty text."""
+    """Return the exercise's own GPU model if a run used another model of the virtual GPU; else an empty text."""
     return " and ".join(dict.fromkeys(run.own_gpu for run in report.runs if run.own_gpu))
 
 
 def remarks(report: Report) -> list[str]:
-    """Return what there is to say about a report as a whole, a line each, such as the reason for its outcome."""
-    lines = [report.reason, *_held_back(report), *_other_gpu(report), *_to_look_at(report)]
-    return [line for line in lines if line]
-
-
-def _held_back(report: Report) -> list[str]:
+    """Return lines about the report as a whole, such as the reason for its outcome."""
+    lines = [report.reason] if report.reason else []
     if any(verdict.status is Status.HELD_BACK for verdict in report.verdicts):
-        return ["Held back: the values are wrong. Those checks earn their points once the values are right."]
-    return []
-
-
-def _other_gpu(report: Report) -> list[str]:
-    """Return what to know of a run on another GPU model than the exercise's own: a sentence, or none."""
-    own = own_gpu(report)
-    if not own:
-        return []
-    words = f"The exercise is made for a {own}, and this run was on another GPU model."
-    if report.outcome is not Outcome.PASSED:
-        words += (
+        lines.append("Held back: the values are wrong. Those checks earn their points once the values are right.")
+    if own := own_gpu(report):
+        advice = (
             f" Grade it on a {own}, too, before you look for the mistake: leave out --model, or change the setting."
         )
-    return [words]
-
-
-def _to_look_at(report: Report) -> list[str]:
-    """Return a line for each thing that a person should look at, then one for each note on the source."""
-    lines = [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]
+        passed = report.outcome is Outcome.PASSED
+        text = f"The exercise is made for a {own}, and this run was on another GPU model."
+        lines.append(text if passed else text + advice)
+    lines += [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]
     notes = [note.words for note in report.source_notes if note.words not in report.suspicions]
-    return lines + [f"Note: {words}. In a class a person would look at it." for words in notes]
+    return lines + [f"Note: {note}. In a class a person would look at it." for note in notes]
 
 
 LONG_S = 3.0
-"""From then on a grading is long: it tells how long, and where it is."""
+"""Seconds after which the duration and the current step are shown."""
 LOADING_S = 1.0
-"""A worker that was warm begins sooner; one that was not loads PyTorch first."""
+"""Seconds after which a worker that has not started must be loading PyTorch; a warm worker starts sooner."""
 
 
 class RunProgress:
-    """Of the grading that is on."""
+    """Progress of the running grading."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -172,7 +140,6 @@ class RunProgress:
         self._has_begun = False
 
     def hear(self, event: GradingEvent) -> None:
-        """What has happened."""
         match event:
             case ScenarioStarted(_, _, number, of):
                 self.scenario_started(number, of)
@@ -180,16 +147,12 @@ class RunProgress:
                 self.call_began(number, of)
             case TimingProgressed(_, pairs, most):
                 self.pairs_timed(pairs, most)
-            case _:
-                return
 
     def scenario_started(self, number: int, of: int) -> None:
-        """The turn of machine `number` of so many."""
-        self.begun()
-        self._machine, self._call, self._pairs = (number, of), (0, 0), None
+        self._has_begun, self._machine, self._call, self._pairs = True, (number, of), (0, 0), None
 
     def begun(self) -> None:
-        """What is waited for is not that a worker starts."""
+        """Note that no worker has to be started any more."""
         self._has_begun = True
 
     def call_began(self, number: int, of: int) -> None:
@@ -204,7 +167,7 @@ class RunProgress:
 
     @property
     def is_loading(self) -> bool:
-        """Whether a worker takes so long to start that it must be loading PyTorch."""
+        """True if a worker takes so long to start that it must be loading PyTorch."""
         return not self._has_begun and self.elapsed_s >= LOADING_S
 
     @property
@@ -213,13 +176,13 @@ class RunProgress:
 
     @property
     def duration(self) -> str:
-        """`12 s`, `2 min 05 s`"""
+        """Text like `12 s` or `2 min 05 s`."""
         minutes, rest = divmod(int(self.elapsed_s), 60)
         return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
 
     @property
     def where(self) -> str:
-        """At what it is: `machine 2 of 3, call 1 of 4`; empty where there is only one of each."""
+        """The current step, such as `machine 2 of 3, call 1 of 4`; empty if there is only one step."""
         parts = []
         if self._machine[1] > 1:
             parts.append(f"machine {self._machine[0]} of {self._machine[1]}")

@@ -13,6 +13,7 @@ from gpututor.errors import UsageError
 
 _HERE = Path(__file__).parent
 _MAKERS = re.compile(r"^(nvidia|tesla|geforce)+")
+_RATES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
 _HEADING = re.compile(r'^\["?([^"\]]+)"?\]$', re.MULTILINE)
 
 
@@ -28,20 +29,18 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     """CUDA's compute capability, such as (7, 5)."""
     multiprocessors: int
     source: str
-    """The document that the memory, the capability and the multiprocessors are from."""
+    """Source of the memory, the capability and the multiprocessors."""
     aliases: tuple[str, ...]
-    """Other names that people use."""
     l2_cache_bytes: int
     memory_bus_bits: int
     clock_khz: int
-    """The highest clock of the multiprocessors."""
+    """Highest clock of the multiprocessors."""
     memory_clock_khz: int
     chip_source: str
-    """The documents that the cache, the bus and the clocks are from."""
+    """Source of the cache, the bus and the clocks."""
     threads_per_multiprocessor: int
     shared_bytes_per_multiprocessor: int
     shared_bytes_per_block_at_most: int
-    """The most that a block can request."""
     float32_lanes_per_multiprocessor: int
     load_units_per_multiprocessor: int
     float64_flops: float
@@ -64,7 +63,7 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     pcie_generation: int
     pcie_lanes: int
     pinned_bytes_per_s: float
-    """Bandwidth in one direction, from or to pinned host memory, as such links usually attain."""
+    """Usual bandwidth in one direction, from or to pinned host memory."""
     pageable_bytes_per_s: float
     copy_latency_s: float
     copy_engines: int
@@ -73,7 +72,7 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     peer_bytes_per_s: float
     """Bandwidth in one direction between two GPUs of one box."""
     rate_source: str
-    """The documents that the rates, the power and the links are from."""
+    """Source of the rates, the power and the links."""
 
     @property
     def bytes_per_s(self) -> float:
@@ -83,11 +82,7 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
 
 @cache
 def _entries(file: str) -> dict[str, Any]:
-    return tomllib.loads(_text(file))
-
-
-def _text(file: str) -> str:
-    return (_HERE / file).read_text(encoding="utf-8")
+    return tomllib.loads((_HERE / file).read_text(encoding="utf-8"))
 
 
 def parse_gpu_spec(name: str, entry: Mapping[str, Any]) -> GpuSpec:
@@ -95,44 +90,39 @@ def parse_gpu_spec(name: str, entry: Mapping[str, Any]) -> GpuSpec:
     major, minor = entry["capability"]
     limits = _entries("capabilities.toml")[f"{major}.{minor}"]
     rates, link = entry["flops_t"], entry["link"]
-    return GpuSpec(
-        name,
-        entry["reported_name"],
-        int(entry["memory_gib"] * 2**30),
-        (major, minor),
-        entry["multiprocessors"],
-        entry["source"],
-        tuple(entry["aliases"]),
-        entry["l2_cache_mib"] << 20,
-        entry["memory_bus_bits"],
-        entry["clock_mhz"] * 1000,
-        entry["memory_clock_mhz"] * 1000,
-        entry["chip_source"],
-        limits["threads_per_multiprocessor"],
-        limits["shared_kib_per_multiprocessor"] << 10,
-        limits["shared_kib_per_block_at_most"] << 10,
-        limits["float32_lanes_per_multiprocessor"],
-        limits["load_units_per_multiprocessor"],
-        rates["float64"] * 1e12,
-        rates["float64_tensor"] * 1e12,
-        rates["float32"] * 1e12,
-        rates["tf32"] * 1e12,
-        rates["float16"] * 1e12,
-        rates["bfloat16"] * 1e12,
-        rates["float8"] * 1e12,
-        rates["int8"] * 1e12,
-        entry["memory_kind"],
-        entry["board_watts"],
-        entry["launch_us"] / 1e6,
-        link["pcie"],
-        link["lanes"],
-        link["pinned_gb_s"] * 1e9,
-        link["pageable_gb_s"] * 1e9,
-        link["latency_us"] / 1e6,
-        link["copy_engines"],
-        link["peer"],
-        link["peer_gb_s"] * 1e9,
-        entry["rate_source"],
+    return GpuSpec._make(
+        (
+            name,
+            entry["reported_name"],
+            int(entry["memory_gib"] * 2**30),
+            (major, minor),
+            entry["multiprocessors"],
+            entry["source"],
+            tuple(entry["aliases"]),
+            entry["l2_cache_mib"] << 20,
+            entry["memory_bus_bits"],
+            entry["clock_mhz"] * 1000,
+            entry["memory_clock_mhz"] * 1000,
+            entry["chip_source"],
+            limits["threads_per_multiprocessor"],
+            limits["shared_kib_per_multiprocessor"] << 10,
+            limits["shared_kib_per_block_at_most"] << 10,
+            limits["float32_lanes_per_multiprocessor"],
+            limits["load_units_per_multiprocessor"],
+            *(rates[name] * 1e12 for name in _RATES),
+            entry["memory_kind"],
+            entry["board_watts"],
+            entry["launch_us"] / 1e6,
+            link["pcie"],
+            link["lanes"],
+            link["pinned_gb_s"] * 1e9,
+            link["pageable_gb_s"] * 1e9,
+            link["latency_us"] / 1e6,
+            link["copy_engines"],
+            link["peer"],
+            link["peer_gb_s"] * 1e9,
+            entry["rate_source"],
+        )
     )
 
 
@@ -145,7 +135,7 @@ def gpu_specs() -> dict[str, GpuSpec]:
 @cache
 def gpu_names() -> tuple[str, ...]:
     """Return the names of all GPUs, in the file's order: its headings, as parsing the whole file takes 3 ms."""
-    return tuple(_HEADING.findall(_text("gpus.toml")))
+    return tuple(_HEADING.findall((_HERE / "gpus.toml").read_text(encoding="utf-8")))
 
 
 def normalized(name: str) -> str:

@@ -1,6 +1,6 @@
-"""Real devices of this machine, and the device that a request means.
+"""Real devices of this machine, and the device for a request.
 
-A child process asks PyTorch; a cache keeps its answer.
+A child process queries PyTorch; a cache stores its answer.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _DRIVER_FILES = (("/dev", "nvidia[0-9]*"), ("/dev", "kfd"), ("/dev/dri", "render
 
 @dataclass(frozen=True)
 class Device:
-    """One device that PyTorch can use here."""
+    """A device that PyTorch can use here."""
 
     name: str
     """`cpu`, `cuda:0`, `mps:0`, `xpu:0`."""
     kind: str
     """`cpu`, `cuda`, `mps` or `xpu`."""
     description: str
-    """The maker's name for it."""
+    """The vendor's name."""
     memory_bytes: int | None = None
-    """None where PyTorch does not tell."""
+    """None if PyTorch does not report it."""
     uuid: str = ""
-    """The same whatever number the device has; empty where PyTorch does not tell."""
+    """An id that does not depend on the device's number; empty if PyTorch does not report it."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Inventory:
     """Devices of this machine."""
 
     torch: str
-    """PyTorch's version; empty when there is none."""
+    """PyTorch's version; empty without PyTorch."""
     devices: tuple[Device, ...]
     probed_at: str
     """ISO 8601, UTC."""
@@ -79,7 +79,7 @@ def load_inventory(refresh: bool = False) -> Inventory:
         return cached
     inventory = _probe(installed)
     if not inventory.error:
-        # Circumstances anew: probing a GPU can be what creates its files in /dev.
+        # Again: probing a GPU can create its files in /dev.
         entry = {"circumstances": _circumstances(installed), "inventory": asdict(inventory)}
         with contextlib.suppress(OSError):  # it is only a cache
             write_atomically(paths.devices_cache_file(), json.dumps(entry, indent=1) + "\n")
@@ -103,7 +103,7 @@ def torch_version() -> str:
 
 
 def _circumstances(installed: str) -> dict[str, Any]:
-    """Return all that the answer depends on: a change of it makes the cache stale."""
+    """Return the facts that decide if the cache is still valid."""
     drivers = [str(path) for folder, pattern in _DRIVER_FILES for path in sorted(Path(folder).glob(pattern))]
     variables = {name: os.environ.get(name) for name in _VARIABLES}
     return {"python": sys.executable, "torch": installed, "drivers": drivers, **variables}
@@ -134,14 +134,9 @@ def _inventory(answer: Any, probed_at: str) -> Inventory:
 
 def _probe(installed: str) -> Inventory:
     """Ask PyTorch in a child process; kill it and its descendants after `PROBE_TIMEOUT_S`."""
+    pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(
-            PROBE,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        child = subprocess.Popen(PROBE, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True)
     except OSError as error:
         return Inventory(installed, (), _now(), f"Python could not be started to look for devices: {error}.")
     with child:

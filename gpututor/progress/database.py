@@ -1,4 +1,4 @@
-"""The progress file as a database: opened in its newest version, damage told apart, a damaged file set aside."""
+"""The progress file as an SQLite database: migrations, locking, detecting damage and setting damaged files aside."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 
 from gpututor.errors import ProgressError
@@ -34,16 +35,16 @@ MIGRATIONS: list[tuple[str, ...]] = [
         "CREATE UNIQUE INDEX attempts_by_spool_entry ON attempts (spooled_as)",
     ),
 ]
-"""The statements that bring a file from version n (`PRAGMA user_version`) to n + 1. Only ever added to."""
+"""Statements that bring a file from version n (`PRAGMA user_version`) to n + 1. Only add to them."""
 
 BUSY_TIMEOUT_S = 10.0
-"""How long to wait for another process that is writing."""
+"""Seconds to wait for another process that is writing."""
 BRIEFLY_S = 0.2
-"""How long, where somebody waits for us meanwhile and it can be done later."""
-_LOOK_EVERY_S = 0.01
+"""Seconds to wait while the learner waits for work that can be done later."""
+_POLL_S = 0.01
 
 Patience = Callable[[], float]
-"""How many seconds, from now on, another process that is writing is waited for."""
+"""Returns the seconds, from now on, to wait for another process that is writing."""
 
 
 def patiently() -> float:
@@ -55,22 +56,22 @@ def briefly() -> float:
 
 
 def until(moment: float) -> Patience:
-    """Until a moment of the monotonic clock."""
+    """Return the patience to wait until a moment of the monotonic clock."""
     return lambda: max(0.0, moment - time.monotonic())
 
 
 _TABLES = {
-    "exercise, outcome, counted, report, source, run_ns, peak_bytes, spooled_as": "attempts",
-    "exercise, used": "hints",
-    "name, value": "choices",
+    "attempts": "exercise, outcome, counted, report, source, run_ns, peak_bytes, spooled_as",
+    "hints": "exercise, used",
+    "choices": "name, value",
 }
-"""What has to be there in the newest version: columns, table."""
+"""Columns, by table, of the newest version."""
 
 
 def connect(path: Path, wait_s: float, *, check_all: bool = False) -> sqlite3.Connection:
-    """A connection to the file in its newest version. Raises `sqlite3.DatabaseError` when it is damaged.
+    """Connect to the file and migrate it to the newest version. Raises `sqlite3.DatabaseError` if it is damaged.
 
-    `wait_s`: how long it waits for another process that is writing.
+    `wait_s`: seconds to wait for another process that is writing.
     """
     connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit costs a letter
@@ -94,7 +95,7 @@ def connect(path: Path, wait_s: float, *, check_all: bool = False) -> sqlite3.Co
 
 
 def _migrate(connection: sqlite3.Connection, number: int) -> None:
-    """Bring the file from version `number` to the next one: wholly or not at all."""
+    """Migrate the file from version `number` to the next version, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         for statement in MIGRATIONS[number]:
@@ -115,15 +116,15 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Raise `sqlite3.DatabaseError` when a page is broken or one of our tables is not there."""
-    if (found := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
-        raise sqlite3.DatabaseError(found)
-    for columns, table in _TABLES.items():
+    """Raise `sqlite3.DatabaseError` if a page is broken or one of our tables is missing."""
+    if (result := connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+        raise sqlite3.DatabaseError(result)
+    for table, columns in _TABLES.items():
         connection.execute(f"SELECT {columns} FROM {table} LIMIT 0")
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Whether the file is no database, or a broken one, or lacks our tables; not when it is locked, full, read-only."""
+    """Return True if the file is no database, is broken or lacks our tables; False if it is locked, full, read-only."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by `_check` and `_version`
         return type(error) is sqlite3.DatabaseError
@@ -131,22 +132,17 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return True for a file without a byte, next to which SQLite keeps none either."""
+    """Return True for an empty file without a write-ahead log."""
     with contextlib.suppress(FileNotFoundError):
         return path.stat().st_size == 0 and not path.with_name(f"{path.name}-wal").exists()
     return False
 
 
 def set_aside(path: Path) -> Path:
-    """Move the file, and what SQLite keeps beside it, to a dated name that is free; returns it."""
+    """Move the file, and SQLite's files next to it, to a free dated name; return that."""
     stamp = datetime.now().strftime("%Y-%m-%dT%H-%M-%S")
-    number = 0
-    while True:
-        suffix = f".{number}" if number else ""
-        aside = path.with_name(f"{path.stem}.damaged-{stamp}{suffix}{path.suffix}")
-        if not aside.exists():
-            break
-        number += 1
+    names = (f"{path.stem}.damaged-{stamp}{suffix}{path.suffix}" for suffix in chain([""], map(".{}".format, count(1))))
+    aside = next(path.with_name(name) for name in names if not path.with_name(name).exists())
     for ending in ("-wal", "-shm", ""):
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
@@ -155,9 +151,9 @@ def set_aside(path: Path) -> Path:
 
 @contextlib.contextmanager
 def alone(path: Path, wait_s: float) -> Iterator[None]:
-    """Hold off other processes that want to open the same progress file.
+    """Keep other processes from opening the same progress file.
 
-    Raises `sqlite3.OperationalError` when one of them is still at it after `wait_s`.
+    Raises `sqlite3.OperationalError` if another process still has it after `wait_s` seconds.
     """
     import fcntl
 
@@ -169,5 +165,5 @@ def alone(path: Path, wait_s: float) -> Iterator[None]:
                 break
             if time.monotonic() >= end:
                 raise sqlite3.OperationalError("another program is opening it")
-            time.sleep(_LOOK_EVERY_S)
+            time.sleep(_POLL_S)
         yield

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpututor.course.model import Course
+from gpututor.course.model import Course, Exercise
 from gpututor.progress.store import ExerciseProgress
 
 
@@ -35,7 +35,6 @@ class ExerciseRow:
 
     @property
     def id(self) -> str:
-        """Its name among all rows of the list."""
         return f"exercise {self.key}"
 
 
@@ -51,7 +50,6 @@ class LessonRow:
 
     @property
     def id(self) -> str:
-        """Its name among all rows of the list."""
         return f"lesson {self.slug}"
 
     @property
@@ -63,18 +61,18 @@ class LessonRow:
         return bool(self.exercises) and self.passed == len(self.exercises)
 
 
-Listed = tuple[tuple[LessonRow, tuple[ExerciseRow, ...]], ...]
-"""What a list shows: lessons, each with those of its exercises that are shown."""
+FilteredRows = tuple[tuple[LessonRow, tuple[ExerciseRow, ...]], ...]
+"""Rows of a list: lessons, each with its visible exercises."""
 
 
-def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", state: State | None = None) -> Listed:
-    """The exercises in a state, or in any, that have all the words somewhere in what is said of them, in any order.
+def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", state: State | None = None) -> FilteredRows:
+    """Return the exercises in `state`, or in any, whose texts contain all the words in any order.
 
-    A lesson of which no exercise is left is left out, unless nothing was asked for.
+    Lessons without such an exercise are left out, except when there is no filter.
     """
     wanted = words.casefold().split()
-    found = tuple((lesson, tuple(_matching(lesson, wanted, state))) for lesson in lessons)
-    return found if not wanted and state is None else tuple(each for each in found if each[1])
+    rows = ((lesson, tuple(_matching(lesson, wanted, state))) for lesson in lessons)
+    return tuple(row for row in rows if row[1] or (not wanted and state is None))
 
 
 def _matching(lesson: LessonRow, wanted: list[str], state: State | None) -> Iterator[ExerciseRow]:
@@ -85,32 +83,16 @@ def _matching(lesson: LessonRow, wanted: list[str], state: State | None) -> Iter
 
 
 def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tuple[LessonRow, ...]:
-    """The whole course with the learner's state in each exercise."""
-    return tuple(
-        LessonRow(
-            lesson.slug,
-            lesson.number,
-            lesson.title,
-            lesson.summary,
-            tuple(
-                ExerciseRow(
-                    exercise.key,
-                    exercise.label,
-                    exercise.title,
-                    exercise.summary,
-                    exercise.minutes,
-                    _state(progress.get(exercise.key)),
-                    progress[exercise.key].attempts if exercise.key in progress else 0,
-                    progress[exercise.key].hints_used if exercise.key in progress else 0,
-                )
-                for exercise in lesson.exercises
-            ),
-        )
-        for lesson in course.lessons
-    )
+    """Return rows of the whole course with the learner's state in each exercise."""
+    nothing = ExerciseProgress()
+    rows = []
+    for lesson in course.lessons:
+        exercises = tuple(_exercise_row(exercise, progress.get(exercise.key, nothing)) for exercise in lesson.exercises)
+        rows.append(LessonRow(lesson.slug, lesson.number, lesson.title, lesson.summary, exercises))
+    return tuple(rows)
 
 
-def _state(progress: ExerciseProgress | None) -> State:
-    if progress is None or not (progress.passed or progress.attempts):
-        return State.TO_DO
-    return State.PASSED if progress.passed else State.STARTED
+def _exercise_row(exercise: Exercise, progress: ExerciseProgress) -> ExerciseRow:
+    state = State.PASSED if progress.passed else State.STARTED if progress.attempts else State.TO_DO
+    texts = (exercise.key, exercise.label, exercise.title, exercise.summary)
+    return ExerciseRow(*texts, exercise.minutes, state, progress.attempts, progress.hints_used)

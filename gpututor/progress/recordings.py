@@ -1,7 +1,7 @@
-"""The recordings of attempts, a folder for each: of every exercise its best attempt's, and its newest.
+"""Recordings of attempts, a folder each: those of an exercise's best attempt and of its newest attempts.
 
-The judge writes into a folder with a name of its own beside them; it becomes an attempt's in one step, a rename. So
-what a killed process leaves is never taken for a recording; the next process sweeps it away.
+The judge writes into a pending folder next to them, which a rename makes a recording. So the rest of a killed process
+is never taken for a recording; the next process removes it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,29 +20,26 @@ from gpututor.processes import is_alive
 from gpututor.progress.store import Attempt, ProgressStore
 
 KEPT_NEWEST = 5
-"""How many recordings of each exercise are kept, beside that of the best attempt."""
+"""Number of recordings of each exercise that are kept, besides that of the best attempt."""
 MOST_BYTES = 200 << 20
-"""What all recordings may take on the disk together."""
+"""Disk space of all recordings together."""
 _NEW, _OLD = ".new-", ".old-"
 _numbers = itertools.count()
 
 
 class Recordings:
-    """The recordings in `folder`, by attempt id or by another name.
-
-    What cannot be read or written is as if it were not recorded.
-    """
+    """The recordings in `folder`, by attempt id or by another name. Unreadable ones count as missing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @classmethod
     def beside(cls, progress: ProgressStore) -> Recordings:
-        """Those of the attempts in a progress file."""
+        """Return the recordings of the attempts in a progress file."""
         return cls(progress.path.with_name("recordings"))
 
     def create_pending(self) -> Path | None:
-        """Make an empty folder for a recording, to adopt or discard; return None where that fails."""
+        """Create an empty folder for a recording, to adopt or discard; return None if that fails."""
         part = self.folder / f"{_NEW}{os.getpid()}-{next(_numbers)}"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -53,39 +50,38 @@ class Recordings:
         return part
 
     def adopt(self, part: Path, attempt: int | str) -> bool:
-        """Make what was recorded in `part` the recording of the attempt, in one step; whether it is there now."""
+        """Make `part` the recording of the attempt, in one step; return True if that succeeded."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self.drop(attempt)
-            part.rename(self._of(attempt))
+            part.rename(self.folder / str(attempt))
         except OSError:
             self.discard(part)
             return False
         return True
 
     def discard(self, part: Path | None) -> None:
-        """Nobody wants what was recorded there."""
         if part is not None:
             shutil.rmtree(part, ignore_errors=True)
 
     def drop(self, attempt: int | str) -> None:
-        """Take the recording of the attempt away, if there is one; half of it is never seen."""
+        """Remove the recording of the attempt if there is one; half of a recording is never visible."""
         old = self.folder / f"{_OLD}{os.getpid()}-{next(_numbers)}"
         with contextlib.suppress(FileNotFoundError):
-            self._of(attempt).rename(old)
+            (self.folder / str(attempt)).rename(old)
             shutil.rmtree(old, ignore_errors=True)
 
     def path(self, attempt: int | str) -> Path | None:
-        """The folder of the attempt's recording; None where there is none."""
-        folder = self._of(attempt)
+        """Return the folder of the attempt's recording."""
+        folder = self.folder / str(attempt)
         return folder if (folder / FILE).is_file() else None
 
     def read(self, attempt: int | str) -> Recording | None:
-        """What was recorded of the attempt; None where nothing was, or where it cannot be read."""
-        return _read(self._of(attempt))
+        """Return the recording of the attempt; None if it is missing or cannot be read."""
+        return _read(self.folder / str(attempt))
 
     def ids(self) -> list[int]:
-        """The attempts that have a recording, the oldest first."""
+        """Return the attempts that have a recording, the oldest first."""
         try:
             names = os.listdir(self.folder)
         except OSError:
@@ -93,40 +89,37 @@ class Recordings:
         return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def prune(self, of_exercise: Collection[int], keep: Collection[int]) -> None:
-        """Of the attempts `of_exercise` keep only the recordings of `keep`; of all no more than `MOST_BYTES`."""
+        """Keep only the recordings of `keep` among those `of_exercise`, and at most `MOST_BYTES` of all recordings."""
         for attempt in self.ids():
             if attempt in of_exercise and attempt not in keep:
                 self._drop_quietly(attempt)
-        sizes = {attempt: _size(self._of(attempt)) for attempt in self.ids()}
-        for attempt in [*(one for one in sizes if one not in keep), *(one for one in sizes if one in keep)][:-1]:
+        sizes = {attempt: _size(self.folder / str(attempt)) for attempt in self.ids()}
+        for attempt in sorted(sizes, key=lambda attempt: attempt in keep)[:-1]:
             if sum(sizes.values()) <= MOST_BYTES:
                 break
             self._drop_quietly(attempt)
             del sizes[attempt]
 
     def prune_oldest(self) -> None:
-        """Keep the newest, under whatever names, as far as they take no more than `MOST_BYTES`; the last at least."""
+        """Keep the newest recordings, whatever their names: up to `MOST_BYTES`, and at least one."""
         try:
-            found = [entry for entry in os.scandir(self.folder) if not entry.name.startswith((_NEW, _OLD))]
-            newest_first = sorted(found, key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
+            entries = [entry for entry in os.scandir(self.folder) if not entry.name.startswith((_NEW, _OLD))]
+            entries.sort(key=lambda entry: entry.stat(follow_symlinks=False).st_mtime_ns, reverse=True)
         except OSError:
             return
         taken = 0
-        for number, entry in enumerate(newest_first):
+        for number, entry in enumerate(entries):
             taken += _size(Path(entry.path))
             if number and taken > MOST_BYTES:
                 self._drop_quietly(entry.name)
 
     def sweep(self) -> None:
-        """Take away what processes that are gone have left."""
+        """Remove the folders that ended processes left."""
         for entry in list(os.scandir(self.folder)):
             kind, _, rest = entry.name.partition("-")
             process = rest.partition("-")[0]
             if f"{kind}-" in (_NEW, _OLD) and process.isdigit() and not is_alive(int(process)):
                 shutil.rmtree(entry.path, ignore_errors=True)
-
-    def _of(self, attempt: int | str) -> Path:
-        return self.folder / str(attempt)
 
     def _drop_quietly(self, attempt: int | str) -> None:
         with contextlib.suppress(OSError):
@@ -139,7 +132,7 @@ class StoredAttempt:
 
     id: int
     attempt: Attempt | None
-    """None for one that does not count, such as a broken grading."""
+    """None if it does not count, such as a broken grading."""
     recording: Recording | None
 
 
@@ -152,9 +145,9 @@ def store_attempt(
     *,
     spooled_as: str | None = None,
 ) -> StoredAttempt:
-    """Store an attempt, once if it has a name in the spool, and adopt what the judge recorded in `part`.
+    """Store an attempt, only once if it has a name in the spool, and adopt the recording in `part`.
 
-    Raises `ProgressError` and leaves `part` as it was where the attempt cannot be stored. A recording may fail.
+    Raises `ProgressError` and leaves `part` alone if the attempt cannot be stored. A failing recording is no error.
     """
     recording = None if part is None else _read(part)
     attempt = progress.id_of_entry(spooled_as) if spooled_as is not None else None
@@ -176,7 +169,7 @@ def store_attempt(
 
 
 def prune_recordings(progress: ProgressStore, recordings: Recordings, key: str) -> None:
-    """Keep what is worth keeping of one exercise, the last that was recorded. Raises `ProgressError`."""
+    """Keep the best and the newest recordings of the exercise recorded last. Raises `ProgressError`."""
     best = progress.best(key)
     ids = progress.all_ids(key)
     known = set(recordings.ids())
@@ -192,10 +185,8 @@ def _read(folder: Path) -> Recording | None:
 
 
 def _size(folder: Path) -> int:
-    return sum(_sizes(folder))
-
-
-def _sizes(folder: Path) -> Iterable[int]:
+    size = 0
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
-            yield entry.stat(follow_symlinks=False).st_size
+            size += entry.stat(follow_symlinks=False).st_size
+    return size

@@ -1,9 +1,9 @@
-"""Exercises worth repeating, recurring mistakes, and the lesson about a kind of check."""
+"""Exercises worth repeating, recurring mistakes, and the lesson that teaches a kind of check."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,11 +12,11 @@ from gpututor.errors import CourseError
 from gpututor.progress.store import AttemptSummary, ExerciseProgress
 
 MANY_FAILURES = 3
-"""From so many failures before the first pass an exercise is worth repeating."""
+"""Failures before the first pass that make an exercise worth repeating."""
 ENOUGH_TRIES = 2
-"""Who passes a repeated exercise in so many tries knows it."""
+"""Tries in which a learner must pass a repeated exercise; then it need not be repeated again."""
 _RATIO = re.compile(r"(\d+\.\d+) × the baseline's time")
-"""How the figures of a check of speed begin."""
+"""The beginning of a speed check's figures."""
 _UNFINISHED, _SOLUTION, _FAILURE, _HINT = 100, 60, 10, 6
 REMEMBER = "## Remember"
 OWN_KINDS = {
@@ -24,7 +24,7 @@ OWN_KINDS = {
     "runs": "It runs to its end",
     "prints": "It prints no more than can be kept",
 }
-"""The grader's own checks: every exercise has them, so no lesson is about them."""
+"""Built-in checks, which every exercise has: no lesson is about them."""
 _KINDS = OWN_KINDS | {
     "aliasing": "What shares memory with what",
     "after_call": "What becomes of the arguments",
@@ -48,7 +48,7 @@ _KINDS = OWN_KINDS | {
     "value": "The values are those that are expected",
 }
 MANY = 3
-"""A lesson that asks for something in so many exercises, and in half of them, is about it."""
+"""Exercises of a lesson, and at least half of them, that must have a check if the lesson is about it."""
 
 
 @dataclass(frozen=True)
@@ -56,52 +56,50 @@ class Repeat:
     """An exercise that is worth repeating."""
 
     exercise: str
-    """Its key."""
     reasons: tuple[str, ...]
-    """Why, in words, the weightiest first."""
+    """Most important first."""
     weight: int
-    """The more, the sooner."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A kind of check that said no."""
+    """A check that failed, in one or more exercises."""
 
     check: str
     sentence: str
-    """What it asks for, as it was said most often."""
+    """Its most frequent sentence."""
     times: int
     exercises: tuple[str, ...]
-    """Keys, the one where it came most often first."""
+    """Keys, most frequent first."""
 
 
 def to_repeat(
-    all_tries: Iterable[AttemptSummary],
+    all_attempts: Iterable[AttemptSummary],
     progress: Mapping[str, ExerciseProgress],
     solutions: Collection[str],
     begun_again: Mapping[str, int],
     order: Sequence[str],
 ) -> tuple[Repeat, ...]:
-    """What is worth repeating, most first; among equals in the order of the course, whose keys `order` has."""
+    """Return the exercises worth repeating, by weight, then in `order`, the keys of the course's exercises."""
     by_exercise: dict[str, list[AttemptSummary]] = {key: [] for key in order}
-    for one in all_tries:
-        if one.exercise in by_exercise:
-            by_exercise[one.exercise].append(one)
-    found = [
+    for attempt in all_attempts:
+        if attempt.exercise in by_exercise:
+            by_exercise[attempt.exercise].append(attempt)
+    repeats = [
         _repeat(key, by_exercise[key], progress.get(key, ExerciseProgress()), key in solutions, begun_again.get(key))
         for key in order
     ]
-    return tuple(sorted((each for each in found if each is not None), key=lambda each: -each.weight))
+    return tuple(sorted(filter(None, repeats), key=lambda repeat: -repeat.weight))
 
 
 def _repeat(
     key: str, attempts: Sequence[AttemptSummary], progress: ExerciseProgress, solution: bool, begun_at: int | None
 ) -> Repeat | None:
-    since = [one for one in attempts if begun_at is not None and one.id > begun_at]
-    if any(one.passed for one in since[:ENOUGH_TRIES]):
+    since = [attempt for attempt in attempts if begun_at is not None and attempt.id > begun_at]
+    if any(attempt.passed for attempt in since[:ENOUGH_TRIES]):
         return None
     counted = since or attempts
-    failures = next((place for place, one in enumerate(counted) if one.passed), len(counted))
+    failures = next((index for index, attempt in enumerate(counted) if attempt.passed), len(counted))
     passed = failures < len(counted)
     weighed: list[tuple[int, str]] = []
     if not passed and counted:
@@ -122,59 +120,57 @@ def _times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
-def mistakes(all_tries: Iterable[AttemptSummary]) -> tuple[Mistake, ...]:
-    """The kinds of check that said no, the most frequent first; a check counts once an attempt."""
+def mistakes(all_attempts: Iterable[AttemptSummary]) -> tuple[Mistake, ...]:
+    """Return the checks that failed, the most frequent first; a check counts once an attempt."""
     times: Counter[str] = Counter()
-    sentences: dict[str, Counter[str]] = {}
-    exercises: dict[str, Counter[str]] = {}
-    for one in all_tries:
-        for check in {failed.check for failed in one.failed}:
+    sentences: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    exercises: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for attempt in all_attempts:
+        for check in {failed.check for failed in attempt.failed}:
             times[check] += 1
-            exercises.setdefault(check, Counter())[one.exercise] += 1
-        for failed in one.failed:
-            sentences.setdefault(failed.check, Counter())[failed.sentence] += 1
+            exercises[check][attempt.exercise] += 1
+        for failed in attempt.failed:
+            sentences[failed.check][failed.sentence] += 1
     return tuple(
-        Mistake(
-            check,
-            sentences[check].most_common(1)[0][0],
-            number,
-            tuple(key for key, _ in exercises[check].most_common()),
-        )
+        Mistake(check, sentences[check].most_common(1)[0][0], number, tuple(dict(exercises[check].most_common())))
         for check, number in times.most_common()
     )
 
 
-def best_times(all_tries: Iterable[AttemptSummary]) -> dict[str, str]:
-    """By exercise key: the figures of the fastest attempt that passed, where a check of speed gave any."""
+def best_times(all_attempts: Iterable[AttemptSummary]) -> dict[str, str]:
+    """Return by exercise key the speed figures of the fastest attempt that passed."""
     fastest: dict[str, tuple[float, str]] = {}
-    for one in all_tries:
-        for figures in one.measured if one.passed else ():
+    for attempt in all_attempts:
+        for figures in attempt.measured if attempt.passed else ():
             ratio = _RATIO.match(figures)
-            if ratio and float(ratio[1]) < fastest.get(one.exercise, (float("inf"), ""))[0]:
-                fastest[one.exercise] = (float(ratio[1]), figures)
+            if ratio and float(ratio[1]) < fastest.get(attempt.exercise, (float("inf"), ""))[0]:
+                fastest[attempt.exercise] = (float(ratio[1]), figures)
     return {key: figures for key, (_, figures) in fastest.items()}
 
 
-def in_general(mistake: Mistake) -> str:
-    """What a kind of check asks for, whatever the exercise; of a kind of the author's own, its usual sentence."""
+def general_rule(mistake: Mistake) -> str:
+    """Return the check's rule for any exercise; for a check of the author's own, its most frequent sentence."""
     return _KINDS.get(mistake.check, mistake.sentence)
 
 
 def lesson_about(mistake: Mistake, course: Course) -> str:
-    """The slug of the lesson that teaches what a kind of check asks for.
+    """Return the slug of the lesson that teaches the rule of a check; empty for built-in checks.
 
-    It is the first that asks for it in half of its exercises, else the one that asks most often; where no exercise
-    names the check, the lesson in which it failed most often. Empty for the grader's own checks.
+    That is the first lesson with the check in half of its exercises, else the lesson with most such exercises. For a
+    check that no exercise names, it is the lesson in which it failed most often.
     """
     if mistake.check in OWN_KINDS:
         return ""
     word = re.compile(rf"\b{re.escape(mistake.check)}\(|\bname=\"{re.escape(mistake.check)}\"")
-    asks = {lesson.slug: sum(bool(word.search(_checks(one))) for one in lesson.exercises) for lesson in course.lessons}
+    uses = {
+        lesson.slug: sum(bool(word.search(_checks(exercise))) for exercise in lesson.exercises)
+        for lesson in course.lessons
+    }
     for lesson in course.lessons:
-        if asks[lesson.slug] >= max(MANY, len(lesson.exercises) / 2):
+        if uses[lesson.slug] >= max(MANY, len(lesson.exercises) / 2):
             return lesson.slug
-    if most := max(asks.values(), default=0):
-        return next(slug for slug, number in asks.items() if number == most)
+    if any(uses.values()):
+        return max(uses, key=lambda slug: uses[slug])
     return mistake.exercises[0].partition("/")[0]
 
 
@@ -186,7 +182,7 @@ def _checks(exercise: Exercise) -> str:
 
 
 def to_remember(lesson_text: str) -> str:
-    """The section of a lesson's text that sums it up; empty where it has none."""
+    """Return the "Remember" section of a lesson's text; empty without one."""
     lines = lesson_text.splitlines()
     if REMEMBER not in lines:
         return ""

@@ -1,7 +1,7 @@
-"""Progress queries: attempts, hints, notes and the history of an exercise.
+"""Progress queries: attempts, hints, choices and the history of an exercise.
 
-The file is in WAL mode with `synchronous=FULL`: an attempt that was acknowledged survives kill -9 and loss of power;
-it costs a few milliseconds of a grading that takes hundreds. A damaged file is set aside and a new one is begun.
+The file is in WAL mode with `synchronous=FULL`: an acknowledged attempt survives kill -9 and loss of power. That costs
+a few milliseconds of a grading that takes hundreds. A damaged file is set aside, and a new file is created.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,11 +26,11 @@ _SINCE_2: dict[str, dict[str, Any]] = {
     "runs": {"times": "", "placement": ""},
     "environment": {"driver": "", "workers": ""},
 }
-"""Keys that version 2 added, by the part of the report, with what stands for "nobody wrote it down"."""
+"""Keys that version 2 added to each part of the report, with the value that means "unknown"."""
 
 
 def read_record(text: str) -> Report:
-    """The report that was kept as `text`. Raises `ValueError` for what no gpututor up to this one wrote."""
+    """Return the report in `text`. Raises `ValueError` if neither this version nor an older one wrote it."""
     data = json.loads(text)
     if isinstance(data, dict) and data.get("schema_version") == 1:
         data = _from_version_1(data)
@@ -51,7 +51,7 @@ def _from_version_1(data: dict[str, Any]) -> dict[str, Any]:
 
 
 NOT_COUNTED = (Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE)
-"""Outcomes that are kept, but are no attempt of the learner's."""
+"""Outcomes that are stored, but are not an attempt of the learner."""
 
 _SUMMARY = """
 SELECT exercise, SUM(attempts), MAX(passed), SUM(used) FROM (
@@ -72,53 +72,52 @@ FROM attempts AS own WHERE id = ? AND counted
 """
 _PASSED = "SELECT id, run_ns FROM attempts WHERE exercise = ? AND outcome = 'passed'"
 _LEAST_FREE_BYTES = 64 << 10
-"""With less free space SQLite can fail to write, and says nothing of that but `disk I/O error`."""
+"""With less free space SQLite can fail to write with no more explanation than `disk I/O error`."""
 _SOLUTION, _REPEAT = "solution opened ", "begun again "
 _FAILURES = (Status.FAILED, Status.TOO_SLOW)
 _AFTER_ALL = 1 << 62
-"""No attempt has an id like this."""
+"""An id above those of all attempts."""
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One grading of a submission."""
+    """One stored grading of a submission."""
 
     report: Report
     number: int
     """1 for the exercise's first counted attempt."""
     id: int = 0
-    """Among all attempts of the file; later ones have larger ones."""
+    """A number that grows with time, unique in the file."""
     source: str | None = None
-    """The text that was graded; None where an older gpututor did not keep it."""
+    """The text that was graded; None if an older gpututor did not store it."""
     run_ns: int | None = None
-    """How long its calls took together, modelled or measured as the report's runs say; None where nobody recorded."""
+    """Nanoseconds of all calls, modelled or measured as the report's runs say; None without a recording."""
     peak_bytes: int | None = None
-    """The most memory that tensors held on one device; None where nobody recorded."""
+    """Largest memory of tensors on one device; None without a recording."""
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Where it ran: times of other devices are not to be compared with its own."""
+        """Devices of the runs: times of different devices must not be compared."""
         return tuple(run.device for run in self.report.runs)
 
 
 @dataclass(frozen=True)
 class ExerciseProgress:
-    """What a list of exercises shows of one."""
+    """Progress in one exercise, as a list of exercises shows it."""
 
     attempts: int = 0
     passed: bool = False
-    """Whether any attempt passed: once passed stays passed."""
+    """True if any attempt passed."""
     hints_used: int = 0
 
 
 @dataclass(frozen=True)
 class FailedCheck:
-    """A check that failed."""
+    """Name and sentence of a check that failed."""
 
     check: str
-    """Its name, such as `transfers`."""
     sentence: str
 
 
@@ -127,28 +126,27 @@ class AttemptSummary:
     """One counted attempt, without its whole report."""
 
     id: int
-    """Grows with time."""
     exercise: str
     passed: bool
     failed: tuple[FailedCheck, ...]
     measured: tuple[str, ...]
-    """The figures of its checks, such as those of a speed check."""
+    """Figures of its checks, such as those of a speed check."""
 
 
 class ProgressStore:
-    """The learner's progress in the file at `path`. May be used from several threads and several processes at once.
+    """The learner's progress in the file at `path`. Safe for several threads and several processes at once.
 
-    Every method raises `ProgressError`, in words, when the file cannot be read or written.
+    Every method raises `ProgressError` if the file cannot be read or written.
     """
 
     def __init__(self, path: Path, *, patience: database.Patience = database.patiently) -> None:
         self.path = path
         self.patience = patience
         self.notice: str | None = None
-        """Set when a new file was begun in place of a damaged or empty one: says so, and where the damaged one is."""
+        """Message about a new file in place of a damaged or empty one; None if the file was sound."""
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None
-        with self._told():
+        with self._errors_converted():
             self._connection = self._open()
 
     def record(
@@ -160,9 +158,9 @@ class ProgressStore:
         peak_bytes: int | None = None,
         spooled_as: str | None = None,
     ) -> int:
-        """Store `report` on the text `source`, and what was recorded, on the disk; return the attempt's id.
+        """Store the report on the text `source`, and figures of its recording; return the attempt's id.
 
-        `spooled_as`: its name in the spool, which no other attempt has.
+        `spooled_as`: the name of its entry in the spool, unique among attempts.
         """
         counted = report.outcome not in NOT_COUNTED
         text = None if source is None else source.encode("utf-8", "replace").decode()
@@ -172,23 +170,24 @@ class ProgressStore:
 
     def id_of_entry(self, spooled_as: str) -> int | None:
         """Return the id of the attempt that had this name in the spool, if it is stored."""
-        id_ = self._one("SELECT id FROM attempts WHERE spooled_as = ?", spooled_as)
-        return None if id_ is None else int(id_)
+        id_: int | None = self._value("SELECT id FROM attempts WHERE spooled_as = ?", spooled_as)
+        return id_
 
     def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
-        """The counted attempts at the exercise, newest last; reading one takes up to a millisecond.
+        """Return the counted attempts at the exercise, newest last. Reading an attempt takes up to a millisecond.
 
-        `newest`: only so many, of those with an id below `before`.
+        `newest` limits their number, `before` their ids.
         """
-        return [found for id_ in reversed(self.ids(key, newest=newest, before=before)) if (found := self.attempt(id_))]
+        ids = reversed(self.ids(key, newest=newest, before=before))
+        return [attempt for id_ in ids if (attempt := self.attempt(id_))]
 
     def ids(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[int]:
-        """The ids of the counted attempts at the exercise, newest first, as `attempts` picks them."""
+        """Return the ids of the counted attempts at the exercise, newest first."""
         statement = "SELECT id FROM attempts WHERE exercise = ? AND counted AND id < ? ORDER BY id DESC LIMIT ?"
         return [id_ for (id_,) in self.rows(statement, key, before, newest)]
 
     def attempt(self, id: int) -> Attempt | None:
-        """The attempt with this id; None where there is none, or only one that a newer gpututor wrote differently."""
+        """Return the attempt with this id; None if it is not counted, or a newer gpututor wrote it differently."""
         for text, *rest in self.rows(_ATTEMPT, id):
             with contextlib.suppress(ValueError):
                 number, source, run_ns, peak_bytes = rest
@@ -196,59 +195,55 @@ class ProgressStore:
         return None
 
     def latest(self, key: str) -> Attempt | None:
-        """The newest counted attempt that can be read, None when there is none."""
-        return next((found for id_ in self.ids(key) if (found := self.attempt(id_))), None)
+        """Return the newest counted attempt that can be read."""
+        return self._first_readable(self.ids(key))
 
     def best(self, key: str) -> Attempt | None:
-        """The attempt that passed in the shortest time, None when none did.
+        """Return the attempt that passed in the shortest time.
 
-        It is the time of its calls, on the device where one last passed; where nobody recorded any, of the grading.
+        That is the time of its calls, on the device of the last pass; without any recording, of the grading.
         """
         timed = self.rows(f"{_PASSED} AND run_ns > 0 ORDER BY id DESC", key)
-        last = next((found for id_, _ in timed if (found := self.attempt(id_))), None)
+        last = self._first_readable(id_ for id_, _ in timed)
         for id_, _ in sorted(timed, key=lambda row: (row[1], row[0])) if last else ():
-            if (found := self.attempt(id_)) is not None and found.devices == (last and last.devices):
-                return found
+            if (attempt := self.attempt(id_)) is not None and attempt.devices == (last and last.devices):
+                return attempt
         passed = self.rows("SELECT id, report FROM attempts WHERE exercise = ? AND outcome = 'passed'", key)
-        by_time = sorted((_elapsed_s(text), id_) for id_, text in passed)
-        return next((found for _, id_ in by_time if (found := self.attempt(id_))), None)
+        return self._first_readable(id_ for _, id_ in sorted((_elapsed_s(text), id_) for id_, text in passed))
 
     def summary(self) -> dict[str, ExerciseProgress]:
-        """Progress by exercise key, of those exercises of which anything is known."""
+        """Return progress by exercise key, for exercises with any progress."""
         rows = self._do(lambda connection: connection.execute(_SUMMARY).fetchall())
         return {key: ExerciseProgress(attempts, bool(passed), used) for key, attempts, passed, used in rows}
 
     def current_exercise(self) -> str | None:
-        """The key of the exercise where the learner left off in the app."""
-        key = self._one("SELECT value FROM choices WHERE name = 'current_exercise'")
-        return None if key is None else str(key)
+        """Return the key of the exercise where the learner left off in the app."""
+        return self._text("SELECT value FROM choices WHERE name = 'current_exercise'")
 
     def set_current_exercise(self, key: str) -> None:
         self._choose("current_exercise", key)
 
     def exercise_opened_last(self) -> str | None:
-        """The key of the exercise that was opened last, in the app or by `gpututor watch`."""
-        names = "('current_exercise', 'watched_exercise')"  # what is chosen anew gets the highest rowid
-        key = self._one(f"SELECT value FROM choices WHERE name IN {names} ORDER BY rowid DESC LIMIT 1")
-        return None if key is None else str(key)
+        """Return the key of the exercise that was opened last, in the app or by `gpututor watch`."""
+        names = "('current_exercise', 'watched_exercise')"  # a new choice gets the highest rowid
+        return self._text(f"SELECT value FROM choices WHERE name IN {names} ORDER BY rowid DESC LIMIT 1")
 
     def set_watched_exercise(self, key: str) -> None:
-        """`gpututor watch` opens one: where the app opens stays as it is."""
+        """Store the exercise that `gpututor watch` opened; the app's current exercise stays."""
         self._choose("watched_exercise", key)
 
     def place(self) -> str | None:
-        """Where in the current exercise the learner left off, as `keep_place` was told."""
-        kept = self._one("SELECT value FROM choices WHERE name = 'place'")
-        return None if kept is None else str(kept)
+        """Return where in the current exercise the learner left off, as `set_place` stored it."""
+        return self._text("SELECT value FROM choices WHERE name = 'place'")
 
-    def keep_place(self, place: str) -> None:
+    def set_place(self, place: str) -> None:
         self._choose("place", place)
 
     def hints_used(self, key: str) -> int:
-        return int(self._one("SELECT used FROM hints WHERE exercise = ?", key) or 0)
+        return int(self._value("SELECT used FROM hints WHERE exercise = ?", key) or 0)
 
     def open_hints(self, key: str, number: int) -> None:
-        """So many hints of the exercise are open by now, or more."""
+        """Store that at least `number` hints of the exercise are open."""
         statement = (
             "INSERT INTO hints (exercise, used) VALUES (?, ?) "
             "ON CONFLICT (exercise) DO UPDATE SET used = MAX(used, excluded.used)"
@@ -256,7 +251,7 @@ class ProgressStore:
         self.rows(statement, key, number)
 
     def attempt_summaries(self) -> list[AttemptSummary]:
-        """Return every counted attempt at any exercise, oldest first; 50 µs each."""
+        """Return every counted attempt at any exercise, oldest first; takes 50 µs an attempt."""
         rows = self.rows("SELECT id, exercise, outcome, report FROM attempts WHERE counted ORDER BY id")
         return [_summarize(*row) for row in rows]
 
@@ -287,7 +282,7 @@ class ProgressStore:
                 self._connection = None
 
     def rows(self, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
-        """What one statement answers; it is its own transaction."""
+        """Return the rows of one statement, which is its own transaction."""
         return self._do(lambda connection: connection.execute(statement, values).fetchall())
 
     def _mark(self, name: str) -> None:
@@ -301,17 +296,24 @@ class ProgressStore:
     def _choose(self, name: str, value: str) -> None:
         self.rows("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", name, value)
 
-    def _one(self, statement: str, *values: str) -> Any:
-        """The first value of the first row, None when there is no row."""
+    def _value(self, statement: str, *values: str) -> Any:
+        """Return the first value of the first row; None without rows."""
         rows = self.rows(statement, *values)
         return rows[0][0] if rows else None
 
-    def _do(self, work: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        """What `work` answers. It is one statement, and so its own transaction.
+    def _text(self, statement: str) -> str | None:
+        value = self._value(statement)
+        return None if value is None else str(value)
 
-        When the file turns out to be damaged it is set aside, and `work` is done on a new one.
+    def _first_readable(self, ids: Iterable[int]) -> Attempt | None:
+        return next((attempt for id_ in ids if (attempt := self.attempt(id_))), None)
+
+    def _do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Return the result of `work`, which executes one statement, its own transaction.
+
+        A file that turns out to be damaged is set aside, and `work` is done on a new file.
         """
-        with self._lock, self._told():
+        with self._lock, self._errors_converted():
             if self._connection is None:
                 self._connection = self._open()
             try:
@@ -325,7 +327,7 @@ class ProgressStore:
                 return work(self._connection)
 
     def _open(self, *, suspect: bool = False) -> sqlite3.Connection:
-        """Connect, alone among all processes: so that one of them sets a damaged file aside, or migrates it."""
+        """Connect while no other process does: only one of them may migrate a file, or set a damaged file aside."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with database.alone(self.path, self.patience()):
             if database.is_emptied(self.path):
@@ -343,7 +345,7 @@ class ProgressStore:
                 return database.connect(self.path, self.patience())
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors_converted(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -358,7 +360,7 @@ class ProgressStore:
 
 
 def _summarize(id: int, exercise: str, outcome: str, report: str) -> AttemptSummary:
-    """Read no more than needed: a report of a newer gpututor counts as an attempt all the same."""
+    """Read no more of a report than needed: a report of a newer gpututor counts as an attempt, too."""
     failed: list[FailedCheck] = []
     measured: list[str] = []
     for verdict in _verdicts(report):
@@ -384,7 +386,7 @@ def _is_disk_full(folder: Path) -> bool:
 
 
 def _elapsed_s(report: str) -> float:
-    """How long a grading took, without reading the whole report, which takes twenty times as long."""
+    """Return the seconds of a grading, without validating the whole report, which takes twenty times as long."""
     try:
         return float(json.loads(report)["elapsed_s"])
     except (ValueError, KeyError, TypeError, RecursionError):

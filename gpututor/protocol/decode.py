@@ -1,4 +1,4 @@
-"""Values that arrive: JSON nodes and raw bytes back to Python, every part checked. Needs torch; no pickle."""
+"""Decoding: JSON nodes and raw bytes to Python values, every part checked. Needs torch; no pickle."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _DEVICE = re.compile(r"[a-z]{1,20}(:[0-9]{1,4})?", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9_.]{1,40}", re.ASCII)
 _LARGEST_KEY = 1 << 60
 _MOST_TUPLES = 1000
-"""Keys of one dict that are tuples: they too can be chosen so that all have one hash."""
+"""Tuples among the keys of one dict: they could be chosen to have the same hash."""
 _NOT_FINITE = ("nan", "inf", "-inf")
 
 
 class Decoder:
-    """Turns JSON nodes and buffers back into values. Everything is checked: the other side may have forged it."""
+    """Decodes JSON nodes and buffers. Everything is checked: the other side may have forged it."""
 
     def __init__(self, buffers: tuple[bytes, ...]) -> None:
         self._buffers = buffers
         self._owners: dict[int, ObservedTensor | None] = {}
-        """What each buffer belongs to; None for an array."""
+        """The tensor of each buffer; None for an array."""
         self._nodes = 0
         self._in_key = False
 
     def unpack(self, node: object, depth: int = 0) -> Any:
-        """The value of a node: plain Python, `ObservedTensor` and its kin. Raises `ValueRefused` for what is none."""
+        """Return the value of a node: plain Python or a class of `values`. Raises `ValueRefused` for anything else."""
         self._count(1)
         if not isinstance(node, dict) or depth > MAX_DEPTH:
             raise ValueRefused("this is not a value")
@@ -97,20 +97,20 @@ class Decoder:
         raise ValueRefused("a kind of value that nobody knows")
 
     def _dict(self, pairs: list[Any], depth: int) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        decoded: dict[Any, Any] = {}
         tuples = 0
         for key, item in pairs:
             value = self._key(key, depth + 1)
             tuples += isinstance(value, tuple)
             if _is_key(value) and tuples <= _MOST_TUPLES:
-                if value in found:
+                if value in decoded:
                     raise ValueRefused("a dict with one key twice")
             else:
-                # Objects are known by what they look like; of several that look the same, by their number.
+                # An object is identified by its representation, and by its position if that is not unique.
                 value = repr(value)[:MAX_KEY]
-                value = value if value not in found else f"{value} ({len(found)})"
-            found[value] = self.unpack(item, depth + 1)
-        return found
+                value = value if value not in decoded else f"{value} ({len(decoded)})"
+            decoded[value] = self.unpack(item, depth + 1)
+        return decoded
 
     def _key(self, node: object, depth: int) -> Any:
         outermost = not self._in_key
@@ -120,15 +120,15 @@ class Decoder:
         return value
 
     def _module(self, node: dict[str, Any]) -> ObservedModule:
-        layers, passing = _list(node["layers"]), _list(node["passing"])
-        self._count(len(layers) + len(passing))
+        layers, non_persistent = _list(node["layers"]), _list(node["passing"])
+        self._count(len(layers) + len(non_persistent))
         return ObservedModule(
             _name(node["type"]),
             tuple((_text(name), _name(kind)) for name, kind in layers),
             node["training"] is True,
             self._tensors(node["parameters"]),
             self._tensors(node["buffers"]),
-            tuple(_text(name) for name in passing),
+            tuple(_text(name) for name in non_persistent),
         )
 
     def _tensors(self, nodes: dict[str, Any]) -> dict[str, ObservedTensor]:
@@ -151,7 +151,7 @@ class Decoder:
         return tensor
 
     def _owned(self, index: object, owner: ObservedTensor | None) -> int:
-        """That buffer, which must not belong to anything else: many tensors of one buffer would fill our memory."""
+        """Return the index of an unused buffer: many tensors of one buffer would fill our memory."""
         number = _whole(index)
         if number in self._owners:
             raise ValueRefused("two tensors with the same bytes")
@@ -166,12 +166,12 @@ class Decoder:
         if not content:
             return torch.empty(shape, dtype=dtype)
         raw = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-        # Of a boolean any byte but 0 is true; torch computes with the byte itself.
+        # Any byte except 0 is true; torch would compute with the byte itself.
         return (raw != 0 if dtype is torch.bool else raw.view(dtype)).reshape(shape)
 
 
 def read_fact(raw: dict[str, Any]) -> TensorFact:
-    """A fact as `Packer` writes it; raises KeyError, TypeError or `ValueRefused` for anything else."""
+    """Read a fact from an `Encoder`. Raises `KeyError`, `TypeError` or `ValueRefused` for anything else."""
     shape, strides = _lengths(raw["shape"]), _lengths(raw["strides"])
     if len(shape) != len(strides) or raw["type_name"] not in ("Tensor", "Parameter"):
         raise ValueRefused("a tensor that cannot be")
@@ -192,7 +192,7 @@ def read_fact(raw: dict[str, Any]) -> TensorFact:
 
 
 def facts_by_path(data: object) -> dict[str, TensorFact]:
-    """What `Packer.facts` wrote. Raises `ValueRefused` for anything else."""
+    """Read the result of `Encoder.facts`. Raises `ValueRefused` for anything else."""
     if not isinstance(data, dict) or len(data) > MAX_NODES:
         raise ValueRefused("facts must be an object")
     try:
@@ -202,28 +202,28 @@ def facts_by_path(data: object) -> dict[str, TensorFact]:
 
 
 def to_tensor(value: Any) -> Any:
-    """What was drawn, as the worker's code gets it: observed tensors become ordinary CPU tensors, each its own."""
-    given: set[int] = set()
+    """Return drawn inputs for the worker's code: observed tensors become distinct CPU tensors."""
+    used: set[int] = set()
 
-    def made(part: Any) -> Any:
+    def convert(part: Any) -> Any:
         match part:
             case ObservedTensor():
-                values = part.values.clone() if id(part) in given else part.values
-                given.add(id(part))
+                values = part.values.clone() if id(part) in used else part.values
+                used.add(id(part))
                 return values.requires_grad_(part.fact.requires_grad)
             case list():
-                return [made(item) for item in part]
+                return [convert(item) for item in part]
             case tuple():
-                return tuple(made(item) for item in part)
+                return tuple(convert(item) for item in part)
             case dict():
-                return {key: made(item) for key, item in part.items()}
+                return {key: convert(item) for key, item in part.items()}
         return part
 
-    return made(value)
+    return convert(value)
 
 
 def _is_key(value: object) -> bool:
-    """Whether a key stays itself. Large whole numbers do not: they can be chosen so that all have one hash."""
+    """Return True if a key is used as it is. Large integers are not: they could be chosen to have the same hash."""
     if type(value) is int:
         return abs(value) <= _LARGEST_KEY
     return isinstance(value, str | float | bool | None | tuple | torch.device | torch.dtype)
@@ -248,7 +248,6 @@ def _text(value: object) -> str:
 
 
 def _name(value: object) -> str:
-    """A name that others chose: it will be shown."""
     return escape_control_chars(_text(value)[:MAX_NAME])
 
 

@@ -1,7 +1,7 @@
-"""Values on their way out: Python trees with tensors in them, as JSON nodes and raw bytes. Needs torch; no pickle.
+"""Encoding: Python trees with tensors as JSON nodes and raw bytes. Needs torch; no pickle.
 
-Nothing of a value's own code runs here, but its `repr`: methods are those of `list`, `dict`, `torch.Tensor` and
-`torch.nn.Module`, called by their own names. What a lazy value would compute while it is packed, nobody would see.
+No code of a value runs here, except its `repr`: methods of `list`, `dict`, `torch.Tensor` and `torch.nn.Module` are
+called on these classes. Otherwise a lazy value could compute unseen while it is encoded.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from gpututor.protocol.values import (
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How the side where a tensor lives looks at it: on the virtual GPU its own functions stand here."""
+class TensorView:
+    """Functions that read tensors without a trace; the virtual GPU has its own."""
 
     host: Callable[[torch.Tensor], torch.Tensor]
-    """The tensor's values on the CPU, detached; no trace of the look."""
+    """Returns the tensor's values on the CPU, detached."""
     storage: Callable[[torch.Tensor], int]
     pinned: Callable[[torch.Tensor], bool]
     exact_types: tuple[type, ...]
 
 
-def plain_view() -> Seen:
-    """How ordinary tensors are looked at."""
-    return Seen(
+def plain_view() -> TensorView:
+    """Return the functions for ordinary tensors."""
+    return TensorView(
         host=lambda tensor: tensor.detach().cpu(),
         storage=lambda tensor: tensor.untyped_storage().data_ptr(),
         pinned=lambda tensor: tensor.device.type == "cpu" and tensor.is_pinned(),
@@ -57,14 +57,14 @@ def plain_view() -> Seen:
 
 
 class Encoder:
-    """Turns values into JSON nodes and buffers. A tensor met twice travels once; `most_bytes` of tensors at most."""
+    """Encodes values as JSON nodes and buffers, each tensor once, with at most `most_bytes` of tensors."""
 
-    def __init__(self, view: Seen | None = None, most_bytes: int = MAX_TOTAL_BYTES) -> None:
+    def __init__(self, view: TensorView | None = None, most_bytes: int = MAX_TOTAL_BYTES) -> None:
         self.view = view or plain_view()
         self.buffers: list[bytes] = []
         self._kept: list[object] = []
         self._tensors: dict[int, int] = {}
-        """The buffer of each tensor that has a node, by its identity."""
+        """The buffer of each encoded tensor, by its identity."""
         self._nodes = 0
         self._total_bytes = 0
         self._most_bytes = most_bytes
@@ -72,7 +72,7 @@ class Encoder:
         self._in_key = False
 
     def pack(self, value: object, depth: int = 0) -> dict[str, Any]:
-        """A JSON node for `value`; raises `ValueRefused` for trees too deep or large and tensors that do not travel."""
+        """Return a JSON node. Raises `ValueRefused` for trees too deep or large and tensors that cannot be sent."""
         self._count_node(depth)
         match value:
             case None | True | False:
@@ -87,8 +87,12 @@ class Encoder:
                 return self._tensor(value)
             case torch.nn.Module():
                 return self._module(value)
-            case torch.device() | torch.dtype() | torch.Size() if type(value) in _TORCH_PLAIN:
-                return self._torch_plain(value)
+            case torch.Size() if type(value) is torch.Size:
+                return {"k": "size", "v": [str(length) for length in value]}
+            case torch.device() if type(value) is torch.device:
+                return {"k": "device", "v": str(value)}
+            case torch.dtype() if type(value) is torch.dtype:
+                return {"k": "dtype", "v": str(value)}
             case list():
                 return {"k": "list", "v": [self.pack(item, depth + 1) for item in list.__iter__(value)]}
             case tuple():
@@ -101,7 +105,7 @@ class Encoder:
         return {"k": "object", "type": type(value).__name__[:MAX_NAME], "v": self._text(_safe_repr(value))}
 
     def _key(self, key: object, depth: int) -> dict[str, Any]:
-        """A key of a dict: tensors in it would have to be compared to tell it from others."""
+        """Encode a dict's key: it may not contain tensors, which are not comparable as keys."""
         outermost = not self._in_key
         self._in_key = True
         node = self.pack(key, depth)
@@ -112,17 +116,12 @@ class Encoder:
         if self._in_key:
             raise ValueRefused(f"a dict whose keys hold {what}: use names or numbers as keys")
 
-    def _torch_plain(self, value: object) -> dict[str, Any]:
-        if isinstance(value, torch.Size):
-            return {"k": "size", "v": [str(length) for length in value]}
-        return {"k": "device" if isinstance(value, torch.device) else "dtype", "v": str(value)}
-
     def facts(self, value: object) -> dict[str, dict[str, Any]]:
-        """The facts, without values, of each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
+        """Return the facts, without values, of each tensor in `value`, by path: `x`, `batch.0`, `model.weight`."""
         return {path: self._fact(tensor) for path, tensor in tensors_in(value).items()}
 
     def digests(self, value: object) -> dict[str, str]:
-        """For each tensor in `value`, by the same paths: a digest of its shape, dtype and values."""
+        """Return a digest of shape, dtype and values of each tensor in `value`, by path."""
         return {path: self._digest(tensor) for path, tensor in tensors_in(value).items()}
 
     def _digest(self, tensor: torch.Tensor) -> str:
@@ -152,7 +151,7 @@ class Encoder:
             raise ValueRefused(f"a {kind} tensor cannot be brought back from the device to be compared")
         self._count(tensor.numel() * tensor.element_size())
         host = self.view.host(tensor).resolve_conj().resolve_neg().contiguous()
-        # Gradients have none of their own here: of those a tensor can be part of a ring.
+        # A gradient's own gradient is not sent: it could be part of a cycle.
         grad = tensor.grad if tensor.is_leaf and not is_grad else None
         return {
             "k": "tensor",
@@ -162,7 +161,7 @@ class Encoder:
         }
 
     def _fact(self, tensor: torch.Tensor) -> dict[str, Any]:
-        self._kept.append(tensor)  # its id must not be given to another one
+        self._kept.append(tensor)  # so that no other object gets its id
         fact = TensorFact(
             type_name="Parameter" if isinstance(tensor, torch.nn.Parameter) else "Tensor",
             shape=tuple(tensor.shape),
@@ -182,8 +181,8 @@ class Encoder:
         self._refuse_in_key("modules")
         parts = iter_parts(module)
         buffers, parameters = dict(state_of(parts, "_buffers")), dict(state_of(parts, "_parameters"))
-        passing = [joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
-        # A layer that stands in two places is one layer; its state has both names, as in a state dict.
+        non_persistent = [joined(at, name) for at, part in parts for name in vars(part)["_non_persistent_buffers_set"]]
+        # A shared layer is one layer; its state has both names, as in a state dict.
         firsts: dict[int, tuple[str, torch.nn.Module]] = {}
         for path, part in parts:
             firsts.setdefault(id(part), (path, part))
@@ -193,7 +192,7 @@ class Encoder:
             "k": "module",
             "type": _name(module),
             "layers": layers,
-            "passing": sorted(buffers.keys() & set(passing)),
+            "passing": sorted(buffers.keys() & set(non_persistent)),
             "training": bool(module.training),
             "parameters": {self._text(name): self._tensor(parameter) for name, parameter in parameters.items()},
             "buffers": {self._text(name): self._tensor(buffer) for name, buffer in buffers.items()},
@@ -226,7 +225,7 @@ class Encoder:
         return text
 
     def _count(self, size_bytes: int) -> None:
-        """Refuse what is too much to bring back, before it is copied."""
+        """Raise `ValueRefused` for too many bytes, before they are copied."""
         self._total_bytes += size_bytes
         most = min(MAX_TENSOR_BYTES, self._most_bytes)
         if size_bytes > most or self._total_bytes > self._most_bytes:
@@ -237,9 +236,6 @@ class Encoder:
     def _bytes(self, host: torch.Tensor) -> int:
         self.buffers.append(host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b"")
         return len(self.buffers) - 1
-
-
-_TORCH_PLAIN = (torch.device, torch.dtype, torch.Size)
 
 
 def _name(module: torch.nn.Module) -> str:

@@ -1,4 +1,4 @@
-"""Frames: one JSON header and raw buffers, with bounds on every size. The only thing that crosses a process border.
+"""Frames: a JSON header and raw buffers, with bounds on every size. Only frames cross a process border.
 
 Layout: magic (4 bytes) · header length (u32) · header (UTF-8 JSON object, whose `buffers` lists byte counts) · buffers.
 All numbers are big-endian. Nothing in a frame is ever executed or unpickled.
@@ -18,13 +18,13 @@ _PREFIX = struct.Struct(">4sI")
 
 
 class Source(Protocol):
-    """What frames are read from: a file, or something like one."""
+    """A stream to read frames from."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class Sink(Protocol):
-    """What frames are written to."""
+    """A stream to write frames to."""
 
     def write(self, content: bytes | memoryview, /) -> object: ...
 
@@ -41,11 +41,11 @@ class EndOfFrames(FrameError):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The most that a reader takes."""
+    """Limits of a reader."""
 
     header_bytes: int = 64 << 20
     parts: int = 64 << 20
-    """Brackets, braces and commas in the header: what it costs to read grows with them."""
+    """Brackets, braces and commas in the header, which decide the time to read it."""
     buffers: int = 4096
     buffer_bytes: int = 1 << 30
     total_bytes: int = 2 << 30
@@ -53,22 +53,22 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Frame:
-    """What was read: the header without its `buffers`, and the buffers."""
+    """A header without its `buffers`, and the buffers."""
 
     header: dict[str, Any]
     buffers: tuple[bytes, ...] = ()
 
 
 def write_frame(stream: Sink, header: dict[str, Any], buffers: Sequence[bytes | memoryview] = ()) -> None:
-    """Write one frame and flush. `header` must be JSON without `buffers`; non-finite numbers are refused.
+    """Write one frame and flush. `header` must be JSON without `buffers`; non-finite numbers raise `ValueError`.
 
-    Halves of surrogate pairs, which are no text, arrive as question marks.
+    Halves of surrogate pairs arrive as question marks.
     """
     write_encoded(stream, encoded(header, buffers), buffers)
 
 
 def encoded(header: dict[str, Any], buffers: Sequence[bytes | memoryview] = ()) -> bytes:
-    """The header as `write_frame` sends it."""
+    """Return the header as `write_frame` sends it."""
     whole = {**header, "buffers": [memoryview(buffer).nbytes for buffer in buffers]}
     text = json.dumps(whole, allow_nan=False, separators=(",", ":"))
     if "\\ud" in text:
@@ -77,7 +77,7 @@ def encoded(header: dict[str, Any], buffers: Sequence[bytes | memoryview] = ()) 
 
 
 def write_encoded(stream: Sink, text: bytes, buffers: Sequence[bytes | memoryview] = ()) -> None:
-    """Write one frame, whose header `encoded` made of the same buffers, and flush."""
+    """Write one frame with a header from `encoded` for the same buffers, and flush."""
     stream.write(_PREFIX.pack(MAGIC, len(text)))
     stream.write(text)
     for buffer in buffers:
@@ -88,8 +88,8 @@ def write_encoded(stream: Sink, text: bytes, buffers: Sequence[bytes | memoryvie
 def read_frame(stream: Source, bounds: Bounds | None = None) -> Frame:
     """Read one frame.
 
-    Raises `EndOfFrames` when the stream ends before a frame begins, `FrameError` for anything malformed,
-    truncated or over `bounds`. Never reads past the frame's end, and never allocates what was only announced.
+    Raises `EndOfFrames` if the stream ends before a frame begins, `FrameError` for anything malformed, truncated or
+    over `bounds`. Never reads past the frame's end, and never allocates announced bytes before they arrive.
     """
     bounds = bounds or Bounds()
     prefix = _read_exactly(stream, _PREFIX.size, at_start=True)
@@ -111,8 +111,8 @@ def read_frame(stream: Source, bounds: Bounds | None = None) -> Frame:
 
 
 def check_parts(text: bytes, most: int) -> None:
-    """Raises `FrameError` for a header with more brackets, braces and commas than that."""
-    # 1 s/GB, where reading `[],[],…` takes 200 s/GB and forty times its memory.
+    """Raise `FrameError` for a header with more than `most` brackets, braces and commas."""
+    # 1 s/GB; parsing `[],[],…` takes 200 s/GB and forty times its memory.
     if sum(map(text.count, (b",", b"[", b"{"))) > most:
         raise FrameError(f"a header of more than {most} parts")
 
@@ -121,7 +121,7 @@ def _parse(text: bytes, parts: int) -> dict[str, Any]:
     check_parts(text, parts)
     try:
         header = json.loads(
-            text.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_twins
+            text.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
         )
         if b"\\ud" in text or b"\\uD" in text:
             json.dumps(header, ensure_ascii=False).encode()  # fails for half of a surrogate pair
@@ -143,11 +143,11 @@ def _finite(text: str) -> float:
     return number
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise ValueError("an object with one key twice")
-    return found
+    return unique
 
 
 def _read_exactly(stream: Source, size: int, *, at_start: bool = False) -> bytes:

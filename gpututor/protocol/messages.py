@@ -1,13 +1,12 @@
-"""Messages between judge and worker: the machine of a run, failures, and the limits that both sides keep to.
+"""Messages between judge and worker: the machine of a run, failures, and the limits of both sides.
 
-The worker says `ready` once. Then, for each scenario: the judge sends `load`, the worker answers `loaded` or `failed`;
-the judge sends `call` for each case, the worker answers `returned` or `failed`. The inputs of a case are only revealed
-by its `call`. For timing, `load` says `observed: false`, and each `time` brings the inputs of many calls, which are
-answered by one `timed`. `leave` ends the scenario, and is answered by `left`. Each answer repeats the `ticket` of its
-request, see `gpututor.judge.channel`, and says what was `changed` in the worker, see `gpututor.worker.integrity`.
-The worker dies when the judge closes.
+The worker sends `ready` once. Then, for each scenario: the judge sends `load`, the worker answers `loaded` or `failed`;
+the judge sends `call` for each case, with its inputs, the worker answers `returned` or `failed`. For timing, `load`
+contains `observed: false`, and each `time` contains the inputs of many calls, which one `timed` answers. `leave` ends
+the scenario, and `left` answers it. Each answer repeats the `ticket` of its request, see `gpututor.judge.channel`, and
+lists what was `changed` in the worker, see `gpututor.worker.integrity`. The worker dies when the judge closes.
 
-What is over these sizes all the same was not written by the worker.
+A larger answer was not written by the worker.
 """
 
 from __future__ import annotations
@@ -23,36 +22,27 @@ from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.frames import Bounds, FrameError
 
 FailureKind = Literal[
-    "syntax",
-    "exception",
-    "missing",
-    "exit",
-    "out of memory",
-    "refused",
-    "unsupported",
-    "rank ended",
-    "rank killed",
-    "rank hangs",
-]
+    "syntax", "exception", "missing", "exit", "out of memory", "refused", "unsupported",
+    "rank ended", "rank killed", "rank hangs",
+]  # fmt: skip
 
 SENT_BY_OTHERS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-"""Signals that mostly come from outside: from the system where memory runs short, or from a person."""
-
+"""Signals that mostly come from outside: from the system when memory is short, or from a person."""
 
 RESIDENT_BYTES = 4 << 30
-"""Of all processes of a worker together, beyond what a fresh one has: watched by the judge."""
+"""Memory of all processes of a worker beyond that of a fresh worker; the judge monitors it."""
 PROCESSES = 64
-"""Of a worker at one time, itself included: watched by the judge."""
+"""Concurrent processes of a worker, with itself; the judge monitors them."""
 THREADS = 512
-"""Of all processes of a worker together: watched by the judge."""
+"""Threads of all processes of a worker; the judge monitors them."""
 SCRATCH_BYTES = 512 << 20
-"""Of a worker's scratch folder, and once more of its /dev/shm."""
+"""Size of a worker's scratch folder, and of its /dev/shm."""
 SCRATCH_FILES = 10_000
 """Files and folders in the scratch folder."""
 
 
 def resident_limit_bytes() -> int:
-    """`RESIDENT_BYTES`, or half of the memory of a machine that has less than twice that."""
+    """Return `RESIDENT_BYTES`, or half of a smaller machine's memory."""
     return min(RESIDENT_BYTES, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
 
 
@@ -68,7 +58,7 @@ class MachineSpec:
 
     @property
     def device(self) -> str:
-        """Where work belongs: `cuda:0`, or `cpu` when there is no GPU."""
+        """The device for work: `cuda:0`, or `cpu` without a GPU."""
         if self.kind == "virtual":
             return "cuda:0" if self.scenario.gpus and "cuda" in self.scenario.backends else "cpu"
         return "cpu" if self.kind == "cpu" else f"{self.kind}:{self.index}"
@@ -82,12 +72,12 @@ class MachineSpec:
 
 
 LONGEST_MIXED = 2000
-"""Characters of an error's message that are searched."""
+"""Characters of an error's message in which `mixes_devices` searches."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a submission could not be loaded or called. All texts come from the worker: never markup, never believed."""
+    """Reason why a submission could not be loaded or called. Texts come from the worker: they are never trusted."""
 
     kind: FailureKind
     type_name: str
@@ -98,14 +88,14 @@ class Failure:
     traceback: str
     """The learner's own frames, as Python prints them."""
     tensors: str = ""
-    """For tensors on several devices: those of the expression that failed, `x on cuda:0, self.mean on cpu`."""
+    """Tensors of the failed expression if they are on several devices: `x on cuda:0, self.mean on cpu`."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: object) -> Failure:
-        """Read what a worker sent; raises `FrameError` for anything odd. Texts are cut to sane lengths."""
+        """Read what a worker sent; cut long texts. Raises `FrameError` for anything invalid."""
         if not isinstance(data, dict) or set(data) != {field.name for field in fields(cls)}:
             raise FrameError("this is not a failure")
         line = data["line"]
@@ -123,13 +113,13 @@ _MIXED = re.compile(
 
 
 def mixes_devices(type_name: str, message: str) -> bool:
-    """True if an error says that tensors on several devices meet."""
+    """Return True if an error is about tensors on several devices."""
     return type_name == "RuntimeError" and _MIXED.search(message[:LONGEST_MIXED]) is not None
 
 
 @dataclass(frozen=True)
 class GivenFault:
-    """A fault of an exercise's `given.py`, as the worker that ran it tells. Believed of the author's solution only."""
+    """A fault of an exercise's `given.py`, as its worker reports it. Trusted for the author's solution only."""
 
     said: str
     """The exception's type and message."""
@@ -138,7 +128,7 @@ class GivenFault:
 
     @classmethod
     def from_json(cls, data: object) -> GivenFault | None:
-        """Read what a worker sent; None for anything odd."""
+        """Read what a worker sent; return None for anything invalid."""
         match data:
             case {"said": str(said), "frames": list(frames)} if all(
                 isinstance(frame, list) and list(map(type, frame)) == [int, str] for frame in frames
@@ -148,7 +138,7 @@ class GivenFault:
 
 
 def signal_name(number: int) -> str:
-    """What a signal is called that ended a process: `SIGSEGV`; `signal 40` for one that has no name."""
+    """Return the name of a signal: `SIGSEGV`, or `signal 40` for a signal without a name."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -156,40 +146,39 @@ def signal_name(number: int) -> str:
 
 
 TICKET = "ticket"
-"""The key of what each request reveals and its answer has to repeat."""
+"""Key of the secret in each request, which its answer must repeat."""
 EVENTS = 500_000
-"""Of one call: they take the judge 1.4 s to read."""
+"""Events of one call; the judge reads them in 1.4 s."""
 _EVENT_BYTES = 96
-"""Of an event's numbers in JSON; 39 are usual."""
+"""Bytes of an event's numbers in JSON; 39 are usual."""
 _EVENT_PARTS = 16
 _VALUES_BYTES = 48 << 20
-"""Of everything else in a header: 200,000 values, 4 Mi characters escaped, and the facts of the arguments."""
+"""Bytes of a header without events: 200,000 values, 4 Mi characters escaped, and the facts of the arguments."""
 _VALUES_PARTS = 4 << 20
 FILES_BYTES = 64 << 20
-"""Of all files that a call wrote and that are brought back."""
+"""Size of all files of a call that are sent to the judge."""
 KEPT_BYTES = 1 << 30
-"""Of all answers to the calls of one run together: the judge keeps them until it has decided."""
+"""Size of all answers to the calls of one run, which the judge holds until its verdicts."""
 MOST_NAMES = 50
-"""Of what lies in a scratch folder."""
+"""Number of reported names of a scratch folder."""
 LONGEST_NAME = 120
-"""Characters of each."""
+"""Characters of each reported name."""
 
 SMALL = Bounds(header_bytes=1 << 20, parts=1 << 17, buffers=0, buffer_bytes=0, total_bytes=0)
-"""Of answers without values: the longest is a failure."""
+"""Bounds of answers without values, of which a failure is the longest."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What one answer to a call may take."""
+    """Limits of one answer to a call."""
 
     result_bytes: int = 64 << 20
-    """Of all tensors of a result together."""
+    """Bytes of all tensors of a result."""
     events: int = EVENTS
-    """Of its trace."""
+    """Events of its trace."""
 
     @property
     def bounds(self) -> Bounds:
-        """Of the frame."""
         return Bounds(
             header_bytes=_VALUES_BYTES + _EVENT_BYTES * self.events,
             parts=_VALUES_PARTS + _EVENT_PARTS * self.events,
@@ -207,20 +196,20 @@ class Sizes:
 
 
 FILE_BYTES = 256 << 20
-"""Of one file; `RLIMIT_FSIZE`."""
+"""Size of one file; `RLIMIT_FSIZE`."""
 DATA_BYTES = 8 << 30
-"""Of one process's private memory; `RLIMIT_DATA`, because `RLIMIT_AS` breaks CUDA builds of torch."""
+"""Private memory of one process; `RLIMIT_DATA`, because `RLIMIT_AS` breaks CUDA builds of torch."""
 OPEN_FILES = 1024
 """`RLIMIT_NOFILE`."""
 TASKS = 1024
-"""`RLIMIT_NPROC`, where a worker has a user namespace of its own: elsewhere it would count the user's whole desktop.
+"""`RLIMIT_NPROC` in a worker's own user namespace: elsewhere it would count the user's whole desktop.
 
-Above `THREADS`, so that who comes near it is told in the judge's words.
+Above `THREADS`, so that the judge reports the excess first.
 """
 
 
 def apply_limits(own_namespace: bool = False) -> None:
-    """No core dumps, no huge files, no endless memory. For this process and all that it starts."""
+    """Limit core dumps, files, memory and open files of this process and its descendants."""
     _at_most(resource.RLIMIT_CORE, 0)
     _at_most(resource.RLIMIT_FSIZE, FILE_BYTES)
     _at_most(resource.RLIMIT_DATA, DATA_BYTES)
@@ -230,7 +219,7 @@ def apply_limits(own_namespace: bool = False) -> None:
 
 
 def _counts_by_namespace() -> bool:
-    """Linux 5.14 began to count a user's processes by user namespace; before, all of the user's were counted."""
+    """Return True on Linux 5.14 or newer; older ones count all processes of a user."""
     release = os.uname().release.split(".")
     return tuple(int(part) for part in release[:2] if part.isdigit()) >= (5, 14)
 

@@ -1,6 +1,6 @@
-"""Values that a worker reports: tensors, arrays and objects as the judge sees them.
+"""Values that a worker sends: tensors, arrays and objects as the judge sees them.
 
-A tensor travels as a contiguous copy of its bytes and a `TensorFact`: what could be seen of it where it lived.
+A tensor is sent as a contiguous copy of its bytes and a `TensorFact` about the original.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 MAX_DEPTH = 64
 MAX_TEXT = 1 << 20
 MAX_SAID = 4 << 20
-"""Characters of all texts of a result together."""
+"""Characters of all texts of a result."""
 MAX_NAME = 200
 MAX_NODES = 200_000
 MAX_TENSORS = 4096
@@ -21,9 +21,8 @@ MAX_TENSOR_BYTES = 256 << 20
 MAX_TOTAL_BYTES = 512 << 20
 MAX_DIMENSIONS = 64
 MAX_LENGTH = 1 << 48
-
 MAX_KEY = 200
-"""Characters by which an object is known that is the key of a dict."""
+"""Characters of an object's representation as a dict's key."""
 
 DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype
@@ -32,33 +31,32 @@ DTYPES: dict[str, torch.dtype] = {
         torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
     )
 }  # fmt: skip
-"""Of tensors that travel."""
+"""Dtypes of tensors that can be sent."""
 NAMED_DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
 }
-"""All that there are: a dtype itself is only a name."""
+"""All dtypes, which can be sent as names."""
 NOT_IN_NUMPY = ("bfloat16",)
 
 
 class ValueRefused(Exception):
-    """Something that does not travel, or bytes that are no value. Its text is safe to show."""
+    """A value that cannot be sent, or bytes that are no value. Its text is safe to show."""
 
 
 @dataclass(frozen=True)
 class TensorFact:
-    """What was seen of a tensor where it lived. `identity` and `storage` are only comparable within one call."""
+    """Facts about a tensor on its device. `identity` and `storage` are only comparable within one call."""
 
     type_name: str
     """`Tensor` or `Parameter`."""
     shape: tuple[int, ...]
     dtype: str
-    """Without `torch.`: `float32`."""
+    """The name without `torch.`: `float32`."""
     device: str
-    """`cpu`, `cuda:0`, …"""
     strides: tuple[int, ...]
     offset: int
     identity: int
-    """Equal for one object met twice."""
+    """Equal for the same object."""
     storage: int
     """Equal for tensors that share memory."""
     requires_grad: bool = False
@@ -69,17 +67,17 @@ class TensorFact:
 
 @dataclass(frozen=True)
 class ObservedTensor:
-    """A tensor that arrived: its values on the CPU, contiguous, and the facts about the original."""
+    """A received tensor: its values on the CPU, contiguous, and the facts about the original."""
 
     fact: TensorFact
-    # Whoever prints it wants no values: those of thousands would take minutes.
+    # Not in the representation: the values of thousands of tensors would take minutes.
     values: torch.Tensor = field(repr=False)
     grad: ObservedTensor | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
 class ObservedModule:
-    """A module that arrived: its class, and its parameters and buffers by their state names."""
+    """A received module: its class, and its parameters and buffers by their state names."""
 
     class_name: str
     layers: tuple[tuple[str, str], ...]
@@ -87,8 +85,8 @@ class ObservedModule:
     training: bool
     parameters: dict[str, ObservedTensor] = field(repr=False)
     buffers: dict[str, ObservedTensor] = field(repr=False)
-    """Those that a state dict leaves out are among them."""
-    passing: tuple[str, ...]
+    """All buffers, persistent or not."""
+    non_persistent: tuple[str, ...]
     """The names of the buffers that a state dict leaves out."""
 
     @property
@@ -97,13 +95,13 @@ class ObservedModule:
 
     @property
     def state(self) -> dict[str, ObservedTensor]:
-        """What a state dict holds."""
-        return {name: tensor for name, tensor in self.tensors.items() if name not in self.passing}
+        """The contents of a state dict."""
+        return {name: tensor for name, tensor in self.tensors.items() if name not in self.non_persistent}
 
 
 @dataclass(frozen=True)
 class ObservedArray:
-    """A NumPy array that arrived, as a CPU tensor."""
+    """A received NumPy array, as a CPU tensor."""
 
     values: torch.Tensor = field(repr=False)
     storage: int
@@ -111,35 +109,35 @@ class ObservedArray:
 
 @dataclass(frozen=True)
 class ObservedObject:
-    """Something else that arrived: only its type and its bounded repr."""
+    """Any other received value: its type and its bounded repr."""
 
     type_name: str
     text: str
 
 
 def tensors_in(value: object) -> dict[str, torch.Tensor]:
-    """Each tensor in `value`, by path: `x`, `batch.0`, `model.weight`.
+    """Return each tensor in `value`, by path: `x`, `batch.0`, `model.weight`.
 
-    Raises `ValueRefused` for what holds itself, or too much.
+    Raises `ValueRefused` for a value that contains itself, or too much.
     """
-    found: dict[str, torch.Tensor] = {}
-    waiting: list[tuple[str, object, int]] = [("", value, 0)]
-    seen = 0
-    while waiting:
-        path, item, depth = waiting.pop()
-        seen += 1
-        if seen > MAX_NODES or depth > MAX_DEPTH:
+    tensors: dict[str, torch.Tensor] = {}
+    stack: list[tuple[str, object, int]] = [("", value, 0)]
+    nodes = 0
+    while stack:
+        path, item, depth = stack.pop()
+        nodes += 1
+        if nodes > MAX_NODES or depth > MAX_DEPTH:
             raise ValueRefused("an argument is nested too deeply or has too many parts")
         if isinstance(item, torch.Tensor):
-            found[path] = item
-        waiting += [(joined(path, name), part, depth + 1) for name, part in _parts(item)]
-    return found
+            tensors[path] = item
+        stack += [(joined(path, name), part, depth + 1) for name, part in _parts(item)]
+    return tensors
 
 
 def state_in(value: object, depth: int = 0) -> object:
-    """Return what there is to see of an argument after a call: tensors, modules, optimizers as dicts, plain values.
+    """Return the state of an argument after a call: tensors, modules, optimizers as dicts, plain values.
 
-    Everything else becomes None. Raises `ValueRefused` for a container that holds itself.
+    Everything else becomes None. Raises `ValueRefused` for a container that contains itself.
     """
     if depth > MAX_DEPTH:
         raise ValueRefused("an argument is nested too deeply")
@@ -163,12 +161,12 @@ def _optimizer_state(optimizer: torch.optim.Optimizer, depth: int) -> dict[str, 
     parameters = [parameter for group in groups for parameter in group["params"]]
     known = vars(optimizer)["state"]
     state = {number: known[parameter] for number, parameter in enumerate(parameters) if parameter in known}
-    kept = [{key: part for key, part in group.items() if key != "params"} for group in groups]
-    return {"state": state_in(state, depth + 1), "groups": state_in(kept, depth + 1)}
+    options = [{key: part for key, part in group.items() if key != "params"} for group in groups]
+    return {"state": state_in(state, depth + 1), "groups": state_in(options, depth + 1)}
 
 
 def _parts(item: object) -> Iterator[tuple[str, object]]:
-    """What a container holds, by name; of a module its parameters and buffers."""
+    """Yield the parts of a container by name; of a module its parameters and buffers."""
     match item:
         case torch.nn.Module():
             parts = iter_parts(item)
@@ -183,24 +181,24 @@ def _parts(item: object) -> Iterator[tuple[str, object]]:
 
 
 def iter_parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """What `module.named_modules(remove_duplicate=False)` gives: that method may have been replaced.
+    """Return `module.named_modules(remove_duplicate=False)` without that method, which may have been replaced.
 
-    Raises `ValueRefused` for a module that holds itself, or too many.
+    Raises `ValueRefused` for a module that contains itself, or too many.
     """
     parts: list[tuple[str, torch.nn.Module]] = []
-    waiting: list[tuple[str, torch.nn.Module]] = [("", module)]
-    while waiting:
-        path, part = waiting.pop()
+    stack: list[tuple[str, torch.nn.Module]] = [("", module)]
+    while stack:
+        path, part = stack.pop()
         parts.append((path, part))
         if len(parts) > MAX_NODES or path.count(".") > MAX_DEPTH:
             raise ValueRefused("the result is a module that is nested too deeply or has too many parts")
         children = reversed(list(dict.items(vars(part)["_modules"])))
-        waiting += [(joined(path, name), child) for name, child in children if child is not None]
+        stack += [(joined(path, name), child) for name, child in children if child is not None]
     return parts
 
 
 def state_of(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """`_parameters` or `_buffers` of all parts, by their whole names."""
+    """Yield `_parameters` or `_buffers` of all parts, by their full names."""
     for path, part in parts:
         for name, tensor in dict.items(vars(part)[kind]):
             if tensor is not None:
@@ -208,5 +206,4 @@ def state_of(parts: list[tuple[str, torch.nn.Module]], kind: str) -> Iterator[tu
 
 
 def joined(path: str, name: str) -> str:
-    """The path of what is called `name` there."""
     return f"{path}.{name}" if path else name

@@ -1,56 +1,57 @@
-"""What is most worth changing in a program, with the time that it costs, as far as a trace tells.
+"""Advice on the changes that save the most time, based on a trace.
 
-A gain is an estimate from the trace alone: time in which the device did nothing and the host only waited, or the other
-way round. No more can be gained, and less where what takes its place costs time itself.
+A gain is an upper bound from the trace alone: time in which the device was idle and the host only waited, or the other
+way round. A replacement that costs time itself gains less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpututor.trace.advice_rules import RULES, Advice, Rates, found
+from gpututor.trace.advice_rules import RULES, Advice, Rates, make_advice
 from gpututor.trace.arrays import Place, TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup
 
 WORTH_IT = 0.02
-"""Of the whole span: less is left out."""
+"""Share of the whole span below which advice is left out."""
 
 
 def collect_advice(
     rows: TraceArrays, hazards: Iterable[HazardGroup], rates: Mapping[str, Rates], most: int | None = 3
 ) -> tuple[Advice, ...]:
-    """The `most` important pieces of advice: what is wrong comes first, then what saves most."""
-    wrong = [
-        found(rows, "hazard", f"{one.sentence}{_times(one.count)}.", one.place, 0, one.what_to_do)
-        for one in sorted(hazards, key=lambda one: -one.count)
+    """Return the `most` important pieces of advice: errors first, then by gain."""
+    errors = [
+        make_advice(rows, "hazard", f"{hazard.sentence}{_times(hazard.count)}.", hazard.place, 0, hazard.what_to_do)
+        for hazard in sorted(hazards, key=lambda hazard: -hazard.count)
     ]
-    wrong += _out_of_memory(rows)
+    errors += _out_of_memory(rows)
     slow = [
-        one
+        advice
         for device in rows.accelerators()
         for rule in RULES
-        for one in rule(rows, device, rates.get(device))
-        if one.share >= WORTH_IT
+        for advice in rule(rows, device, rates.get(device))
+        if advice.share >= WORTH_IT
     ]
     chosen: list[Advice] = []
     taken: set[Place] = set()
-    for one in sorted(slow, key=lambda one: (-one.gain, one.rule, str(one.place))):
-        # Two rules that see the same line see the same lost time; launches are of no one line.
-        if one.rule == "launches" or one.place not in taken:
-            taken |= {one.place, *one.others} if one.rule != "launches" else set()
-            chosen.append(one)
-    return tuple((wrong + _waits_first(chosen))[:most])
+    for advice in sorted(slow, key=lambda advice: (-advice.gain, advice.rule, str(advice.place))):
+        # Two rules that see the same line see the same lost time; launches belong to no single line.
+        if advice.rule == "launches":
+            chosen.append(advice)
+        elif advice.place not in taken:
+            taken |= {advice.place, *advice.others}
+            chosen.append(advice)
+    return tuple((errors + _waits_first(chosen))[:most])
 
 
 def _waits_first(chosen: list[Advice]) -> list[Advice]:
-    """Waits come before launches: as long as the host waits in the loop, other remedies for launches help little."""
-    first = next((one for one in chosen if one.rule == "waits in a loop"), None)
-    if first is None:
-        return chosen
-    later = [one for one in chosen if one is not first]
-    at = min(chosen.index(first), *(number for number, one in enumerate(later) if one.rule == "launches"), len(later))
-    return [*later[:at], first, *later[at:]]
+    """Move waits before launches: while the host waits in the loop, other remedies for launches help little."""
+    rules = [advice.rule for advice in chosen]
+    waits = rules.index("waits in a loop") if "waits in a loop" in rules else 0
+    if "launches" in rules[:waits]:
+        chosen.insert(rules.index("launches"), chosen.pop(waits))
+    return chosen
 
 
 def _times(count: int) -> str:
@@ -59,7 +60,7 @@ def _times(count: int) -> str:
 
 def _out_of_memory(rows: TraceArrays) -> list[Advice]:
     return [
-        found(
+        make_advice(
             rows,
             "out of memory",
             f"{place} asks for memory that {rows.devices[device]} does not have{_times(group.size)}.",

@@ -1,4 +1,4 @@
-"""Advice on a trace: its data classes, and the rules that look for time that one device loses."""
+"""Rules that look for lost time of one device, and the data classes of their advice."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share, size
 
 _WORTH_NAMING = 0.05
-"""Of what the line loses that loses most: other lines that lose less are not named."""
+"""Share of the largest loss of a line: lines that lose less are not named."""
 REPEATED = 3
-"""So often, and a line is taken to be in a loop."""
+"""Events at a line that is taken to be in a loop."""
 LEAST_WON = 0.05
-"""Share of the program's time: work on the CPU that costs less is not worth a change."""
+"""Share of the program's time below which work on the CPU is not worth a change."""
 SMALL_COPY = 64 << 10
-"""Bytes: below that a copy is mostly latency, on PCIe as on NVLink."""
+"""Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8
 FILLS = "aten::copy_"
-"""The operator that copies into a tensor that is there."""
+"""The operator that copies into an existing tensor."""
 _MAKERS = "arange empty eye full linspace normal ones rand randint randn randperm zeros"
 MAKES_TENSORS = frozenset(_MAKERS.split())
-"""Operators that make a tensor, and can make it on any device."""
+"""Operators that create a tensor on any device."""
 MANY_KERNELS = 100
 LAUNCH_GAP = 50_000
-"""Nanoseconds: a device that waits no longer than that for its next kernel waits for a launch, and for nothing else."""
+"""Nanoseconds of a device's longest idle time that only a launch explains."""
 MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "linear", "convolution", "conv")
 _WAIT_WORDS = {
     "aten::_local_scalar_dense": (
@@ -41,14 +41,14 @@ _WAIT_WORDS = {
         "Keep the results on the device, and copy them together, after the loop.",
     ),
 }
-_DATA_SHAPES = frozenset(
-    f"aten::{one}"
-    for one in (
+_SHAPED_BY_DATA = frozenset(
+    f"aten::{name}"
+    for name in (
         *("index", "index_put", "index_put_", "masked_select", "nonzero", "repeat_interleave"),
         *("_unique2", "unique_consecutive", "unique_dim", "bincount"),
     )
 )
-"""Operators whose result is as large as the values say: the host waits for that size."""
+"""Operators whose values decide the size of the result: the host waits for that size."""
 _SHAPE_WORDS = (
     "waits for how many elements there are",
     "Keep the shape: `torch.where` with three arguments, or multiply by the mask; or find the indices once, and keep"
@@ -62,12 +62,12 @@ _OTHER_WAIT = (
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast a device multiplies matrices, in floating-point operations for each second."""
+    """A device's matrix rates in floating-point operations a second."""
 
     float32: float
-    """Without tensor cores."""
+    """Rate without tensor cores."""
     tensor: float
-    """On tensor cores, with TF32; 0 where it has none."""
+    """Rate on tensor cores, with TF32; 0 without tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +75,26 @@ class Advice:
     """One thing worth changing."""
 
     rule: str
-    """Which rule found it: a short name that stays the same."""
+    """The rule's name, which never changes."""
     sentence: str
-    """What was seen, in one sentence."""
     place: Place
     gain: int
-    """Nanoseconds that it costs, about, so that no more can be gained; 0 where it is about being right."""
+    """Nanoseconds lost, about: the most that a change can gain; 0 for an error."""
     share: float
-    """`gain` by the whole span, 0 to 1."""
+    """`gain` divided by the span, 0 to 1."""
     what_to_do: str
     others: tuple[Place, ...] = ()
-    """More lines that the same would mend; `gain` is of all together."""
+    """Further lines with the same remedy, whose losses `gain` includes."""
 
     @property
     def costs(self) -> str:
-        """What it costs as it is; empty where it is about being right. What takes its place costs something too."""
+        """A sentence on the loss; empty for an error."""
         if not self.gain:
             return ""
         return f"As it is, this costs about {duration(self.gain)}, {share(self.share)} of the time."
 
 
-def found(
+def make_advice(
     rows: TraceArrays,
     rule: str,
     sentence: str,
@@ -104,44 +103,45 @@ def found(
     what_to_do: str,
     others: tuple[Place, ...] = (),
 ) -> Advice:
-    """One piece of advice, with the share of its gain."""
     gain = min(gain, rows.span)
     return Advice(rule, sentence, place, gain, gain / rows.span if rows.span else 0.0, what_to_do, others)
 
 
-class Seen(NamedTuple):
-    """What a rule saw at one line."""
+class Observation(NamedTuple):
+    """A rule's observation at one line."""
 
     place: Place
     group: Numbers
-    """The rows that it is about."""
+    """Rows of the trace."""
     sentence: str
     what_to_do: str
 
 
-def together(rows: TraceArrays, rule: str, seen: Iterable[Seen], gain_of: Callable[[Numbers], int]) -> Iterator[Advice]:
-    """One piece of advice for all lines with the same remedy: the line that loses most in full, then the others.
+def together(
+    rows: TraceArrays, rule: str, observations: Iterable[Observation], gain_of: Callable[[Numbers], int]
+) -> Iterator[Advice]:
+    """Yield one piece of advice for all lines with the same remedy: the line that loses most, then the others.
 
-    `gain_of` tells what some rows lose: of several lines the gain is that of their rows together, as what they lose may
-    be the same time.
+    `gain_of` returns the loss of some rows. The gain of several lines is that of all their rows together, as they may
+    lose the same time.
     """
-    remedies: dict[str, list[tuple[int, Seen]]] = {}
-    for one in seen:
-        if (gain := gain_of(one.group)) > 0:
-            remedies.setdefault(one.what_to_do, []).append((gain, one))
-    for what_to_do, all_of_it in remedies.items():
-        (most, first), *less = sorted(all_of_it, key=lambda pair: (-pair[0], pair[1].place))
-        more = [one for gain, one in less if gain >= _WORTH_NAMING * most]
-        gain = gain_of(np.sort(np.concatenate([first.group, *(one.group for one in more)])))
-        others = tuple(sorted({one.place for one in more}))
+    remedies: dict[str, list[tuple[int, Observation]]] = {}
+    for observation in observations:
+        if (gain := gain_of(observation.group)) > 0:
+            remedies.setdefault(observation.what_to_do, []).append((gain, observation))
+    for what_to_do, pairs in remedies.items():
+        (most, first), *less = sorted(pairs, key=lambda pair: (-pair[0], pair[1].place))
+        more = [observation for gain, observation in less if gain >= _WORTH_NAMING * most]
+        gain = gain_of(np.sort(np.concatenate([observation.group for observation in (first, *more)])))
+        others = tuple(sorted({observation.place for observation in more}))
         sentence = f"{first.sentence} The same goes for {_lines(first.place, others)}." if others else first.sentence
-        yield found(rows, rule, sentence, first.place, gain, what_to_do, others)
+        yield make_advice(rows, rule, sentence, first.place, gain, what_to_do, others)
 
 
 def _lines(first: Place, others: Sequence[Place]) -> str:
-    """`lines 9 and 12`; of other files with their names."""
-    here = [str(one.line) for one in others if one.file == first.file]
-    words = [str(one) for one in others if one.file != first.file]
+    """Return text like `lines 9 and 12`, with the names of other files."""
+    here = [str(place.line) for place in others if place.file == first.file]
+    words = [str(place) for place in others if place.file != first.file]
     if here:
         words = [f"line{'s' if len(here) > 1 else ''} {_listed(here)}", *words]
     return _listed(words)
@@ -155,47 +155,48 @@ Rule = Callable[[TraceArrays, str, Rates | None], Iterator[Advice]]
 
 
 def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """The host waits again and again at one line. Without it, host and device would work at the same time: what is
-    won is the wait, and what the host needs to start a reading, as far as the device stood idle between the first and
-    the last of them."""
+    """Find lines at which the host waits again and again.
+
+    Without them, host and device would work at the same time. The gain is the time of the waits and of the host before
+    them, as far as the device was idle between the first and the last wait.
+    """
     waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     busy = merged(rows.intervals(_work(rows, device)))
     own = _own_time(rows, device, waits)
 
     def gain_of(group: Numbers) -> int:
         begin, end = int((rows.start[group] - own[group]).min()), int(rows.end[group].max())
-        return min(int(rows.duration[group].sum() + own[group].sum()), end - begin - within(busy, begin, end).total)
+        return min(_time(rows, group) + int(own[group].sum()), end - begin - within(busy, begin, end).total)
 
-    def seen() -> Iterator[Seen]:
-        for (number,), group in rows.groups(waits, rows.place):
-            if group.size < REPEATED:
-                continue
-            place, name = rows.place_of(number), rows.names[int(rows.name[group[0]])]
-            words, what_to_do = _SHAPE_WORDS if name in _DATA_SHAPES else _WAIT_WORDS.get(name, _OTHER_WAIT)
-            sentence = f"{place} {words}: {group.size:,} waits, {duration(int(rows.duration[group].sum()))} in all."
-            yield Seen(place, group, sentence, what_to_do)
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, waits, REPEATED):
+            name = rows.names[int(rows.name[group[0]])]
+            words, what_to_do = _SHAPE_WORDS if name in _SHAPED_BY_DATA else _WAIT_WORDS.get(name, _OTHER_WAIT)
+            sentence = f"{place} {words}: {group.size:,} waits, {duration(_time(rows, group))} in all."
+            yield Observation(place, group, sentence, what_to_do)
 
-    yield from together(rows, "waits in a loop", seen(), gain_of)
+    yield from together(rows, "waits in a loop", observations(), gain_of)
 
 
 def _own_time(rows: TraceArrays, device: str, waits: Mask) -> Numbers:
-    """For each wait that reads a value: how long the host needed from its launch before to the beginning of the wait,
-    in which the device, once it is done, stands idle. 0 for other rows."""
+    """Return for each wait that reads a value the host's time from its last launch to the wait; 0 for other rows.
+
+    Meanwhile a device that is done stands idle.
+    """
     own = np.zeros(rows.kind.size, dtype=np.int64)
     reads = waits & np.isin(rows.name, [number for number, name in enumerate(rows.names) if name in _WAIT_WORDS])
     launches = np.unique(rows.launched[_work(rows, device) & (rows.launched >= 0)])
     ends = np.unique(np.concatenate([launches, rows.end[rows.of(Kind.SYNCHRONISE) & rows.timed]]))
-    # The copy of the reading itself begins with the wait.
-    at = np.searchsorted(ends, rows.start[reads], side="left")
-    before = np.where(at > 0, ends[np.maximum(at - 1, 0)] if ends.size else 0, rows.start[reads])
+    # The copy of the value itself begins with the wait.
+    index = np.searchsorted(ends, rows.start[reads], side="left")
+    before = np.where(index > 0, ends[np.maximum(index - 1, 0)] if ends.size else 0, rows.start[reads])
     gap = rows.start[reads] - before
     own[reads] = np.where(gap <= LAUNCH_GAP, gap, 0)
     return own
 
 
 def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """The device waits for launches: gaps before kernels that start as soon as they are launched, without those in
-    which the host waited or computed."""
+    """Find gaps before kernels that start as soon as they are launched, unless the host waited or computed."""
     ours = rows.on(device) & rows.of(Kind.KERNEL) & rows.timed
     if int(ours.sum()) < MANY_KERNELS:
         return
@@ -204,7 +205,7 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     reached = np.append(rows.start[work[:1]], np.maximum.accumulate(rows.end[work])[:-1])
     gap = rows.start[work] - reached
     at_once = rows.start[work] - rows.launched[work] <= 1_000
-    # The first launch after a wait is what the wait costs.
+    # The gap before the first launch after a wait is a cost of the wait.
     waits = np.sort(rows.end[rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed])
     after_a_wait = np.searchsorted(waits, rows.start[work]) > np.searchsorted(waits, reached)
     picked = np.flatnonzero((gap > 0) & (gap <= LAUNCH_GAP) & at_once & ~after_a_wait & ours[work])
@@ -213,8 +214,8 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     gaps = Intervals(reached[picked], rows.start[work][picked])
     host = rows.of(Kind.SYNCHRONISE) | (rows.on("cpu") & rows.of(Kind.KERNEL))
     lost = gaps.total - common(gaps, merged(rows.intervals(host)))
-    places, at = np.unique(rows.place[work[picked]], return_inverse=True)
-    place = rows.place_of(int(places[np.argmax(np.bincount(at, weights=gap[picked]))]))
+    places, index = np.unique(rows.place[work[picked]], return_inverse=True)
+    place = rows.place_of(int(places[np.argmax(np.bincount(index, weights=gap[picked]))]))
     mean = int(rows.duration[work[picked]].mean())
     sentence = (
         f"{device} waits for the host to launch {picked.size:,} of {int(ours.sum()):,} kernels, which take"
@@ -223,53 +224,48 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     names = [rows.names[number] for number in np.unique(rows.name[work[picked]])]
     optimisers = "fused optimisers" if any("_foreach_" in name for name in names) else "`foreach` and fused optimisers"
     operators = f"fewer and fused operators (`torch.compile`, {optimisers})"
-    what_to_do = f"Give each kernel more to do: larger batches, {operators}, or replay the step as a CUDA graph."
-    if _waits_between(rows, device, int(gaps.start[0]), int(gaps.end[-1])):
-        # A graph cannot hold a wait.
-        what_to_do = f"Give each kernel more to do: larger batches, {operators}, and do not wait for it in the loop."
-    yield found(rows, "launches", sentence, place, max(lost, 0), what_to_do)
-
-
-def _waits_between(rows: TraceArrays, device: str, begin: int, end: int) -> bool:
-    """Whether the host waits again and again at one line between these moments."""
-    waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed & (rows.start >= begin) & (rows.end <= end)
-    return any(group.size >= REPEATED for _, group in rows.groups(waits, rows.place))
+    waits_inside = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
+    waits_inside &= (rows.start >= gaps.start[0]) & (rows.end <= gaps.end[-1])
+    has_loop = any(group.size >= REPEATED for _, group in rows.groups(waits_inside, rows.place))
+    # A graph cannot contain a wait.
+    last = "and do not wait for it in the loop" if has_loop else "or replay the step as a CUDA graph"
+    what_to_do = f"Give each kernel more to do: larger batches, {operators}, {last}."
+    yield make_advice(rows, "launches", sentence, place, max(lost, 0), what_to_do)
 
 
 def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Matrix products that run at float32's rate on a device whose tensor cores are faster."""
+    """Find matrix products that run at float32's rate on a device whose tensor cores are faster."""
     if rates is None or rates.tensor <= rates.float32:
         return
     named = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in MULTIPLIES]
     products = rows.on(device) & rows.of(Kind.KERNEL) & np.isin(rows.name, named) & (rows.flops > 0)
     products &= rows.duration > 0
     rate = np.where(products, rows.flops / np.maximum(rows.duration, 1) * 1e9, 0.0)
-    # Slower ones are held up by memory, faster ones use tensor cores already.
+    # Slower products wait for memory, faster products use tensor cores already.
     products &= (rate > 0.3 * rates.float32) & (rate < 1.1 * rates.float32)
 
     def gain_of(group: Numbers) -> int:
-        return int(rows.duration[group].sum()) - int(float(rows.flops[group].sum()) / rates.tensor * 1e9)
+        return _time(rows, group) - int(float(rows.flops[group].sum()) / rates.tensor * 1e9)
 
-    def seen() -> Iterator[Seen]:
-        for (number,), group in rows.groups(products, rows.place):
-            place, time = rows.place_of(number), duration(int(rows.duration[group].sum()))
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, products):
+            time = duration(_time(rows, group))
             sentence = f"{place} multiplies matrices in float32 without tensor cores: {group.size:,} products, {time}."
             what_to_do = (
                 "Call `torch.set_float32_matmul_precision('high')` for TF32, or compute in bfloat16 or float16"
                 " (`torch.autocast`)."
             )
-            yield Seen(place, group, sentence, what_to_do)
+            yield Observation(place, group, sentence, what_to_do)
 
-    yield from together(rows, "float32 products", seen(), gain_of)
+    yield from together(rows, "float32 products", observations(), gain_of)
 
 
 def _work(rows: TraceArrays, device: str) -> Mask:
-    mask: Mask = rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
-    return mask
+    return rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
 def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Copies to the device that the host waits for, while kernels could run. At most the shorter of the two is won."""
+    """Find copies to the device that the host waits for, while kernels could run. The gain is the shorter time."""
     copies = copies_to(rows, device) & ~rows.asynchronous & (rows.size > SMALL_COPY) & (rows.partner < 0)
     yield from _hidden_by_kernels(
         rows,
@@ -283,8 +279,8 @@ def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
     )
 
 
-def copies_beside_nothing(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Asynchronous copies that no kernel runs beside: on the kernels' stream, copies and kernels take turns."""
+def copies_without_overlap(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
+    """Find asynchronous copies without concurrent kernels: on the same stream, copies and kernels take turns."""
     copies = copies_to(rows, device) & rows.asynchronous & (rows.partner < 0)
     yield from _hidden_by_kernels(
         rows,
@@ -309,27 +305,20 @@ def _hidden_by_kernels(
         free_kernels = within(kernels, int(times.start[0]), int(times.end[-1])).total - overlap
         return min(times.total - overlap, free_kernels)
 
-    def seen() -> Iterator[Seen]:
-        for (number,), group in rows.groups(copies & rows.timed & ~_made_there(rows, copies), rows.place):
-            if group.size < REPEATED:
-                continue
-            times, place = merged(intervals_of(rows, group)), rows.place_of(number)
-            sentence = words.format(
-                place=place,
-                size=size(int(rows.size[group].sum())),
-                device=device,
-                count=group.size,
-                time=duration(times.total - common(times, kernels)),
-            )
-            yield Seen(place, group, sentence, what_to_do)
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, copies & rows.timed & ~_made_on_the_line(rows, copies), REPEATED):
+            times = merged(intervals_of(rows, group))
+            time, total = duration(times.total - common(times, kernels)), size(int(rows.size[group].sum()))
+            sentence = words.format(place=place, size=total, device=device, count=group.size, time=time)
+            yield Observation(place, group, sentence, what_to_do)
 
-    yield from together(rows, rule, seen(), gain_of)
+    yield from together(rows, rule, observations(), gain_of)
 
 
 def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Lines that make a tensor on the CPU only to copy it: its making and its copy would both be gone."""
+    """Find lines that create a tensor on the CPU only to copy it: both costs are avoidable."""
     copies = copies_to(rows, device) & (rows.partner < 0) & rows.timed
-    copies &= _made_there(rows, copies)
+    copies &= _made_on_the_line(rows, copies)
     computing = rows.on("cpu") & rows.of(Kind.KERNEL) & rows.timed
     kernels = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL)))
 
@@ -338,24 +327,21 @@ def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
         times = merged(intervals_of(rows, np.append(group, making)))
         return times.total - common(times, kernels)
 
-    def seen() -> Iterator[Seen]:
-        for (number,), group in rows.groups(copies, rows.place):
-            if group.size < REPEATED:
-                continue
-            place, making = rows.place_of(number), computing & (rows.place == number)
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, copies, REPEATED):
+            making = computing & (rows.place == rows.place[group[0]])
             sentence = (
-                f"{place} makes tensors on the CPU ({duration(int(rows.duration[making].sum()))}), then copies them to"
-                f" {device}: {group.size:,} copies, {size(int(rows.size[group].sum()))},"
-                f" {duration(int(rows.duration[group].sum()))}."
+                f"{place} makes tensors on the CPU ({duration(_time(rows, making))}), then copies them to {device}:"
+                f" {group.size:,} copies, {size(int(rows.size[group].sum()))}, {duration(_time(rows, group))}."
             )
             what_to_do = 'Make them on the device: `device="cuda"` in the call that makes them. Then nothing is copied.'
-            yield Seen(place, group, sentence, what_to_do)
+            yield Observation(place, group, sentence, what_to_do)
 
-    yield from together(rows, "made on the CPU", seen(), gain_of)
+    yield from together(rows, "made on the CPU", observations(), gain_of)
 
 
-def _made_there(rows: TraceArrays, copies: Mask) -> Mask:
-    """Those copies whose own line makes tensors of as many bytes on the CPU."""
+def _made_on_the_line(rows: TraceArrays, copies: Mask) -> Mask:
+    """Return the copies whose own line creates tensors of as many bytes on the CPU."""
     named = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in MAKES_TENSORS]
     makes = rows.on("cpu") & rows.of(Kind.KERNEL) & np.isin(rows.name, named) & (rows.place != 0)
     places = [
@@ -368,29 +354,26 @@ def _made_there(rows: TraceArrays, copies: Mask) -> Mask:
 
 
 def many_small_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Copies to the device that are mostly latency, and could be one: that keeps one latency of all."""
+    """Find copies to the device that are mostly latency, and could be one copy with one latency."""
     copies = copies_to(rows, device) & (rows.size <= SMALL_COPY) & rows.timed
 
-    def seen() -> Iterator[Seen]:
-        for (number,), group in rows.groups(copies & ~_made_there(rows, copies), rows.place):
-            if group.size < MANY_COPIES:
-                continue
-            place = rows.place_of(number)
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, copies & ~_made_on_the_line(rows, copies), MANY_COPIES):
             sentence = (
                 f"{place} makes {group.size:,} copies of {size(int(rows.size[group].mean()))} each to {device}, which"
-                f" take {duration(int(rows.duration[group].sum()))}: mostly the latency of a copy."
+                f" take {duration(_time(rows, group))}: mostly the latency of a copy."
             )
-            yield Seen(place, group, sentence, _instead_of_small_copies(rows, group))
+            yield Observation(place, group, sentence, _instead_of_small_copies(rows, group))
 
     def gain_of(group: Numbers) -> int:
         lines = np.unique(rows.place[group]).size
         return (group.size - lines) * int(rows.duration[group].min())
 
-    yield from together(rows, "small copies", seen(), gain_of)
+    yield from together(rows, "small copies", observations(), gain_of)
 
 
 def _instead_of_small_copies(rows: TraceArrays, group: Numbers) -> str:
-    """What suits the copies of a line: what fills tensors that are there, and a model's, cannot be gathered."""
+    """Return the remedy for a line: copies into existing tensors, or of a model, cannot be joined."""
     if all(rows.names[number] == FILLS for number in np.unique(rows.name[group])):
         return (
             "They fill tensors that are on the device already, as `load_state_dict` does: keep what they are filled"
@@ -405,36 +388,35 @@ def _instead_of_small_copies(rows: TraceArrays, group: Numbers) -> str:
 
 
 def same_bytes_again(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Copies of bytes that were copied to the device before, and did not change: each but the first is lost."""
+    """Find copies of bytes that the device has already, unchanged: only the first copy is needed."""
     copies = copies_to(rows, device) & (rows.partner >= 0)
 
-    def seen() -> Iterator[Seen]:
-        for (number,), group in rows.groups(copies, rows.place):
-            place, time, total = rows.place_of(number), _sum(rows, group), size(int(rows.size[group].sum()))
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, copies):
+            time, total = _time(rows, group), size(int(rows.size[group].sum()))
             often = "once" if group.size == 1 else f"{group.size:,} times"
             sentence = f"{place} copies the same bytes to {device} again, {often}: {total}, {duration(time)}."
             what_to_do = "Copy them once, before the loop, and keep the tensor on the device."
-            yield Seen(place, group, sentence, what_to_do)
+            yield Observation(place, group, sentence, what_to_do)
 
-    yield from together(rows, "same bytes again", seen(), lambda group: _sum(rows, group))
+    yield from together(rows, "same bytes again", observations(), lambda group: _time(rows, group))
 
 
 def work_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """A line computes on the CPU while the device is idle: that much would be won if the work were elsewhere."""
-    busy = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)))
+    """Find lines that compute on the CPU while the device is idle: moving that work gains the idle time."""
+    busy = merged(rows.intervals(_work(rows, device)))
     computing = rows.on("cpu") & rows.of(Kind.KERNEL) & rows.timed
-    for (number,), group in rows.groups(computing, rows.place):
+    for place, group in _by_line(rows, computing, REPEATED):
         times = merged(intervals_of(rows, group))
-        place = rows.place_of(number)
         sentence = f"{place} computes on the CPU for {duration(times.total)}, while {device} has nothing to do."
         what_to_do = "Move the tensors to the device first, or prepare them in DataLoader workers (`num_workers`)."
         won = times.total - common(times, busy)
-        if group.size >= REPEATED and won >= LEAST_WON * rows.span:
-            yield found(rows, "work on the CPU", sentence, place, won, what_to_do)
+        if won >= LEAST_WON * rows.span:
+            yield make_advice(rows, "work on the CPU", sentence, place, won, what_to_do)
 
 
 def copies_to(rows: TraceArrays, device: str) -> Mask:
-    """The copies from the host to that device."""
+    """Return the copies from the host to the device."""
     mask: Mask = (
         rows.of(Kind.TRANSFER)
         & (rows.source == rows.trace.devices.get("cpu", -1))
@@ -444,19 +426,26 @@ def copies_to(rows: TraceArrays, device: str) -> Mask:
 
 
 def intervals_of(rows: TraceArrays, group: Numbers) -> Intervals:
-    """When these rows ran; their times are known."""
+    """Return the times of rows whose times are known."""
     order = np.argsort(rows.start[group], kind="stable")
     return Intervals(rows.start[group][order], rows.end[group][order])
 
 
-def _sum(rows: TraceArrays, group: Numbers) -> int:
+def _by_line(rows: TraceArrays, mask: Mask, least: int = 1) -> Iterator[tuple[Place, Numbers]]:
+    """Yield each line with at least `least` rows of the mask, and those rows."""
+    for (number,), group in rows.groups(mask, rows.place):
+        if group.size >= least:
+            yield rows.place_of(number), group
+
+
+def _time(rows: TraceArrays, group: Numbers | Mask) -> int:
     return int(rows.duration[group].sum())
 
 
 RULES: tuple[Rule, ...] = (
     waits_in_loops,
     blocking_copies,
-    copies_beside_nothing,
+    copies_without_overlap,
     made_on_the_cpu,
     many_small_copies,
     same_bytes_again,

@@ -1,4 +1,4 @@
-"""Trace columns as NumPy arrays: intervals, and the shares of time that devices were busy."""
+"""Trace columns as NumPy arrays: masks, groups, intervals and the shares of time of each device."""
 
 from __future__ import annotations
 
@@ -18,62 +18,57 @@ Mask = NDArray[np.bool_]
 
 
 class Place(NamedTuple):
-    """A line of somebody's file; `NOWHERE` is none."""
+    """A line of a file, or `NOWHERE`."""
 
     file: str
     line: int | None
 
     def __str__(self) -> str:
-        """`train.py:12`, without the folder."""
+        """Return text like `train.py:12`, without the folder."""
         return f"{basename(self.file)}:{self.line}" if self.line is not None else "outside your files"
 
 
 _LARGEST = 1 << 60
-"""Nanoseconds, 36 years: sums of such times still fit."""
+"""Nanoseconds (36 years): sums of such times still fit."""
 NOWHERE = Place("", None)
 
 
 class Intervals(NamedTuple):
-    """Times in nanoseconds, from `start` to `end`, in the order of their starts."""
+    """Times in nanoseconds from `start` to `end`, in the order of their starts."""
 
     start: Numbers
     end: Numbers
 
     @property
     def total(self) -> int:
-        """The sum of their lengths."""
         return int((self.end - self.start).sum())
 
 
 class TraceArrays:
-    """The columns of a trace. Times are in nanoseconds, int64; a mask picks rows."""
+    """Columns of a trace. Times are in nanoseconds, int64; a mask selects rows."""
 
     def __init__(self, trace: Trace, whole: tuple[int, int] | None = None) -> None:
-        """`whole` is when the program began and ended, where that is known."""
+        """`whole` is the begin and the end of the program, if known."""
         self.trace = trace
         columns = trace.columns()
-        found = {name: np.frombuffer(columns[name], dtype=columns[name].typecode) for name in TYPES}
-        self.kind, self.name, self.device, self.stream = (found[one] for one in ("kind", "name", "device", "stream"))
-        self.source, self.target, self.size = (found[one] for one in ("source", "target", "size_bytes"))
-        self.flops, self.asynchronous = found["flops"], found["asynchronous"].astype(bool)
-        self.dtype = found["dtype"]
-        self.launched, self.start, self.end = (found[one] for one in ("launched", "start", "end"))
-        self.allocated, self.partner, self.file, self.line = (
-            found[one] for one in ("allocated", "partner", "file", "line")
-        )
-        self.names, self.devices, self.files = (one.texts() for one in (trace.names, trace.devices, trace.files))
+        arrays = [np.frombuffer(columns[name], dtype=columns[name].typecode) for name in TYPES]
+        self.kind, self.name, self.device, self.stream, self.source, self.target, self.size, self.flops = arrays[:8]
+        self.dtype, asynchronous, self.launched, self.start, self.end, self.allocated, self.partner = arrays[8:15]
+        self.file, self.line = arrays[15:]
+        self.asynchronous: Mask = asynchronous.astype(bool)
+        self.names, self.devices, self.files = (table.texts() for table in (trace.names, trace.devices, trace.files))
         self.timed: Mask = (self.start >= 0) & (self.end >= self.start)
         self.duration: Numbers = np.where(self.timed, self.end - self.start, 0)
         self.place: Numbers = (self.file.astype(np.int64) << 32) | self.line
-        """A number for each file and line; 0 is none."""
+        """A number for each file and line; 0 without a line."""
         known = [values[values >= 0] for values in (self.launched, self.start, self.end)]
-        self.begin = min((int(one.min()) for one in known if one.size), default=0)
-        self.finish = max((int(one.max()) for one in known if one.size), default=0)
+        self.begin = min((int(values.min()) for values in known if values.size), default=0)
+        self.finish = max((int(values.max()) for values in known if values.size), default=0)
         if whole is not None:
             self.begin, self.finish = whole
 
     def check(self) -> None:
-        """Raise `TraceError` where a number leads nowhere, as it may in a damaged file."""
+        """Raise `TraceError` for a number out of range, as in a damaged file."""
         devices, times = ("device", "source", "target"), ("launched", "start", "end")
         bounds = {
             "kind": (1, len(Kind)),
@@ -92,42 +87,38 @@ class TraceArrays:
 
     @property
     def span(self) -> int:
-        """Nanoseconds from the first thing to the last, or of the whole program."""
+        """Nanoseconds from the first event to the last, or of the whole program."""
         return self.finish - self.begin
 
     def of(self, *kinds: Kind) -> Mask:
-        """The rows of these kinds."""
+        """Return the rows of these kinds."""
         mask: Mask = np.isin(self.kind, [kind.number for kind in kinds])
         return mask
 
     def on(self, device: str) -> Mask:
-        """The rows of one device."""
+        """Return the rows of one device."""
         mask: Mask = self.device == self.trace.devices.get(device, -1)
         return mask
 
     def accelerators(self) -> list[str]:
-        """The devices that did something, without the CPU, in the order of their names."""
+        """Return the names of the devices with events, without the CPU, sorted."""
         used = {self.devices[number] for number in np.unique(self.device)}
         return sorted(used - {"", "cpu"}, key=lambda name: (name.split(":")[0], len(name), name))
 
     def place_of(self, number: int) -> Place:
-        """The place for a number of the column `place`."""
+        """Return the place for a number of the column `place`."""
         line = int(number) & 0xFFFFFFFF
         return Place(self.files[int(number) >> 32], line) if line else NOWHERE
 
-    def dtype_of(self, row: int) -> str:
-        """The floating type that a kernel ran in; empty where it has none."""
-        return DTYPES[self.dtype[row]]
-
     def intervals(self, mask: Mask) -> Intervals:
-        """When the rows ran, those whose times are known."""
+        """Return the times of those rows whose times are known."""
         mask = mask & self.timed
         start, end = self.start[mask], self.end[mask]
         order = np.argsort(start, kind="stable")
         return Intervals(start[order], end[order])
 
     def groups(self, mask: Mask, *keys: NDArray[Any]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
-        """The rows of `mask` in groups with the same values of `keys`: (values, the numbers of the rows)."""
+        """Yield the rows of `mask` in groups with the same values of `keys`: (values, the rows' numbers)."""
         rows = np.flatnonzero(mask)
         if not rows.size:
             return
@@ -140,7 +131,7 @@ class TraceArrays:
 
 
 def merged(intervals: Intervals) -> Intervals:
-    """The same times without overlaps: intervals that touch become one."""
+    """Return the same times without overlaps: intervals that touch are joined."""
     start, end = intervals
     if not start.size:
         return intervals
@@ -150,40 +141,44 @@ def merged(intervals: Intervals) -> Intervals:
 
 
 def within(intervals: Intervals, begin: int, end: int) -> Intervals:
-    """The parts between two moments."""
-    start, stop = np.clip(intervals.start, begin, end), np.clip(intervals.end, begin, end)
-    return Intervals(start, stop)
+    """Return the parts between two moments."""
+    return Intervals(np.clip(intervals.start, begin, end), np.clip(intervals.end, begin, end))
 
 
 def common(left: Intervals, right: Intervals) -> int:
-    """Nanoseconds in which both are; each without overlaps of its own (`merged`)."""
-    if not left.start.size or not right.start.size:
-        return 0
-    return int((_covered(right, left.end) - _covered(right, left.start)).sum())
+    """Return the nanoseconds that two sets of merged intervals share."""
+    covered = Coverage(right)
+    return int((covered.before(left.end) - covered.before(left.start)).sum())
 
 
-def _covered(intervals: Intervals, moments: Numbers) -> Numbers:
-    """How much of merged intervals lies before each moment."""
-    lengths = np.append(0, np.cumsum(intervals.end - intervals.start))
-    number = np.searchsorted(intervals.start, moments, side="right")
-    inside = np.where(number > 0, moments - intervals.end[np.maximum(number - 1, 0)], 0)
-    covered: Numbers = lengths[number] + np.minimum(inside, 0)
-    return covered
+class Coverage:
+    """Cumulative time of merged intervals, for many look-ups."""
+
+    def __init__(self, intervals: Intervals) -> None:
+        self._start, self._end = intervals
+        self._sums = np.append(0, np.cumsum(self._end - self._start))
+
+    def before(self, moments: Numbers) -> Numbers:
+        """Return the nanoseconds before each moment."""
+        number = np.searchsorted(self._start, moments, side="right")
+        inside = np.where(number > 0, moments - self._end[np.maximum(number - 1, 0)], 0) if self._end.size else 0
+        covered: Numbers = self._sums[number] + np.minimum(inside, 0)
+        return covered
 
 
 @dataclass(frozen=True, slots=True)
 class TimeShares:
-    """Nanoseconds of one device; together they are the whole time."""
+    """Nanoseconds of one device that add up to the whole time."""
 
     device: str
     computing: int
-    """Kernels or collectives ran, whatever else went on."""
+    """Time with kernels or collectives."""
     copying: int
-    """Only copies ran."""
+    """Time with copies only."""
     waiting: int
-    """Nothing ran on the device, and the host waited for it."""
+    """Time in which the device was idle and the host waited for it."""
     idle: int
-    """Nothing ran on the device, and the host did something else: it launched, or computed itself."""
+    """Time in which the device was idle and the host launched, or computed itself."""
 
     @property
     def whole(self) -> int:
@@ -191,8 +186,8 @@ class TimeShares:
 
 
 def time_shares(rows: TraceArrays, elapsed: int = 0) -> tuple[TimeShares, ...]:
-    """For each accelerator; `elapsed` is the whole time, where it is known to be longer than the trace."""
-    found = []
+    """Return the shares of each accelerator; `elapsed` is the whole time if that is longer than the trace."""
+    shares = []
     for device in rows.accelerators():
         here = rows.on(device)
         kernels = merged(rows.intervals(here & rows.of(Kind.KERNEL, Kind.COLLECTIVE)))
@@ -200,16 +195,9 @@ def time_shares(rows: TraceArrays, elapsed: int = 0) -> tuple[TimeShares, ...]:
         waits = rows.intervals(rows.of(Kind.SYNCHRONISE))
         engaged = merged(_together(work, waits))
         whole = max(elapsed, rows.span, engaged.total)
-        found.append(
-            TimeShares(
-                device,
-                kernels.total,
-                work.total - kernels.total,
-                engaged.total - work.total,
-                whole - engaged.total,
-            )
-        )
-    return tuple(found)
+        copying, waiting, idle = work.total - kernels.total, engaged.total - work.total, whole - engaged.total
+        shares.append(TimeShares(device, kernels.total, copying, waiting, idle))
+    return tuple(shares)
 
 
 def _together(left: Intervals, right: Intervals) -> Intervals:

@@ -1,9 +1,8 @@
-"""The trace: events kept in columns. Written by a recorder, read by checks, summaries and pictures.
+"""Traces: events in columns, written by a recorder, read by checks, summaries and timelines.
 
-Events are added by many threads, and also where no lock may be taken: memory is given back whenever Python drops an
-object, in the middle of anything. So nothing here locks. An event's number comes from a counter, which is atomic; its
-place in the blocks below follows from that number, and no other event ever touches it. The kind is written last: a row
-without one is not there yet.
+Many threads add events, also where no lock may be taken: memory is freed whenever Python drops an object, in the middle
+of anything. So nothing here locks. An event's number comes from an atomic counter and decides its row, which no other
+event uses. The kind is written last: a row without a kind is not complete yet.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from gpututor.trace.events import DTYPES, NUMBERS, Event, Kind
 
 LIMIT = 1_000_000
-"""How many events a trace holds where nobody says more or less."""
+"""Default number of events of a trace."""
 BLOCK = 4096
 _SHIFT, _MASK = BLOCK.bit_length() - 1, BLOCK - 1
 
@@ -40,41 +39,41 @@ TYPES = {
     "file": "i",
     "line": "i",
 }
-"""The columns, in the order of `Event`'s fields, with the type code of `array`: 81 bytes for an event.
+"""Columns in the order of `Event`'s fields, with the type code of `array`: 81 bytes an event.
 
-Names, devices and files are numbers of the trace's tables; 0 is the empty text. A dtype is its position in
-`DTYPES`. Line 0 is none.
+Names, devices and files are numbers of the trace's tables; 0 is the empty text. A dtype is its position in `DTYPES`.
+Line 0 means no line.
 """
 _UNKNOWN = frozenset({"launched", "start", "end", "partner"})
-"""Their default is -1."""
+"""Columns with the default -1."""
 _KINDS = {kind.number: kind for kind in Kind}
 Columns = dict[str, "array[Any]"]
 
 
 class TraceError(ValueError):
-    """Something that is not a trace."""
+    """Data that is not a trace."""
 
 
 class Table(defaultdict[str, int]):
-    """Numbers for texts. `table[text]` gives a new text the next number; the empty one has 0."""
+    """Numbers of texts. `table[text]` gives a new text the next number; the empty text has 0."""
 
     def __init__(self, texts: tuple[str, ...] = ()) -> None:
-        # The counter and the dictionary are C: no other thread comes between the two.
+        # The counter and the dictionary are C: no other thread interrupts them.
         super().__init__(count().__next__)
         for text in ("", *texts):
             self[text]
 
     def texts(self) -> list[str]:
-        """The texts in the order of their numbers."""
+        """Return the texts in the order of their numbers."""
         known = list(self.items())
-        found = [""] * (max(number for _, number in known) + 1)
+        texts = [""] * (max(number for _, number in known) + 1)
         for text, number in known:
-            found[number] = text
-        return found
+            texts[number] = text
+        return texts
 
 
 class _Block:
-    """Room for `BLOCK` events."""
+    """Arrays for `BLOCK` events."""
 
     __slots__ = tuple(TYPES)
 
@@ -91,9 +90,9 @@ class Trace:
 
     def __init__(self, limit: int | None = LIMIT) -> None:
         self.limit = limit
-        """How many events are kept; None for all."""
+        """Largest number of events; None without a limit."""
         self.dropped = 0
-        """How many events came after the limit and were only counted."""
+        """Number of events after the limit, which were only counted."""
         self.names, self.devices, self.files = Table(), Table(), Table()
         self._blocks: list[Any] = []  # of _Block, whose attributes no type checker knows
         self._numbers = count()
@@ -119,7 +118,7 @@ class Trace:
         file: str = "",
         line: int | None = None,
     ) -> int:
-        """Append an event; its index, or -1 when the trace is full. Any thread may, at any time."""
+        """Append an event, from any thread; return its index, or -1 if the trace is full."""
         index = next(self._numbers)
         if self.limit is not None and index >= self.limit:
             self.dropped += 1
@@ -131,7 +130,7 @@ class Trace:
         at = index & _MASK
         block.name[at] = self.names[name]
         block.device[at] = self.devices[device]
-        # A block is made with the defaults in it: what is one is not written again, which halves the time.
+        # A new block contains the defaults, which are not written again: that halves the time.
         if stream:
             block.stream[at] = stream
         if source or target:
@@ -152,7 +151,7 @@ class Trace:
             block.end[at] = end
         if allocated:
             block.allocated[at] = allocated
-        if 0 <= partner <= index:  # one that stands in another trace is none here
+        if 0 <= partner <= index:  # not an index of another trace
             block.partner[at] = partner
         if line:
             block.file[at] = self.files[file]
@@ -161,15 +160,13 @@ class Trace:
         return index
 
     def set_times(self, index: int, start: int, end: int) -> None:
-        """When event `index` ran, which nobody knew when it was added; -1 is none and is left alone."""
+        """Set the times of event `index`, which were unknown when it was added; ignore index -1."""
         if index >= 0:
-            block = self._blocks[index >> _SHIFT]
-            at = index & _MASK
-            block.start[at] = start
-            block.end[at] = end
+            block, at = self._blocks[index >> _SHIFT], index & _MASK
+            block.start[at], block.end[at] = start, end
 
     def set_partner(self, index: int, partner: int) -> None:
-        """Which earlier event belongs to event `index`; -1 is none and is left alone."""
+        """Set the earlier event that belongs to event `index`; ignore index -1."""
         if index >= 0:
             self._blocks[index >> _SHIFT].partner[index & _MASK] = partner
 
@@ -190,63 +187,44 @@ class Trace:
                 *columns, strict=True
             ):
                 if kind:
-                    launched, start, end, allocated, partner = times
-                    yield Event(
-                        _KINDS[kind],
-                        names[name],
-                        devices[device],
-                        stream,
-                        devices[source],
-                        devices[target],
-                        size,
-                        flops,
-                        DTYPES[dtype],
-                        bool(asynchronous),
-                        launched,
-                        start,
-                        end,
-                        allocated,
-                        partner,
-                        files[file],
-                        line or None,
-                    )
+                    values: list[Any] = [_KINDS[kind], names[name], devices[device], stream]
+                    values += [devices[source], devices[target], size, flops, DTYPES[dtype], bool(asynchronous)]
+                    values += [*times, files[file], line or None]
+                    yield Event(*values)
 
     def kinds(self) -> dict[Kind, int]:
-        """How many events of each kind there are; kinds without one are left out."""
+        """Return the number of events of each kind that occurs."""
         counts = Counter(self.column("kind"))
         return {_KINDS[number]: counts[number] for number in sorted(counts) if number}
 
     def column(self, name: str) -> array[Any]:
-        """A copy of one column, a row for each event, with the numbers of `TYPES`; kind 0 is a row to be left out."""
-        found = array(TYPES[name])
+        """Return a copy of one column; rows with kind 0 are incomplete."""
+        values = array(TYPES[name])
         for block in self._blocks:
-            found.extend(getattr(block, name))
-        del found[len(self) :]
-        return found
+            values.extend(getattr(block, name))
+        del values[len(self) :]
+        return values
 
     def columns(self, start: int = 0) -> Columns:
-        """All columns from event `start` on, without rows to be left out; partners are numbered anew, or -1."""
-        kinds = self.column("kind")[start:]
-        found = {name: self.column(name)[start:] for name in TYPES}
-        places = range(len(kinds))
-        if 0 in kinds:
-            places_kept = list(compress(places, kinds))
-            found = {name: array(TYPES[name], compress(values, kinds)) for name, values in found.items()}
-        else:
-            places_kept = list(places) if start else []
-        partners = found["partner"]
-        if places_kept and max(partners) >= 0:
-            new = {start + old: place for place, old in enumerate(places_kept)}
-            found["partner"] = array("i", [new.get(one, -1) for one in partners])
-        return found
+        """Return all columns from event `start` on, without incomplete rows; partners are renumbered, or -1."""
+        columns = {name: self.column(name)[start:] for name in TYPES}
+        kinds = columns["kind"]
+        if not start and 0 not in kinds:
+            return columns
+        complete = list(compress(range(start, start + len(kinds)), kinds))
+        columns = {name: array(TYPES[name], compress(values, kinds)) for name, values in columns.items()}
+        if complete and max(columns["partner"]) >= 0:
+            new = {old: index for index, old in enumerate(complete)}
+            columns["partner"] = array("i", [new.get(partner, -1) for partner in columns["partner"]])
+        return columns
 
     def since(self, start: int) -> Trace:
-        """The events from index `start` on, as a trace of their own; partners before it become -1."""
+        """Return the events from index `start` on as a trace; partners before it become -1."""
         return Trace.of(self.columns(start), self, self.dropped, self.limit)
 
     @classmethod
     def of(cls, columns: Columns, tables: Trace | None, dropped: int, limit: int | None) -> Trace:
-        """A trace of these columns, with a copy of another one's tables."""
+        """Return a trace of these columns, with a copy of another trace's tables."""
         made = cls(limit)
         made.dropped = dropped
         if tables is not None:
@@ -263,7 +241,7 @@ class Trace:
         return made
 
     def _grow(self, number: int) -> Any:
-        # Two threads may come here at once: then there is a block too many, which is the next one's.
+        # Two threads at once add a block too many, which the next events use.
         while len(self._blocks) <= number:
             self._blocks.append(_Block())
         return self._blocks[number]

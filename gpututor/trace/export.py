@@ -1,100 +1,69 @@
-"""Traces for other programs: Chrome's and Perfetto's JSON, plain events, and several processes in one file.
+"""Traces for Chrome and Perfetto, of several processes in one file.
 
-The format of the viewers is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats): one
-process for the host and one for each device, a lane for each stream and each copy engine, times in microseconds.
+The format is the Trace Event Format (https://perfetto.dev/docs/getting-started/other-formats): a process for the host
+and for each device, a lane for each stream and each copy engine, times in microseconds.
 
-Ranks that are started together, and meet in collectives, have clocks that agree (see the virtual GPU's collectives).
+Clocks of ranks that meet in collectives agree (see the virtual GPU's collectives).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from gpututor.trace.arrays import Intervals, Mask, Numbers, TraceArrays, common, merged
-from gpututor.trace.columns import TYPES, Trace, TraceError
-from gpututor.trace.events import Event, Kind
-from gpututor.trace.hazards import sentence_of
+from gpututor.trace.columns import Trace, TraceError
+from gpututor.trace.events import Kind
+from gpututor.trace.hazards import hazard_of
 from gpututor.trace.serialization import read_trace
 from gpututor.trace.summary import WORK
+from gpututor.trace.timeline import LAUNCH
 
-LAUNCH = 5_000
-"""Nanoseconds that a launch is drawn with, where there is room: a trace only knows when it was over."""
 MOST_ARROWS = 100_000
-"""With more kernels and copies than that, launches and arrows are left out: viewers would not open the file."""
+"""Largest number of kernels and copies with launches and arrows: viewers do not open larger files."""
 _BATCH = 10_000
 
 
 class TextFile(Protocol):
-    """What is written to."""
+    """A file opened for text."""
 
     def write(self, text: str, /) -> object: ...
 
 
-def write_chrome(trace: Trace, file: TextFile) -> None:
-    """Write `trace` for `chrome://tracing` and https://ui.perfetto.dev; events without times are left out."""
-    write_timelines([("", trace)], file)
-
-
 def write_timelines(traces: Sequence[tuple[str, Trace]], file: TextFile) -> None:
-    """The same for several processes with names, in one file: a host and devices for each."""
-    _write(file, '{"displayTimeUnit":"ms","traceEvents":[\n', _pictures(traces), "\n]}\n")
+    """Write the traces of several processes, by name, for `chrome://tracing` and https://ui.perfetto.dev.
+
+    Each process has a host and devices; a single process has the name "". Events without times are left out.
+    """
+    pieces = _events(traces)
+    file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
+    separator = ""
+    while batch := list(islice(pieces, _BATCH)):
+        file.write(separator + ",\n".join(batch))
+        separator = ",\n"
+    file.write("\n]}\n")
 
 
-def _pictures(traces: Sequence[tuple[str, Trace]]) -> Iterator[str]:
+def _events(traces: Sequence[tuple[str, Trace]]) -> Iterator[str]:
     first = 0
     for name, trace in traces:
-        picture = _Picture(trace, name, first)
-        yield from picture.events()
-        first = picture.next_process
+        process = _Process(trace, name, first)
+        yield from process.events()
+        first = process.next_process
 
 
-def write_events(trace: Trace, file: TextFile) -> None:
-    """Write `trace` as JSON: an object with `dropped` and `events`, one to a line, fields at their default left out."""
-    defaults: dict[str, object] = {
-        "size_bytes": 0,
-        "stream": 0,
-        "flops": 0.0,
-        "dtype": "",
-        "allocated": 0,
-        "asynchronous": False,
-        "line": None,
-    }
-    defaults |= {"source": "", "target": "", "file": ""} | dict.fromkeys(("launched", "start", "end", "partner"), -1)
-
-    def line(event: Event) -> str:
-        values = {name: getattr(event, name) for name in TYPES}
-        return json.dumps({name: value for name, value in values.items() if defaults.get(name, ...) != value})
-
-    _write(file, f'{{"dropped":{trace.dropped},"events":[\n', map(line, _renumbered(trace)), "\n]}\n")
-
-
-def _renumbered(trace: Trace) -> Iterator[Event]:
-    """The events, with partners as positions in the list."""
-    return iter(trace.since(0))
-
-
-def _write(file: TextFile, head: str, pieces: Iterator[str], tail: str) -> None:
-    file.write(head)
-    first = True
-    while batch := list(islice(pieces, _BATCH)):
-        file.write(("" if first else ",\n") + ",\n".join(batch))
-        first = False
-    file.write(tail)
-
-
-class _Picture:
-    """The lanes of a trace, and what is in them."""
+class _Process:
+    """Lanes and events of one process."""
 
     def __init__(self, trace: Trace, name: str = "", first: int = 0) -> None:
-        """`name` is that of the process, if it has one; `first` is the number of its host, its devices follow."""
+        """`first` is the number of its host; the numbers of its devices follow."""
         self._rows = rows = TraceArrays(trace)
         self._name = f"{name} " if name else ""
         self._host_process = first
@@ -103,7 +72,7 @@ class _Picture:
         numbers = {rows.trace.devices[name]: place for place, name in enumerate(self._devices, first + 1)}
         self._process = np.array([numbers.get(number, first) for number in range(len(rows.devices))])[rows.device]
         self._host: Mask = rows.on("cpu") & rows.of(Kind.KERNEL)
-        self._work: Mask = rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~self._host & rows.timed
+        self._work: Mask = rows.of(*WORK) & ~self._host & rows.timed
         self._arrows = int(self._work.sum()) <= MOST_ARROWS
         self.next_process = first + 1 + len(self._devices)
 
@@ -116,7 +85,7 @@ class _Picture:
         yield from self._moments()
 
     def _lane(self) -> Numbers:
-        """The lane of each row on a device: streams are even, copy engines 1, 3 and 5."""
+        """Return the lane of each row on a device: streams are even, copy engines 1, 3 and 5."""
         rows = self._rows
         cpu = rows.trace.devices.get("cpu", -1)
         engine = np.where(rows.source == cpu, 1, np.where(rows.target == cpu, 3, 5))
@@ -149,12 +118,8 @@ class _Picture:
                 f'"args":{self._facts(int(row))}}}'
             )
             if self._arrows and rows.launched[row] >= 0:
-                where += f',"id":{self._arrow(row)}'
+                where += f',"id":{self._host_process << 32 | int(row)}'
                 yield f'{{"ph":"f","bp":"e","name":"launch","cat":"launch",{where},"ts":{_us(start)}}}'
-
-    def _arrow(self, row: Any) -> int:
-        """The number of a launch's arrow, which no other process has."""
-        return self._host_process << 32 | int(row)
 
     def _facts(self, row: int) -> str:
         rows = self._rows
@@ -168,7 +133,7 @@ class _Picture:
         return f"{{{','.join(facts)}}}"
 
     def _on_the_host(self) -> Iterator[str]:
-        """Launches, waits and the CPU's own work. What overlaps, as of several threads, goes into lanes of its own."""
+        """Yield launches, waits and work on the CPU. Events that overlap, as of several threads, get further lanes."""
         rows = self._rows
         launches = self._work & (rows.launched >= 0) if self._arrows else np.zeros_like(self._work)
         shown = np.flatnonzero(launches | (rows.timed & (self._host | rows.of(Kind.SYNCHRONISE))))
@@ -192,7 +157,7 @@ class _Picture:
             )
             if launches[row]:
                 where = f'"pid":{host},"tid":{lane},"ts":{_us(start)}'
-                yield f'{{"ph":"s","name":"launch","cat":"launch",{where},"id":{self._arrow(row)}}}'
+                yield f'{{"ph":"s","name":"launch","cat":"launch",{where},"id":{host << 32 | row}}}'
 
     def _ranges(self) -> Iterator[str]:
         rows = self._rows
@@ -211,12 +176,12 @@ class _Picture:
             yield f'{{"ph":"C","name":"allocated memory",{where},"args":{{"bytes":{rows.allocated[row]}}}}}'
 
     def _moments(self) -> Iterator[str]:
-        """Hazards and out-of-memory: marks of their process, with words."""
+        """Yield hazards and out-of-memory events as marks of their process."""
         rows = self._rows
         for row in np.flatnonzero(rows.of(Kind.HAZARD, Kind.OUT_OF_MEMORY) & (rows.launched >= 0)):
             where = f'"pid":{self._process[row]},"tid":0,"ts":{_us(int(rows.launched[row]))}'
             hazard = rows.kind[row] == Kind.HAZARD.number
-            words = sentence_of(rows, int(row)) if hazard else str(rows.place_of(int(rows.place[row])))
+            words = hazard_of(rows, int(row)).sentence if hazard else str(rows.place_of(int(rows.place[row])))
             name = json.dumps(f"hazard: {rows.names[rows.name[row]]}" if hazard else "out of memory")
             yield f'{{"ph":"i","s":"p","name":{name},{where},"args":{{"words":{json.dumps(words)}}}}}'
 
@@ -232,38 +197,19 @@ def _us(nanoseconds: int) -> str:
 ENDING = ".trace"
 
 
-@dataclass(frozen=True)
-class ProcessTrace:
-    """What one process's devices did."""
-
-    name: str
-    """Such as `rank 1`; empty where there is only one."""
-    trace: Trace
-
-
-def read_processes(names: Mapping[Path, str]) -> list[ProcessTrace]:
-    """The traces of those files that are there, by their names, in that order.
-
-    A process that was killed wrote none, and only its own is missing.
-    """
-    found = []
+def read_processes(names: Mapping[Path, str]) -> list[tuple[str, Trace]]:
+    """Read those of the trace files that exist and are whole, with their names; a killed process wrote none."""
+    traces = []
     for path, name in names.items():
-        try:
-            found.append(ProcessTrace(name, read_trace(os.fspath(path))))
-        except (FileNotFoundError, TraceError):
-            continue
-    return found
+        with contextlib.suppress(FileNotFoundError, TraceError):
+            traces.append((name, read_trace(os.fspath(path))))
+    return traces
 
 
 def idle_in(trace: Trace, times: Sequence[tuple[int, int]]) -> int:
-    """Nanoseconds of `times`, (begin, end) each, in which no device of the trace worked."""
+    """Return the nanoseconds of `times`, (begin, end) each, in which no device of the trace worked."""
     rows = TraceArrays(trace)
     begin, end = np.array(sorted(times), dtype=np.int64).reshape(-1, 2).T
     whole = merged(Intervals(begin, end))
     work = rows.of(*WORK) & ~rows.on("cpu")
     return whole.total - common(whole, merged(rows.intervals(work)))
-
-
-def write_together(processes: list[ProcessTrace], file: TextFile) -> None:
-    """One timeline for Chrome and Perfetto: the host and the devices of each process have groups of their own."""
-    write_timelines([(one.name, one.trace) for one in processes], file)

@@ -1,30 +1,30 @@
-"""Numbers with units, and bars and area charts made of characters."""
+"""Numbers with units, and bars and area charts of characters."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 _SIZES = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
-_TIMES = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000))
+UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000))
 
 
 def duration(nanoseconds: float) -> str:
-    """`12.3 µs`, `4.57 ms`, `125 s`: three figures, from nanoseconds."""
+    """Format nanoseconds with three figures: `12.3 µs`, `4.57 ms`, `125 s`."""
     # From 999.5 on, three figures of the smaller unit would be 1000.
-    for unit, worth in _TIMES:
+    for unit, worth in UNITS:
         if abs(nanoseconds) >= worth * 0.9995:
             return f"{_three(nanoseconds / worth)} {unit}"
     return f"{round(nanoseconds)} ns"
 
 
 def same_time(left: float, right: float) -> bool:
-    """Whether two times read the same, or are less than 1 % and 1 µs apart."""
+    """Return True if two times look the same, or differ by less than 1 % and 1 µs."""
     apart = abs(left - right)
     return duration(left) == duration(right) or (apart < 1000 and apart < 0.01 * max(left, right))
 
 
 def size(size_bytes: float) -> str:
-    """`512 bytes`, `1.50 KiB`, `16.0 GiB`: three figures, from bytes."""
+    """Format bytes with three figures: `512 bytes`, `1.50 KiB`, `16.0 GiB`."""
     for unit, worth in _SIZES:
         if abs(size_bytes) >= worth:
             return f"{_three(size_bytes / worth)} {unit}"
@@ -32,12 +32,12 @@ def size(size_bytes: float) -> str:
 
 
 def exact_size(size_bytes: int) -> str:
-    """`1 byte`, `1,536 bytes`"""
+    """Format bytes exactly: `1 byte`, `1,536 bytes`."""
     return f"{size_bytes:,} byte{'' if size_bytes == 1 else 's'}"
 
 
 def share(value: float) -> str:
-    """`37 %`, `0.4 %`: from 0 to 1."""
+    """Format a share from 0 to 1: `37 %`, `0.4 %`."""
     return f"{100 * value:.0f} %" if value >= 0.0995 or value == 0 else f"{100 * value:.1f} %"
 
 
@@ -46,22 +46,18 @@ def _three(value: float) -> str:
 
 
 def bandwidth(size_bytes: float, nanoseconds: float) -> str:
-    """`12.3 GB/s`: bytes in a time, in powers of ten as data sheets have them; empty without a time."""
-    return _rate(size_bytes / nanoseconds, "B/s") if nanoseconds > 0 else ""
+    """Format a rate in powers of ten, as data sheets do: `12.3 GB/s`; empty without a time."""
+    return _scaled(size_bytes / nanoseconds * 1e9, "B/s") if nanoseconds > 0 else ""
 
 
 def speed(flops: float, nanoseconds: float) -> str:
-    """`4.56 TFLOP/s`; empty without a time."""
-    return _rate(flops / nanoseconds, "FLOP/s") if nanoseconds > 0 else ""
+    """Format a compute rate: `4.56 TFLOP/s`; empty without a time."""
+    return _scaled(flops / nanoseconds * 1e9, "FLOP/s") if nanoseconds > 0 else ""
 
 
 def operations(flops: float) -> str:
-    """`2.39 MFLOP`."""
+    """Format a number of operations: `2.39 MFLOP`."""
     return _scaled(flops, "FLOP")
-
-
-def _rate(of_a_nanosecond: float, unit: str) -> str:
-    return _scaled(of_a_nanosecond * 1e9, unit)
 
 
 def _scaled(value: float, unit: str) -> str:
@@ -76,9 +72,9 @@ _SIDEWAYS = " ▏▎▍▌▋▊▉█"
 
 
 def area(values: Sequence[float], top: float, height: int) -> list[str]:
-    """A filled curve, one column a value: `height` lines, of which the first is the highest; `top` fills them all.
+    """Return `height` lines of a filled curve, a column for each value, where `top` fills all lines.
 
-    What is above zero is seen: it fills an eighth of a line at least.
+    Values above zero fill at least an eighth of a line.
     """
     filled = [_eighths(value, top, height) for value in values]
     return [
@@ -88,15 +84,15 @@ def area(values: Sequence[float], top: float, height: int) -> list[str]:
 
 
 def bar(value: float, top: float, width: int) -> str:
-    """A bar from the left, without spaces behind it; `top` fills `width`. What is above zero is seen."""
+    """Return a bar without trailing spaces, where `top` fills `width`; values above zero are visible."""
     eighths = _eighths(value, top, width)
     return "█" * (eighths // 8) + _SIDEWAYS[eighths % 8].strip()
 
 
 def parts(shares: Sequence[float], width: int) -> list[int]:
-    """How many of `width` columns each share takes, so that all are taken; shares are above 0 or 0, and add up to 1.
+    """Distribute `width` columns to shares that add up to 1.
 
-    What is above zero takes a column at least, as long as there is room.
+    Shares above zero get at least a column while there is space.
     """
     if not any(shares) or width <= 0:
         return [0] * len(shares)

@@ -1,4 +1,4 @@
-"""Hazards of a trace, in words: those of the same two lines are one."""
+"""Hazards of a trace, grouped by the two lines that collide, with texts."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class HazardGroup:
     name: str
     device: str
     place: Place
-    """Where the later of the two was launched."""
+    """The line that launched the later work."""
     earlier: Place
-    """Where the earlier one was; nowhere, when that is not known."""
+    """The line that launched the earlier work; `NOWHERE` if unknown."""
     earlier_name: str
-    """The operator that the earlier one was; empty when that is not known."""
+    """The operator of the earlier work; empty if unknown."""
     count: int
 
     @property
     def sentence(self) -> str:
-        """What is wrong, without a full stop."""
+        """The hazard in a sentence without a full stop."""
         earlier = self.earlier_name or "other work"
         if self.earlier.line is not None:
             earlier = f"{earlier} at {self.earlier}"
@@ -59,23 +59,18 @@ class HazardGroup:
 
 
 def hazard_of(rows: TraceArrays, row: int) -> HazardGroup:
-    """The hazard in row `row`, as a group of its own."""
+    """Return the hazard in row `row` as a group."""
     return _group(rows, _key(rows, row), 1)
 
 
-def sentence_of(rows: TraceArrays, row: int) -> str:
-    """What is wrong at the hazard in row `row`, without a full stop."""
-    return hazard_of(rows, row).sentence
-
-
 def hazards_of(rows: TraceArrays) -> tuple[HazardGroup, ...]:
-    """The hazards in groups, the one that was met first comes first."""
+    """Return the hazards in groups, in the order of their first occurrences."""
     counts = Counter(_key(rows, int(row)) for row in rows.of(Kind.HAZARD).nonzero()[0])
     return tuple(_group(rows, key, count) for key, count in counts.items())
 
 
 def _key(rows: TraceArrays, row: int) -> tuple[int, ...]:
-    """Numbers of the name and the device, and of both places and the earlier operator."""
+    """Return the numbers of name, device, later place, earlier place and earlier operator."""
     partner = int(rows.partner[row])
     earlier = (int(rows.place[partner]), int(rows.name[partner])) if partner >= 0 else (0, 0)
     return int(rows.name[row]), int(rows.device[row]), int(rows.place[row]), *earlier
@@ -83,11 +78,5 @@ def _key(rows: TraceArrays, row: int) -> tuple[int, ...]:
 
 def _group(rows: TraceArrays, key: tuple[int, ...], count: int) -> HazardGroup:
     name, device, place, earlier, earlier_name = key
-    return HazardGroup(
-        rows.names[name],
-        rows.devices[device],
-        rows.place_of(place),
-        rows.place_of(earlier),
-        rows.names[earlier_name],
-        count,
-    )
+    places = rows.place_of(place), rows.place_of(earlier)
+    return HazardGroup(rows.names[name], rows.devices[device], *places, rows.names[earlier_name], count)

@@ -1,7 +1,7 @@
-"""Memory of each device over time: what was allocated when, the most of it, and which lines held it then.
+"""Memory of each device over time: allocations, peaks, and the lines that held the memory.
 
-Memory is taken and given back when the host says so: the times are the host's, in nanoseconds, not those at which a
-kernel runs. Sizes are bytes, as `torch.cuda.memory_allocated()` counts them.
+The host allocates and frees: times are the host's, in nanoseconds, not those of kernels. Sizes are bytes, as
+`torch.cuda.memory_allocated()` counts them.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class LiveAllocation:
-    """What one line had allocated, and nobody had given back yet."""
+    """Live memory of one line."""
 
     place: Place
-    """`NOWHERE` for what no line of the learner's took."""
+    """`NOWHERE` if no line of the learner's allocated it."""
     size_bytes: int
     count: int
-    """How many allocations."""
+    """Number of allocations."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutOfMemoryEvent:
-    """Memory that was asked for in vain."""
+    """An allocation that failed."""
 
     at: int
     place: Place
     size_bytes: int
     allocated: int
     number: int
-    """The last event that had happened; -1 for none."""
+    """The last event before it; -1 without one."""
 
 
 class Reading(NamedTuple):
-    """One look at a curve."""
+    """Allocated bytes at a moment."""
 
     allocated: int
     number: int
-    """The last event that had happened; -1 for none."""
+    """The last event before it; -1 without one."""
     moment: int
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Memory that was taken, or given back."""
+    """An allocation, or the end of one."""
 
     taken: bool
     size_bytes: int
@@ -60,7 +60,7 @@ class Change:
 
 
 class MemoryTimeline:
-    """The memory of one device in one trace."""
+    """Memory of one device in one trace."""
 
     def __init__(self, rows: TraceArrays, device: str) -> None:
         here = rows.on(device)
@@ -68,18 +68,18 @@ class MemoryTimeline:
         self.device = device
         self._rows, self._numbers = rows, numbers
         self._held: tuple[int, tuple[LiveAllocation, ...]] | None = None
-        """The last answer of `held`: it is asked for again and again, and takes 20 ms for 400,000 events."""
+        """The last result of `held`, which is needed often and takes 20 ms for 400,000 events."""
         self.timed = bool(numbers.size) and bool((rows.launched[numbers] >= 0).all())
-        """Whether it is known when memory was taken; else only the order is, and moments are numbers of events."""
+        """True if times are known; else moments are numbers of events."""
         self.moments: Numbers = (
             np.maximum.accumulate(rows.launched[numbers]) if self.timed else np.arange(numbers.size, dtype=np.int64)
         )
         self.allocated: Numbers = rows.allocated[numbers]
-        """What was allocated from each moment on."""
+        """Allocated bytes from each moment on."""
         taken = rows.kind[numbers] == Kind.ALLOCATE.number
         changes = np.where(taken, rows.size[numbers], -rows.size[numbers])
         self.before = int(self.allocated[0] - changes[0]) if numbers.size else 0
-        """What was allocated before the first event."""
+        """Allocated bytes before the first event."""
         self.begin = min(rows.begin, int(self.moments[0])) if self.timed else 0
         self.end = max(rows.finish, int(self.moments[-1])) if self.timed else max(numbers.size - 1, 0)
         highest = int(np.argmax(self.allocated)) if numbers.size else -1
@@ -103,57 +103,51 @@ class MemoryTimeline:
 
     @property
     def least_bytes(self) -> int:
-        """The least that was allocated at any time."""
         return min(self.before, int(self.allocated.min())) if self.allocated.size else self.before
 
     @property
     def peak_at(self) -> int:
-        """When it was reached first."""
+        """The moment at which the peak was reached first."""
         return int(self.moments[self._peak]) if self._peak >= 0 else self.begin
 
     @property
     def peak_place(self) -> Place:
-        """The line that reached it; `NOWHERE` where it was there from the beginning."""
+        """The line that reached the peak; `NOWHERE` if the trace begins with it."""
         return self._rows.place_of(int(self._rows.place[self._numbers[self._peak]])) if self._peak >= 0 else NOWHERE
 
     @property
     def peak(self) -> Reading:
-        """Where it was reached first."""
         return Reading(self.peak_bytes, self._peak, self.peak_at)
 
     def reading(self, number: int) -> Reading:
-        """After so many events, from 0; -1 is before the first."""
+        """Return the reading after event `number`, from 0; -1 is before the first."""
         if number < 0:
             return Reading(self.before, -1, self.begin)
         return Reading(int(self.allocated[number]), number, int(self.moments[number]))
 
     @property
     def last(self) -> Reading:
-        """At the end."""
         return self.reading(self.moments.size - 1)
 
     def highest(self, columns: int) -> list[Reading]:
-        """The most that was allocated in each of so many equal parts of the time."""
-        edges = [self._edge(column, columns) for column in range(columns)]
+        """Return the highest reading in each of `columns` equal parts of the time."""
+        # The first moment of each part, rounded up.
+        edges = [self.begin - (self.begin - self.end) * column // columns for column in range(columns)]
         cuts = [*np.searchsorted(self.moments, edges, side="left").tolist(), self.moments.size]
-        found = []
+        readings = []
         for start, stop, edge in zip(cuts, cuts[1:], edges, strict=False):
             carried = self.reading(start - 1)
             most = self.reading(start + int(np.argmax(self.allocated[start:stop]))) if stop > start else carried
-            found.append(most if most.allocated > carried.allocated else Reading(carried.allocated, start - 1, edge))
-        return found
+            readings.append(most if most.allocated > carried.allocated else carried._replace(moment=edge))
+        return readings
 
     def column_of(self, moment: int, columns: int) -> int:
-        """In which of so many equal parts of the time a moment lies."""
+        """Return the index of a moment's part among `columns` equal parts of the time."""
         span = self.end - self.begin
         return min(columns - 1, max(0, (moment - self.begin) * columns // span)) if span else 0
 
-    def _edge(self, column: int, columns: int) -> int:
-        """The first moment of a part."""
-        return self.begin - (self.begin - self.end) * column // columns
-
     def last_change(self, number: int) -> Change | None:
-        """What event `number` took or gave back; None for -1."""
+        """Return what event `number` allocated or freed; None for -1."""
         if number < 0:
             return None
         rows, row = self._rows, int(self._numbers[number])
@@ -161,7 +155,7 @@ class MemoryTimeline:
         return Change(taken, int(rows.size[row]), rows.place_of(int(rows.place[row])))
 
     def held(self, number: int) -> tuple[LiveAllocation, ...]:
-        """What was allocated after event `number`, by line, the line with most bytes first."""
+        """Return the live memory after event `number` by line, the line with most bytes first."""
         if self._held is None or self._held[0] != number:
             self._held = number, self._held_now(number)
         return self._held[1]
@@ -174,15 +168,15 @@ class MemoryTimeline:
         sizes = np.zeros(places.size, dtype=np.int64)
         np.add.at(sizes, line_of, rows.size[alive])
         counts = np.bincount(line_of, minlength=places.size)
-        found = [
+        lines = [
             LiveAllocation(rows.place_of(int(place)), int(size), int(count))
             for place, size, count in zip(places, sizes, counts, strict=True)
         ]
-        return tuple(sorted(found, key=lambda one: (-one.size_bytes, one.place.line or 0)))
+        return tuple(sorted(lines, key=lambda line: (-line.size_bytes, line.place.line or 0)))
 
     def older(self, number: int) -> int:
-        """Bytes after event `number` that were allocated before the trace began."""
-        return max(0, self.reading(number).allocated - sum(one.size_bytes for one in self.held(number)))
+        """Return the live bytes after event `number` that were allocated before the trace began."""
+        return max(0, self.reading(number).allocated - sum(line.size_bytes for line in self.held(number)))
 
     def _moment_of(self, row: int) -> int:
         if self.timed:
@@ -191,7 +185,7 @@ class MemoryTimeline:
 
     @cached_property
     def _lives(self) -> tuple[Numbers, Numbers]:
-        """Of each allocation: its position among the events, and that of its end."""
+        """Positions of allocations and of their ends among the events."""
         rows, numbers = self._rows, self._numbers
         taken = np.flatnonzero(rows.kind[numbers] == Kind.ALLOCATE.number)
         freed = np.flatnonzero(rows.kind[numbers] == Kind.FREE.number)
@@ -206,6 +200,6 @@ class MemoryTimeline:
 
 
 def memory_curves(rows: TraceArrays) -> tuple[MemoryTimeline, ...]:
-    """A curve for each accelerator whose memory was used or asked for, in the order of their names."""
+    """Return a timeline for each accelerator with memory events, in the order of their names."""
     used = rows.of(Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
     return tuple(MemoryTimeline(rows, device) for device in rows.accelerators() if bool((used & rows.on(device)).any()))

@@ -1,11 +1,9 @@
 """Traces as bounded, validated JSON and as binary files.
 
-A column whose values are all the same is that value alone. Times are differences, which are short: `launched` to the
-event before, `start` to the event's own `launched`, `end` to its `start`. The tables have the texts
-of these events only.
+In both, a column with a single value is that value. In JSON, times are short differences: `launched` from the event
+before, `start` from `launched`, `end` from `start`; tables have the texts of these events only.
 
-For traces of this machine's processes, which are read soon and by the same version: numbers are in the machine's own
-byte order. A column whose values are all the same is that value alone, in the first line.
+Binary files are for processes of this machine and this version: numbers have the machine's byte order.
 """
 
 from __future__ import annotations
@@ -22,20 +20,22 @@ from gpututor.trace.columns import LIMIT, TYPES, Columns, Table, Trace, TraceErr
 from gpututor.trace.events import DTYPES, Kind
 
 MAX_TEXT = 1000
-"""Characters of a name or a file; what is longer is cut when it is written."""
+"""Characters of a name or a file; longer texts are cut."""
 _TABLES = {"name": "names", "device": "devices", "source": "devices", "target": "devices", "file": "files"}
-"""The table that a column's numbers belong to."""
+"""Tables of columns."""
+_TABLE_NAMES = ("names", "devices", "files")
 
 
 def trace_to_json(trace: Trace) -> dict[str, Any]:
     """Return the events of `trace`, without dropped ones."""
     columns: dict[str, Any] = dict(trace.columns())
     tables: dict[str, list[str]] = {}
-    for table in ("names", "devices", "files"):
+    for table in _TABLE_NAMES:
         texts = getattr(trace, table).texts()
         ours = [column for column, other in _TABLES.items() if other == table]
         used = Table()
-        new = {number: used[texts[number][:MAX_TEXT]] for number in sorted({0}.union(*(columns[one] for one in ours)))}
+        numbers = {0}.union(*(columns[column] for column in ours))
+        new = {number: used[texts[number][:MAX_TEXT]] for number in sorted(numbers)}
         tables[table] = used.texts()
         for column in ours:
             columns[column] = [new[number] for number in columns[column]]
@@ -58,7 +58,7 @@ def _short(values: Any) -> Any:
 
 
 def trace_from_json(data: object, *, limit: int = LIMIT) -> Trace:
-    """Read what `trace_to_json` wrote; raise `TraceError` for anything else, however strange."""
+    """Read what `trace_to_json` returned; raise `TraceError` for anything else, however strange."""
     if not isinstance(data, dict) or not isinstance(data.get("columns"), dict):
         raise TraceError("a trace is an object with columns")
     length = _count(data, "length")
@@ -67,12 +67,11 @@ def trace_from_json(data: object, *, limit: int = LIMIT) -> Trace:
     read = {name: _numbers(name, data["columns"].get(name), length) for name in TYPES}
     read["launched"] = accumulate(read["launched"])
     columns: Columns = {}
-    for name, before in (("launched", ""), ("start", "launched"), ("end", "start")):
-        values = map(operator.add, read[name], columns[before]) if before else read[name]
-        columns[name] = _column(name, values)
-    columns |= {name: _column(name, read[name]) for name in TYPES if name not in columns}
+    for name in TYPES:
+        before = {"start": "launched", "end": "start"}.get(name)
+        columns[name] = _column(name, map(operator.add, read[name], columns[before]) if before else read[name])
     tables = Trace(None)
-    for table in ("names", "devices", "files"):
+    for table in _TABLE_NAMES:
         for text in _texts(data.get(table), table, 3 * length + 1):
             getattr(tables, table)[text]
     _check_ranges(columns, tables, length)
@@ -87,13 +86,11 @@ def _count(data: dict[str, Any], name: str) -> int:
 
 
 def _numbers(name: str, values: Any, length: int) -> Any:
-    """The values of a column, each of the right type; one alone stands for all."""
+    """Return the values of a column, checked for their type; a single value is repeated."""
     wanted = {int, float} if name == "flops" else {int}
-    if type(values) in wanted:
+    repeated = type(values) in wanted
+    if repeated:
         values = [values]
-        repeated = True
-    else:
-        repeated = False
     if type(values) is not list:
         raise TraceError(f"column {name!r} is missing")
     if not set(map(type, values)) <= wanted:
@@ -129,11 +126,8 @@ def _check_ranges(columns: Columns, tables: Trace, length: int) -> None:
         "asynchronous": (0, 1),
         "dtype": (0, len(DTYPES) - 1),
         "partner": (-1, length - 1),
-        "size_bytes": (0, 1 << 62),
-        "allocated": (0, 1 << 62),
-        "launched": (-1, 1 << 62),
-        "start": (-1, 1 << 62),
-        "end": (-1, 1 << 62),
+        **dict.fromkeys(("size_bytes", "allocated"), (0, 1 << 62)),
+        **dict.fromkeys(("launched", "start", "end"), (-1, 1 << 62)),
         "line": (0, (1 << 31) - 1),
         **{column: (0, len(getattr(tables, table)) - 1) for column, table in _TABLES.items()},
     }
@@ -144,8 +138,7 @@ def _check_ranges(columns: Columns, tables: Trace, length: int) -> None:
 
 VERSION = 2
 MOST_EVENTS = 1 << 27
-"""More than any trace holds: what says that it has more is not read."""
-_TABLE_NAMES = ("names", "devices", "files")
+"""Limit of a trace file's length, above any real trace."""
 
 
 def write_trace(trace: Trace, path: str) -> None:
@@ -169,7 +162,7 @@ def write_trace(trace: Trace, path: str) -> None:
 
 
 def read_trace(path: str) -> Trace:
-    """Read what `write_trace` wrote. Raises `TraceError` for another file, `OSError` where it cannot be read."""
+    """Read what `write_trace` wrote. Raises `TraceError` for another file, `OSError` for an unreadable one."""
     with open(path, "rb") as file:
         try:
             head = json.loads(file.readline())
@@ -188,11 +181,10 @@ def read_trace(path: str) -> Trace:
 
 
 def _column_of_file(name: str, head: dict[str, Any], file: BinaryIO) -> array[Any]:
-    length = head["length"]
-    if name in head["alone"]:
-        alone: array[Any] = array(TYPES[name], [head["alone"][name]])
-        alone *= length
-        return alone
-    column = array(TYPES[name])
-    column.fromfile(file, length)
+    alone = [head["alone"][name]] if name in head["alone"] else []
+    column: array[Any] = array(TYPES[name], alone)
+    if alone:
+        column *= head["length"]
+    else:
+        column.fromfile(file, head["length"])
     return column

@@ -1,6 +1,6 @@
-"""What a trace comes to: by device, by kind, by line, and what is most worth changing. For people and programs.
+"""Summary of a trace: totals by device, kind, line and range, with advice.
 
-All times are nanoseconds, all sizes bytes. Where a recorder knew no times, times are 0 and counts still hold.
+All times are nanoseconds, all sizes bytes. Without known times, times are 0 and counts still hold.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 
 from gpututor.trace import advice
 from gpututor.trace.advice_rules import Advice, Rates
-from gpututor.trace.arrays import NOWHERE, Mask, Place, TraceArrays, merged
+from gpututor.trace.arrays import NOWHERE, Mask, Numbers, Place, TraceArrays, merged
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup, hazards_of
 
 WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
-"""What keeps a device busy."""
+"""Kinds that keep a device busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class KernelGroup:
 
 @dataclass(frozen=True, slots=True)
 class CopyGroup:
-    """The copies from one device to another that the host waited for, or those that it did not."""
+    """The synchronous or the asynchronous copies from one device to another."""
 
     source: str
     target: str
     asynchronous: bool
-    """From or to page-locked memory, while the host goes on. The others are called pageable."""
+    """True for copies from or to pinned memory for which the host did not wait."""
     count: int
     time: int
     size_bytes: int
@@ -48,7 +48,7 @@ class CopyGroup:
 
 @dataclass(frozen=True, slots=True)
 class OutOfMemory:
-    """Memory that was asked for in vain."""
+    """An allocation that failed."""
 
     place: Place
     size_bytes: int
@@ -61,33 +61,31 @@ class DeviceSummary:
 
     name: str
     busy: int
-    """Time in which a kernel, a copy or a collective ran on it."""
+    """Time with a kernel, a copy or a collective."""
     busy_share: float
-    """`busy` by the whole span, 0 to 1."""
+    """`busy` divided by the span, 0 to 1."""
     kernel_count: int
     kernel_time: int
-    """The sum over all kernels: more than the time that passed, where they ran side by side."""
+    """Sum over all kernels; concurrent kernels count each."""
     kernels: tuple[KernelGroup, ...]
-    """By name, the longest first."""
+    """Longest first."""
     copies: tuple[CopyGroup, ...]
     waits: int
     wait_time: int
-    """How long the host waited for it."""
     collective_count: int
     collective_time: int
     collective_bytes: int
     peak_bytes: int
-    """The most memory that was allocated at once."""
     peak_place: Place
-    """The line that reached it."""
+    """The line that reached the peak."""
     out_of_memory: tuple[OutOfMemory, ...]
     streams: int
-    """How many streams did something."""
+    """Number of streams with work."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineSummary:
-    """What one line of the program caused, on all accelerators together."""
+    """Work caused by one line of the program, on all accelerators together."""
 
     place: Place
     kernel_count: int
@@ -103,7 +101,7 @@ class LineSummary:
 
     @property
     def time(self) -> int:
-        """A measure to sort by: work on devices, and waits beyond it."""
+        """Sort key: work on devices, waits beyond it, and work on the CPU."""
         return max(self.kernel_time + self.copy_time, self.wait_time) + self.host_time
 
 
@@ -118,29 +116,29 @@ class RangeSummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a trace comes to."""
+    """Totals of a trace."""
 
     span: int
-    """Of the whole program where its beginning and end are known, else from the first thing to the last."""
+    """Nanoseconds of the whole program if known, else from the first event to the last."""
     host_computing: int
     """Time of operators on the CPU."""
     host_waiting: int
     """Time in which the host waited for a device."""
     devices: tuple[DeviceSummary, ...]
     lines: tuple[LineSummary, ...]
-    """The longest first."""
+    """Longest first."""
     ranges: tuple[RangeSummary, ...]
     hazards: tuple[HazardGroup, ...]
     advice: tuple[Advice, ...]
-    """What is most worth changing, the best first; hazards before all."""
+    """Hazards first, then by gain."""
     events: int
     dropped: int
-    """How many events are missing here, because there were too many."""
+    """Number of events beyond the trace's limit, which are missing here."""
     timed: bool
-    """Whether times on the devices are known."""
+    """True if times on the devices are known."""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; places are [file, line]."""
+        """Return plain data; places are [file, line]."""
         return asdict(self)
 
 
@@ -151,10 +149,10 @@ def summary(
     whole: tuple[int, int] | None = None,
     most_advice: int = 3,
 ) -> Summary:
-    """What `trace` comes to.
+    """Return the summary of `trace`.
 
-    `rates` are the matrix rates of devices by name, for advice on tensor cores; `whole` is when the program began and
-    ended, in nanoseconds: else it is what lies between the first event and the last.
+    `rates` are the matrix rates of devices by name, for advice on tensor cores. `whole` is the begin and the end of the
+    program in nanoseconds, by default those of the first and the last event.
     """
     rows = TraceArrays(trace, whole)
     hazards = hazards_of(rows)
@@ -177,7 +175,7 @@ def summary(
 
 def _device(rows: TraceArrays, name: str) -> DeviceSummary:
     here = rows.on(name)
-    kernels, waits, collectives = (here & rows.of(one) for one in (Kind.KERNEL, Kind.SYNCHRONISE, Kind.COLLECTIVE))
+    kernels, waits, collectives = (here & rows.of(kind) for kind in (Kind.KERNEL, Kind.SYNCHRONISE, Kind.COLLECTIVE))
     memory = np.flatnonzero(here & rows.of(Kind.ALLOCATE, Kind.FREE))
     peak = int(memory[np.argmax(rows.allocated[memory])]) if memory.size else -1
     work = here & rows.of(*WORK)
@@ -210,74 +208,53 @@ def _time(rows: TraceArrays, mask: Mask) -> int:
 
 
 def _kernels(rows: TraceArrays, kernels: Mask) -> tuple[KernelGroup, ...]:
-    found = [
-        KernelGroup(
-            rows.names[name],
-            group.size,
-            int(rows.duration[group].sum()),
-            int(rows.size[group].sum()),
-            float(rows.flops[group].sum()),
-        )
+    groups = [
+        KernelGroup(rows.names[name], group.size, *_sums(rows, group), float(rows.flops[group].sum()))
         for (name,), group in rows.groups(kernels, rows.name)
     ]
-    return tuple(sorted(found, key=lambda one: (-one.time, -one.count, one.name)))
+    return tuple(sorted(groups, key=lambda group: (-group.time, -group.count, group.name)))
+
+
+def _sums(rows: TraceArrays, group: Numbers) -> tuple[int, int]:
+    """Return the time and the bytes of some rows."""
+    return int(rows.duration[group].sum()), int(rows.size[group].sum())
 
 
 def _copies(rows: TraceArrays, device: str) -> tuple[CopyGroup, ...]:
     number = rows.trace.devices[device]
     ours = rows.of(Kind.TRANSFER) & ((rows.source == number) | (rows.target == number))
     return tuple(
-        CopyGroup(
-            rows.devices[source],
-            rows.devices[target],
-            bool(asynchronous),
-            group.size,
-            int(rows.duration[group].sum()),
-            int(rows.size[group].sum()),
-        )
+        CopyGroup(rows.devices[source], rows.devices[target], bool(asynchronous), group.size, *_sums(rows, group))
         for (source, target, asynchronous), group in rows.groups(ours, rows.source, rows.target, rows.asynchronous)
     )
 
 
 def lines_of(rows: TraceArrays) -> tuple[LineSummary, ...]:
-    """Counts and times of each line, added up in one pass over the rows; the longest first."""
+    """Return counts and times of each line, the longest first, in one pass over the rows."""
     host = rows.on("cpu") & rows.of(Kind.KERNEL)
     wanted = rows.of(*WORK, Kind.SYNCHRONISE) & (rows.place != 0)
     places, line_of = np.unique(rows.place[wanted], return_inverse=True)
 
-    def count(mask: Mask) -> list[int]:
-        return [int(one) for one in np.bincount(line_of[mask[wanted]], minlength=places.size)]
+    def count(mask: Mask) -> Any:
+        return np.bincount(line_of[mask[wanted]], minlength=places.size).tolist()
 
-    def add(values: Any, mask: Mask) -> list[int]:
+    def add(values: Any, mask: Mask) -> Any:
         picked = mask[wanted]
         sums = np.zeros(places.size, dtype=np.int64)
         np.add.at(sums, line_of[picked], values[wanted][picked])
-        return [int(one) for one in sums]
+        return sums.tolist()
 
     kernels = rows.of(Kind.KERNEL, Kind.COLLECTIVE) & ~host
     copies, waits = rows.of(Kind.TRANSFER), rows.of(Kind.SYNCHRONISE)
-    found = [
-        LineSummary(rows.place_of(place), *figures)
-        for place, *figures in zip(
-            places,
-            count(kernels),
-            add(rows.duration, kernels),
-            count(copies),
-            add(rows.duration, copies),
-            add(rows.size, copies),
-            count(waits),
-            add(rows.duration, waits),
-            count(host),
-            add(rows.duration, host),
-            strict=True,
-        )
-    ]
-    return tuple(sorted(found, key=lambda one: (-one.time, -one.kernel_count - one.waits, one.place)))
+    columns = [count(kernels), add(rows.duration, kernels), count(copies), add(rows.duration, copies)]
+    columns += [add(rows.size, copies), count(waits), add(rows.duration, waits), count(host), add(rows.duration, host)]
+    lines = [LineSummary(rows.place_of(place), *figures) for place, *figures in zip(places, *columns, strict=True)]
+    return tuple(sorted(lines, key=lambda line: (-line.time, -line.kernel_count - line.waits, line.place)))
 
 
 def _ranges(rows: TraceArrays) -> tuple[RangeSummary, ...]:
-    found = [
+    ranges = [
         RangeSummary(rows.names[name], group.size, int(rows.duration[group].sum()))
         for (name,), group in rows.groups(rows.of(Kind.RANGE), rows.name)
     ]
-    return tuple(sorted(found, key=lambda one: (-one.time, one.name)))
+    return tuple(sorted(ranges, key=lambda range: (-range.time, range.name)))

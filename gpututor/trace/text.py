@@ -1,4 +1,4 @@
-"""Traces in words: summaries, comparisons of GPUs, and single events."""
+"""Texts about traces: summaries, comparisons of GPUs, and single events."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gpututor.text import escape_control_chars
-from gpututor.trace.arrays import Place, TraceArrays
-from gpututor.trace.events import Kind
-from gpututor.trace.formatting import bandwidth, duration, operations, share, size, speed
-from gpututor.trace.hazards import hazard_of, sentence_of
+from gpututor.trace.arrays import NOWHERE, Place, TraceArrays
+from gpututor.trace.events import DTYPES, Kind
+from gpututor.trace.formatting import UNITS, bandwidth, duration, operations, share, size, speed
+from gpututor.trace.hazards import hazard_of
 from gpututor.trace.summary import CopyGroup, DeviceSummary, LineSummary, Summary
 from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
@@ -29,53 +29,54 @@ class Candidate:
 
     name: str
     time: int | None
-    """Nanoseconds from its beginning to its end; None where it did not come to an end."""
+    """Nanoseconds from begin to end; None if the program did not end."""
     busy_share: float
-    """Of that time, 0 to 1."""
+    """Share of that time, 0 to 1."""
     peak_bytes: int
     memory_bytes: int
     fits: bool | None
-    """Whether it ran without running out of memory; None where that is not known, as it was interrupted."""
+    """True if the run did not run out of memory; None if it was interrupted."""
     note: str = ""
-    """What is to be said of it below the table, such as where memory ran out."""
+    """A remark for below the table, such as the line that ran out of memory."""
     launch_bound: bool = False
-    """Whether it mostly waited for launches of the host."""
+    """True if it mostly waited for launches of the host."""
 
 
 def describe(summary: Summary, *, modelled: bool = False) -> str:
-    """The whole summary, ending in a newline; `modelled` says that the times are not measured."""
-    parts = [_head(summary, modelled), *(_device(one, summary) for one in summary.devices)]
+    """Return the whole summary as text, ending in a newline; `modelled` if its times are not measured."""
+    parts = [_head(summary, modelled), *(_device(device, summary) for device in summary.devices)]
     parts += [_lines(summary), _ranges(summary), _hazards(summary), _advice(summary)]
     return "\n".join("\n".join(lines) + "\n" for lines in map(list, parts) if lines)
 
 
 def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> str:
-    """A table of the same program on several GPUs, ending in a newline. Times are set against the first that is known.
+    """Return a table of the same program on several GPUs, ending in a newline.
 
-    `1.25 ×` in the third column is a quarter faster than the first.
+    Speeds are relative to the first GPU with a known time: `1.25 ×` is a quarter faster.
     """
-    first = next((one.time for one in candidates if one.time), None)
+    first = next((gpu.time for gpu in candidates if gpu.time), None)
     rows = [("", "modelled time" if modelled else "time", "speed", "GPU busy", "peak memory", "of", "fits")]
-    for one in candidates:
-        time = "-" if one.time is None else duration(one.time)
-        speed = f"{first / one.time:.2f} ×" if first and one.time else "-"
-        busy = "-" if one.time is None else share(one.busy_share)
-        memory = size(one.memory_bytes) if one.memory_bytes else "-"
-        peak = size(one.peak_bytes) if one.memory_bytes else "-"
-        fits = "-" if one.fits is None else "yes" if one.fits else "no"
-        rows.append((_safe(one.name), time, speed, busy, peak, memory, fits))
+    for gpu in candidates:
+        time = "-" if gpu.time is None else duration(gpu.time)
+        speed = f"{first / gpu.time:.2f} ×" if first and gpu.time else "-"
+        busy = "-" if gpu.time is None else share(gpu.busy_share)
+        memory = size(gpu.memory_bytes) if gpu.memory_bytes else "-"
+        peak = size(gpu.peak_bytes) if gpu.memory_bytes else "-"
+        fits = "-" if gpu.fits is None else "yes" if gpu.fits else "no"
+        rows.append((_safe(gpu.name), time, speed, busy, peak, memory, fits))
     lines = list(table(rows, widest_first=16))
-    for one in candidates:
-        if one.note:
-            lines += _wrapped(f"{_safe(one.name)}: {_safe(one.note)}", indent=4, first="  ")
-    ended = [one for one in candidates if one.time is not None]
-    if len(ended) > 1 and all(one.launch_bound for one in ended):
+    for gpu in candidates:
+        if gpu.note:
+            lines += _wrapped(f"{_safe(gpu.name)}: {_safe(gpu.note)}", indent=4, first="  ")
+    ended = [gpu for gpu in candidates if gpu.time is not None]
+    if len(ended) > 1 and all(gpu.launch_bound for gpu in ended):
         lines += _wrapped("mostly launches: this compares the hosts more than the GPUs", indent=4, first="  ")
     return "\n".join(lines) + "\n"
 
 
 def _head(summary: Summary, modelled: bool) -> Iterator[str]:
-    if not any(one.kernel_count or one.copies or one.collective_count for one in summary.devices):
+    devices = summary.devices
+    if not any(device.kernel_count or device.copies or device.collective_count for device in devices):
         yield "No work ran on a GPU."
     elif not summary.timed:
         yield f"{summary.events:,} events; when they ran is not known"
@@ -88,41 +89,37 @@ def _head(summary: Summary, modelled: bool) -> Iterator[str]:
 
 
 def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
-    busy = f": busy for {duration(device.busy)}, {share(device.busy_share)} of the time" if summary.timed else ""
-    yield f"{device.name}{busy}"
+    def time(nanoseconds: int) -> str:
+        return duration(nanoseconds) if summary.timed else ""
+
+    yield device.name + (f": busy for {time(device.busy)}, {share(device.busy_share)} of the time" * summary.timed)
     rows: list[tuple[str, ...]] = []
     if device.kernel_count:
-        rows.append(("kernels", f"{device.kernel_count:,}", _time(device.kernel_time, summary), ""))
-    rows += [
-        (_direction(one, device.name), f"{one.count:,}", _time(one.time, summary), _bytes_of(one))
-        for one in device.copies
-    ]
+        rows.append(("kernels", f"{device.kernel_count:,}", time(device.kernel_time), ""))
+    for copy in device.copies:
+        rows.append((_direction(copy, device.name), f"{copy.count:,}", time(copy.time), _bytes_of(copy)))
     if device.collective_count:
         sent = f"{size(device.collective_bytes)} sent"
-        rows.append(("collectives", f"{device.collective_count:,}", _time(device.collective_time, summary), sent))
+        rows.append(("collectives", f"{device.collective_count:,}", time(device.collective_time), sent))
     if device.waits:
-        rows.append(("waits of the host", f"{device.waits:,}", _time(device.wait_time, summary), ""))
+        rows.append(("waits of the host", f"{device.waits:,}", time(device.wait_time), ""))
     if device.streams > 1:
         rows.append(("streams", f"{device.streams:,}", "", ""))
-    if rows:
-        yield from table(rows, indent=2)
+    yield from table(rows, indent=2)
     if device.peak_bytes:
-        where = f", reached at {_place(device.peak_place)}" if device.peak_place.line else ""
+        where = f", reached at {_safe(str(device.peak_place))}" if device.peak_place.line else ""
         yield from _wrapped(f"at most {size(device.peak_bytes)} of memory{where}", indent=2)
     for failed in device.out_of_memory[:MOST_LINES]:
-        words = f"out of memory at {_place(failed.place)}: {size(failed.size_bytes)} asked for"
-        yield from _wrapped(f"{words}, {size(failed.allocated)} allocated", indent=2)
+        text = f"out of memory at {_safe(str(failed.place))}: {size(failed.size_bytes)} asked for"
+        yield from _wrapped(f"{text}, {size(failed.allocated)} allocated", indent=2)
     if device.kernels:
         yield ""
         yield "  kernels that take longest"
-        longest = device.kernels[:MOST_LINES]
-        yield from table(
-            [
-                (_safe(one.name), f"{one.count:,}", _time(one.time, summary), _rate(one.flops, one.time))
-                for one in longest
-            ],
-            indent=4,
-        )
+        rows = [
+            (_safe(kernels.name), f"{kernels.count:,}", time(kernels.time), _rate(kernels.flops, kernels.time))
+            for kernels in device.kernels[:MOST_LINES]
+        ]
+        yield from table(rows, indent=4)
 
 
 def _lines(summary: Summary) -> Iterator[str]:
@@ -130,29 +127,22 @@ def _lines(summary: Summary) -> Iterator[str]:
         return
     yield "Lines that cost most"
     shown = summary.lines[:MOST_LINES]
-    places = _short([one.place for one in shown])
-    on_cpu = any(one.host_count for one in shown)
-    rows = [("", "kernels", "", "copies", "", "waits", "", "CPU" if on_cpu else "")]
-    for one, place in zip(shown, places, strict=True):
-        rows.append(
-            (
-                place,
-                f"{one.kernel_count:,}" if one.kernel_count else "",
-                _time(one.kernel_time, summary) if one.kernel_count else "",
-                size(one.copy_bytes) if one.copy_count else "",
-                _time(one.copy_time, summary) if one.copy_count else "",
-                f"{one.waits:,}" if one.waits else "",
-                _time(one.wait_time, summary) if one.waits else "",
-                _on_cpu(one),
-            )
-        )
+    cpu = "CPU" if any(line.host_count for line in shown) else ""
+    rows: list[tuple[str, ...]] = [("", "kernels", "", "copies", "", "waits", "", cpu)]
+    for line, place in zip(shown, _short_places([line.place for line in shown]), strict=True):
+        kernels = (line.kernel_count, f"{line.kernel_count:,}", line.kernel_time)
+        copies = (line.copy_count, size(line.copy_bytes), line.copy_time)
+        cells = [place]
+        for count, amount, time in (kernels, copies, (line.waits, f"{line.waits:,}", line.wait_time)):
+            cells += [amount, duration(time) if summary.timed else ""] if count else ["", ""]
+        rows.append((*cells, _on_cpu(line)))
     yield from table(rows, indent=2, widest_first=24)
     if len(summary.lines) > MOST_LINES:
         yield f"  and {len(summary.lines) - MOST_LINES:,} more"
 
 
 def _on_cpu(line: LineSummary) -> str:
-    """How long its operators ran on the CPU, or how many they were."""
+    """Return the time of its operators on the CPU, or their number."""
     if line.host_time:
         return duration(line.host_time)
     return f"{line.host_count:,} ops" if line.host_count else ""
@@ -162,15 +152,15 @@ def _ranges(summary: Summary) -> Iterator[str]:
     if summary.ranges:
         yield "Named ranges"
         shown = summary.ranges[:MOST_LINES]
-        yield from table([(_safe(one.name), f"{one.count:,}", duration(one.time)) for one in shown], indent=2)
+        yield from table([(_safe(named.name), f"{named.count:,}", duration(named.time)) for named in shown], indent=2)
 
 
 def _hazards(summary: Summary) -> Iterator[str]:
     if summary.hazards:
         yield "Hazards: two use the same memory, and nothing says which of them comes first"
-        for one in summary.hazards[:MOST_LINES]:
-            times = f" ({one.count:,} times)" if one.count > 1 else ""
-            yield from _wrapped(f"{_safe(one.sentence)}{times}", first="  - ", indent=4)
+        for hazard in summary.hazards[:MOST_LINES]:
+            times = f" ({hazard.count:,} times)" if hazard.count > 1 else ""
+            yield from _wrapped(f"{_safe(hazard.sentence)}{times}", first="  - ", indent=4)
         if len(summary.hazards) > MOST_LINES:
             yield f"  and {len(summary.hazards) - MOST_LINES:,} more"
 
@@ -179,11 +169,11 @@ def _advice(summary: Summary) -> Iterator[str]:
     if not summary.advice:
         return
     yield "Most worth changing"
-    for number, one in enumerate(summary.advice, 1):
-        yield from _wrapped(_safe(one.sentence), first=f"  {number}. ", indent=5)
-        yield from _wrapped(_safe(one.what_to_do), indent=5)
-        if one.costs:
-            yield f"     {one.costs}"
+    for number, advice in enumerate(summary.advice, 1):
+        yield from _wrapped(_safe(advice.sentence), first=f"  {number}. ", indent=5)
+        yield from _wrapped(_safe(advice.what_to_do), indent=5)
+        if advice.costs:
+            yield f"     {advice.costs}"
 
 
 def _direction(copy: CopyGroup, device: str) -> str:
@@ -207,22 +197,14 @@ def _rate(flops: float, time: int) -> str:
     return f"{rate / 1000:.1f} TFLOP/s" if rate >= 100 else f"{rate:.1f} GFLOP/s"
 
 
-def _time(nanoseconds: int, summary: Summary) -> str:
-    return duration(nanoseconds) if summary.timed else ""
-
-
-def _place(place: Place) -> str:
-    return _safe(str(place))
-
-
-def _short(places: Sequence[Place]) -> list[str]:
-    """Files as short as they can be told apart: below the folder that they share."""
+def _short_places(places: Sequence[Place]) -> list[str]:
+    """Return places with file names relative to the folder that they share."""
     files = {place.file for place in places}
     try:
         folder = commonpath([dirname(file) for file in files])
         return [_safe(f"{relpath(place.file, folder) if folder else place.file}:{place.line}") for place in places]
     except ValueError:  # a mix of absolute and relative names
-        return [_place(place) for place in places]
+        return [_safe(str(place)) for place in places]
 
 
 def _safe(text: str) -> str:
@@ -234,10 +216,12 @@ def _wrapped(text: str, *, indent: int, first: str = "") -> list[str]:
 
 
 def table(rows: Sequence[tuple[str, ...]], *, indent: int = 0, widest_first: int = 34) -> Iterator[str]:
-    """Lines with columns side by side, the first to the left and cut, the others to the right."""
-    widths = [max(len(row[at]) for row in rows) for at in range(1, len(rows[0]))]
-    room = WIDTH - indent - sum(width + 2 for width in widths if width)
-    firsts = [_cut(row[0], min(widest_first, max(room, 8))) for row in rows]
+    """Yield lines with columns: the first left-aligned and cut, the others right-aligned."""
+    if not rows:
+        return
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[1:]]
+    space = WIDTH - indent - sum(width + 2 for width in widths if width)
+    firsts = [_cut(row[0], min(widest_first, max(space, 8))) for row in rows]
     for first, row in zip(firsts, rows, strict=True):
         cells = [value.rjust(width) for value, width in zip(row[1:], widths, strict=True) if width]
         yield (" " * indent + "  ".join([first.ljust(max(map(len, firsts))), *cells])).rstrip()
@@ -247,7 +231,6 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"…{text[1 - width :]}"
 
 
-UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000))
 _SHORT = {"aten::_local_scalar_dense": ".item()", "aten::_to_copy": "copy", "aten::copy_": "copy"}
 _WAITS = {
     "aten::_local_scalar_dense": "to read a value of the device: `.item()`, `float()`, `if`",
@@ -259,29 +242,29 @@ _WAITS = {
 
 @dataclass(frozen=True)
 class EventDescription:
-    """What is to be said of one event. Plain text, no full stops at the ends."""
+    """Texts about one event: plain text, no full stops at the ends."""
 
     title: str
     """`aten::mm on stream 3`."""
     facts: tuple[str, ...]
-    """A line each: when, how much, why then."""
+    """Lines on its time, its amount and its cause."""
     hazards: tuple[str, ...]
-    """What is wrong with it, and what to do, a sentence each."""
+    """Its hazard and the remedy, a sentence each."""
     place: Place
     """The line that caused it."""
     earlier: Place
-    """For a hazard: the line of the other one; else nowhere."""
+    """The line of a hazard's earlier work; `NOWHERE` for other events."""
 
 
 class Cause(NamedTuple):
-    """What something waited for."""
+    """The event that another event waited for."""
 
     lane: Lane
     number: int
 
 
 def short_name(name: str) -> str:
-    """An operator's name without what all of them begin with."""
+    """Return an operator's name without its namespace."""
     if name in _SHORT:
         return _SHORT[name]
     for prefix in ("aten::", "c10d::", "torch.cuda.", "torch."):
@@ -289,14 +272,14 @@ def short_name(name: str) -> str:
     return name.rstrip("_") or name
 
 
-def describe_event(picture: TimelineLayout, lane: Lane, number: int, times: str = "") -> EventDescription:
-    """The event with that number on a lane. `times` says how times are known: `modelled`, `measured`."""
-    return _Teller(picture, lane, number, times).words()
+def describe_event(layout: TimelineLayout, lane: Lane, number: int, times: str = "") -> EventDescription:
+    """Describe the event with that number on a lane. `times` is the origin of times: `modelled`, `measured`."""
+    return _Describer(layout, lane, number, times).describe()
 
 
-def cause_of(picture: TimelineLayout, lane: Lane, number: int) -> Cause | None:
-    """What work on a device, or a wait of the host, waited for: what was done last before it could begin, or go on."""
-    rows, row = picture.rows(lane), int(lane.row[number])
+def cause_of(layout: TimelineLayout, lane: Lane, number: int) -> Cause | None:
+    """Return the work that ended last before work on a device could begin, or a wait of the host could end."""
+    rows, row = layout.rows(lane), int(lane.row[number])
     if lane.span[number] == Span.WAIT:
         since, until = int(rows.start[row]), int(rows.end[row])
     elif lane.span[number] in (Span.KERNEL, Span.COPY, Span.COLLECTIVE):
@@ -306,42 +289,42 @@ def cause_of(picture: TimelineLayout, lane: Lane, number: int) -> Cause | None:
     if since < 0 or until <= since:
         return None
     best: tuple[int, bool, Cause] | None = None
-    for other in picture.lanes:
+    for other in layout.lanes:
         if other.process != lane.process or not len(other) or other.span[0] not in _WORK:
             continue
-        seen = other.between(since, until)
-        ends = other.end[seen]
+        spans = other.between(since, until)
+        ends = other.end[spans]
         fits = (ends > since) & (ends <= until)
         if other is lane:
-            fits &= np.arange(seen.start, seen.start + ends.size) != number
+            fits &= np.arange(spans.start, spans.start + ends.size) != number
         if fits.any():
-            at = int(np.argmax(np.where(fits, ends, -1)))
-            found = (int(ends[at]), other is lane, Cause(other, seen.start + at))
-            if best is None or found[:2] > best[:2]:
-                best = found
+            index = int(np.argmax(np.where(fits, ends, -1)))
+            candidate = (int(ends[index]), other is lane, Cause(other, spans.start + index))
+            if best is None or candidate[:2] > best[:2]:
+                best = candidate
     return best[2] if best else None
 
 
 _WORK = (Span.KERNEL, Span.COPY, Span.COLLECTIVE)
 
 
-class _Teller:
-    def __init__(self, picture: TimelineLayout, lane: Lane, number: int, times: str) -> None:
-        self._picture, self._lane, self._number = picture, lane, number
-        self._rows: TraceArrays = picture.rows(lane)
+class _Describer:
+    def __init__(self, layout: TimelineLayout, lane: Lane, number: int, times: str) -> None:
+        self._layout, self._lane, self._number = layout, lane, number
+        self._rows: TraceArrays = layout.rows(lane)
         self._row = int(lane.row[number])
         self._span = Span(int(lane.span[number]))
         self._times = times
         self._name = self._rows.names[self._rows.name[self._row]]
 
-    def words(self) -> EventDescription:
+    def describe(self) -> EventDescription:
         hazard = int(self._lane.hazard[self._number])
         facts = [fact for fact in (*self._facts(), self._waited()) if fact]
         hazards: tuple[str, ...] = ()
-        earlier = Place("", None)
+        earlier = NOWHERE
         if hazard >= 0:
             group = hazard_of(self._rows, hazard)
-            hazards, earlier = (sentence_of(self._rows, hazard), group.what_to_do.rstrip(".")), group.earlier
+            hazards, earlier = (group.sentence, group.what_to_do.rstrip(".")), group.earlier
         place = self._rows.place_of(int(self._rows.place[self._row]))
         return EventDescription(self._title(), tuple(facts), hazards, place, earlier)
 
@@ -358,8 +341,7 @@ class _Teller:
             case Span.COMPUTE:
                 return f"{name} on the CPU"
             case Span.LAUNCH:
-                what = f"a copy {self._direction()}" if self._is_copy else name
-                return f"Launch of {what}"
+                return f"Launch of {f'a copy {self._direction()}' if self._is_copy else name}"
             case Span.RANGE:
                 return f"Range {name}"
             case Span.HAZARD:
@@ -370,10 +352,11 @@ class _Teller:
     def _facts(self) -> list[str]:
         rows, row = self._rows, self._row
         match self._span:
-            case Span.KERNEL:
+            case Span.KERNEL | Span.COMPUTE:
                 return [self._when(), self._work()]
             case Span.COLLECTIVE:
-                return [self._when(), f"{size(int(rows.size[row]))} sent{self._rate()}"]
+                rate = bandwidth(int(rows.size[row]), int(rows.duration[row]))
+                return [self._when(), f"{size(int(rows.size[row]))} sent{_bracket(rate)}"]
             case Span.COPY | Span.HOST_COPY:
                 return [self._when(), self._copied(), self._again()]
             case Span.LAUNCH:
@@ -383,8 +366,6 @@ class _Teller:
             case Span.OUT_OF_MEMORY:
                 allocated = size(int(rows.allocated[row]))
                 return [f"At {self._at(int(rows.launched[row]))}, when {allocated} were allocated"]
-            case Span.COMPUTE:
-                return [self._when(), self._work()]
             case _:
                 return [self._when()]
 
@@ -395,36 +376,31 @@ class _Teller:
     def _direction(self) -> str:
         rows, row = self._rows, self._row
         ends = [rows.devices[rows.source[row]], rows.devices[rows.target[row]]]
-        source, target = ("the host" if one == "cpu" else one for one in ends)
+        source, target = ("the host" if device == "cpu" else device for device in ends)
         return f"from {source} to {target}"
 
     def _at(self, moment: int) -> str:
-        return duration(moment - self._picture.begin)
+        return duration(moment - self._layout.begin)
 
     def _when(self) -> str:
         start, end = int(self._lane.start[self._number]), int(self._lane.end[self._number])
-        whole = (end - start) / (self._picture.finish - self._picture.begin)
+        whole = (end - start) / (self._layout.finish - self._layout.begin)
         part = f", {share(whole)} of the whole" if whole >= 0.001 else ""
         known = f" ({self._times})" if self._times else ""
-        begin = self._picture.begin
+        begin = self._layout.begin
         return f"{span_words(start - begin, end - begin)}: {duration(end - start)}{known}{part}"
 
     def _work(self) -> str:
         rows, row = self._rows, self._row
-        taken = int(rows.duration[row])
+        time, size_bytes, flops = int(rows.duration[row]), int(rows.size[row]), float(rows.flops[row])
         words = []
-        if rows.size[row]:
-            moved = int(rows.size[row])
-            words.append(f"{size(moved)} in and out{_bracket(bandwidth(moved, taken))}")
-        if rows.flops[row]:
-            done = float(rows.flops[row])
-            words.append(f"{operations(done)}{_bracket(speed(done, taken))}")
-        if dtype := rows.dtype_of(row):
+        if size_bytes:
+            words.append(f"{size(size_bytes)} in and out{_bracket(bandwidth(size_bytes, time))}")
+        if flops:
+            words.append(f"{operations(flops)}{_bracket(speed(flops, time))}")
+        if dtype := DTYPES[rows.dtype[row]]:
             words.append(dtype)
         return ", ".join(words)
-
-    def _rate(self) -> str:
-        return _bracket(bandwidth(int(self._rows.size[self._row]), int(self._rows.duration[self._row])))
 
     def _copied(self) -> str:
         rows, row = self._rows, self._row
@@ -459,12 +435,12 @@ class _Teller:
     def _waited(self) -> str:
         rows, row = self._rows, self._row
         if self._span is Span.WAIT:
-            cause = cause_of(self._picture, self._lane, self._number)
+            cause = cause_of(self._layout, self._lane, self._number)
             if cause is None:
                 return "There was nothing left to wait for"
-            before = cause_of(self._picture, *cause) if cause.lane.kind is LaneKind.TO_HOST else None
-            of_it = f", which waited for {self._told(before)}" if before else ""
-            return f"Waited for {self._told(cause)}{of_it}"
+            before = cause_of(self._layout, *cause) if cause.lane.kind is LaneKind.TO_HOST else None
+            of_it = f", which waited for {self._name_of(before)}" if before else ""
+            return f"Waited for {self._name_of(cause)}{of_it}"
         if self._span not in _WORK:
             return ""
         launched, start = int(rows.launched[row]), int(rows.start[row])
@@ -473,25 +449,23 @@ class _Teller:
         if start <= launched:
             return f"Launched at {self._at(launched)}, began at once"
         words = f"Launched at {self._at(launched)}, waited {duration(start - launched)}"
-        cause = cause_of(self._picture, self._lane, self._number)
+        cause = cause_of(self._layout, self._lane, self._number)
         if cause is None:
             ranks = " for the other ranks" if self._span is Span.COLLECTIVE else ""
             return words + ranks
-        return f"{words} for {self._told(cause)}"
+        return f"{words} for {self._name_of(cause)}"
 
-    def _told(self, cause: Cause) -> str:
-        """`aten::mm on stream 3 (line 12)`."""
-        lane, number = cause
-        rows, row = self._picture.rows(lane), int(lane.row[number])
-        teller = _Teller(self._picture, lane, number, "")
-        what = f"the copy {teller._direction()}" if teller._is_copy else teller._name
-        where = "" if teller._is_copy else " before it" if lane is self._lane else f" on {lane.title}"
-        place = rows.place_of(int(rows.place[row]))
+    def _name_of(self, cause: Cause) -> str:
+        """Return text like `aten::mm on stream 3 (train.py:12)`."""
+        other = _Describer(self._layout, *cause, "")
+        what = f"the copy {other._direction()}" if other._is_copy else other._name
+        where = "" if other._is_copy else " before it" if cause.lane is self._lane else f" on {cause.lane.title}"
+        place = other._rows.place_of(int(other._rows.place[other._row]))
         return f"{what}{where}" + (f" ({place})" if place.line is not None else "")
 
 
 def span_words(start: int, end: int) -> str:
-    """`62.101 to 62.116 ms`: as many digits as it takes to tell the two apart."""
+    """Return text like `62.101 to 62.116 ms`, with enough digits to tell the two apart."""
     unit, worth = next(((unit, worth) for unit, worth in UNITS if end >= worth), ("ns", 1))
     digits, least = 0, worth
     while least > 1 and least * 20 > end - start:

@@ -1,6 +1,6 @@
 """Timelines: lanes of spans, binned to the columns of a terminal.
 
-What a lane's cells hold is counted from sums that were made before, so a million events are drawn as quickly as ten.
+Cells are computed from cumulative sums, so a million events are drawn as quickly as ten.
 """
 
 from __future__ import annotations
@@ -12,31 +12,30 @@ from enum import IntEnum, StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from gpututor.trace.arrays import Intervals, Mask, Numbers, TraceArrays, merged
+from gpututor.trace.arrays import Coverage, Intervals, Mask, Numbers, TraceArrays, merged
 from gpututor.trace.events import Kind
 
 
 class Span(IntEnum):
-    """What a span is. Where several fill as much of a cell, the first of these is shown."""
+    """Kinds of spans. If two fill the same share of a cell, the first of them is shown."""
 
     KERNEL = 1
     COLLECTIVE = 2
     COPY = 3
     WAIT = 4
-    """The host waits for a device."""
     COMPUTE = 5
     """An operator on the CPU."""
     HOST_COPY = 6
-    """The host is held by a copy of pageable memory, for its own length."""
+    """A copy of pageable memory, which blocks the host."""
     LAUNCH = 7
     RANGE = 8
     HAZARD = 9
-    """A hazard that belongs to the host, such as memory that is freed too early. It has no length."""
+    """A hazard of the host, such as memory that is freed too early. It has no length."""
     OUT_OF_MEMORY = 10
 
 
 class LaneKind(StrEnum):
-    """What a lane shows."""
+    """Kinds of lanes."""
 
     RANGES = "ranges"
     HOST = "host"
@@ -49,24 +48,24 @@ class LaneKind(StrEnum):
 
 @dataclass(frozen=True)
 class LaneCells:
-    """What the cells of a lane hold, from left to right; arrays of one length."""
+    """Cells of a lane, from left to right; arrays of one length."""
 
     kind: NDArray[np.int8]
-    """The `Span` that fills most of the cell; 0 where none does."""
+    """The `Span` that fills most of the cell; 0 for an empty cell."""
     fill: NDArray[np.float64]
-    """How much of the cell's time any span takes, 0 to 1."""
+    """Share of the cell's time with any span, 0 to 1."""
     count: Numbers
-    """How many spans touch the cell."""
+    """Number of spans that touch the cell."""
     first: Numbers
-    """The number of the first span that touches the cell; where none does, of the next one."""
+    """Number of the first span that touches the cell, or of the next span."""
     hazard: Mask
-    """Whether a hazard is among them."""
+    """True if a hazard is in the cell."""
     wait: Mask
-    """Whether the host waits in it."""
+    """True if the host waits in the cell."""
 
 
 class Lane:
-    """Spans in the order of their starts. Arrays of one length, times in nanoseconds."""
+    """Spans in the order of their starts: arrays of one length, times in nanoseconds."""
 
     def __init__(
         self,
@@ -78,29 +77,27 @@ class Lane:
         spans: tuple[Numbers, Numbers, Numbers, Numbers],
         hazard: Numbers,
     ) -> None:
-        """`spans`: kinds, rows, starts, ends. `hazard`: the hazard's row for each, or -1."""
+        """`spans`: kinds, rows, starts, ends. `hazard`: the row of each span's hazard, or -1."""
         kinds, rows, start, end = spans
         order = np.lexsort((end, start))
         self.name = name
-        """Short, for a column: `rank 1 default`."""
+        """A short name: `rank 1 default`."""
         self.title = title
-        """For a sentence: `the default stream of cuda:0`."""
+        """A name for sentences: `the default stream of cuda:0`."""
         self.kind, self.process, self.device = kind, process, device
         self.span: NDArray[np.int8] = kinds[order].astype(np.int8)
-        """The `Span` of each."""
         self.row: Numbers = rows[order]
-        """Its row in the process's `Rows`."""
+        """Rows in the process's `TraceArrays`."""
         self.start: Numbers = start[order]
         self.end: Numbers = end[order]
         self.hazard: Numbers = hazard[order]
-        """The row of the hazard that it met; -1 for none."""
-        # What takes no time is given a nanosecond, so that it lies in a cell.
+        # Spans without a length get a nanosecond, to be in a cell.
         self._seen_end: Numbers = np.maximum(self.end, self.start + 1)
         self._reached: Numbers = np.maximum.accumulate(self._seen_end) if len(self) else self._seen_end
         self._ends: Numbers = np.sort(self._seen_end)
-        self._all = _Covered(self.start, self._seen_end)
+        self._all = _coverage(self.start, self._seen_end)
         self._by_kind = {
-            int(kind): _Covered(self.start[self.span == kind], self._seen_end[self.span == kind])
+            int(kind): _coverage(self.start[self.span == kind], self._seen_end[self.span == kind])
             for kind in np.unique(self.span)
         }
         marked = (self.hazard >= 0) | np.isin(self.span, (Span.HAZARD, Span.OUT_OF_MEMORY))
@@ -111,18 +108,18 @@ class Lane:
 
     @property
     def finish(self) -> int:
-        """When everything is over; what takes no time is given a nanosecond here too."""
+        """The end of the last span."""
         return int(self._reached[-1])
 
     def visible(self, begin: int, end: int, columns: int) -> LaneCells:
-        """The time from `begin` to `end` in so many cells of the same length; at least a nanosecond for each."""
+        """Return the time from `begin` to `end` in equal cells of at least a nanosecond."""
         edges = edges_of(begin, end, columns)
         left, right = edges[:-1], edges[1:]
-        fill = self._all.between(edges) / (right - left)
+        fill = np.diff(self._all.before(edges)) / (right - left)
         kind = np.zeros(columns, np.int8)
         most = np.zeros(columns, np.int64)
         for number, covered in self._by_kind.items():
-            inside = covered.between(edges)
+            inside = np.diff(covered.before(edges))
             more = inside > most
             kind[more], most[more] = number, inside[more]
         waits = self._by_kind.get(Span.WAIT)
@@ -132,95 +129,84 @@ class Lane:
             count=np.searchsorted(self.start, right) - np.searchsorted(self._ends, left, side="right"),
             first=np.searchsorted(self._reached, left, side="right"),
             hazard=np.searchsorted(self._hazards, right) > np.searchsorted(self._hazards, left),
-            wait=np.zeros(columns, np.bool_) if waits is None else waits.between(edges) > 0,
+            wait=np.zeros(columns, np.bool_) if waits is None else np.diff(waits.before(edges)) > 0,
         )
 
     def between(self, begin: int, end: int) -> slice:
-        """The numbers of the spans among which all are that touch this time."""
+        """Return a range of spans that includes all that touch this time."""
         first = int(np.searchsorted(self._reached, begin, side="right"))
         return slice(first, max(first, int(np.searchsorted(self.start, end))))
 
     def busy(self, begin: int, end: int) -> float:
-        """How much of this time any span takes, 0 to 1."""
-        return float(self._all.between(np.array([begin, end]))[0] / (end - begin)) if end > begin else 0.0
+        """Return the share of this time with any span, 0 to 1."""
+        return float(np.diff(self._all.before(np.array([begin, end])))[0] / (end - begin)) if end > begin else 0.0
 
     def nearest(self, moment: int) -> int:
-        """The number of the span that is on at a moment, the last that began; else of the nearest; -1 without any."""
+        """Return the number of the newest span at a moment, or of the nearest span; -1 for an empty lane."""
         if not len(self):
             return -1
         distance = np.maximum(np.maximum(self.start - moment, moment - self._seen_end + 1), 0)
         return int(np.flatnonzero(distance == distance.min())[-1])
 
     def distance(self, number: int, moment: int) -> int:
-        """Nanoseconds from a moment to a span; 0 inside it."""
+        """Return the nanoseconds from a moment to a span; 0 inside it."""
         return max(int(self.start[number]) - moment, moment - int(self._seen_end[number]) + 1, 0)
 
 
-class _Covered:
-    """How much of any stretch of time some spans take: what overlaps counts once."""
-
-    def __init__(self, start: Numbers, end: Numbers) -> None:
-        self._start, self._end = merged(Intervals(start, end))
-        self._before = np.append(0, np.cumsum(self._end - self._start))
-
-    def between(self, edges: Numbers) -> Numbers:
-        """Nanoseconds from each edge to the next."""
-        number = np.searchsorted(self._start, edges, side="right")
-        inside = np.where(number > 0, edges - self._end[np.maximum(number - 1, 0)], 0) if self._end.size else 0
-        taken: Numbers = np.diff(self._before[number] + np.minimum(inside, 0))
-        return taken
+def _coverage(start: Numbers, end: Numbers) -> Coverage:
+    return Coverage(merged(Intervals(start, end)))
 
 
 def edges_of(begin: int, end: int, columns: int) -> Numbers:
-    """Where cells begin, and where the last one ends: whole nanoseconds, each cell at least one."""
+    """Return the edges of cells of at least a whole nanosecond."""
     span = max(end - begin, columns)
     edges: Numbers = begin + np.arange(columns + 1, dtype=np.int64) * span // columns
     return edges
 
 
 LAUNCH = 5_000
-"""Nanoseconds that a launch is drawn with, where there is room: a trace only knows when it was over."""
+"""Nanoseconds of a drawn launch, if there is space: a trace contains only its end."""
 MOST_RANGE_LANES = 4
-"""Ranges that are nested deeper share the last lane."""
+"""Number of lanes for ranges; ranges that are nested deeper share the last lane."""
 _READABLE_STREAM = 1000
-"""Numbers of streams from here on are addresses; they are counted instead."""
+"""Least number of a stream that is an address: such streams are counted instead."""
 
 
 class TimelineLayout:
-    """The lanes of one or more processes whose clocks agree."""
+    """Lanes of one or more processes whose clocks agree."""
 
     def __init__(self, processes: Sequence[tuple[str, TraceArrays]]) -> None:
-        """Names, such as `rank 1`, and traces; a process that is alone has no name."""
+        """`processes`: names, such as `rank 1`, and traces; a single process has no name."""
         self.processes = tuple(processes)
         self.lanes: tuple[Lane, ...] = tuple(
-            lane for number in range(len(processes)) for lane in _Sorter(processes, number).lanes()
+            lane for number in range(len(processes)) for lane in _LaneBuilder(processes, number).lanes()
         )
         self.begin = min((int(lane.start[0]) for lane in self.lanes), default=0)
         self.finish = max((lane.finish for lane in self.lanes), default=1)
         self.untimed = sum(int((_work(rows) & ~rows.timed).sum()) for _, rows in processes)
-        """How many kernels, copies and collectives there are of which nobody knows when they ran."""
+        """Number of kernels, copies and collectives without known times."""
         self.stops = self._stops()
 
     @property
     def events(self) -> int:
-        """How many spans there are."""
+        """Number of spans."""
         return sum(map(len, self.lanes))
 
     def rows(self, lane: Lane) -> TraceArrays:
         return self.processes[lane.process][1]
 
     def stop_after(self, lane: int, number: int, by: int = 1) -> tuple[int, int] | None:
-        """The next stop after a span, or with `by` -1 the one before it: the number of its lane, and its own."""
+        """Return the next stop after a span, or with `by` -1 the stop before: its lane's number and its own."""
         here = (int(self.lanes[lane].start[number]), lane, number)
         times = self.stops[:, 0]
-        around = range(int(np.searchsorted(times, here[0])), int(np.searchsorted(times, here[0], side="right")))
-        before = sum(tuple(self.stops[place].tolist()) < here for place in around) + around.start
-        is_one = before < len(times) and tuple(self.stops[before].tolist()) == here
-        place = before + is_one if by > 0 else before - 1
+        same_time = range(int(np.searchsorted(times, here[0])), int(np.searchsorted(times, here[0], side="right")))
+        before = sum(tuple(self.stops[place].tolist()) < here for place in same_time) + same_time.start
+        is_stop = before < len(times) and tuple(self.stops[before].tolist()) == here
+        place = before + is_stop if by > 0 else before - 1
         return (int(self.stops[place, 1]), int(self.stops[place, 2])) if 0 <= place < len(times) else None
 
     def other_end(self, lane: int, number: int) -> tuple[int, int] | None:
-        """Of a launch what was launched, and of that its launch: the number of the lane, and of the span on it."""
+        """Return the work of a launch, or the launch of work: the numbers of the lane and of its span."""
         here = self.lanes[lane]
         row, is_launch = int(here.row[number]), here.span[number] == Span.LAUNCH
         for place, other in enumerate(self.lanes):
@@ -231,19 +217,18 @@ class TimelineLayout:
         return None
 
     def _stops(self) -> Numbers:
-        """(time, lane, number) of each hazard, missing memory and wait, in the order of time: what is worth a look."""
-        found = []
+        """Return (time, lane, number) of each hazard, failed allocation and wait, sorted."""
+        stops = [np.empty((0, 3), np.int64)]
         for place, lane in enumerate(self.lanes):
             worth = (lane.hazard >= 0) | np.isin(lane.span, (Span.WAIT, Span.HAZARD, Span.OUT_OF_MEMORY))
             numbers = np.flatnonzero(worth)
-            found.append(np.stack([lane.start[numbers], np.full(numbers.size, place), numbers], axis=1))
-        stops = np.concatenate(found) if found else np.empty((0, 3), np.int64)
-        in_order: Numbers = stops[np.lexsort(stops.T[::-1])]
-        return in_order
+            stops.append(np.stack([lane.start[numbers], np.full(numbers.size, place), numbers], axis=1))
+        unsorted: Numbers = np.concatenate(stops)
+        return unsorted[np.lexsort(unsorted.T[::-1])]
 
 
-class _Sorter:
-    """Puts the rows of one process on lanes."""
+class _LaneBuilder:
+    """Distributes the rows of one process to lanes."""
 
     def __init__(self, processes: Sequence[tuple[str, TraceArrays]], number: int) -> None:
         name, self._rows = processes[number]
@@ -263,18 +248,18 @@ class _Sorter:
             yield from self._device(device)
 
     def _place_hazards(self) -> Numbers:
-        """Ties hazards to the work that met them, and gives the rows of those that belong to the host."""
+        """Assign hazards to the work that met them, and return the rows of the host's hazards."""
         rows = self._rows
         hazards: Numbers = np.flatnonzero(rows.of(Kind.HAZARD))
         candidates = np.flatnonzero(self._work | (rows.of(Kind.KERNEL) & self._on_cpu))
         if not hazards.size or not candidates.size:
             return hazards
-        # A hazard is written down right after the work that is the later of the two.
+        # A hazard is recorded right after the later work.
         work = candidates[np.maximum(np.searchsorted(candidates, hazards) - 1, 0)]
         freed = rows.name[hazards] == rows.trace.names.get("freed in use", -1)
-        found = (work < hazards) & (rows.launched[work] == rows.launched[hazards]) & rows.timed[work] & ~freed
-        self._hazard[work[found][::-1]] = hazards[found][::-1]
-        others: Numbers = hazards[~found]
+        met = (work < hazards) & (rows.launched[work] == rows.launched[hazards]) & rows.timed[work] & ~freed
+        self._hazard[work[met][::-1]] = hazards[met][::-1]
+        others: Numbers = hazards[~met]
         return others
 
     def _ranges(self) -> Iterator[Lane]:
@@ -296,7 +281,7 @@ class _Sorter:
             yield self._lane(name, "the host", LaneKind.RANGES, "cpu", here, Span.RANGE)
 
     def _host(self) -> Iterator[Lane]:
-        """Waits, work on the CPU, launches, and copies that hold the host."""
+        """Yield the lane with waits, work on the CPU, launches, and copies that block the host."""
         rows = self._rows
         waits = np.flatnonzero(rows.of(Kind.SYNCHRONISE) & rows.timed)
         computing = np.flatnonzero(rows.of(Kind.KERNEL) & self._on_cpu & rows.timed)
@@ -369,7 +354,7 @@ class _Sorter:
 
 
 def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
-    """When each launch is drawn to have begun: `LAUNCH` before it was over, but not while the host did other things."""
+    """Return the drawn begin of each launch: `LAUNCH` before its end, but not while the host did other work."""
     others = np.append(np.sort(end[end > start]), np.iinfo(np.int64).max)
     before = others[np.maximum(np.searchsorted(others, launched, side="right") - 1, 0)]
     earliest = np.maximum(launched - LAUNCH, 0)
@@ -382,5 +367,5 @@ def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
 
 
 def _work(rows: TraceArrays) -> Mask:
-    """The rows that are work of an accelerator."""
+    """Return the rows that are work of an accelerator."""
     return rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~rows.on("cpu")

@@ -14,7 +14,7 @@ import torch
 from gpututor.devices.real import observe
 from gpututor.devices.real.backends import Backend, backends
 from gpututor.devices.recorder import Recorder
-from gpututor.protocol.encode import Seen, plain_view
+from gpututor.protocol.encode import TensorView, plain_view
 from gpututor.protocol.messages import MachineSpec
 from gpututor.protocol.values import ValueRefused, tensors_in
 
@@ -176,7 +176,7 @@ class EnteredMachine:
     """What a run needs while it is inside a machine."""
 
     recorder: Recorder
-    view: Seen
+    view: TensorView
     """How tensors that leave are looked at."""
     gauge: DeviceMeter
     virtual: VirtualMachine | None = None
@@ -210,7 +210,7 @@ def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True
         yield EnteredMachine(recorder, plain_view(), RealGauge(spec.kind))
 
 
-def _virtual_view() -> Seen:
+def _virtual_view() -> TensorView:
     from gpututor.devices import virtual
     from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -225,4 +225,4 @@ def _virtual_view() -> Seen:
     def pinned(tensor: torch.Tensor) -> bool:
         return False if virtual.is_virtual(tensor) else virtual.pinned(tensor)
 
-    return Seen(host, storage, pinned, (*plain.exact_types, VirtualTensor))
+    return TensorView(host, storage, pinned, (*plain.exact_types, VirtualTensor))

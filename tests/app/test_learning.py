@@ -17,7 +17,7 @@ from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
 from gpututor.judge.verdicts import OWN
 from gpututor.paths import builtin_course
-from gpututor.progress.review import Mistake, in_general, lesson_about, to_remember
+from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
 from tests.app.conftest import Desk, main_screen, until, until_shown
 from tests.app.screen import assert_golden, screen_lines, screen_text
 from tests.app.scripted import report, verdict
@@ -202,8 +202,8 @@ def test_each_kind_of_check_is_told_in_general_words() -> None:
     kinds |= {kind for text in modules for kind in re.findall(r"^NAME = \"(\w+)\"", text, re.MULTILINE)}
     assert {"parity", "speed", "unmodified"} < kinds
     for kind in (*OWN, *sorted(kinds)):
-        assert in_general(Mistake(kind, "f() does it", 1, ("a/b",))) != "f() does it", kind
-    assert in_general(Mistake("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
+        assert general_rule(Mistake(kind, "f() does it", 1, ("a/b",))) != "f() does it", kind
+    assert general_rule(Mistake("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
 
 
 async def test_what_does_not_load_or_run_is_told_in_general_and_without_a_lesson(desk: Desk) -> None:

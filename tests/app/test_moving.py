@@ -367,7 +367,7 @@ async def test_where_one_is_is_noted_also_without_quitting(desk: Desk, monkeypat
 async def test_leaving_before_the_file_is_open_forgets_no_place(desk: Desk) -> None:
     place = f'["{desk.course.exercises[0].key}", "code", 1, 4]'
     progress = desk.progress()
-    progress.keep_place(place)
+    progress.set_place(place)
     progress.close()
     async with desk.start() as pilot:
         screen = main_screen(pilot)
@@ -382,7 +382,7 @@ async def test_leaving_before_the_file_is_open_forgets_no_place(desk: Desk) -> N
 async def test_a_place_that_is_not_there_any_more_is_the_task(desk: Desk, place: str) -> None:
     with_key = place.replace("{key}", desk.course.exercises[0].key)
     progress = desk.progress()
-    progress.keep_place(with_key)
+    progress.set_place(with_key)
     progress.close()
     async with desk.start() as pilot:
         assert main_screen(pilot).panes.current is Pane.TASK
@@ -390,7 +390,7 @@ async def test_a_place_that_is_not_there_any_more_is_the_task(desk: Desk, place:
 
 async def test_a_line_beyond_the_end_is_the_last_one(desk: Desk) -> None:
     progress = desk.progress()
-    progress.keep_place(f'["{desk.course.exercises[0].key}", "code", 1000, 7]')
+    progress.set_place(f'["{desk.course.exercises[0].key}", "code", 1000, 7]')
     progress.close()
     async with desk.start() as pilot:
         assert main_screen(pilot).panes.editor.cursor_location[0] <= 3

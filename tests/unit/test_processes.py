@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gpututor import processes
-from gpututor.processes import descendants, kill_tree, let_go_on, stop_tree
+from gpututor.processes import descendants, kill_tree, resume, stop_tree
 
 FAMILY = """
 import subprocess, sys, time
@@ -93,7 +93,7 @@ def test_a_tree_stands_still_and_goes_on(tmp_path: Path) -> None:
         assert sorted(stopped) == sorted([root.pid, *descendants(root.pid)])
         wait_for(lambda: all(state(pid) == "T" for pid in stopped))
 
-        let_go_on(stopped)
+        resume(stopped)
 
         wait_for(lambda: all(state(pid) != "T" for pid in stopped))
     finally:

@@ -20,7 +20,7 @@ from gpututor.course.model import Course
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
-from gpututor.progress.review import Mistake, Repeat, in_general, lesson_about
+from gpututor.progress.review import Mistake, Repeat, general_rule, lesson_about
 from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class ProgressScreen(BaseModal[Choice]):
         yield _heading("What failed most often, and the lesson that it belongs to")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in standing.lessons}
         for mistake, slug in standing.mistakes[:MOST_MISTAKES]:
-            words = f"{mistake.times:>4} ×  {in_general(mistake)}"
+            words = f"{mistake.times:>4} ×  {general_rule(mistake)}"
             if slug:
                 words += f"\n{'':<8}▸ {titles.get(slug, _GONE)}"
             yield Option(escape_control_chars(words), id=f"lesson {slug} {mistake.check}", disabled=not slug)

@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.widgets.base import PlainText, turn_page
-from gpututor.progress.overview import ExerciseRow, LessonRow, Listed, State, filter_rows
+from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _WIDE = 70
@@ -37,7 +37,7 @@ class CourseList(OptionList):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False, compact=True)
-        self._listed: Listed = ()
+        self._listed: FilteredRows = ()
         self._lessons: tuple[LessonRow, ...] = ()
         """The whole course, also what is not listed now."""
         self._wanted = ""
@@ -46,7 +46,7 @@ class CourseList(OptionList):
         self._empty = ""
         self._drawn_width = 0
 
-    def show(self, listed: Listed, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
+    def show(self, listed: FilteredRows, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
         """Draw the rows of `lessons`, the whole course, that are `listed`; without any, show `empty`.
 
         `current`: key of the open exercise.

@@ -28,7 +28,7 @@ from gpututor.classroom.intake.names import (
 )
 from gpututor.classroom.submissions import PLATFORMS, Student, Submission, Unmatched
 from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
-from gpututor.files import written_beside
+from gpututor.files import temporary_file_for
 from gpututor.text import truncate
 
 MOST_ATTEMPTS = 10
@@ -100,7 +100,7 @@ def _store(content: bytes, path: Path) -> None:
     with suppress(OSError):
         if path.stat().st_size == len(content) and path.read_bytes() == content:
             return
-    with written_beside(path, content, sync=False) as part:
+    with temporary_file_for(path, content, sync=False) as part:
         part.replace(path)
 
 

@@ -21,7 +21,7 @@ from typing import Literal, Protocol
 from gpututor.errors import GradingError
 from gpututor.judge.channel import Channel, DeadlinePassed
 from gpututor.judge.isolation import Isolation
-from gpututor.processes import descendants, is_alive, let_go_on, read_of_kernel, stop_tree, tree
+from gpututor.processes import descendants, is_alive, read_of_kernel, resume, stop_tree, tree
 from gpututor.protocol.frames import Bounds, FrameError
 from gpututor.protocol.messages import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, THREADS, resident_limit_bytes
 
@@ -259,7 +259,7 @@ class Worker:
 
         For the time in which the judge does something else and nobody looks at what they use.
         """
-        let_go_on(self._still)
+        resume(self._still)
         self._still = []
         yield
         with self._ending:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, exercise_mistakes, read_manifest
+from gpututor.course import loader
+from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, exercise_mistakes
 from gpututor.course.model import Limits
+from gpututor.errors import CourseError
 from gpututor.hardware.gpus import gpu_names
 from gpututor.hardware.scenario import Scenario
 from gpututor.toml_schema import Key
@@ -19,6 +23,17 @@ from tests.unit.patience import no_waiting
 
 A_DEVICE = "expected one of virtual, cuda, mps, xpu, cpu"
 GOOD = EXERCISE.format(number=1)
+
+
+class Manifest(NamedTuple):
+    values: dict[str, Any]
+    mistakes: tuple[CourseError, ...]
+
+
+def read_manifest(path: Path, keys: Sequence[Key]) -> Manifest:
+    problems: list[CourseError] = []
+    values = loader.read_manifest(path, keys, problems)
+    return Manifest(values, tuple(problems))
 
 
 def titles(tmp_path: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEYS) -> list[str]:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.grading.report import Environment, Outcome, Report, Status, Verdict, verdict_from_json
+from gpututor.grading.report import Environment, Outcome, Report, Status, Verdict
+from gpututor.json_dataclasses import read
 from tests.unit.grading.any_report import reports, verdicts
 
 ENVIRONMENT = Environment("0.1.0", "2.13.0", "3.11.7", "linux x86_64", "process", 7)
@@ -117,7 +118,7 @@ def test_a_report_of_version_2_is_read(value: Report) -> None:
 
 @given(verdicts())
 def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
-    assert verdict_from_json(json.loads(json.dumps(value.__dict__))) == value
+    assert read(Verdict, json.loads(json.dumps(value.__dict__)), "verdict") == value
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_what_is_watched_is_opened_last_and_the_app_s_exercise_stays(path: Path)
         (store.set_watched_exercise, "a", "b"),
     ):
         open_one(key)
-        store.keep_place("somewhere")
+        store.set_place("somewhere")
         assert (store.exercise_opened_last(), store.current_exercise()) == (key, app_s)
 
 
@@ -319,9 +319,9 @@ def test_who_has_no_patience_waits_neither_for_one_that_writes_nor_for_one_that_
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(ProgressError, match="locked"):
-            store.keep_place("here")
+            store.set_place("here")
         other.execute("ROLLBACK")
     with database.alone(path, 0.0), pytest.raises(ProgressError, match="another program is opening it"):
         ProgressStore(path, patience=store.patience)
-    ProgressStore(path, patience=store.patience).keep_place("here")
+    ProgressStore(path, patience=store.patience).set_place("here")
     assert store.place() == "here"

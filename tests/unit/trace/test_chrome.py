@@ -13,13 +13,13 @@ import pytest
 from gpututor.trace import export
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.unit.trace.programs import FILE, MS, US, Program
+from tests.unit.trace.programs import MS, US, Program
 from tests.unit.trace.test_columns import filled
 
 
 def picture(trace: Trace) -> list[dict[str, Any]]:
     file = io.StringIO()
-    export.write_chrome(trace, file)
+    export.write_timelines([("", trace)], file)
     events: list[dict[str, Any]] = json.loads(file.getvalue())["traceEvents"]
     return events
 
@@ -101,12 +101,7 @@ def test_no_two_slices_of_a_lane_overlap() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 20_000])
 def test_any_trace_gives_valid_json(count: int) -> None:
-    trace, events = filled(count)
-    assert isinstance(picture(trace), list)
-    file = io.StringIO()
-    export.write_events(trace, file)
-    listed = json.loads(file.getvalue())
-    assert len(listed["events"]) == len(events)
+    assert isinstance(picture(filled(count)[0]), list)
 
 
 def test_long_traces_are_drawn_without_arrows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,26 +109,6 @@ def test_long_traces_are_drawn_without_arrows(monkeypatch: pytest.MonkeyPatch) -
     events = picture(drawn().trace)
     assert not [one for one in events if one["ph"] in "sf"]
     assert [one for one in events if one["ph"] == "X" and one["dur"] == 100]
-
-
-def test_the_list_of_events_has_every_field_that_is_set() -> None:
-    file = io.StringIO()
-    export.write_events(drawn().trace, file)
-    events = json.loads(file.getvalue())["events"]
-    assert events[2] == {
-        "kind": "kernel",
-        "name": "aten::mm",
-        "device": "cuda:0",
-        "size_bytes": 1 << 20,
-        "flops": 2e9,
-        "launched": 10 * US,
-        "start": 10 * US,
-        "end": 110 * US,
-        "file": FILE,
-        "line": 3,
-    }
-    (hazard,) = (one for one in events if one["kind"] == "hazard")
-    assert hazard["partner"] == 2
 
 
 def test_it_is_written_piece_by_piece() -> None:
@@ -148,6 +123,6 @@ def test_it_is_written_piece_by_piece() -> None:
     for line in range(1, 30_001):
         p.kernel(line, US)
     pieces = Pieces()
-    export.write_chrome(p.trace, pieces)
+    export.write_timelines([("", p.trace)], pieces)
     assert len(pieces.sizes) > 5
     assert max(pieces.sizes) < sum(pieces.sizes) / 2

@@ -10,7 +10,7 @@ import pytest
 
 from gpututor.trace.columns import Trace, TraceError
 from gpututor.trace.events import Kind
-from gpututor.trace.export import idle_in, read_processes, write_together
+from gpututor.trace.export import idle_in, read_processes, write_timelines
 from gpututor.trace.serialization import read_trace, write_trace
 
 
@@ -64,15 +64,15 @@ def test_a_file_that_was_cut_is_no_trace(tmp_path: Path) -> None:
 def test_what_a_killed_process_did_not_write_is_left_out(tmp_path: Path) -> None:
     write_trace(_trace(1), str(tmp_path / "0.trace"))
     write_trace(_trace(2), str(tmp_path / "2.trace"))
-    found = read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(3)})
-    assert [(one.name, len(one.trace)) for one in found] == [("rank 0", 2), ("rank 2", 3)]
+    traces = read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(3)})
+    assert [(name, len(trace)) for name, trace in traces] == [("rank 0", 2), ("rank 2", 3)]
 
 
 def test_each_process_has_a_host_and_devices_of_its_own_in_the_timeline(tmp_path: Path) -> None:
     for rank in range(2):
         write_trace(_trace(3), str(tmp_path / f"{rank}.trace"))
     file = io.StringIO()
-    write_together(read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(2)}), file)
+    write_timelines(read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(2)}), file)
     events = json.loads(file.getvalue())["traceEvents"]
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert names == {0: "rank 0 host", 1: "rank 0 cuda:0", 2: "rank 1 host", 3: "rank 1 cuda:0"}

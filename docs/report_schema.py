@@ -1,6 +1,6 @@
-"""The JSON schema of reports, made from their dataclasses: what stands in `report.schema.json`.
+"""The JSON schema of reports, made from their dataclasses: `gpututor/grading/report.schema.json`.
 
-`python -m gpututor.grading.schema` prints it anew; a test holds the file equal to it.
+`python docs/report_schema.py` prints it; a test compares the file with it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BOUNDS: dict[tuple[str, str], dict[str, Any]] = {
     ("Verdict", "of"): {"minimum": 0},
     ("Verdict", "points"): {"minimum": 0},
 }
-"""What the constructors see to, and types do not say."""
+"""Rules of the constructors, which types do not express."""
 
 
 def report_schema() -> dict[str, Any]:
-    """The schema of a whole report, JSON Schema draft 2020-12."""
+    """Return the schema of a whole report, JSON Schema draft 2020-12."""
     definitions: dict[str, Any] = {}
     _object(Report, definitions)
     whole = definitions.pop("Report")
@@ -45,7 +45,7 @@ def report_schema() -> dict[str, Any]:
 
 
 def _rules() -> list[dict[str, Any]]:
-    """A pass is a pass of every check; what must not be taken for a mark says so."""
+    """Return the rules that tie the outcome to verdicts, suspicions and `final`."""
     unjudged = [outcome.value for outcome in Outcome if not outcome.is_of_the_submission]
     open_question = {"properties": {"status": {"enum": [Status.INCONCLUSIVE.value, Status.NEEDS_REVIEW.value]}}}
     not_final = {"properties": {"final": {"const": False}}}
@@ -68,9 +68,9 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    """A reference to the definition of a dataclass, which is made when it is not yet there."""
+    """Return a reference to the definition of a dataclass, which is added to `definitions` if missing."""
     if kind.__name__ not in definitions:
-        told = _docstrings()
+        docstrings = _docstrings()
         properties: dict[str, Any] = {}
         definitions[kind.__name__] = {
             "description": _paragraph(inspect.getdoc(kind) or ""),
@@ -80,7 +80,7 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
             "properties": properties,
         }
         for name, wanted in hints(kind).items():
-            words = told.get((kind.__name__, name))
+            words = docstrings.get((kind.__name__, name))
             properties[name] = {
                 **({"description": words} if words else {}),
                 **_schema(wanted, definitions),
@@ -106,21 +106,21 @@ def _schema(wanted: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache
 def _docstrings() -> dict[tuple[str, str], str]:
-    """The string below each field of each class of the report, by class and field."""
-    found = {}
+    """Return the string below each field of each class of the report, by class and field."""
+    texts = {}
     for class_ in ast.parse(inspect.getsource(reports)).body:
         if not isinstance(class_, ast.ClassDef):
             continue
         for field, below in zip(class_.body, class_.body[1:], strict=False):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 match below:
-                    case ast.Expr(ast.Constant(str() as words)):
-                        found[class_.name, field.target.id] = " ".join(words.replace("`", "").split())
-    return found
+                    case ast.Expr(ast.Constant(str() as text)):
+                        texts[class_.name, field.target.id] = " ".join(text.replace("`", "").split())
+    return texts
 
 
 def _paragraph(docstring: str) -> str:
-    """The first paragraph of a docstring, on one line."""
+    """Return the first paragraph of a docstring, on one line."""
     return " ".join(docstring.partition("\n\n")[0].split())
 
 
