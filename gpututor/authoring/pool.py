@@ -31,7 +31,7 @@ STOPS_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class Examined:
-    """What `gpututor.judge.tolerance_audit` says of an exercise."""
+    """The answer of `gpututor.judge.author_tools audit` for an exercise."""
 
     checks: tuple[str, ...] = ()
     of_values: frozenset[str] = frozenset()
@@ -89,9 +89,9 @@ class JudgePool:
         return Examined.from_json(self._asked({"folder": str(exercise.folder)}))
 
     def run_examples(self, lesson: Lesson) -> list[dict[str, Any]]:
-        """What `gpututor.judge.lesson_examples` says of a lesson's text. Raises `GradingError` when it does not end."""
+        """Run the examples of a lesson's text. Raises `GradingError` if they do not end."""
         file = lesson.folder / "lesson.md"
-        command = [*python_module("gpututor.judge.lesson_examples"), str(lesson.gpus), str(file)]
+        command = [*python_module("gpututor.judge.author_tools"), "examples", str(lesson.gpus), str(file)]
         try:
             ended = subprocess.run(
                 command, capture_output=True, text=True, timeout=LESSON_WITHIN_S, check=False, env=_environment()
@@ -136,7 +136,7 @@ class JudgePool:
             paths.log_file().parent.mkdir(parents=True, exist_ok=True)
             with paths.log_file().open("ab") as log:
                 self._examiner = subprocess.Popen(
-                    python_module("gpututor.judge.tolerance_audit"),
+                    [*python_module("gpututor.judge.author_tools"), "audit"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

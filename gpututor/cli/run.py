@@ -42,7 +42,7 @@ def main(arguments: argparse.Namespace) -> int:
         options += ["--gpus", str(arguments.gpus)]
     if arguments.memory is not None:
         options += ["--memory", arguments.memory]
-    script = [*python_module("gpututor.worker.script"), *options, "--", str(path), *arguments.words]
+    script = [*python_module("gpututor.devices.run_program"), "run", *options, "--", str(path), *arguments.words]
     return subprocess.run(script, check=False).returncode
 
 

@@ -150,7 +150,7 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
     with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
         words = json.dumps({**task, "chrome": chrome is not None, "folder": folder})
         # -P: modules beside the script must not stand in for ours. Not -I: PYTHONPATH is the script's own business.
-        command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", words]
+        command = [sys.executable, "-P", "-m", "gpututor.devices.run_program", "trace", words]
         nowhere = subprocess.DEVNULL if quiet else None
         with _signals_are_the_childs() as (child, seen):
             child.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))

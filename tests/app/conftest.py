@@ -85,7 +85,7 @@ class Desk:
             new_workspace=self.workspace_folder,
         )
         app.animation_level = "none"
-        at_its_top = mock.patch.object(navigation, "first_place", return_value=(0, 0))
+        at_its_top = mock.patch.object(navigation, "initial_cursor", return_value=(0, 0))
         try:
             with at_its_top if at_top else contextlib.nullcontext():
                 async with app.run_test(size=size) as pilot:

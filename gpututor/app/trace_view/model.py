@@ -186,7 +186,7 @@ def cases_of(run: RunRecording) -> tuple[RecordedCall, ...]:
 
 
 def most_work(run: RunRecording) -> int:
-    """The position of the case that shows most; see `Case.worth`."""
+    """The position of the case that shows most; see `RecordedCall.worth`."""
     cases = cases_of(run)
     shown = [number for number, case in enumerate(cases) if any(call.trace for call in case.calls)]
     return max(shown, key=lambda number: cases[number].worth, default=0)

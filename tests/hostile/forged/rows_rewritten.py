@@ -20,7 +20,7 @@ def chain(matrix):
     for item in gc.get_objects():
         if type(item).__name__ == "HostClocks":
             host = item
-        if type(item).__name__ == "Around":
+        if type(item).__name__ == "CallMeasurement":
             around = item
         if type(item).__name__ == "Trace" and len(item):
             trace = item

