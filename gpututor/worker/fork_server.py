@@ -334,7 +334,7 @@ class Server:
 
 def _run_child(
     parent: int,
-    descriptors: tuple[int, ...],
+    open_fds: tuple[int, ...],
     printed: int,
     scratch: Path,
     serve: Callable[[], int],
@@ -349,7 +349,7 @@ def _run_child(
         os.setsid()
         for standard in (1, 2):
             os.dup2(printed, standard)
-        close_all_but(0, 1, 2, *descriptors)
+        close_all_but(0, 1, 2, *open_fds)
         os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
         tempfile.tempdir = None
         adopt_orphans()

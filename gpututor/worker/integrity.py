@@ -219,8 +219,8 @@ def snapshot_machine(replaced: Iterable[tuple[object, str]]) -> Snapshot:
     unwatched = _NOT_WATCHED | REPLACEABLE_METHODS
     for part in torch.Tensor.__mro__[:-1]:
         snapshot.add(part, [name for name in dir(torch.Tensor) if name not in unwatched], "torch.Tensor")
-    for module in ENTRY_POINTS:
-        if (entries := sys.modules.get(module)) is not None:
+    for module_name in ENTRY_POINTS:
+        if (entries := sys.modules.get(module_name)) is not None:
             snapshot.add(entries, [name for name in _callables(entries) if name not in CHANGED_BY_TORCH])
     for owner in (torch.cuda.Event, torch.cuda.Stream):
         if isinstance(owner, type):

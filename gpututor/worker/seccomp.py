@@ -69,9 +69,7 @@ def block_escaping_syscalls() -> bool:
     processor = _processor()
     if processor is None:
         return False
-    instructions: list[_Instruction] = [
-        (_IF_EQUAL, _TO_FAILURE, 0, number) for number in (*processor.lasting, _CLONE_3)
-    ]
+    instructions = _fail_for(*processor.lasting, _CLONE_3)
     for number, test, value in (
         (processor.prctl, _IF_EQUAL, _SUBREAPER),
         (processor.clone, _IF_SET, _CLONE_PARENT),
@@ -82,11 +80,13 @@ def block_escaping_syscalls() -> bool:
 
 
 def refuse_memory() -> bool:
-    """Block hidden memory, unless an accelerator's driver may need it; return True if the kernel did it."""
+    """Block hidden memory, which only an accelerator's driver may need; return True if the kernel did it."""
     processor = _processor()
-    return processor is not None and _install_filter(
-        processor, [(_IF_EQUAL, _TO_FAILURE, 0, number) for number in processor.memory]
-    )
+    return processor is not None and _install_filter(processor, _fail_for(*processor.memory))
+
+
+def _fail_for(*numbers: int) -> list[_Instruction]:
+    return [(_IF_EQUAL, _TO_FAILURE, 0, number) for number in numbers]
 
 
 def _install_filter(processor: _Processor, rules: list[_Instruction]) -> bool:

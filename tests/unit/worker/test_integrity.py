@@ -145,7 +145,7 @@ def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
 
 def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) -> None:
     def watched(seal: Snapshot) -> list[str]:
-        return sorted(space.words(name) for space in seal._spaces for name in space.names)
+        return sorted(space.words(name) for space in seal._namespaces for name in space.names)
 
     renewed = code_of_machine(virtual=True).renewed()
     copyreg._slotnames(torch.Tensor)  # type: ignore[attr-defined]  # as pickle does
