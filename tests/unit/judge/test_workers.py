@@ -118,6 +118,7 @@ def test_who_is_slow_to_look_at_is_not_left_alone_for_long(monkeypatch: pytest.M
     monkeypatch.setattr(worker, "SLOWEST_LOOK_EVERY_S", 0.5)
     monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
     one = worker.ResourceMonitor(1, None)
+    looked.clear()
 
     for looks in (1, 1, 2):
         one.look()
