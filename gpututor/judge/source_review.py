@@ -24,7 +24,7 @@ UNREADABLE = "unreadable"
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of name, and its sentence. Names of several parts are matched with imports resolved."""
+    """A kind of name, and its sentence. Names of several parts are matched with imports resolved."""
 
     modules: frozenset[str] = frozenset()
     """Modules that must not be imported, or reached as an attribute of another module."""
@@ -138,7 +138,7 @@ def suspicions_in(notes: Iterable[SourceNote], *, all_count: bool) -> list[str]:
 
 
 class _Reader:
-    """One syntax tree, and what its names refer to."""
+    """A syntax tree, and what its names refer to."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))

@@ -197,7 +197,7 @@ class TamperGuard:
 
 
 class _Pinned:
-    """One object whose class, methods and some attributes must stay the same."""
+    """An object whose class, methods and some attributes must stay the same."""
 
     def __init__(self, words: str, pinned: object, *attributes: str) -> None:
         self._words, self._object, self._class = words, pinned, type(pinned)

@@ -88,7 +88,7 @@ Serve = Callable[[BinaryIO, Path], int]
 
 
 class _Rank:
-    """One rank, as the worker sees it."""
+    """A rank, as the worker sees it."""
 
     def __init__(self, number: int, pid: int, connection: socket.socket, stack: int) -> None:
         self.number = number

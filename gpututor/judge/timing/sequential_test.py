@@ -86,7 +86,7 @@ Draw = Callable[[int], Inputs]
 
 @dataclass(frozen=True)
 class Timed:
-    """One batch: from sending its inputs to holding its results, by the judge's clock."""
+    """A timed batch: from sending its inputs to holding its results, by the judge's clock."""
 
     elapsed_s: float
     outputs: Sequence[Any]

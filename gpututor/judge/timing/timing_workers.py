@@ -41,7 +41,7 @@ class Stopped(Exception):
 
 
 class TimingWorker:
-    """One worker with one file loaded, unobserved.
+    """A worker with a single file loaded, unobserved.
 
     `during_batch` is entered for each batch: it suspends other processes, or lets this worker run.
     """

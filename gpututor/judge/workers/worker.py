@@ -202,7 +202,7 @@ class Scratch:
 
 
 class Worker:
-    """One worker, used for one submission."""
+    """A worker process, used for a single submission."""
 
     def __init__(self, process: WorkerProcess, channel: Channel, stack_descriptor: int, scratch: Scratch) -> None:
         self.channel = channel
