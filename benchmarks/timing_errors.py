@@ -118,7 +118,7 @@ class KeptWorkers(WorkerPool):
         return self._idle.pop() if self._idle else super().take()
 
     def release(self, worker: Worker) -> None:
-        worker.awake().__enter__()  # it may stand still, and goes on until the judge stops it anew
+        worker.running().__enter__()  # it may stand still, and goes on until the judge stops it anew
         worker.channel.begin(None, 1 << 16)
         WorkerSession(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)

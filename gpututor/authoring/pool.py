@@ -31,7 +31,7 @@ STOPS_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class Examined:
-    """The result of `gpututor.judge.tolerance_audit` for an exercise."""
+    """The answer of `gpututor.judge.author_tools audit` for an exercise."""
 
     checks: tuple[str, ...] = ()
     of_values: frozenset[str] = frozenset()
@@ -89,9 +89,9 @@ class JudgePool:
         return Examined.from_json(self._request({"folder": str(exercise.folder)}))
 
     def run_examples(self, lesson: Lesson) -> list[dict[str, Any]]:
-        """Run the examples of a lesson's text. Raises `GradingError` if they take too long or end the process."""
+        """Run the examples of a lesson's text. Raises `GradingError` if they do not end."""
         file = lesson.folder / "lesson.md"
-        command = [*python_module("gpututor.judge.lesson_examples"), str(lesson.gpus), str(file)]
+        command = [*python_module("gpututor.judge.author_tools"), "examples", str(lesson.gpus), str(file)]
         try:
             ended = subprocess.run(
                 command, capture_output=True, text=True, timeout=LESSON_WITHIN_S, check=False, env=_one_thread()
@@ -136,7 +136,7 @@ class JudgePool:
             paths.log_file().parent.mkdir(parents=True, exist_ok=True)
             with paths.log_file().open("ab") as log:
                 self._examiner = subprocess.Popen(
-                    python_module("gpututor.judge.tolerance_audit"),
+                    [*python_module("gpututor.judge.author_tools"), "audit"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,

@@ -39,7 +39,7 @@ def main(arguments: argparse.Namespace) -> int:
     for option in ("gpu", "gpus", "memory"):
         if (given := getattr(arguments, option)) is not None:
             options += [f"--{option}", str(given)]
-    script = [*python_module("gpututor.worker.script"), *options, "--", str(path), *arguments.words]
+    script = [*python_module("gpututor.devices.run_program"), "run", *options, "--", str(path), *arguments.words]
     return subprocess.run(script, check=False).returncode
 
 

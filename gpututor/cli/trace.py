@@ -144,7 +144,7 @@ def _run(task: dict[str, Any], chrome: Path | None, *, quiet: bool) -> Run:
     with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
         words = json.dumps({**task, "chrome": chrome is not None, "folder": folder})
         # -P: modules next to the script must not replace ours. Not -I: PYTHONPATH belongs to the script.
-        command = [sys.executable, "-P", "-m", "gpututor.worker.tracing", words]
+        command = [sys.executable, "-P", "-m", "gpututor.devices.run_program", "trace", words]
         nowhere = subprocess.DEVNULL if quiet else None
         with _forward_signals() as (child, seen):
             child.append(subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere))

@@ -1,9 +1,7 @@
-"""The judge's process, which `gpututor.grading.keeper` starts.
+"""Entry point of the judge's process, which `gpututor.grading.keeper` starts.
 
-Reads requests as frames on stdin, answers with frames on stdout.
-
-One request at a time is graded, on the main thread; a second thread listens, so that a cancel is heard at once and the
-end of stdin (the app is gone, however it went) ends everything. So does the end of the pipe from the keeper.
+It reads requests as frames on stdin and answers with frames on stdout. The main thread grades one request at a time. A
+second thread listens: it handles a cancel at once, and ends everything when stdin or the keeper's pipe closes.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": SpawnedWorke
 
 
 class Server:
-    """Serves one client."""
+    """Server for one client."""
 
     def __init__(
         self,
@@ -54,39 +52,39 @@ class Server:
         keeper: int | None = None,
         once: bool = False,
     ) -> None:
-        """`keeper`: a descriptor whose other end is closed with the keeper. `once`: one submission is graded."""
+        """`keeper` is a pipe that closes with the keeper. With `once`, one submission is graded."""
         self._requests = requests
         self._answers = answers
         self._keeper = keeper
-        # What is to be graded, or the folder of an exercise whose checks are to be described.
-        self._waiting: queue.SimpleQueue[tuple[int, GradeRequest | str]] = queue.SimpleQueue()
-        self._pool = WorkerPool(workers, is_last=once, waits=self._waits)
-        self._number = -1
-        """Of the grading that is on."""
+        # Requests to grade, and folders of exercises whose checks are to be described.
+        self._queue: queue.SimpleQueue[tuple[int, GradeRequest | str]] = queue.SimpleQueue()
+        self._pool = WorkerPool(workers, is_last=once, on_deadline=self._report_wait)
+        self._current = -1
+        """Number of the current grading."""
         self._ending = threading.Lock()
         self._cancelled_up_to = -1
 
     def serve(self) -> None:
-        """Until the client closes."""
+        """Serve until the client closes."""
         adopt_orphans()
         threading.Thread(target=self._listen, daemon=True).start()
         if self._keeper is not None:
-            threading.Thread(target=self._follow, args=(self._keeper,), daemon=True).start()
-        # Where no worker can be had, each grading says why.
+            threading.Thread(target=self._watch_keeper, args=(self._keeper,), daemon=True).start()
+        # If no worker can be started, each grading reports why.
         with contextlib.suppress(TutorError):
             self._pool.warm()
         sweep_scratch()
         importlib.import_module("gpututor.judge.grader")  # 1.1 s: torch, while the first worker imports it too
-        gc.freeze()  # torch's 170,000 objects stay: what a grading leaves is collected without looking at them
+        gc.freeze()  # later collections skip torch's 170,000 objects
 
         while True:
-            number, request = self._waiting.get()
-            self._number = number
+            number, request = self._queue.get()
+            self._current = number
             if isinstance(request, str):
                 self._describe(number, request)
             else:
                 self._grade(number, request)
-            gc.collect()  # 3 ms. Left to itself it would come late, and memory grow by 5 KiB with each grading
+            gc.collect()  # 3 ms; without it memory grows by 5 KiB a grading until a late collection
 
     def _grade(self, number: int, request: GradeRequest) -> None:
         from gpututor.judge.grader import grade, internal_error_report, with_seed, write_to_journal
@@ -101,13 +99,13 @@ class Server:
         request = with_seed(request)
         try:
             try:
-                report = grade(request, self._pool, emit, doubts_kills=request.journal is not None)
+                report = grade(request, self._pool, emit, retry_if_killed=request.journal is not None)
             except WorkerLost:
                 if self._is_cancelled(number):
                     raise
-                # As far as can be told the submission did nothing to it: once more.
+                # Most likely not the submission's doing: grade once more.
                 report = grade(request, self._pool, emit)
-            if not self._is_cancelled(number):  # else it is about a worker that was killed, whatever it blames
+            if not self._is_cancelled(number):  # otherwise the report is about a worker that the cancel killed
                 write_to_journal(request, report)
         except (Exception, SystemExit) as error:  # an author's check may call sys.exit()
             if not self._is_cancelled(number):
@@ -118,7 +116,7 @@ class Server:
         self._answer(number, GradingCancelled() if self._is_cancelled(number) else GradingFinished(report))
 
     def _describe(self, number: int, exercise_folder: str) -> None:
-        from gpututor.judge.description import answer_describe
+        from gpututor.judge.author_code import answer_describe
 
         with contextlib.suppress(BrokenPipeError):
             write_frame(self._answers, {"id": number, **answer_describe(exercise_folder)})
@@ -126,13 +124,13 @@ class Server:
     def _is_cancelled(self, number: int) -> bool:
         return number <= self._cancelled_up_to
 
-    def _waits(self, for_s: float) -> None:
-        """Tell the client, which ends a judge that is silent for too long."""
+    def _report_wait(self, for_s: float) -> None:
+        """Tell the client how long the judge may be silent; the client ends a judge that is silent for longer."""
         with contextlib.suppress(BrokenPipeError):
-            write_frame(self._answers, {"id": self._number, "waits_s": for_s})
+            write_frame(self._answers, {"id": self._current, "waits_s": for_s})
 
     def _answer(self, number: int, event: GradingEvent) -> None:
-        with contextlib.suppress(BrokenPipeError):  # nobody hears it: `_listen` is about to end everything
+        with contextlib.suppress(BrokenPipeError):  # the client is gone: `_listen` is about to end everything
             write_frame(self._answers, {"id": number, **event_to_json(event)})
 
     def _listen(self) -> None:
@@ -143,13 +141,13 @@ class Server:
                     self._cancelled_up_to = header["id"]
                     self._pool.kill_current()
                 elif header["op"] == "describe":
-                    self._waiting.put((header["id"], str(header["exercise_folder"])))
+                    self._queue.put((header["id"], str(header["exercise_folder"])))
                 else:
-                    self._waiting.put((header["id"], request_from_json(header["request"])))
+                    self._queue.put((header["id"], request_from_json(header["request"])))
         except (FrameError, OSError):
             self._end()
 
-    def _follow(self, keeper: int) -> None:
+    def _watch_keeper(self, keeper: int) -> None:
         with contextlib.suppress(OSError):
             os.read(keeper, 1)
         self._end()
@@ -171,10 +169,10 @@ def main() -> None:
     hide_from_others()
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
-    # What an exercise's code or torch prints must not get between the frames.
+    # Output of an exercise's code or of torch must not get between the frames.
     os.dup2(2, 1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
     workers = SOURCES[arguments.workers](ISOLATIONS[arguments.isolation]())
     os.set_inheritable(arguments.keeper, False)
     Server(requests, answers, workers, keeper=arguments.keeper, once=arguments.once).serve()

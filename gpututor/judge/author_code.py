@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -14,12 +15,17 @@ from typing import Any
 import torch
 
 from gpututor.checks.authors import Frame, authors_frames, check_fits, definition, describe_error, fault_at, fault_of
-from gpututor.checks.model import Call, Check, Finding, Run
+from gpututor.checks.model import Call, Check, Finding, Machine, Run
+from gpututor.course.loader import load_exercise
 from gpututor.course.model import Exercise
-from gpututor.errors import CourseError, GradingError, TutorError
+from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError
+from gpututor.grading.description import CheckDescription, description_to_json
+from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Status, Verdict
-from gpututor.judge.runner import RunPlan, Submission, run_submission, with_opened
-from gpututor.judge.verdicts import found, verdict_of
+from gpututor.hardware.scenario import ACCELERATORS
+from gpututor.judge.devices import machine_specs, to_machine
+from gpututor.judge.runner import Opener, RunPlan, Submission, run_submission
+from gpututor.judge.verdicts import IMPLICIT_CHECKS, failed_verdict, verdict_of
 from gpututor.judge.workers import WorkerPool
 from gpututor.protocol.messages import MachineSpec
 
@@ -30,12 +36,12 @@ class ExerciseCode:
 
     draw: Callable[[int, int], dict[str, Any]]
     given_source: str
-    """Sent to the worker, which needs `build` of it."""
+    """Source for the worker, which calls its `build`."""
     checks: tuple[Check, ...]
 
 
 def load_code(exercise: Exercise) -> ExerciseCode:
-    """Raises `CourseError` that names the file, the line and what to do."""
+    """Load the exercise's code. Raises `CourseError` with the file, the line and advice."""
     given_path, checks_path = exercise.folder / "given.py", exercise.folder / "checks.py"
     given = exercise.given
     checks = getattr(_execute(checks_path, exercise.checks), "checks", None)
@@ -50,14 +56,14 @@ def load_code(exercise: Exercise) -> ExerciseCode:
         raise CourseError(
             f"{checks_path}: `checks` must be a list with at least one check", "Such as checks = [value(expected)]."
         )
-    twice = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
-    if twice:
-        raise CourseError(f"{checks_path}: two checks are called {twice[0]!r}", "Give one of them another name=.")
+    repeated = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
+    if repeated:
+        raise CourseError(f"{checks_path}: two checks are called {repeated[0]!r}", "Give one of them another name=.")
     return ExerciseCode(draw, given, tuple(checks))
 
 
 def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[str, Any]:
-    """What is drawn for one call. Raises `CourseError` when the author's draw breaks."""
+    """Draw the inputs of one call. Raises `CourseError` if the author's `draw` breaks."""
     try:
         drawn = code.draw(seed, case)
     except (Exception, SystemExit) as error:
@@ -65,27 +71,25 @@ def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[
     at, file = definition(code.draw), folder / "given.py"
     if not isinstance(drawn, dict) or not all(isinstance(name, str) for name in drawn):
         raise fault_at(at, "draw() must return a dict with names as keys", file, "Return one.")
-    if odd := _odd_part(drawn):
+    if unsupported := _unsupported_part(drawn):
         advice = "Return CPU tensors, numbers, text, lists, tuples and dicts; let build() make everything else."
-        raise fault_at(at, f"draw() returns {odd}, which does not travel to the worker", file, advice)
+        raise fault_at(at, f"draw() returns {unsupported}, which does not travel to the worker", file, advice)
     return drawn
 
 
 _PLAIN = (type(None), bool, int, float, str, torch.Tensor, torch.nn.Parameter, torch.device, torch.dtype, torch.Size)
 
 
-def _odd_part(value: Any, path: str = "") -> str:
-    """Return words for the first part that cannot be sent to a worker, such as `a Linear at 'model'`; or nothing."""
+def _unsupported_part(value: Any, path: str = "") -> str:
+    """Describe the first part that cannot be sent to a worker, such as `a Linear at 'model'`; empty if none."""
     if isinstance(value, torch.Tensor) and value.device.type != "cpu":
         return f"a tensor on {value.device} at {path!r}"
     if type(value) in _PLAIN:
         return ""
-    if isinstance(value, dict):
-        return next(filter(None, (_odd_part(part, f"{path}.{key}".strip(".")) for key, part in value.items())), "")
-    if isinstance(value, list | tuple):
-        parts = enumerate(value)
-        return next(filter(None, (_odd_part(part, f"{path}.{index}".strip(".")) for index, part in parts)), "")
-    return f"a {type(value).__name__} at {path!r}"
+    if not isinstance(value, dict | list | tuple):
+        return f"a {type(value).__name__} at {path!r}"
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    return next(filter(None, (_unsupported_part(part, f"{path}.{key}".strip(".")) for key, part in parts)), "")
 
 
 def _execute(path: Path, source: str) -> ModuleType:
@@ -107,32 +111,31 @@ def run_baselines(
     seed: int,
     code: ExerciseCode,
 ) -> dict[str, tuple[Call, ...]]:
-    """The calls of each of `plan.baselines`, by file name, each in a worker of its own.
+    """Run each of `plan.baselines` in a worker of its own; return the calls, without results, by file name.
 
-    A submission's process never holds a baseline: it would hold right answers. On the virtual GPU all that a baseline
-    does depends on its inputs alone, so the last few are kept: a class, and the author's gate, ask with one seed.
-    Results are left out. Raises `CourseError` for a baseline that does not run, `GradingError` for a worker that broke
-    by itself.
+    A submission's process never runs a baseline, which would give it right answers. On the virtual GPU a baseline
+    depends on its inputs alone, so the last few are cached: a class, and `gpututor verify`, use one seed.
+    Raises what `run_author_file` does.
     """
 
     def calls_of(name: str) -> tuple[Call, ...]:
-        kept = (exercise.folder, exercise.file(name), exercise.given, exercise.cases, json.dumps(spec.to_json()), seed)
-        if kept not in _KEPT:
-            ran = run_author_file(pool, exercise, spec, name, inputs(), code)
-            calls = tuple(replace(call, output=None) for call in ran.calls)
+        key = (exercise.folder, exercise.file(name), exercise.given, exercise.cases, json.dumps(spec.to_json()), seed)
+        if key not in _BASELINES:
+            run = run_author_file(pool, exercise, spec, name, inputs(), code)
+            calls = tuple(replace(call, output=None) for call in run.calls)
             if spec.kind != "virtual":
                 return calls
-            if len(_KEPT) >= MOST_KEPT:
-                _KEPT.pop(next(iter(_KEPT)))
-            _KEPT[kept] = calls
-        return _KEPT[kept]
+            if len(_BASELINES) >= MAX_BASELINES:
+                _BASELINES.pop(next(iter(_BASELINES)))
+            _BASELINES[key] = calls
+        return _BASELINES[key]
 
     return {name: calls_of(name) for name in plan.baselines}
 
 
-MOST_KEPT = 4
-_KEPT: dict[Hashable, tuple[Call, ...]] = {}
-"""Of the last baselines: their calls, by all that decides on them."""
+MAX_BASELINES = 4
+_BASELINES: dict[Hashable, tuple[Call, ...]] = {}
+"""Calls of the last baselines, by everything that determines them."""
 
 
 def run_author_file(
@@ -144,9 +147,9 @@ def run_author_file(
     code: ExerciseCode,
     plan: RunPlan | None = None,
 ) -> Run:
-    """The run of one file of the exercise's folder, without baselines.
+    """Run one file of the exercise's folder, without baselines.
 
-    Raises `CourseError` for a file that does not run, `GradingError` for a worker that broke by itself.
+    Raises `CourseError` if the file does not run, `GradingError` if the worker broke by itself.
     """
     plan = plan or RunPlan()
     worker = pool.take()
@@ -155,27 +158,23 @@ def run_author_file(
         observation = run_submission(worker, exercise, spec, submission, inputs, code.given_source, plan)
     finally:
         pool.release(worker)
-    if observation.trouble is not None and observation.trouble.worker_broke is not None:
-        broke = observation.trouble.worker_broke
+    failure, given = observation.failure, exercise.folder / "given.py"
+    if failure is None:
+        with contextlib.closing(Opener(pool, exercise)) as opener:
+            return opener.read_output_files(plan, observation.run)
+    if (broke := failure.worker_broke) is not None:
         if broke.given is None:
             raise broke
-        given = str(exercise.folder / "given.py")
-        raise fault_at([Frame(given, *frame) for frame in broke.given.frames], broke.given.said, Path(given))
-    if observation.trouble is not None and observation.trouble.exited:
-        problem = f"it or {name} ended the worker's process: {observation.trouble.finding.got}"
-        raise CourseError(
-            f"{exercise.folder / 'given.py'}: {problem}", "Remove os._exit() and the like from both files."
-        )
-    if observation.trouble is not None:
-        raise CourseError(
-            f"{exercise.folder / name}: it does not run: {observation.trouble.finding.got}",
-            "Fix it: other files are graded against it.",
-        )
-    return with_opened(pool, exercise, plan, observation.run)
+        raise fault_at([Frame(str(given), *frame) for frame in broke.given.frames], broke.given.said, given)
+    if failure.exited:
+        problem = f"it or {name} ended the worker's process: {failure.finding.got}"
+        raise CourseError(f"{given}: {problem}", "Remove os._exit() and the like from both files.")
+    problem = f"{exercise.folder / name}: it does not run: {failure.finding.got}"
+    raise CourseError(problem, "Fix it: other files are graded against it.")
 
 
 class ReferenceSolution:
-    """In one scenario, with the inputs that the submission had. It runs when it is first needed."""
+    """The reference solution in one scenario, with the inputs of the submission. It runs at its first use."""
 
     def __init__(
         self,
@@ -195,16 +194,17 @@ class ReferenceSolution:
         self._run: Run | None = None
 
     def run(self) -> Run:
-        """Raises `CourseError` where it does not run, and `GradingError` where the worker breaks with it too."""
+        """Return its run. Raises `CourseError` if it does not run, `GradingError` if the worker breaks."""
         if self._run is None:
             parts = (self._pool, self._exercise, self._spec, "solution.py", self._inputs(), self._code, self._plan)
             self._run = run_author_file(*parts)
         return self._run
 
     def verdict_of(self, check: Check, run: Run) -> Verdict:
-        """What `check` says about the submission's run: for a person to tell where it breaks on that one only.
+        """Return the verdict of `check` on the submission's run; a verdict for review if the check breaks on that run
+        only.
 
-        Raises what it raises where it breaks on the solution's run too.
+        Raises `CourseError` or `GradingError` if the check breaks on the solution's run too.
         """
         try:
             return verdict_of(check, run)
@@ -217,12 +217,13 @@ class ReferenceSolution:
                     raise fault_of(error, self._exercise.folder / "checks.py", f"check {check.name!r}: ") from None
                 problem = f"Check {check.name!r} broke with the exercise's own solution, too: {describe_error(error)}"
                 raise GradingError(problem, "Report this with the exercise, if its checks.py is right.") from error
-            finding = broke(error)
-            return replace(found(check.name, check.sentence(run.machine), finding, run.machine), of=check.points)
+            finding = finding_of_broken_check(error)
+            verdict = failed_verdict(check.name, check.sentence(run.machine), finding, run.machine)
+            return replace(verdict, of=check.points)
 
 
-def broke(error: Exception) -> Finding:
-    """What a person should look at where a check broke on what a submission did, and not on what others did."""
+def finding_of_broken_check(error: Exception) -> Finding:
+    """Return the finding for a check that broke on the submission, but not on the solution."""
     frames = authors_frames(error)
     at = f", at line {frames[-1].line} of {os.path.basename(frames[-1].file)}" if frames else ""
     return Finding(
@@ -231,4 +232,46 @@ def broke(error: Exception) -> Finding:
         why="What nobody thought of can be right or wrong: a person has to look.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,
+    )
+
+
+def answer_describe(exercise_folder: str) -> dict[str, Any]:
+    """Describe the checks in JSON form, or report why they cannot be described. Never raises."""
+    try:
+        return description_to_json(describe(Path(exercise_folder)))
+    except TutorError as error:
+        return {"title": error.title, "advice": error.advice}
+    except (Exception, SystemExit) as error:  # an author's check may do anything
+        title = f"{exercise_folder}: its checks cannot be described ({type(error).__name__}: {error})"
+        return {"title": title, "advice": "Check the exercise with `gpututor verify`."}
+
+
+def describe(exercise_folder: Path) -> tuple[CheckDescription, ...]:
+    """Describe the author's checks, then the implicit checks. Raises `CourseError`."""
+    exercise = load_exercise(exercise_folder)
+    machines = _virtual_machines(exercise)
+    has_real = bool(set(ACCELERATORS) & set(exercise.devices))
+    checks = load_code(exercise).checks
+    own = {check.name for check in checks}
+    every = (*checks, *(check for check in IMPLICIT_CHECKS if check.name not in own))
+    return tuple(_describe_check(check, machines, has_real) for check in every)
+
+
+def _virtual_machines(exercise: Exercise) -> list[Machine]:
+    request = GradeRequest(str(exercise.folder), "", "", device="virtual")
+    try:
+        return [to_machine(machine, ()) for machine in machine_specs(exercise, request, ())]
+    except NotGradableHere:  # the exercise is for real devices only
+        return []
+
+
+def _describe_check(check: Check, machines: Sequence[Machine], has_real: bool) -> CheckDescription:
+    applying = [machine for machine in machines if check.applies(machine)]
+    on_real = has_real and any(check.applies(replace(machine, virtual=False)) for machine in machines)
+    return CheckDescription(
+        name=check.name,
+        kind=check.kind,
+        points=check.points,
+        sentences=tuple(dict.fromkeys(check.sentence(machine) for machine in applying)),
+        depends_on_device=has_real and on_real != bool(applying),
     )

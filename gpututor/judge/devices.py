@@ -1,10 +1,10 @@
 """Devices of a grading: the machine of a scenario, locks on real devices, and NVML's view of memory.
 
-Locks are files in a folder of the machine: whoever grades (the app, a class, Ray) keeps to them, and a lock goes with
-the process that holds it. Each device has two: the lock, and the turn, which whoever wants the lock holds until it has
-it, so that one who wants it alone does not wait for ever while others come and go.
+Locks are files in a folder of the machine, used by the app, class gradings and Ray workers. The system releases a lock
+when its process ends. Each device has two files: the lock, and the turn, which a process holds while it waits for the
+lock. So a process that waits for an exclusive lock is not starved by processes that share it.
 
-By NVML (docs.nvidia.com/deploy/nvml-api), through ctypes, where the driver has brought it.
+NVML (docs.nvidia.com/deploy/nvml-api) is called through ctypes if the driver is installed.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from gpututor.protocol.messages import MachineSpec
 def machine_specs(
     exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]
 ) -> tuple[MachineSpec, ...]:
-    """One machine for each scenario. `available`: the real devices, as the worker found them.
+    """Return one machine for each scenario; `available` are the real devices that the worker found.
 
-    Raises `NotGradableHere` when this machine, or the exercise, cannot do what was asked; `UsageError` for a device
-    that nobody knows.
+    Raises `NotGradableHere` if this machine or the exercise cannot do what the request names, `UsageError` for an
+    unknown device.
     """
-    here = Counter(str(device["kind"]) for device in available)
-    kind, index = select_device(exercise.devices, request.device, here)
+    counts = Counter(str(device["kind"]) for device in available)
+    kind, index = select_device(exercise.devices, request.device, counts)
     if kind == "cpu":
         return (MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0),)
-    return tuple(_machine(scenario, kind, index, here, request) for scenario in exercise.scenarios)
+    return tuple(_machine(scenario, kind, index, counts, request) for scenario in exercise.scenarios)
 
 
 def to_machine(machine: MachineSpec, available: Sequence[dict[str, object]]) -> Machine:
-    """The machine as checks know it."""
+    """Convert a machine to the form that checks read."""
     name, memory_bytes = _name_and_memory(machine, available)
     return Machine(
         scenario=machine.scenario,
@@ -59,8 +59,8 @@ def to_machine(machine: MachineSpec, available: Sequence[dict[str, object]]) -> 
     )
 
 
-def in_key(exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]) -> str:
-    """What `GradingKey.device` must be. Raises what `machines_for` does."""
+def journal_device(exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]) -> str:
+    """Return the value of `GradingKey.device`. Raises what `machine_specs` raises."""
     kind, index = select_device(exercise.devices, request.device, Counter(str(device["kind"]) for device in available))
     if kind in ACCELERATORS:
         model = next(str(device["description"]) for device in available if device["name"] == f"{kind}:{index}")
@@ -80,8 +80,8 @@ def _name_and_memory(machine: MachineSpec, available: Sequence[dict[str, object]
     return str(device["description"]), memory_bytes if isinstance(memory_bytes, int) else None
 
 
-def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
-    """`cuda:0, virtual T4`; `2 x virtual T4`; `no GPU, only the CPU`; `cuda:0, NVIDIA H200`."""
+def describe_device(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
+    """Describe the machine: `cuda:0, virtual T4`; `2 x virtual T4`; `no GPU, only the CPU`; `cuda:0, NVIDIA H200`."""
     if spec.kind != "virtual":
         described = [str(device["description"]) for device in available if device["name"] == spec.device]
         return f"{spec.device}, {described[0]}" if described else spec.device
@@ -94,10 +94,10 @@ def in_words(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
     )
 
 
-def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], request: GradeRequest) -> MachineSpec:
-    """The scenario on a real device where it can be had there, else on the virtual GPU."""
+def _machine(scenario: Scenario, kind: str, index: int, counts: Counter[str], request: GradeRequest) -> MachineSpec:
+    """Return the scenario on the real device if it fits there, otherwise on the virtual GPU."""
     wants_plain_gpus = scenario.gpus >= 1 and scenario.backends == ("cuda",) and scenario.memory_mib is None
-    if kind != "virtual" and wants_plain_gpus and scenario.gpus <= here[kind] - index:
+    if kind != "virtual" and wants_plain_gpus and scenario.gpus <= counts[kind] - index:
         return MachineSpec(replace(scenario, backends=(kind,), gpu=""), kind, index)
     if request.gpus is not None and not 0 <= request.gpus <= 8:
         raise UsageError(f"{request.gpus} virtual GPUs are not possible.", "Use --gpus with 0 to 8.")
@@ -113,41 +113,41 @@ def _machine(scenario: Scenario, kind: str, index: int, here: Counter[str], requ
     return MachineSpec(replace(scenario, gpus=gpus, gpu=gpu), "virtual", 0)
 
 
-_LOOK_EVERY_S = 0.02
-_FIRST_TOLD_S, _TOLD_EVERY_S = 1.0, 30.0
+_RETRY_EVERY_S = 0.02
+_FIRST_REPORT_S, _REPORT_EVERY_S = 1.0, 30.0
 
-Tell = Callable[[str], None]
-"""Called with the device's name when it is waited for longer than a moment, and again now and then."""
+OnWait = Callable[[str], None]
+"""Called with the device's name after a moment of waiting for it, and at intervals later."""
 
 
 class DeviceLocks:
-    """Of some devices. `names`: for people, each with what its files are called."""
+    """Locks on some devices. `names`: readable names, each with the name of its lock files."""
 
-    def __init__(self, names: dict[str, str], tell: Tell, folder: Path | None = None) -> None:
-        # Always in the same order: two who want the same devices never wait for each other.
+    def __init__(self, names: dict[str, str], on_wait: OnWait, folder: Path | None = None) -> None:
+        # Always in the same order: two processes never wait for each other.
         self._names = sorted(names.items(), key=lambda pair: pair[1])
-        self._tell = tell
+        self._on_wait = on_wait
         self._folder = folder or paths.device_locks_folder()
         self._held = contextlib.ExitStack()
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Beside others that share them."""
+        """Share the devices with other gradings."""
         self._held = self._take(fcntl.LOCK_SH)
         try:
             yield
         finally:
-            self._let_go()
+            self._release()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Inside `shared`: for a while without anybody else."""
-        self._let_go()
+        """Use the devices exclusively for a while; only inside `shared`."""
+        self._release()
         self._held = self._take(fcntl.LOCK_EX)
         try:
             yield
         finally:
-            self._let_go()
+            self._release()
             self._held = self._take(fcntl.LOCK_SH)
 
     def _take(self, how: int) -> contextlib.ExitStack:
@@ -158,23 +158,23 @@ class DeviceLocks:
                     self._lock(taken, device, f"{file}.lock", how)
             return taken.pop_all()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._held.close()
 
     def _lock(self, held: contextlib.ExitStack, device: str, file: str, how: int) -> None:
         descriptor = _open_lock(self._folder, file)
         if descriptor is None:
-            return  # nothing can be locked on this machine: better a noisy time than no grading
+            return  # locking is impossible here: better a noisy time than no grading
         held.callback(os.close, descriptor)
-        to_tell = time.monotonic() + _FIRST_TOLD_S
+        next_report = time.monotonic() + _FIRST_REPORT_S
         while True:
             try:
                 fcntl.flock(descriptor, how | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() >= to_tell:
-                    self._tell(device)
-                    to_tell = time.monotonic() + _TOLD_EVERY_S
-                time.sleep(_LOOK_EVERY_S)
+                if time.monotonic() >= next_report:
+                    self._on_wait(device)
+                    next_report = time.monotonic() + _REPORT_EVERY_S
+                time.sleep(_RETRY_EVERY_S)
             except OSError:
                 return
             else:
@@ -184,27 +184,27 @@ class DeviceLocks:
 def locks_for(
     machines: Sequence[MachineSpec],
     available: Sequence[Mapping[str, object]],
-    tell: Tell,
+    on_wait: OnWait,
     folder: Path | None = None,
 ) -> DeviceLocks:
-    """Of the real accelerators that these machines use. `available`: the devices, as the worker found them."""
+    """Return locks on the real accelerators of these machines; `available` are the devices that the worker found."""
     names = {
         f"{machine.kind}:{index}"
         for machine in machines
         if machine.kind in ACCELERATORS
         for index in range(machine.index, machine.index + max(1, machine.scenario.gpus))
     }
-    known = {str(device["name"]): device for device in available}
-    return DeviceLocks({name: _file_of(name, known.get(name, {})) for name in names}, tell, folder)
+    by_name = {str(device["name"]): device for device in available}
+    return DeviceLocks({name: _lock_name(name, by_name.get(name, {})) for name in names}, on_wait, folder)
 
 
-def _file_of(name: str, device: Mapping[str, object]) -> str:
-    """A device has other numbers in a process that does not see all; what it is called by its maker stays."""
+def _lock_name(name: str, device: Mapping[str, object]) -> str:
+    """Return a name by the device's UUID: its number differs between processes that see other devices."""
     return re.sub(r"[^A-Za-z0-9-]", "-", f"{name.partition(':')[0]}-{device.get('uuid') or name.partition(':')[2]}")
 
 
 def _open_lock(folder: Path, file: str) -> int | None:
-    """Anybody may hold a lock on a file that they can read; nothing is ever written to it."""
+    """Open a lock file; None if that fails. Any user may lock a readable file; nothing is ever written to it."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     with contextlib.suppress(OSError):
         if not folder.is_dir():
@@ -225,7 +225,7 @@ _LIBRARY = "libnvidia-ml.so.1"
 _SUCCESS = 0
 _INSUFFICIENT_SIZE = 7
 _UNKNOWN = (1 << 64) - 1
-"""`usedGpuMemory` where the driver cannot tell, as on Windows."""
+"""`usedGpuMemory` if the driver cannot tell, as on Windows."""
 
 
 class _ProcessInfo(ctypes.Structure):
@@ -240,22 +240,22 @@ class _ProcessInfo(ctypes.Structure):
 
 
 def driver_version() -> str:
-    """Such as `550.54.15`; empty without the driver."""
+    """Return the driver's version, such as `550.54.15`; empty without a driver."""
     library = _nvml()
     text = ctypes.create_string_buffer(96)
     if library is None:
         return ""
     try:
-        found = library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) == _SUCCESS
+        succeeded = library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) == _SUCCESS
     finally:
         library.nvmlShutdown()
-    return text.value.decode("ascii", "replace") if found else ""
+    return text.value.decode("ascii", "replace") if succeeded else ""
 
 
 def memory_of(pids: Collection[int]) -> int | None:
-    """Bytes that these processes hold on all GPUs together; None where the driver is not there, or does not know them.
+    """Return the bytes that these processes hold on all GPUs together; None if that is unknown.
 
-    A driver that runs outside of our namespace of processes numbers them otherwise: they are unknown then.
+    A driver outside of our process namespace uses other process ids.
     """
     library = _nvml()
     if library is None:
@@ -279,22 +279,22 @@ def _memory(library: Any, pids: Collection[int]) -> int | None:
     devices = ctypes.c_uint()
     if library.nvmlDeviceGetCount_v2(ctypes.byref(devices)) != _SUCCESS:
         return None
-    found: list[int] = []
+    memory: list[int] = []
     for index in range(devices.value):
         device = ctypes.c_void_p()
         if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)) == _SUCCESS:
-            found += [used for pid, used in _processes(library, device) if pid in pids and used != _UNKNOWN]
-    return sum(found) if found else None
+            memory += [used for pid, used in _processes(library, device) if pid in pids and used != _UNKNOWN]
+    return sum(memory) if memory else None
 
 
 def _processes(library: Any, device: ctypes.c_void_p) -> list[tuple[int, int]]:
-    room = 64
-    while room <= 4096:
-        count, infos = ctypes.c_uint(room), (_ProcessInfo * room)()
+    capacity = 64
+    while capacity <= 4096:
+        count, infos = ctypes.c_uint(capacity), (_ProcessInfo * capacity)()
         answer = library.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), infos)
         if answer == _SUCCESS:
             return [(info.pid, info.usedGpuMemory) for info in infos[: count.value]]
         if answer != _INSUFFICIENT_SIZE:
             break
-        room *= 4
+        capacity *= 4
     return []

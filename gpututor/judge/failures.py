@@ -20,52 +20,52 @@ _LISTED = 3
 
 
 def largest_allocations_at_oom(trace: Trace) -> str:
-    """A sentence about the last time that memory was refused, lines with most of it first; empty where it never was."""
+    """Describe what held memory when it last ran out, largest lines first; empty if it never ran out."""
     rows = TraceArrays(trace)
     refused = rows.of(Kind.OUT_OF_MEMORY).nonzero()[0]
     if not refused.size:
         return ""
     device = rows.devices[int(rows.device[refused[-1]])]
     curve = MemoryTimeline(rows, device)
-    last = curve.refused[-1]
-    held = curve.held(last.number)
-    older = last.allocated - sum(one.size_bytes for one in held)
-    parts = [_words(one) for one in held[:_LISTED]]
-    rest = sum(one.size_bytes for one in held[_LISTED:])
-    parts += [f"{size(rest)} from other lines"] if rest else []
-    parts += [f"{size(older)} from before the call"] if older > 0 else []
+    refusal = curve.refused[-1]
+    allocations = curve.held(refusal.number)
+    earlier_bytes = refusal.allocated - sum(allocation.size_bytes for allocation in allocations)
+    parts = [_describe_allocation(allocation) for allocation in allocations[:_LISTED]]
+    other_bytes = sum(allocation.size_bytes for allocation in allocations[_LISTED:])
+    parts += [f"{size(other_bytes)} from other lines"] if other_bytes else []
+    parts += [f"{size(earlier_bytes)} from before the call"] if earlier_bytes > 0 else []
     if not parts:
-        return f"Nothing was on {device} when memory ran out: {size(last.size_bytes)} alone are too much for it."
-    return f"When memory ran out, {device} held {size(last.allocated)}: {', '.join(parts)}."
+        return f"Nothing was on {device} when memory ran out: {size(refusal.size_bytes)} alone are too much for it."
+    return f"When memory ran out, {device} held {size(refusal.allocated)}: {', '.join(parts)}."
 
 
-def _words(held: LiveAllocation) -> str:
-    times = f" ({held.count:,} tensors)" if held.count > 1 else ""
-    where = "from outside your file" if held.place.line is None else f"from line {held.place.line}"
-    return f"{size(held.size_bytes)} {where}{times}"
+def _describe_allocation(allocation: LiveAllocation) -> str:
+    times = f" ({allocation.count:,} tensors)" if allocation.count > 1 else ""
+    where = "from outside your file" if allocation.place.line is None else f"from line {allocation.place.line}"
+    return f"{size(allocation.size_bytes)} {where}{times}"
 
 
 @dataclass(frozen=True)
 class RunFailure:
-    """Why a run ended before it could be judged."""
+    """Reason why a run ended before it could be judged."""
 
     stage: str
-    """`loads` or `runs`: the grader's own check that this fails."""
+    """The failed built-in check: `loads` or `runs`."""
     outcome: Outcome
     finding: Finding
     traceback: str = ""
     worker_lives: bool = False
-    """The same worker can serve the next scenario."""
+    """True if the worker can run the next scenario."""
     worker_broke: WorkerProtocolError | None = None
-    """The worker says that it broke by itself."""
+    """The error of the worker itself, by its own report."""
     exited: bool = False
-    """The worker's process ended itself: the submission ended it, or the exercise's `given.py`."""
+    """True if the submission, or the exercise's `given.py`, ended the worker's process."""
     killed: bool = False
-    """By a signal that anybody may have sent: the system where memory ran short, a person, or the submission."""
+    """True for a signal that the system, a person or the submission may have sent."""
 
 
-def sentence(stage: str, exercise: Exercise) -> str:
-    """What the grader's own checks say."""
+def stage_sentence(stage: str, exercise: Exercise) -> str:
+    """Return the sentence of a built-in check."""
     if stage == "loads":
         return f"The file loads and defines {exercise.entry}()" if exercise.entry else "The file is a script in Python"
     return f"{exercise.entry}() runs to its end" if exercise.entry else "The script runs to its end"
@@ -78,17 +78,17 @@ def _end(exercise: Exercise) -> str:
 def from_failure(
     failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
 ) -> RunFailure:
-    """What the worker told: an exception, a syntax error, a missing function; `which` call it was, in words.
+    """Describe a failure that the worker reported; `which` names the call.
 
-    `trace` is what the devices did in it, where that is known.
+    `trace` is what the devices did in that call, if known.
     """
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
-    said = ": ".join(filter(None, (failure.type_name, failure.message)))
+    got = ": ".join(filter(None, (failure.type_name, failure.message)))
     if line:
-        said = f"{_unended(said)}, at line {line}"
+        got = f"{_without_full_stop(got)}, at line {line}"
     if failure.tensors:
-        said += f": {failure.tensors}"
-    said += which
+        got += f": {failure.tensors}"
+    got += which
     outcome, expected, why, advice = _WORDS[failure.kind]
     if failure.kind in ("exception", "syntax"):
         advice = _advice_for(failure) or advice
@@ -96,13 +96,13 @@ def from_failure(
     advice = advice.format(**words)
     if failure.kind == "out of memory" and trace is not None:
         advice = f"{largest_allocations_at_oom(trace)} {advice}".lstrip()
-    finding = Finding(expected.format(**words), said, line, why, advice)
+    finding = Finding(expected.format(**words), got, line, why, advice)
     killed = failure.kind == "rank killed"
     return RunFailure(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
 
 
-def _unended(words: str) -> str:
-    """The words without the full stop at their end, for what goes on behind them; an ellipsis stays."""
+def _without_full_stop(words: str) -> str:
+    """Remove the full stop at the end, so that words can follow; an ellipsis stays."""
     return words if words.endswith("..") else words.removesuffix(".")
 
 
@@ -168,11 +168,11 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         "Read the message and the line, and print what that line uses; `gpututor run` shows it without grading.",
     ),
 }
-"""For each kind of failure: the outcome, what was expected, why it matters, what to try."""
+"""Outcome, expectation, reason and advice for each kind of failure."""
 
 
 def _advice_for(failure: Failure) -> str:
-    """Advice for an error whose text shows its cause; empty for any other."""
+    """Return advice for an error whose text shows its cause; empty for any other error."""
     if failure.type_name == "NotImplementedError" and not failure.message:
         return _NOT_WRITTEN
     return next(
@@ -198,12 +198,12 @@ _ADVICE = (
     ("RuntimeError", "torch.load with map_location", _MAP_LOCATION),
     ("RecursionError", "", "The function calls itself without end: when should it stop?"),
 )
-"""The type of an error, what its message contains, and what to try: only for errors whose text shows their cause."""
+"""Type of an error, part of its message, and advice: only errors whose text shows their cause."""
 _NOT_WRITTEN = "The starter raises this until you write the body in its place."
 
 
 def from_deadline(stage: str, exercise: Exercise, line: int | None) -> RunFailure:
-    """The run took longer than its limit."""
+    """Describe a run that exceeded its time limit."""
     at = f", at line {line}" if line else ""
     finding = Finding(
         f"an end within {exercise.limits.wall_s:g} s",
@@ -216,8 +216,8 @@ def from_deadline(stage: str, exercise: Exercise, line: int | None) -> RunFailur
 
 
 def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFailure:
-    """The run took more of the machine than it may, and was stopped."""
-    if over.what == "memory":
+    """Describe a run that was stopped because it used too much of the machine."""
+    if over.resource == "memory":
         limit, amount = f"{over.limit / 2**30:.3g} GiB", f"{over.amount / 2**30:.3g} GiB"
         finding = Finding(
             f"at most {limit} of the machine's memory",
@@ -227,15 +227,15 @@ def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFa
             "Look for a tensor that is larger than it need be, or a list that grows with each step.",
         )
         return RunFailure(stage, Outcome.OUT_OF_MEMORY, finding)
-    if over.what == "scratch bytes":
+    if over.resource == "scratch bytes":
         limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
         advice = "Write less, or remove what is no longer needed."
-    elif over.what == "scratch files":
+    elif over.resource == "scratch files":
         limit, amount = f"{over.limit:,} files and folders", "more"
         advice = "Write fewer files, or remove those that are no longer needed."
     else:
-        limit, amount = f"{over.limit} {over.what} at one time", str(over.amount)
-        advice = f"Look for a loop that starts {over.what} without waiting for them."
+        limit, amount = f"{over.limit} {over.resource} at one time", str(over.amount)
+        advice = f"Look for a loop that starts {over.resource} without waiting for them."
     finding = Finding(
         f"at most {limit}",
         f"{amount}; it was stopped",
@@ -247,7 +247,7 @@ def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFa
 
 
 def from_exit(stage: str, exercise: Exercise, status: int) -> RunFailure:
-    """The process ended in the middle of the run: `status` is its exit code, or minus a signal's number."""
+    """Describe a process that ended during the run; `status` is its exit code, or minus a signal's number."""
     if status < 0:
         name = signal_name(-status)
         finding = Finding(
@@ -269,7 +269,7 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> RunFailure:
 
 
 def from_bad_answer(stage: str, exercise: Exercise, words: str) -> RunFailure:
-    """The worker's answer made no sense."""
+    """Describe an answer of the worker that could not be read."""
     finding = Finding(
         _end(exercise),
         f"the answer that came back could not be read: {words[:300]}",
@@ -281,7 +281,7 @@ def from_bad_answer(stage: str, exercise: Exercise, words: str) -> RunFailure:
 
 
 def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerProtocolError) -> RunFailure:
-    """The worker said that it broke. To be believed where it breaks with the author's solution too."""
+    """Describe a worker that reported its own failure, while the author's solution runs."""
     finding = Finding(
         _end(exercise),
         "the worker broke in the middle of it; with the exercise's own solution it does not",

@@ -19,34 +19,33 @@ from gpututor.trace.events import Event
 from gpututor.trace.serialization import trace_from_json
 
 MAX_DEVICES = 64
-MAX_DIGEST = 64
-"""Characters."""
-_LONGEST = 1 << 62
+MAX_DIGEST_CHARS = 64
+_MAX_AMOUNT = 1 << 62
 """Nanoseconds or bytes that no run reaches."""
 
 
 class WorkerProtocolError(GradingError):
-    """The worker says that it broke. A submission may have written that too."""
+    """The worker's report of its own failure. A submission may have written it."""
 
     def __init__(self, words: str, given: GivenFault | None = None) -> None:
         last = words.strip().rpartition("\n")[2]
         super().__init__(f"The worker broke: {last}", f"Run `gpututor doctor`.\n{words}")
         self.given = given
-        """The fault of the exercise's `given.py`, if the worker names one."""
+        """Fault of the exercise's `given.py`, if the worker names one."""
 
 
 class SubmissionFailed(Exception):
-    """The worker says that the submission could not be loaded or called."""
+    """The worker's report that the submission could not be loaded or called."""
 
     def __init__(self, failure: Failure, trace: Trace | None = None) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.trace = trace
-        """What the devices did in the call that failed, where it is known."""
+        """Trace of the failed call, if known."""
 
 
 def expect(frame: Frame, event: str) -> None:
-    """Raises `SubmissionFailed`, `WorkerBroke` for a worker that broke, or `FrameError` for anything but `event`."""
+    """Raise `SubmissionFailed`, `WorkerProtocolError`, or `FrameError` for anything but `event`."""
     if frame.header.get("event") == "broken":
         words = str(frame.header.get("words"))[-4000:]
         raise WorkerProtocolError(escape_control_chars(words), GivenFault.from_json(frame.header.get("given")))
@@ -57,9 +56,9 @@ def expect(frame: Frame, event: str) -> None:
 
 
 def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...] = ()) -> Call:
-    """What was observed of one call, after which the files `wanted` are brought back.
+    """Return what the worker observed in one call, with the contents of the files `wanted`.
 
-    Raises what `expect` does, `ValueRefused` and `TraceError`.
+    Raises what `expect` raises, `ValueRefused` and `TraceError`.
     """
     header = frame.header
     try:
@@ -93,7 +92,7 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
 
 
 def _trace_of_failed(header: dict[str, Any], sizes: Sizes) -> Trace | None:
-    """For people to look at: no verdict depends on it, and one that cannot be read is none."""
+    """Return the trace of a failed call, for people only: no verdict depends on it. None if it is invalid."""
     try:
         return trace_from_json(header.get("trace"), limit=sizes.events)
     except TraceError:
@@ -101,7 +100,7 @@ def _trace_of_failed(header: dict[str, Any], sizes: Sizes) -> Trace | None:
 
 
 def files_of(frame: Frame, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], dict[str, str], tuple[bytes, ...]]:
-    """The files that came with an answer, what lay beside them, and the buffers that are not files."""
+    """Return the files of an answer, the listing of their folder, and the buffers that are not files."""
     names = _names_of_files(frame.header.get("files", []), wanted, len(frame.buffers))
     values = len(frame.buffers) - len(names)
     files = dict(zip(names, frame.buffers[values:], strict=True))
@@ -142,7 +141,7 @@ def _digests(data: object) -> dict[str, str]:
     if not isinstance(data, dict):
         raise FrameError("digests must be an object")
     for digest in data.values():
-        if not isinstance(digest, str) or len(digest) > MAX_DIGEST:
+        if not isinstance(digest, str) or len(digest) > MAX_DIGEST_CHARS:
             raise FrameError("this is no digest")
     return {str(path): digest for path, digest in data.items()}
 
@@ -168,32 +167,32 @@ def _object(data: object, names: set[str]) -> dict[str, Any]:
 
 
 def _amount(value: object) -> int:
-    if type(value) is not int or not 0 <= value < _LONGEST:
+    if type(value) is not int or not 0 <= value < _MAX_AMOUNT:
         raise FrameError("an amount that cannot be")
     return value
 
 
-WITHIN = 0.85
-"""Of the limit: ranks that hang are told apart before the worker as a whole is stopped."""
-_TIMED = ("kind", "name", "device", "partner")
+DEADLINE_SHARE = 0.85
+"""Share of the time limit after which hanging ranks are reported, before the whole worker is stopped."""
+_NOT_MERGED = ("kind", "name", "device", "partner")
 
 
-def rank_question(exercise: Exercise) -> dict[str, Any]:
-    """What `load` says where the function is to run in several processes.
+def rank_fields(exercise: Exercise) -> dict[str, Any]:
+    """Return the fields of `load` for a function that runs in several processes.
 
-    Raises `NotGradableHere` where a process that has imported torch cannot be forked safely.
+    Raises `NotGradableHere` if a process that has imported torch cannot be forked safely.
     """
     if exercise.kind != "processes":
         return {}
     if sys.platform != "linux":
         raise NotGradableHere("Exercises in several processes are graded on Linux only.", "Use a machine with Linux.")
-    return {"processes": exercise.processes, "within_s": WITHIN * exercise.limits.wall_s}
+    return {"processes": exercise.processes, "within_s": DEADLINE_SHARE * exercise.limits.wall_s}
 
 
 def read_ranks(
     frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...], processes: int
 ) -> Call:
-    """One call in all ranks. Raises what `read_call` does."""
+    """Return one call in all ranks as one. Raises what `read_call` raises."""
     expect(frame, "returned")
     headers, counts = frame.header.get("ranks"), frame.header.get("buffers_of")
     files, folder, values = files_of(frame, wanted)
@@ -208,20 +207,20 @@ def read_ranks(
         call = read_call(Frame(header, values[:count]), drawn, source, sizes)
         calls.append(replace(call, group_left=header.get("group_left") is True))
         values = values[count:]
-    return replace(together(calls), files=files, folder=folder)
+    return replace(merge_ranks(calls), files=files, folder=folder)
 
 
-def together(calls: Sequence[Call]) -> Call:
-    """The calls of all ranks as one: results as a list in the order of ranks, paths of arguments begin with the rank.
+def merge_ranks(calls: Sequence[Call]) -> Call:
+    """Merge the calls of all ranks: results as a list by rank, paths of arguments prefixed with the rank.
 
-    Memory is summed by device: the ranks share it. Their clocks agree, as far as they met.
+    Memory is summed by device, because the ranks share it. Their clocks agree as far as they met.
     """
     return Call(
         drawn=calls[0].drawn,
-        arguments=_by_rank([call.arguments for call in calls]),
+        arguments=_prefix_by_rank([call.arguments for call in calls]),
         output=[call.output for call in calls],
         state=[call.state for call in calls],
-        trace=_one_trace([call.trace for call in calls]),
+        trace=_merge_traces([call.trace for call in calls]),
         return_line=next((call.return_line for call in calls if call.return_line), None),
         span=Span(
             min(call.span.started for call in calls),
@@ -229,35 +228,31 @@ def together(calls: Sequence[Call]) -> Call:
             max(call.span.finished for call in calls),
         ),
         unpriced=max((call.unpriced for call in calls), key=lambda work: work.nanoseconds),
-        memory={device: _sum([call.memory.get(device) for call in calls]) for device in calls[0].memory},
-        before=_by_rank([call.before for call in calls]),
-        after=_by_rank([call.after for call in calls]),
+        memory={device: _sum_memory([call.memory.get(device) for call in calls]) for device in calls[0].memory},
+        before=_prefix_by_rank([call.before for call in calls]),
+        after=_prefix_by_rank([call.after for call in calls]),
         ranks=tuple(calls),
     )
 
 
-def _by_rank(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _prefix_by_rank(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {f"{rank}.{path}": value for rank, part in enumerate(parts) for path, value in part.items()}
 
 
-def _sum(uses: Sequence[MemoryUse | None]) -> MemoryUse:
+def _sum_memory(uses: Sequence[MemoryUse | None]) -> MemoryUse:
     known = [use for use in uses if use is not None]
     left = [use.left for use in known if use.left is not None]
-    return MemoryUse(
-        sum(use.before for use in known),
-        sum(use.peak for use in known),
-        sum(use.after for use in known),
-        sum(left) if left else None,
-    )
+    before, peak, after = (sum(getattr(use, name) for use in known) for name in ("before", "peak", "after"))
+    return MemoryUse(before, peak, after, sum(left) if left else None)
 
 
-def _one_trace(traces: Sequence[Trace]) -> Trace:
-    names = [field.name for field in fields(Event) if field.name not in _TIMED]
-    made = Trace()
+def _merge_traces(traces: Sequence[Trace]) -> Trace:
+    names = [field.name for field in fields(Event) if field.name not in _NOT_MERGED]
+    merged = Trace()
     for trace in traces:
-        begin = len(made)
+        begin = len(merged)
         for event in trace:
             partner = -1 if event.partner < 0 else begin + event.partner
-            rest = {name: getattr(event, name) for name in names}
-            made.add(event.kind, event.name, event.device, partner=partner, **rest)
-    return made
+            columns = {name: getattr(event, name) for name in names}
+            merged.add(event.kind, event.name, event.device, partner=partner, **columns)
+    return merged

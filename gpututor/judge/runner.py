@@ -1,8 +1,9 @@
-"""Running one submission in one scenario, and opening the files that it wrote."""
+"""Runs one submission in one scenario, and reads the files that it wrote."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +14,7 @@ from gpututor.judge import failures
 from gpututor.judge.channel import DeadlinePassed, WorkerSession
 from gpututor.judge.devices import to_machine
 from gpututor.judge.failures import RunFailure
-from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect, rank_question, read_call, read_ranks
+from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect, rank_fields, read_call, read_ranks
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.worker import LimitExceeded
 from gpututor.protocol.decode import Decoder
@@ -28,21 +29,21 @@ from gpututor.trace.events import Kind
 
 @dataclass(frozen=True)
 class RunPlan:
-    """How often each case is called, and what is brought back besides results and traces."""
+    """Number of calls for each case, and what the worker sends besides results and traces."""
 
     repeats: int = 1
     wants: tuple[str, ...] = ()
     """See `Check.wants`."""
     files: tuple[str, ...] = ()
-    """Names of files, without folders, that are brought back after each call."""
+    """Names of files, without folders, that are read after each call."""
     opens: tuple[tuple[str, str], ...] = ()
     """See `Check.opens`."""
     baselines: tuple[str, ...] = ()
-    """Files of the exercise's folder that are run too, on the same inputs, by workers of their own."""
+    """Files of the exercise's folder that also run on the same inputs, in workers of their own."""
 
 
-def plan_for(checks: Sequence[Check], machine: Machine) -> RunPlan:
-    """The least that answers all of `checks` that apply on `machine`."""
+def make_run_plan(checks: Sequence[Check], machine: Machine) -> RunPlan:
+    """Return the smallest plan for all of `checks` that apply on `machine`."""
     applying = [check for check in checks if check.applies(machine)]
     limits = [check.speed for check in applying if check.speed is not None]
     timed = [limit.baseline for limit in limits] if machine.virtual else []
@@ -57,7 +58,7 @@ def plan_for(checks: Sequence[Check], machine: Machine) -> RunPlan:
 
 @dataclass(frozen=True)
 class Submission:
-    """A text to run, and what its author calls the file."""
+    """Source to run, and the name of its file."""
 
     file_name: str
     source: str
@@ -65,20 +66,20 @@ class Submission:
 
 @dataclass
 class Observation:
-    """What was observed of one run."""
+    """Result of one run."""
 
     run: Run
-    trouble: RunFailure | None = None
+    failure: RunFailure | None = None
     printed: str = ""
     printed_dropped_bytes: int = 0
-    kinds: dict[Kind, int] = field(default_factory=dict)
-    """How many events of each kind there were."""
+    kinds: Counter[Kind] = field(default_factory=Counter)
+    """Number of events of each kind."""
     changed: tuple[str, ...] = ()
-    """What the worker says was replaced in it."""
+    """Names of what was replaced in the worker, by its own report."""
     outside: tuple[int, ...] = ()
-    """At which lines, the worker says, the file used a device between calls."""
+    """Lines at which the file used a device between calls, as the worker reports."""
     stopped: Call | None = None
-    """The call in which the file stopped with an error: what was drawn for it and what the devices did, no more."""
+    """The call that ended with an error: its inputs and its trace, nothing else."""
 
 
 def run_submission(
@@ -89,67 +90,67 @@ def run_submission(
     inputs: Iterable[dict[str, Any]],
     given_source: str,
     plan: RunPlan,
-    tell: Callable[[int], None] = lambda _: None,
+    on_call: Callable[[int], None] = lambda _: None,
 ) -> Observation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
 
-    `tell` hears the number of each call, from 1, before it is made.
-
-    What the submission does never raises: what goes wrong is the observation's `trouble`.
+    `on_call` gets the number of each case, from 1, before its calls. The submission's failures never raise: they are
+    the observation's `failure`.
     """
-    source = submission.source
-    channel = worker.channel
-    conversation = WorkerSession(channel)
+    source, channel = submission.source, worker.channel
+    session = WorkerSession(channel)
     sizes = Sizes(result_bytes=exercise.limits.result_mib << 20)
     channel.begin(time.monotonic() + exercise.limits.wall_s, exercise.limits.output_kib << 10)
     repeated: list[tuple[Call, ...]] = []
-    trouble: RunFailure | None = None
+    failure: RunFailure | None = None
     stopped: Call | None = None
-    stage, last_drawn = "loads", dict[str, Any]()
+    stage, drawn = "loads", dict[str, Any]()
     try:
-        expect(conversation.ask(load_question(exercise, spec, submission, given_source, plan, sizes)), "loaded")
+        expect(session.ask(load_request(exercise, spec, submission, given_source, plan, sizes)), "loaded")
         stage = "runs"
         for drawn in inputs:
-            last_drawn = drawn
-            tell(len(repeated) + 1)
-            repeated.append(
-                tuple(_call(conversation, drawn, source, sizes, plan, exercise) for _ in range(plan.repeats))
-            )
-        expect(conversation.ask({"op": "leave"}), "left")
-        conversation.check_silence()
+            on_call(len(repeated) + 1)
+            repeated.append(tuple(_call(session, drawn, source, sizes, plan, exercise) for _ in range(plan.repeats)))
+        expect(session.ask({"op": "leave"}), "left")
+        session.check_silence()
     except SubmissionFailed as failed:
-        which = describe_call(len(repeated), exercise.cases, last_drawn) if stage == "runs" else ""
-        trouble = failures.from_failure(failed.failure, stage, exercise, source, which, failed.trace)
+        which = describe_call(len(repeated), exercise.cases, drawn) if stage == "runs" else ""
+        failure = failures.from_failure(failed.failure, stage, exercise, source, which, failed.trace)
         if failed.trace is not None:
-            stopped = Call(last_drawn, {}, None, failed.trace)
-        if stage == "runs" or trouble.worker_lives:
-            _leave(worker, conversation)
+            stopped = Call(drawn, {}, None, failed.trace)
+        if stage == "runs" or failure.worker_lives:
+            _leave(worker, session)
     except DeadlinePassed:
-        trouble = failures.from_deadline(stage, exercise, worker.stack_line(submission.file_name))
+        failure = failures.from_deadline(stage, exercise, worker.stack_line(submission.file_name))
     except LimitExceeded as over:
-        trouble = failures.limit_exceeded(stage, exercise, over)
+        failure = failures.limit_exceeded(stage, exercise, over)
     except EndOfFrames:
-        trouble = failures.from_exit(stage, exercise, worker.exit_status())
+        failure = failures.from_exit(stage, exercise, worker.exit_status())
     except WorkerProtocolError as broke:
-        trouble = failures.from_broken_worker(stage, exercise, broke)
+        failure = failures.from_broken_worker(stage, exercise, broke)
     except (FrameError, ValueRefused, TraceError) as error:
-        trouble = failures.from_bad_answer(stage, exercise, str(error))
+        failure = failures.from_bad_answer(stage, exercise, str(error))
     channel.drain_printed()
-    machine = to_machine(spec, worker.devices)
-    firsts = tuple(calls[0] for calls in repeated)
-    observation = Observation(Run(machine, firsts, source, exercise.entry, tuple(repeated)), trouble, stopped=stopped)
-    observation.printed, observation.printed_dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
-    observation.changed, observation.outside = tuple(conversation.changed), tuple(conversation.outside)
-    for call in firsts:
-        for kind, times in call.trace.kinds().items():
-            observation.kinds[kind] = observation.kinds.get(kind, 0) + times
-    return observation
+    calls = tuple(calls[0] for calls in repeated)
+    kinds: Counter[Kind] = Counter()
+    for call in calls:
+        kinds.update(call.trace.kinds())
+    return Observation(
+        Run(to_machine(spec, worker.devices), calls, source, exercise.entry, tuple(repeated)),
+        failure,
+        printed=channel.printed.text,
+        printed_dropped_bytes=channel.printed.dropped_bytes,
+        kinds=kinds,
+        changed=tuple(session.changed),
+        outside=tuple(session.outside),
+        stopped=stopped,
+    )
 
 
-def load_question(
+def load_request(
     exercise: Exercise, spec: MachineSpec, submission: Submission, given_source: str, plan: RunPlan, sizes: Sizes
 ) -> dict[str, Any]:
-    """What a worker is told before any call: the machine, the file, and what is wanted of its calls."""
+    """Return the first request of a run: the machine, the file, and what the worker sends for each call."""
     return {
         "op": "load",
         "machine": spec.to_json(),
@@ -160,23 +161,23 @@ def load_question(
         "wants": list(plan.wants),
         "files": list(plan.files),
         "sizes": sizes.to_json(),
-        **rank_question(exercise),
+        **rank_fields(exercise),
     }
 
 
 def _call(
-    conversation: WorkerSession, drawn: dict[str, Any], source: str, sizes: Sizes, plan: RunPlan, exercise: Exercise
+    session: WorkerSession, drawn: dict[str, Any], source: str, sizes: Sizes, plan: RunPlan, exercise: Exercise
 ) -> Call:
     packer = Encoder()
-    frame = conversation.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
-    check_kept(conversation.received_bytes)
+    frame = session.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
+    check_total_size(session.received_bytes)
     if exercise.kind == "processes":
         return read_ranks(frame, drawn, source, sizes, plan.files, exercise.processes)
     return read_call(frame, drawn, source, sizes, plan.files)
 
 
-def check_kept(size_bytes: int) -> None:
-    """Raises `SubmissionFailed` where the answers so far are more than the judge can keep."""
+def check_total_size(size_bytes: int) -> None:
+    """Raise `SubmissionFailed` if all answers so far are larger than the judge can keep."""
     if size_bytes > KEPT_BYTES:
         message = (
             f"the results and traces of the calls so far take {size_bytes:,} bytes; at most {KEPT_BYTES:,} are kept"
@@ -184,47 +185,40 @@ def check_kept(size_bytes: int) -> None:
         raise SubmissionFailed(Failure("refused", "", message, None, ""))
 
 
-def _leave(worker: Worker, conversation: WorkerSession) -> None:
-    """The run failed, but the worker lives: the next scenario may use it."""
+def _leave(worker: Worker, session: WorkerSession) -> None:
+    """End the scenario in a worker whose run failed, so that the next scenario can use the worker."""
     try:
-        expect(conversation.ask({"op": "leave"}), "left")
+        expect(session.ask({"op": "leave"}), "left")
     except (FrameError, DeadlinePassed, LimitExceeded, SubmissionFailed, WorkerProtocolError):
         worker.kill()
 
 
-def with_opened(pool: WorkerPool, exercise: Exercise, plan: RunPlan, run: Run) -> Run:
-    """As `Opener.opened`, with a worker for this run only."""
-    opener = Opener(pool, exercise)
-    try:
-        return opener.opened(plan, run)
-    finally:
-        opener.end()
-
-
 class Opener:
-    """A worker for opening the files of one submission, taken when there is something to open, and replaced when a
-    file broke it."""
+    """Reads files that a submission wrote, in a worker of its own.
+
+    The worker is taken at the first file and replaced after a file broke it.
+    """
 
     def __init__(self, pool: WorkerPool, exercise: Exercise) -> None:
         self._pool = pool
         self._exercise = exercise
         self._worker: Worker | None = None
-        self._kept_bytes = 0
+        self._received_bytes = 0
 
-    def opened(self, plan: RunPlan, run: Run) -> Run:
-        """`run` with the files opened that `plan` wants opened. What is wrong with a file never raises."""
+    def read_output_files(self, plan: RunPlan, run: Run) -> Run:
+        """Return `run` with the files read that `plan` names. A bad file never raises."""
         if not plan.opens:
             return run
-        self._kept_bytes = 0
-        repeated = tuple(tuple(self._call(call, plan) for call in calls) for calls in run.repeated)
+        self._received_bytes = 0
+        repeated = tuple(tuple(self._with_opened(call, plan) for call in calls) for calls in run.repeated)
         return replace(run, calls=tuple(calls[0] for calls in repeated), repeated=repeated)
 
-    def _call(self, call: Call, plan: RunPlan) -> Call:
-        there = [(name, how) for name, how in plan.opens if call.files.get(name)]
-        return replace(call, opened={(name, how): self._open(call.files[name], how) for name, how in there})
+    def _with_opened(self, call: Call, plan: RunPlan) -> Call:
+        existing = [(name, how) for name, how in plan.opens if call.files.get(name)]
+        return replace(call, opened={(name, how): self._open(call.files[name], how) for name, how in existing})
 
-    def end(self) -> None:
-        """Give the worker back."""
+    def close(self) -> None:
+        """Release the worker."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self._pool.release(worker)
@@ -234,24 +228,24 @@ class Opener:
         limits = self._exercise.limits
         worker.channel.begin(time.monotonic() + limits.wall_s, 1 << 10)
         sizes = Sizes(result_bytes=limits.result_mib << 20)
-        question: dict[str, Any] = {"op": "open", "how": how, "sizes": sizes.to_json()}
+        request: dict[str, Any] = {"op": "open", "how": how, "sizes": sizes.to_json()}
         try:
-            frame = WorkerSession(worker.channel).ask(question, [content], sizes.bounds)
-            self._kept_bytes += worker.channel.received_bytes
-            if self._kept_bytes > KEPT_BYTES:
+            frame = WorkerSession(worker.channel).ask(request, [content], sizes.bounds)
+            self._received_bytes += worker.channel.received_bytes
+            if self._received_bytes > KEPT_BYTES:
                 return Opened(refusal=f"it and the files before it hold more than {KEPT_BYTES:,} bytes")
             expect(frame, "opened")
             return _read(frame)
         except DeadlinePassed:
-            words = f"opening it took more than {limits.wall_s:g} s"
+            refusal = f"opening it took more than {limits.wall_s:g} s"
         except LimitExceeded as over:
-            words = f"opening it took too much of the machine ({over})"
+            refusal = f"opening it took too much of the machine ({over})"
         except (EndOfFrames, SubmissionFailed, WorkerProtocolError):
-            words = "whoever opened it crashed"
+            refusal = "whoever opened it crashed"
         except (FrameError, ValueRefused) as error:
-            words = f"it holds what cannot be read: {error}"
-        self.end()
-        return Opened(refusal=words)
+            refusal = f"it holds what cannot be read: {error}"
+        self.close()
+        return Opened(refusal=refusal)
 
 
 def _read(frame: Frame) -> Opened:

@@ -1,7 +1,7 @@
-"""The static reading of a submission, before it runs: names that no honest solution needs, line by line.
+"""Static review of a submission before it runs: names that no honest solution needs, line by line.
 
-The judge reads the syntax tree and runs nothing. `RULES` is the whole list. A reading cannot see names that a program
-makes while it runs; docs/integrity.md says what remains.
+The judge reads the syntax tree and runs nothing. `RULES` is the whole list. A static review cannot see names that a
+program computes; docs/integrity.md lists what remains.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MOST_NOTES = 20
 STARTERS_KEPT = 128
 GRADER = "gpututor"
 UNREADABLE = "unreadable"
-"""The name of a note on a text that is too deep to be read."""
+"""Name of a note on a text that is nested too deeply."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One kind of name, and the sentence for it. A name of several parts is matched with imports resolved."""
+    """A kind of name, and its sentence. Names of several parts are matched with imports resolved."""
 
     modules: frozenset[str] = frozenset()
-    """Modules that must not be imported, nor be reached as an attribute of another module."""
+    """Modules that must not be imported, or reached as an attribute of another module."""
     builtins: frozenset[str] = frozenset()
-    """Python's own functions, as simple names."""
+    """Built-in functions, as simple names."""
     attributes: frozenset[str] = frozenset()
-    """Names behind a dot, whatever is before it; also what is imported from a module."""
+    """Names after a dot, of any object; also names imported from a module."""
     dotted: frozenset[str] = frozenset()
-    """Whole dotted names."""
+    """Full dotted names."""
     sentence: str = ""
 
 
@@ -79,7 +79,7 @@ RULES = (
     _rule("reaches for names as a table", builtins="globals locals vars"),
     _rule("reaches for Python's own functions by a second way", modules="builtins", builtins="__builtins__"),
 )
-"""All names that the reading notes, apart from private attributes, computed attribute names and gpututor's modules."""
+"""All reviewed names, except private attributes, computed names and gpututor's modules."""
 
 _PUBLIC_PRIVATE = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
 """Public names of named tuples."""
@@ -91,29 +91,29 @@ _DUNDERS = _words(
 _OWN_DUNDERS = _words("__getattr__ __setattr__ __delattr__ __new__ __init_subclass__ __torch_function__")
 """Special names that a class uses on `super()`."""
 _FREE_BUILTINS = frozenset({"print", "input", "open"})
-"""Functions that programs wrap for good reasons; the worker relies on none of them."""
+"""Functions that programs wrap for good reasons; the worker does not rely on them."""
 _NAMES_OF_CLASS = ("__name__", "__qualname__", "__module__")
 _OWNERS = ("self", "cls")
 _BY_NAME = ("getattr", "setattr", "delattr")
 _GETTERS = ("attrgetter", "methodcaller")
 _WORDS = frozenset({"signal", "code"})
-"""Modules whose names are ordinary words: an attribute counts only of an imported module."""
+"""Modules named by ordinary words: an attribute counts only if the module is imported."""
 _OF_SIGNAL_PROCESSING = ("torch", "scipy")
 _OURS = re.compile(r"gpututor(\.\w+)+", re.ASCII)
 _PROCESS_FILES = re.compile(r"/proc/(?!cpuinfo|meminfo|stat\b|loadavg|driver)")
 
 
 def review(source: str, allowed: Collection[str] = ()) -> tuple[SourceNote, ...]:
-    """Note the names of `source` that no honest solution needs, apart from those `allowed`, each once a line.
+    """Return notes on the names of `source` that no honest solution needs, without `allowed`, once a line.
 
-    A text that is no Python has no notes, as it cannot run.
+    A text that is not Python has no notes, because it cannot run.
     """
     return tuple(note for note in _notes(source) if note.name not in allowed)[:MOST_NOTES]
 
 
 @functools.lru_cache(maxsize=2)
 def _notes(source: str) -> tuple[SourceNote, ...]:
-    """Read a text once, though each scenario of a grading reviews it."""
+    """Parse and review a text; cached, because each scenario reviews it."""
     try:
         tree = ast.parse(source)
         check_names(tree)
@@ -138,13 +138,13 @@ def suspicions_in(notes: Iterable[SourceNote], *, all_count: bool) -> list[str]:
 
 
 class _Reader:
-    """One tree, and what its names stand for."""
+    """A syntax tree, and what its names refer to."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
         self._aliases = aliases(tree)
         self._bound = _bound_at_top(tree)
-        self._own = _defined(self._nodes)
+        self._own = _own_attributes(self._nodes)
         imports = (alias.name for node in self._nodes if isinstance(node, ast.Import) for alias in node.names)
         self._imports = {name.partition(".")[0] for name in imports}
         self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
@@ -168,29 +168,29 @@ class _Reader:
 
     def notes(self) -> Iterator[SourceNote]:
         for node in self._nodes:
-            for name, sentence in self._of(node):
+            for name, sentence in self._notes_on(node):
                 yield SourceNote(node.lineno, name, sentence)  # type: ignore[attr-defined]
 
-    def _of(self, node: ast.AST) -> Iterator[tuple[str, str]]:
+    def _notes_on(self, node: ast.AST) -> Iterator[tuple[str, str]]:
         match node:
             case ast.Import() | ast.ImportFrom():
-                yield from self._of_import(node)
+                yield from self._notes_on_import(node)
             case ast.Name(id=name):
-                yield from self._of_name(node, name)
+                yield from self._notes_on_name(node, name)
             case ast.Attribute():
-                yield from self._of_attribute(node)
+                yield from self._notes_on_attribute(node)
             case ast.Call():
-                yield from self._of_call(node)
+                yield from self._notes_on_call(node)
             case ast.MatchClass(kwd_attrs=names):
                 for name in names:
-                    yield from self._of_attribute_name(name, "")
+                    yield from self._notes_on_attribute_name(name, "")
             case ast.Constant(value=str(text)) if id(node) not in self._texts:
                 if _OURS.fullmatch(text):
                     yield GRADER, _GRADER
                 elif _PROCESS_FILES.match(text):
                     yield "/proc", _MEMORY
 
-    def _of_import(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    def _notes_on_import(self, node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.ImportFrom) and node.level == 0 and node.module == "__future__":
             return
         for dotted in imported(node):
@@ -213,7 +213,7 @@ class _Reader:
                 if part.startswith("_") and part.strip("_") and part not in _DUNDERS:
                     yield part, _PRIVATE
 
-    def _of_name(self, node: ast.Name, name: str) -> Iterator[tuple[str, str]]:
+    def _notes_on_name(self, node: ast.Name, name: str) -> Iterator[tuple[str, str]]:
         if not isinstance(node.ctx, ast.Load) or name in self._bound:
             return
         for rule in RULES:
@@ -222,28 +222,28 @@ class _Reader:
         if name in _BY_NAME and id(node) not in self._called:
             yield name, _COMPUTED
 
-    def _of_attribute(self, node: ast.Attribute) -> Iterator[tuple[str, str]]:
+    def _notes_on_attribute(self, node: ast.Attribute) -> Iterator[tuple[str, str]]:
         name, is_called = node.attr, id(node) in self._called
         if name == "__class__" and id(node) in self._harmless:
             return
         if (name in _GETTERS and not is_called) or name == "get_field":
             yield name, _COMPUTED
         is_read = is_called or not isinstance(node.ctx, ast.Load)
-        yield from self._of_access(node.value, name, self._resolved(node), is_table=not is_read)
+        yield from self._notes_on_access(node.value, name, self._resolved(node), is_table=not is_read)
 
-    def _of_access(self, owner: ast.expr, name: str, dotted: str, *, is_table: bool) -> Iterator[tuple[str, str]]:
-        """`owner.name`, also by `getattr`. `is_table`: it is read and not called, as `sys.modules` is."""
+    def _notes_on_access(self, owner: ast.expr, name: str, dotted: str, *, is_table: bool) -> Iterator[tuple[str, str]]:
+        """Review `owner.name`, also by `getattr`. `is_table`: it is read and not called, as `sys.modules` is."""
         for rule in RULES:
             if whole := next((whole for whole in rule.dotted if f".{dotted}".endswith(f".{whole}")), ""):
                 yield whole, rule.sentence
             elif name in _modules(rule, dotted.partition(".")[0]) and self._is_module(owner, name, dotted):
                 yield name, rule.sentence
-        if name == "modules" and is_table and not _owner(owner) and not dotted.endswith("sys.modules"):
+        if name == "modules" and is_table and not _self_or_super(owner) and not dotted.endswith("sys.modules"):
             yield "sys.modules", _sentence_of("sys.modules")
-        yield from self._of_attribute_name(name, _owner(owner))
+        yield from self._notes_on_attribute_name(name, _self_or_super(owner))
 
-    def _of_attribute_name(self, name: str, owner: str) -> Iterator[tuple[str, str]]:
-        """`owner`: `self`, `cls` or `super()`; else empty."""
+    def _notes_on_attribute_name(self, name: str, owner: str) -> Iterator[tuple[str, str]]:
+        """Review an attribute. `owner` is `self`, `cls`, `super()` or empty."""
         for rule in RULES:
             if name in rule.attributes:
                 yield name, rule.sentence
@@ -255,28 +255,28 @@ class _Reader:
         elif not owner or (owner != "super()" and name not in self._own):
             yield name, _PRIVATE
 
-    def _of_call(self, node: ast.Call) -> Iterator[tuple[str, str]]:
+    def _notes_on_call(self, node: ast.Call) -> Iterator[tuple[str, str]]:
         name = self._resolved(node.func).rpartition(".")[2]
         if isinstance(node.func, ast.Name) and node.func.id in _BY_NAME and node.func.id not in self._bound:
             name = node.func.id
             match node.args:
                 case [of, ast.Constant(value=str(literal)), *_]:
                     dotted = f"{self._resolved(of)}.{literal}"
-                    yield from self._of_access(of, literal, dotted, is_table=True)
+                    yield from self._notes_on_access(of, literal, dotted, is_table=True)
                 case _:
                     yield name, _COMPUTED
         elif name in _GETTERS:
             wanted = node.args[:1] if name == "methodcaller" else node.args
-            for each in wanted:
-                match each:
+            for argument in wanted:
+                match argument:
                     case ast.Constant(value=str(literal)):
                         for part in literal.split("."):
-                            yield from self._of_attribute_name(part, "")
+                            yield from self._notes_on_attribute_name(part, "")
                     case _:
                         yield name, _COMPUTED
 
     def _is_module(self, owner: ast.expr, name: str, dotted: str) -> bool:
-        return not _owner(owner) and (name not in _WORDS or dotted.partition(".")[0] in self._imports)
+        return not _self_or_super(owner) and (name not in _WORDS or dotted.partition(".")[0] in self._imports)
 
     def _resolved(self, node: ast.expr) -> str:
         dotted = dotted_name(node)
@@ -285,7 +285,7 @@ class _Reader:
 
 
 def _modules(rule: Rule, root: str) -> frozenset[str]:
-    """The modules of a rule that are meant behind `root`: `torch.signal` is signal processing."""
+    """Return the modules of a rule below `root`: `torch.signal` is signal processing."""
     return rule.modules - {"signal"} if root in _OF_SIGNAL_PROCESSING else rule.modules
 
 
@@ -293,8 +293,8 @@ def _sentence_of(dotted: str) -> str:
     return next(rule.sentence for rule in RULES if dotted in rule.dotted)
 
 
-def _owner(node: ast.expr) -> str:
-    """`self`, `cls` or `super()` where an attribute is read of one of these; else empty."""
+def _self_or_super(node: ast.expr) -> str:
+    """Return `self`, `cls` or `super()` if the attribute is read from it; otherwise an empty text."""
     match node:
         case ast.Name(id=name) if name in _OWNERS:
             return name
@@ -307,35 +307,35 @@ def _owner(node: ast.expr) -> str:
 
 
 def _bound_at_top(tree: ast.Module) -> frozenset[str]:
-    """Names that the file itself imports or defines at its own level, and never deletes."""
-    found: set[str] = set()
+    """Return the names that the file imports or defines at top level and never deletes."""
+    names: set[str] = set()
     for node in tree.body:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                found.add(name)
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                found.update(alias.asname or alias.name for alias in names)
+                names.add(name)
+            case ast.Import(names=imports) | ast.ImportFrom(names=imports):
+                names.update(alias.asname or alias.name for alias in imports)
     deleted = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)}
-    return frozenset(found - deleted)
+    return frozenset(names - deleted)
 
 
-def _defined(nodes: Iterable[ast.AST]) -> frozenset[str]:
-    """Attributes that classes of the file give themselves; `nn.Module`'s own are among them."""
-    found = {"_buffers", "_modules", "_parameters"}
+def _own_attributes(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the attributes that the file's classes define, and those of `nn.Module`."""
+    attributes = {"_buffers", "_modules", "_parameters"}
     for node in nodes:
         match node:
-            case ast.Attribute(attr=name, ctx=ast.Store()) if _owner(node.value):
-                found.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()) if _self_or_super(node.value):
+                attributes.add(name)
             case ast.ClassDef(body=body):
                 for part in body:
                     match part:
                         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                            found.add(name)
+                            attributes.add(name)
                         case ast.AnnAssign(target=ast.Name(id=name)):
-                            found.add(name)
+                            attributes.add(name)
                         case ast.Assign(targets=targets):
-                            found.update(target.id for target in targets if isinstance(target, ast.Name))
+                            attributes.update(target.id for target in targets if isinstance(target, ast.Name))
             case ast.Call(args=[ast.Constant(value=str(name)), *_], func=ast.Attribute(attr=registers)):
                 if registers.startswith("register_"):
-                    found.add(name)
-    return frozenset(found)
+                    attributes.add(name)
+    return frozenset(attributes)

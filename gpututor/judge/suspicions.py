@@ -1,7 +1,7 @@
-"""Figures of a run that cannot be true together, and what a submission replaced: a person should look at both.
+"""Inconsistencies: figures of a run that cannot all be true, and code that a submission replaced.
 
-The trace and the clock of the virtual GPU are kept where the submission runs. What is tested here holds for every
-honest program, whatever it does, so each suspicion is worth a look; it is never an accusation, and never a pass.
+The trace and the clock of the virtual GPU are in the submission's process. The rules here hold for every honest
+program, so each inconsistency is worth a person's look; it is neither an accusation nor a pass.
 """
 
 from __future__ import annotations
@@ -28,38 +28,43 @@ _DENSE = frozenset(
         *("relu", "relu_", "tanh", "exp", "clone", "zeros", "ones", "sum"),
     )
 )
-"""Operators that read or write all bytes of their tensors, as gathers do not."""
+"""Operators that access all bytes of their tensors, unlike gathers."""
 _BEYOND_L2 = 1.5
-"""Times the rate at which the model lets a kernel use its L2 cache: no rounding brings a kernel there."""
+"""Factor over the model's rate of the L2 cache that no rounding explains."""
 
 
 def find_inconsistencies(run: Run, machine: MachineSpec, changed: Iterable[str] = ()) -> tuple[str, ...]:
-    """What a person should look at, in words. `changed`: names of what the worker says was replaced in it."""
-    found = [f"{name} was replaced while the submission ran" for name in changed]
-    found += suspicions_in(review(run.source), all_count=False)
+    """Return sentences for review. `changed`: names of what was replaced, as the worker reports."""
+    sentences = [f"{name} was replaced while the submission ran" for name in changed]
+    sentences += suspicions_in(review(run.source), all_count=False)
     calls = [call for calls in run.repeated or tuple((call,) for call in run.calls) for call in calls]
-    # Ranks have machines and clocks of their own.
+    # Each rank has its own machine and clock.
     ranks = list(zip(*(call.ranks for call in calls), strict=True)) or [tuple(calls)]
     for rank, own in enumerate(ranks):
         place = f"rank {rank}, " if len(ranks) > 1 else ""
         if machine.kind == "virtual":
             gpu = gpu_spec(machine.scenario.gpu)
             for number, call in enumerate(own, 1):
-                found += [f"{place}call {number}: {words}" for words in _of_call(call, run, machine, gpu)]
+                sentences += [f"{place}call {number}: {words}" for words in _check_call(call, run, machine, gpu)]
         if any(later.span.started < before.span.finished for before, later in itertools.pairwise(own)):
-            found.append(f"{place}a call began before the one before it had ended")
-    return tuple(dict.fromkeys(found))
+            sentences.append(f"{place}a call began before the one before it had ended")
+    return tuple(dict.fromkeys(sentences))
 
 
-def _of_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Iterator[str]:
+def _check_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Iterator[str]:
     events = list(call.trace)
-    rules = (_devices(events, machine), _lines(events, run.source), _memory(call, events, machine), _results(call))
-    more = (_unwritten(call, events), _shared(call), _order(call, events), _speed(events, gpu), _waits(events))
-    for rule in (*rules, *more):
-        yield from rule
+    yield from _check_devices(events, machine)
+    yield from _check_lines(events, run.source)
+    yield from _check_memory(call, events, machine)
+    yield from _check_result_memory(call)
+    yield from _check_result_writes(call, events)
+    yield from _check_shared_memory(call)
+    yield from _check_order(call, events)
+    yield from _check_speed(events, gpu)
+    yield from _check_waits(events)
 
 
-def _devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
+def _check_devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
     known = {"", "cpu", *(f"cuda:{index}" for index in range(machine.scenario.gpus))}
     for event in events:
         if not {event.device, event.source, event.target} <= known:
@@ -70,13 +75,13 @@ def _devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
             return
 
 
-def _lines(events: list[Event], source: str) -> Iterator[str]:
+def _check_lines(events: list[Event], source: str) -> Iterator[str]:
     if any(event.line is not None and event.line > source.count("\n") + 1 for event in events):
         yield "the trace has a line that the file has not"
 
 
-def _memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[str]:
-    """Each storage that is taken or given back says what is taken then; one that says nothing leaves a gap."""
+def _check_memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[str]:
+    """Check that allocations and frees in the trace add up to the reported memory."""
     if machine.scenario.gpus and "cuda" in machine.scenario.backends and not call.memory:
         yield "the report leaves out the memory of all devices"
     for device, use in call.memory.items():
@@ -87,12 +92,12 @@ def _memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[s
                 if now != event.allocated:
                     yield f"memory of {device} changed without the trace saying so"
                     return
-        if now != use.after:  # of the peak nothing is known: a program may reset it
+        if now != use.after:  # a program may reset the peak
             yield f"memory of {device} is not what the trace makes of it"
 
 
-def _results(call: Call) -> Iterator[str]:
-    """The arguments and the result, which live on a device together, take memory there."""
+def _check_result_memory(call: Call) -> Iterator[str]:
+    """Check that the arguments and the result on a device fit in the memory in use there."""
     storages: dict[str, dict[int, int]] = {}
     results = [tensor.fact for tensor in tensors_by_path(call.output).values()]
     for fact in (*results, *(fact for fact in call.arguments.values() if fact.layout == "strided")):
@@ -103,8 +108,8 @@ def _results(call: Call) -> Iterator[str]:
             yield f"the result needs more memory than {device} had taken"
 
 
-def _unwritten(call: Call, events: list[Event]) -> Iterator[str]:
-    """A result whose memory was taken in the call has values that a kernel, a copy or a collective wrote there."""
+def _check_result_writes(call: Call, events: list[Event]) -> Iterator[str]:
+    """Check that a kernel, copy or collective wrote each result whose memory the call allocated."""
     given = {(fact.device, fact.storage) for fact in call.arguments.values()}
     for tensor in tensors_by_path(call.output).values():
         fact = tensor.fact
@@ -118,20 +123,20 @@ def _unwritten(call: Call, events: list[Event]) -> Iterator[str]:
             if event.kind is Kind.ALLOCATE and event.device == fact.device and event.size_bytes >= needed
         )
         if not needed or (begin := next(taken, None)) is None or not tensor.values.count_nonzero():
-            continue  # it was there before the call, or it is as memory is when it is taken
+            continue  # older than the call, or all zeros as new memory is
         while begin and events[begin].kind in _MEMORY:
-            begin -= 1  # work is written down before the memory that it gave is taken
+            begin -= 1  # an operator is recorded before the memory of its result
         later = [event for event in events[begin:] if event.kind in _WRITERS]
         on_device = [event for event in later if fact.device in (event.device, event.source, event.target)]
         if any(event.kind is Kind.COLLECTIVE for event in on_device):
-            continue  # says what it sends, not what it gets
+            continue  # records what it sends, not what it receives
         if 2 * sum(event.size_bytes for event in on_device) < needed:
             yield f"the result on {fact.device} has values that no kernel and no copy of the trace wrote"
             return
 
 
-def _shared(call: Call) -> Iterator[str]:
-    """A result that is the same memory as an argument, seen in the same way, has the same values."""
+def _check_shared_memory(call: Call) -> Iterator[str]:
+    """Check that a result that is the same view as an argument has the same values."""
     views = {_view(fact): path for path, fact in call.arguments.items() if fact.layout == "strided"}
     for tensor in tensors_by_path(call.output).values():
         path = views.get(_view(tensor.fact), "")
@@ -147,15 +152,15 @@ def _view(fact: TensorFact) -> tuple[object, ...]:
 
 
 def _extent(fact: TensorFact) -> int:
-    """Bytes of a storage that a tensor reaches, from its offset on."""
+    """Return the bytes of the storage that a tensor reaches, from its offset on."""
     if 0 in fact.shape:
         return 0
     steps = sum((length - 1) * stride for length, stride in zip(fact.shape, fact.strides, strict=True))
     return (steps + 1) * DTYPES[fact.dtype].itemsize
 
 
-def _order(call: Call, events: list[Event]) -> Iterator[str]:
-    """A stream does one thing at a time, after it was launched; when the call is over, all of it is done."""
+def _check_order(call: Call, events: list[Event]) -> Iterator[str]:
+    """Check that each stream does one thing at a time, after its launch and within the call."""
     streams: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for event in events:
         if event.kind in _WORK and event.device != "cpu" and event.start >= 0:
@@ -175,8 +180,8 @@ def _order(call: Call, events: list[Event]) -> Iterator[str]:
             yield f"stream {stream} of {device} did two things at once"
 
 
-def _speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
-    """No copy is faster than its link, and no kernel than the GPU's peak, its memory or the shortest kernel.
+def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
+    """Check that no copy is faster than its link, and no kernel faster than the GPU allows.
 
     Times are rounded to nanoseconds.
     """
@@ -204,8 +209,8 @@ def _speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
             return
 
 
-def _waits(events: list[Event]) -> Iterator[str]:
-    """The host waits for each copy that it gets at once."""
+def _check_waits(events: list[Event]) -> Iterator[str]:
+    """Check that the host waited for each synchronous copy to it."""
     copies = sum(event.to_host and not event.asynchronous for event in events)
     if copies > sum(event.kind is Kind.SYNCHRONISE for event in events):
         yield "copies came back that nobody waited for"

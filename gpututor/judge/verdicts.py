@@ -1,10 +1,11 @@
-"""Verdicts: what the grader's own checks and the author's say about one observed run, and the one word for all."""
+"""Verdicts of the built-in, implicit and author's checks on one observed run, and the outcome of all runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from gpututor.checks.identity import unmodified
 from gpututor.checks.model import Check, CheckKind, Finding, Machine, Run
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
@@ -14,15 +15,15 @@ from gpututor.judge.runner import Observation
 from gpututor.text import truncate
 from gpututor.trace.formatting import duration
 
-OWN = ("loads", "runs", "prints")
-"""The grader's own checks: they are worth no points, and passing them alone is no pass."""
+BUILTIN_CHECKS = ("loads", "runs", "prints")
+"""Checks of the grader. They are worth no points, and do not make a submission pass."""
 LONGEST = 4000
 """Characters of each text of a verdict: an author's check may show a whole result."""
 VALUES_ARE_WRONG = "the values are wrong"
 UNPRICED_NS = 50_000_000
-"""Processor time of a call without a modelled price, from which on modelled times are not judged …"""
+"""Processor time without a modelled price that a call may take before its modelled time is not judged."""
 UNPRICED_FOR_EACH_NS = 20_000
-"""… and as much more for each event: benchmarks/unpriced.py shows what honest programs need."""
+"""More such time for each event of the call: benchmarks/unpriced.py shows what honest programs need."""
 _WORST_FIRST = (
     (Status.FAILED, Outcome.FAILED),
     (Status.TOO_SLOW, Outcome.TOO_SLOW),
@@ -32,26 +33,26 @@ _WORST_FIRST = (
 
 
 def builtin_verdicts(observation: Observation, exercise: Exercise) -> Iterator[Verdict]:
-    """`loads`, then `runs`, as far as it came, then `prints` where it printed too much."""
-    trouble, machine = observation.trouble, observation.run.machine
+    """Yield the verdicts on `loads` and `runs` as far as the run came, and on `prints` if it printed too much."""
+    failure, machine = observation.failure, observation.run.machine
     for stage in ("loads", "runs"):
-        words = failures.sentence(stage, exercise)
-        if trouble is not None and trouble.stage == stage:
-            yield found(stage, words, trouble.finding, machine)
+        sentence = failures.stage_sentence(stage, exercise)
+        if failure is not None and failure.stage == stage:
+            yield failed_verdict(stage, sentence, failure.finding, machine)
             return
-        yield Verdict(stage, words, Status.PASSED, machine.scenario.name)
+        yield Verdict(stage, sentence, Status.PASSED, machine.scenario.name)
     if observation.printed_dropped_bytes:
-        yield _printed_too_much(observation, exercise.limits.output_kib)
+        yield _too_much_output(observation, exercise.limits.output_kib)
 
 
 def verdict_of(check: Check, run: Run) -> Verdict:
-    """What a check says about a run that came to its end."""
+    """Return the verdict of a check on a finished run."""
     finding = check.find(run)
     if finding is None and check.timed and run.machine.virtual:
-        finding = _not_timed(run)
+        finding = _unpriced_finding(run)
     figures = check.measured(run) if check.measured is not None else ""
     if finding is not None:
-        verdict = found(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
+        verdict = failed_verdict(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
         return replace(verdict, of=check.points, measured=figures)
     return Verdict(
         check.name,
@@ -64,8 +65,20 @@ def verdict_of(check: Check, run: Run) -> Verdict:
     )
 
 
-def _not_timed(run: Run) -> Finding | None:
-    """What keeps a modelled time from being judged: much work of the host that is no part of it."""
+IMPLICIT_CHECKS = (replace(unmodified(), points=0.0),)
+"""Checks added to every exercise. Shown only on failure; worth no points."""
+
+
+def implicit_verdicts(checks: Sequence[Check], run: Run) -> Iterator[Verdict]:
+    """Yield the failed implicit checks of a finished run; an author's check of the same name replaces one."""
+    names = {check.name for check in checks}
+    for check in IMPLICIT_CHECKS:
+        if check.name not in names and (verdict := verdict_of(check, run)).status is not Status.PASSED:
+            yield verdict
+
+
+def _unpriced_finding(run: Run) -> Finding | None:
+    """Return a finding if the host did so much unpriced work that the modelled time cannot be judged."""
     for call in run.calls:
         work, elapsed_ns = call.unpriced, call.span.finished - call.span.started
         if work.nanoseconds > max(UNPRICED_NS + UNPRICED_FOR_EACH_NS * len(call.trace), elapsed_ns):
@@ -83,15 +96,15 @@ def _not_timed(run: Run) -> Finding | None:
 
 
 def not_run(check: Check, machine: Machine) -> Verdict:
-    """Something that the check depends on broke first."""
+    """Return the verdict of a check whose prerequisite failed."""
     return Verdict(check.name, check.sentence(machine), Status.NOT_RUN, machine.scenario.name, of=check.points)
 
 
 def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]:
-    """Yield the verdicts of one scenario in order; hold back what wrong values would earn for their cost.
+    """Yield the verdicts of one scenario in order; hold back points for cost if the values are wrong.
 
-    A check of values that is inconclusive or needs review holds nothing back: nobody knows yet that it is wrong, and
-    the points are not final.
+    A check of values that is inconclusive or needs review holds nothing back: it may still turn out right, and the
+    points are not final.
     """
     for check, verdict in judged:
         guards = _HELD_BACK_BY[check.kind]
@@ -109,25 +122,27 @@ _HELD_BACK_BY: dict[CheckKind, tuple[CheckKind, ...]] = {
 
 
 def held_back(verdict: Verdict) -> Verdict:
-    """Return a verdict that passed as one that earns nothing, as the values are wrong."""
+    """Return a passed verdict as one without points, because the values are wrong."""
     return replace(verdict, status=Status.HELD_BACK, points=0.0, why=VALUES_ARE_WRONG)
 
 
 def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcome:
-    """The one word for runs that came to their ends. Raises `TutorError` when nothing was checked at all."""
+    """Return the outcome of finished runs. Raises `TutorError` if no check applied."""
     statuses = {verdict.status for verdict in verdicts}
     if any(suspicions):
         statuses.add(Status.NEEDS_REVIEW)
     for status, outcome in _WORST_FIRST:
         if status in statuses:
             return outcome
-    if not any(verdict.status is Status.PASSED and verdict.check not in OWN for verdict in verdicts):
+    if not any(verdict.status is Status.PASSED and verdict.check not in BUILTIN_CHECKS for verdict in verdicts):
         raise TutorError("No check of this exercise applied to any scenario.", "Mend the exercise's checks.py.")
     return Outcome.PASSED
 
 
-def found(name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = "") -> Verdict:
-    """What was found wrong, in texts of bounded length: here all of them come by."""
+def failed_verdict(
+    name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = ""
+) -> Verdict:
+    """Return the verdict for a finding, with texts of bounded length."""
     return Verdict(
         check=name,
         sentence=sentence,
@@ -141,7 +156,7 @@ def found(name: str, sentence: str, finding: Finding, machine: Machine, why: str
     )
 
 
-def _printed_too_much(observation: Observation, limit_kib: int) -> Verdict:
+def _too_much_output(observation: Observation, limit_kib: int) -> Verdict:
     total = observation.printed_dropped_bytes + len(observation.printed.encode())
     return Verdict(
         "prints",

@@ -1,6 +1,6 @@
-"""The worker: `python -I -m gpututor.worker SOCKET STACK SCRATCH ISOLATION`. Serves one submission and dies.
+"""Entry point of the worker: `python -I -m gpututor.worker SOCKET STACK SCRATCH ISOLATION`. Serves one submission.
 
-It holds no seed, no reference, no tolerance and no verdict. Whatever it says is looked at, not believed.
+It has no seed, no reference, no tolerance and no verdict. The judge validates everything that it says.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 
 from gpututor.processes import adopt_orphans, die_with_parent
 from gpututor.protocol.frames import write_frame
-from gpututor.worker.seccomp import block_escaping_syscalls, leave_keys, refuse_memory
+from gpututor.worker.seccomp import block_escaping_syscalls, leave_session_keyring, refuse_memory
 
 WARMED = (
     "torch",
-    "torch._dynamo",  # 1.2 s: torch's modes and optimisers import it at their first use
+    "torch._dynamo",  # 1.2 s: torch's modes and optimizers import it at their first use
     "gpututor.devices.virtual.session",
     "gpututor.worker.service",
 )
@@ -28,18 +28,18 @@ WARMED = (
 
 def main() -> int:
     die_with_parent()
-    # Orphans of the submission's stay below it, where the judge's watch sees them.
+    # Orphans of the submission stay below the worker, where the judge's resource monitor sees them.
     adopt_orphans()
-    leave_keys()
-    sockets, stack, scratch, isolation = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+    leave_session_keyring()
+    socket_fd, stack, scratch, isolation = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
     warm_up()
     from gpututor.devices.probe import describe_devices
 
-    return begin(sockets, stack, scratch, describe_devices(), own_namespace=isolation == "bubblewrap")
+    return begin(socket_fd, stack, scratch, describe_devices(), own_namespace=isolation == "bubblewrap")
 
 
 def warm_up() -> None:
-    """Import what a run needs and read its tables, so that it does not pay for it. Computes nothing, leaves nothing."""
+    """Import what a run needs and read its tables. Computes nothing, leaves nothing."""
     for name in WARMED:
         importlib.import_module(name)
     from gpututor.hardware.scenario import Scenario
@@ -47,15 +47,15 @@ def warm_up() -> None:
     from gpututor.worker.guard import TamperGuard, code_of_worker
     from gpututor.worker.machine import enter_machine
 
-    code_of_worker()  # outside of a machine, which puts functions of ours into classes that are not
+    code_of_worker()  # outside of a machine, which patches classes of torch
     with enter_machine(MachineSpec(Scenario(""), "virtual", 0), "") as machine:
         TamperGuard(machine)
 
 
-def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any]], *, own_namespace: bool) -> int:
-    """Say that this worker is ready, and serve; returns the exit code. All is imported by now.
+def begin(socket_fd: int, stack: int, scratch: Path, devices: list[dict[str, Any]], *, own_namespace: bool) -> int:
+    """Report that this worker is ready, and serve; return the exit code. All imports are done.
 
-    `connected`: the descriptor of the socket to the judge. `stack`: that of the pipe for where the code is.
+    `stack` is the descriptor of the pipe for stack dumps.
     """
     import torch
 
@@ -63,12 +63,12 @@ def begin(connected: int, stack: int, scratch: Path, devices: list[dict[str, Any
     from gpututor.worker.service import serve
 
     sys.argv = ["submission"]
-    connection = socket.socket(fileno=connected)
+    connection = socket.socket(fileno=socket_fd)
     connection.set_inheritable(False)
     os.set_inheritable(stack, False)
     stream: BinaryIO = connection.makefile("rwb", buffering=1 << 16)  # type: ignore[assignment]
     os.chdir(scratch)
-    # Asked by SIGUSR1 what it is at, so that a timeout can name the line. Works while Python code does not return.
+    # SIGUSR1 dumps the stack, so that a timeout names the line, even if Python code does not return.
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)
     apply_limits(own_namespace)

@@ -1,4 +1,4 @@
-"""The worker's end of the conversation: each answer repeats the ticket of its question, and keeps to its sizes."""
+"""The worker's connection to the judge (contract): an answer repeats its request's ticket and keeps to its sizes."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ _TOO_MUCH = "the result has too many parts, or too much text, to be brought back
 
 
 class Connection:
-    """Questions of the judge, and the answers to them."""
+    """Requests of the judge, and the answers to them."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._ticket: Any = None
         self.sizes = Sizes()
-        """What the judge takes."""
-        self.noticed: Callable[[], dict[str, Any]] | None = None
-        """What the judge is told of replaced code, and of work between calls, once somebody can tell."""
+        """Sizes that the judge accepts."""
+        self.changes: Callable[[], dict[str, Any]] | None = None
+        """Returns fields about replaced code and work between calls; None if there is no observer."""
 
     def next(self) -> Frame:
-        """The next question. Raises `EndOfFrames` when there is none any more."""
+        """Return the next request. Raises `EndOfFrames` if there is none."""
         frame = read_frame(self._stream)
         self._ticket = frame.header.pop(TICKET, None)
         return frame
 
     def answer(self, header: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
-        """Answer it. Nothing of the submission's runs from when there is a header: it could be rewritten."""
+        """Send the answer. None of the submission's code runs after the header is made: it could rewrite it."""
         own: dict[str, Any] = {TICKET: self._ticket}
-        if self.noticed is not None:
-            own |= self.noticed()
+        if self.changes is not None:
+            own |= self.changes()
         text = encoded({**header, **own}, buffers)
         if not self._fits(text):
             failure = Failure("refused", "", _TOO_MUCH, None, "")

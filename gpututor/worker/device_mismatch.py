@@ -1,7 +1,7 @@
-"""The tensors that meet in the expression that failed, each with its device.
+"""The tensors of a failed expression, each with its device.
 
-Nothing of the learner's code runs for it: names are looked up in the frame, attributes in the dictionaries of instances
-and modules. Calls, properties and subscripts are not evaluated.
+No code of the learner runs: names are looked up in the frame, attributes in dictionaries of instances and modules.
+Calls, properties and subscripts are not evaluated.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ import torch
 MOST_NAMES = 8
 _LONGEST_NAME = 60
 _MOST_INSIDE = 1000
-"""Tensors of a module or a container that are looked at."""
+"""Tensors of a module or a container."""
 _MOST_DEPTH = 8
 _MISSING = object()
 
 
-def tensors_in_words(error: BaseException, path: Path) -> str:
-    """Return `x on cuda:0, self.mean on cpu` for the expression of the learner's file that failed, or an empty text."""
+def describe_tensors(error: BaseException, path: Path) -> str:
+    """Return `x on cuda:0, self.mean on cpu` for the failed expression of the learner's file, or an empty text."""
     try:
-        return ", ".join(islice(_named(error, path), MOST_NAMES))
+        return ", ".join(islice(_name_tensors(error, path), MOST_NAMES))
     except Exception:
         return ""
 
 
-def _named(error: BaseException, path: Path) -> Iterator[str]:
+def _name_tensors(error: BaseException, path: Path) -> Iterator[str]:
     last = _last_frame(error.__traceback__, path)
     if last is None:
         return
     frame, lines = last.tb_frame, _lines_of(last)
     chains: dict[str, None] = {}
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Name | ast.Attribute) and _is_inside(node, lines) and (name := _chain(node)):
+        if isinstance(node, ast.Name | ast.Attribute) and _is_inside(node, lines) and (name := _dotted_name(node)):
             chains[name] = None
     for name in chains:
-        devices = _devices_of(_value(name.split("."), frame))
-        # The longest chains tell most: `self` is not named next to `self.mean`.
+        devices = _devices_of(_look_up(name.split("."), frame))
+        # Longer names say more: `self` is left out next to `self.mean`.
         if devices and not any(other.startswith(f"{name}.") for other in chains):
             yield f"{name} on {' and '.join(devices)}"
 
 
 def _last_frame(step: TracebackType | None, path: Path) -> TracebackType | None:
-    found = None
+    last = None
     while step is not None:
         if step.tb_frame.f_code.co_filename == str(path):
-            found = step
+            last = step
         step = step.tb_next
-    return found
+    return last
 
 
 _Range = tuple[tuple[int, int], tuple[int, int]]
 
 
 def _lines_of(step: TracebackType) -> _Range:
-    """Line and column at which the expression begins and ends; the whole line if Python does not know."""
+    """Return (line, column) of both ends of the expression; the whole line if Python does not know."""
     positions = next(islice(step.tb_frame.f_code.co_positions(), step.tb_lasti // 2, None), (None,) * 4)
     line, last_line, column, last_column = positions
     if line is None or last_line is None or column is None or last_column is None:
@@ -73,8 +73,8 @@ def _is_inside(node: ast.expr, lines: _Range) -> bool:
     return lines[0] <= (node.lineno, node.col_offset) and end <= lines[1]
 
 
-def _chain(node: ast.expr) -> str:
-    """`self.layer.weight`; empty if it begins with anything but a name, or is too long."""
+def _dotted_name(node: ast.expr) -> str:
+    """Return a name such as `self.layer.weight`; empty if it does not begin with a name, or is too long."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -83,17 +83,17 @@ def _chain(node: ast.expr) -> str:
     return name if len(name) <= _LONGEST_NAME else ""
 
 
-def _value(parts: list[str], frame: FrameType) -> Any:
+def _look_up(parts: list[str], frame: FrameType) -> Any:
     first, *rest = parts
     value = frame.f_locals.get(first, frame.f_globals.get(first, _MISSING))
     for part in rest:
-        places = _dictionaries(value)
-        value = next((place[part] for place in places if part in place), _MISSING)
+        namespaces = _dictionaries(value)
+        value = next((namespace[part] for namespace in namespaces if part in namespace), _MISSING)
     return value
 
 
 def _dictionaries(value: Any) -> list[dict[str, Any]]:
-    """The dictionaries in which attributes of an instance or a module lie; none for anything else."""
+    """Return the dictionaries of attributes of an instance or a module."""
     try:
         own = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -110,16 +110,16 @@ def _devices_of(value: Any) -> list[str]:
 
 
 def _tensors_in(value: Any, depth: int) -> Iterator[torch.Tensor]:
-    """A tensor; those of a module; those in plain lists, tuples and dicts."""
-    inside: Any = ()
+    """Yield a tensor, the tensors of a module, or those in plain lists, tuples and dicts."""
+    contents: Any = ()
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, torch.nn.Module):
-        inside = [part for place in _dictionaries(value)[1:] for part in place.values()]
+        contents = [part for namespace in _dictionaries(value)[1:] for part in namespace.values()]
     elif type(value) in (list, tuple):
-        inside = value
+        contents = value
     elif type(value) is dict:
-        inside = value.values()
+        contents = value.values()
     if depth:
-        for part in islice(inside, _MOST_INSIDE):
+        for part in islice(contents, _MOST_INSIDE):
             yield from _tensors_in(part, depth - 1)

@@ -1,7 +1,7 @@
-"""Guards in a worker: protected code and observers, and a submission that stops between calls.
+"""Guards in a worker: stop the submission's code between calls, and detect replaced code and observers.
 
-The recorder writes down what happens inside a call. A function that Python runs at every event, a collection, a flush
-of a stream or a thread could work outside of it, with inputs that are known already or a result that is still here.
+The recorder records only what happens inside a call. A trace function, a collection, a stream's flush or a thread could
+work outside of calls, with inputs that are known already or a result that still exists.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 
 from gpututor.devices.recorder import Recorder
 from gpututor.worker.connection import Connection
-from gpututor.worker.integrity import MOST_NAMED, Snapshot, seal_of_machine, snapshot_code
+from gpututor.worker.integrity import MOST_NAMED, Snapshot, snapshot_code, snapshot_machine
 from gpututor.worker.machine import EnteredMachine
 
 MODULE_NAME = "submission"
-"""The name in `sys.modules` of the submission's module."""
+"""Name of the submission's module in `sys.modules`."""
 MOST_LINES = 20
 _monitoring: Any = getattr(sys, "monitoring", None)
-"""Of Python 3.12 and later."""
+"""Python 3.12 and later only."""
 _TOOLS = range(6)
 getsignal: Any = sys.modules["_signal"].getsignal  # `signal.getsignal` makes enums: 180 µs for all signals
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
@@ -34,50 +34,53 @@ _SIGNALS = tuple(map(int, signal.valid_signals()))
 
 
 class CallGuard:
-    """One for a scenario. Begins before the file is loaded, with the submission running."""
+    """Guard of one scenario: stops the submission's code after each call.
+
+    It is made before the file is loaded, with the submission running.
+    """
 
     def __init__(self, recorder: Recorder, path: Path) -> None:
         self.hooks: dict[str, None] = {}
-        """What of Python's that calls others the submission left on, by name."""
+        """Names of Python hooks that the submission left on."""
         self.lines: dict[int, None] = {}
-        """Of its file, at which a device was used between calls; 0 where a thread did that shows no line."""
+        """Lines of its file at which a device was used between calls; 0 for a thread without a known line."""
         self._file = str(path)
         self._thread = threading.get_ident()
         self._callbacks = list(gc.callbacks)
         self._tools = _tools()
         self._handlers = _handlers()
-        self._theirs: dict[int, Any] = {}
-        """The submission's own handlers, which hold only while it runs."""
-        self._stands = False
-        self._collects = True
+        self._submission_handlers: dict[int, Any] = {}
+        """The submission's signal handlers, active only while it runs."""
+        self._is_suspended = False
+        self._gc_enabled = True
         gc.enable()
-        recorder.unseen = self._unseen
+        recorder.unseen = self._on_unrecorded_work
 
-    def go(self) -> None:
-        """From here on the submission runs, with garbage collected as it wants it."""
-        self._stands = False
-        for number, handler in self._theirs.items():
+    def resume(self) -> None:
+        """Let the submission run, with its own setting of the garbage collector."""
+        self._is_suspended = False
+        for number, handler in self._submission_handlers.items():
             signal.signal(number, handler)
-        self._theirs.clear()
-        if self._collects:
+        self._submission_handlers.clear()
+        if self._gc_enabled:
             gc.enable()
 
-    def stand(self, tracer: object = None) -> None:
-        """At once when its code has returned: nothing of it is to run from here on. `tracer` is our own trace function.
+    def suspend(self, tracer: object = None) -> None:
+        """Stop the submission as soon as its code has returned. `tracer` is the worker's own trace function.
 
-        Nothing is collected by itself: finalisers and callbacks would run in the middle of anything, and memory that
-        is given back where nobody writes it down would look like work that was hidden.
+        The garbage collector is off: finalizers and callbacks would run at any point, and unrecorded frees of memory
+        would look like hidden work.
         """
         if getprofile() is not None:
             setprofile(None)
             self.hooks["sys.setprofile"] = None
-        if (found := gettrace()) is not None:
+        if (current := gettrace()) is not None:
             settrace(None)
-            if found is not tracer:
+            if current is not tracer:
                 self.hooks["sys.settrace"] = None
-        self._collects = gc.isenabled()
+        self._gc_enabled = gc.isenabled()
         gc.disable()
-        self._stands = True
+        self._is_suspended = True
         for name in ("profile", "trace"):
             if getattr(threading, f"get{name}")() is not None:
                 getattr(threading, f"set{name}")(None)
@@ -93,20 +96,23 @@ class CallGuard:
         self._switch_off_signals()
 
     def _switch_off_signals(self) -> None:
-        """Switch timers off, and give each signal the handler that it had before the file was loaded."""
+        """Switch timers off, and restore the handlers from before the file was loaded."""
         for timer in _TIMERS:
             if any(setitimer(timer, 0)):
                 self.hooks["signal.setitimer"] = None
-        if (now := _handlers()) != self._handlers and threading.current_thread() is threading.main_thread():
-            for number, handler in self._handlers.items():
-                if (current := now.get(number, handler)) is not handler and not _is_of_torch(current):
-                    self._theirs[number] = current
-                    signal.signal(number, handler)
-                    self.hooks["signal.signal"] = None
+        current = _handlers()
+        if current == self._handlers or threading.current_thread() is not threading.main_thread():
+            return
+        for number, handler in self._handlers.items():
+            own = current.get(number, handler)
+            if own is not handler and not _is_of_torch(own):
+                self._submission_handlers[number] = own
+                signal.signal(number, handler)
+                self.hooks["signal.signal"] = None
 
-    def _unseen(self, device: str) -> None:
-        """A device works, and nothing is written down."""
-        if not self._stands or device == "cpu" or len(self.lines) >= MOST_LINES:
+    def _on_unrecorded_work(self, device: str) -> None:
+        """Note work of a device that is not recorded."""
+        if not self._is_suspended or device == "cpu" or len(self.lines) >= MOST_LINES:
             return
         line = self._line(sys._getframe(1))
         if line is not None:
@@ -114,26 +120,26 @@ class CallGuard:
         elif threading.get_ident() != self._thread:
             self.lines[0] = None
 
-    def _line(self, at: FrameType | None) -> int | None:
-        """Of the submission's nearest frame; code that it made from a text has its names and no line."""
+    def _line(self, frame: FrameType | None) -> int | None:
+        """Return the line of the submission's nearest frame; 0 for code that it made from a text."""
         names = getattr(sys.modules.get(MODULE_NAME), "__dict__", None)
-        while at is not None:
-            if at.f_code.co_filename == self._file:
-                return at.f_lineno
-            if at.f_globals is names:
+        while frame is not None:
+            if frame.f_code.co_filename == self._file:
+                return frame.f_lineno
+            if frame.f_globals is names:
                 return 0
-            at = at.f_back
+            frame = frame.f_back
         return None
 
 
 def _handlers() -> dict[int, Any]:
-    """Each signal's handler, apart from handlers that were not set by Python."""
+    """Return the handlers of signals, without those that Python did not set."""
     handlers = {number: getsignal(number) for number in _SIGNALS}
     return {number: handler for number, handler in handlers.items() if handler is not None}
 
 
 def _is_of_torch(handler: Any) -> bool:
-    """Return True for the handler by which a data loader notices the end of its workers."""
+    """Return True for the handler with which a data loader notices the end of its workers."""
     loaders = sys.modules.get("torch.utils.data._utils.signal_handling")
     return loaders is not None and getattr(handler, "__globals__", None) is vars(loaders)
 
@@ -144,103 +150,102 @@ def _tools() -> list[str | None]:
 
 @functools.cache
 def code_of_worker() -> Snapshot:
-    """One for the worker's life: it is made before a submission is there, and holds over all its scenarios."""
+    """Return the snapshot for the whole life of the worker, made before any submission."""
     return snapshot_code()
 
 
 @functools.cache
 def code_of_machine(*, virtual: bool) -> Snapshot:
-    """As a machine of that kind has it: made in the first one, and renewed in every later one."""
-    return seal_of_machine(_replaced() if virtual else [])
+    """Return the snapshot of a kind of machine: made in the first one, and renewed in later ones."""
+    return snapshot_machine(_patched_names() if virtual else [])
 
 
 class TamperGuard:
-    """One scenario's seal, made in the machine before the submission is loaded."""
+    """Guard of one scenario: detects replaced code and objects. Made before the submission is loaded."""
 
-    def __init__(self, machine: EnteredMachine, line: Connection | None = None) -> None:
-        """`line`: the worker's end of the conversation, where there is one."""
+    def __init__(self, machine: EnteredMachine, connection: Connection | None = None) -> None:
         self._recorder, self._trace = machine.recorder, machine.recorder.trace
-        self._seals = (code_of_worker(), code_of_machine(virtual=machine.virtual is not None).renewed())
-        self._held = _held(machine)
-        self._held += [_Held("the line", line, "_stream", "sizes")] if line is not None else []
+        self._snapshots = (code_of_worker(), code_of_machine(virtual=machine.virtual is not None).renewed())
+        self._pinned = _pin_objects(machine)
+        self._pinned += [_Pinned("the line", connection, "_stream", "sizes")] if connection is not None else []
         self._switched_off = self._recorder.switched_off
-        self._noticed: dict[str, None] = {}
+        self._changed: dict[str, None] = {}
         self._machine = machine.virtual
 
-    def recorded(self, limit: int) -> None:
-        """To be called where the recorder is on, when the call of the learner's function is over."""
+    def check_recorder(self, limit: int) -> None:
+        """Check the recorder, while it is on, right after a call of the learner's function."""
         off = self._recorder.switched_off
         # A real device's recorder is off while the observer itself uses the device.
         if self._recorder.enabled is not True or (self._machine is not None and off != self._switched_off):
-            self._noticed["recorder.enabled"] = None
+            self._changed["recorder.enabled"] = None
         self._switched_off = off + 1  # the worker does so next
         if self._recorder.trace is not self._trace:
-            self._noticed["recorder.trace"] = None
+            self._changed["recorder.trace"] = None
         if self._trace.limit != limit:
-            self._noticed["recorder.trace.limit"] = None
+            self._changed["recorder.trace.limit"] = None
 
     def changed(self) -> list[str]:
-        """All that was replaced so far, by name; what was put back again before anybody looked is not known."""
-        for seal in self._seals:
-            self._noticed |= dict.fromkeys(seal.changed())
-        self._noticed |= {words: None for held in self._held for words in held.changed()}
+        """Return the names of everything replaced so far, except what was restored before a check."""
+        for snapshot in self._snapshots:
+            self._changed |= dict.fromkeys(snapshot.changed())
+        self._changed |= {words: None for pinned in self._pinned for words in pinned.changed()}
         if sys.gettrace() is not None:
-            self._noticed["sys.settrace"] = None
+            self._changed["sys.settrace"] = None
         if self._machine is not None and not _is_active(self._machine):
-            self._noticed["the virtual GPU"] = None
-        return list(self._noticed)[:MOST_NAMED]
+            self._changed["the virtual GPU"] = None
+        return list(self._changed)[:MOST_NAMED]
 
 
-class _Held:
-    """One object: its class, that nothing hides its methods, and that these attributes stay the same objects."""
+class _Pinned:
+    """An object whose class, methods and some attributes must stay the same."""
 
-    def __init__(self, words: str, held: object, *attributes: str) -> None:
-        self._words, self._object, self._class = words, held, type(held)
-        self._attributes = tuple((name, getattr(held, name)) for name in attributes)
+    def __init__(self, words: str, pinned: object, *attributes: str) -> None:
+        self._words, self._object, self._class = words, pinned, type(pinned)
+        self._attributes = tuple((name, getattr(pinned, name)) for name in attributes)
 
     def changed(self) -> list[str]:
-        found = [] if type(self._object) is self._class else [self._words]
-        methods = _methods(self._class)  # type: ignore[arg-type]
+        names = [] if type(self._object) is self._class else [self._words]
+        methods = _method_names(self._class)  # type: ignore[arg-type]
         hidden = methods.intersection(getattr(self._object, "__dict__", ()))
-        found += [f"{self._words}.{name}" for name in sorted(hidden)]
+        names += [f"{self._words}.{name}" for name in sorted(hidden)]
         for name, value in self._attributes:
             if getattr(self._object, name, None) is not value:
-                found.append(f"{self._words}.{name}")
-        return found
+                names.append(f"{self._words}.{name}")
+        return names
 
 
 @functools.cache
-def _methods(of: type) -> frozenset[str]:
-    return frozenset(name for name in dir(of) if callable(getattr(of, name, None)))
+def _method_names(cls: type) -> frozenset[str]:
+    return frozenset(name for name in dir(cls) if callable(getattr(cls, name, None)))
 
 
-def _held(machine: EnteredMachine) -> list[_Held]:
+def _pin_objects(machine: EnteredMachine) -> list[_Pinned]:
     recorder = machine.recorder
-    found = [
-        _Held("recorder", recorder, "trace", "finish", "place", "unseen"),
-        _Held("recorder.trace", recorder.trace, "names", "devices", "files"),
-        _Held("the gauge", machine.gauge),
+    pinned = [
+        _Pinned("recorder", recorder, "trace", "finish", "place", "unseen"),
+        _Pinned("recorder.trace", recorder.trace, "names", "devices", "files"),
+        _Pinned("the gauge", machine.meter),
     ]
     virtual = machine.virtual
     if virtual is None:
-        return found
-    found += [
-        _Held("the machine", virtual, "gpus", "clock", "recorder", "per_thread", "backends", "values"),
-        _Held("the clock", virtual.clock, "host", "gpus", "order"),
-        _Held("the host's clock", virtual.clock.host),
+        return pinned
+    pinned += [
+        _Pinned("the machine", virtual, "gpus", "clock", "recorder", "per_thread", "backends", "values"),
+        _Pinned("the clock", virtual.clock, "host", "gpus", "order"),
+        _Pinned("the host's clock", virtual.clock.host),
     ]
     for gpu, timeline in zip(virtual.gpus, virtual.clock.gpus, strict=True):
-        found += [
-            _Held(gpu.name, gpu, "memory", "spec", "launch_ns", "view_ns", "device"),
-            _Held(f"the memory of {gpu.name}", gpu.memory, "watch", "statistics", "total"),
-            _Held(f"the timeline of {gpu.name}", timeline, "played", "peers", "index"),
-            _Held(f"the figures of {gpu.name}", gpu.spec, *gpu.spec._fields),
+        pinned += [
+            _Pinned(gpu.name, gpu, "memory", "spec", "launch_ns", "view_ns", "device"),
+            _Pinned(f"the memory of {gpu.name}", gpu.memory, "watch", "statistics", "total"),
+            _Pinned(f"the timeline of {gpu.name}", timeline, "played", "peers", "index"),
+            _Pinned(f"the figures of {gpu.name}", gpu.spec, *gpu.spec._fields),
         ]
-    return found
+    return pinned
 
 
-def _replaced() -> list[tuple[object, str]]:
-    """What the virtual GPU stands in for."""
+def _patched_names() -> list[tuple[object, str]]:
+    """Return the names that the virtual GPU patches."""
     from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME
 
     return [(patch.owner_object(), patch.name) for patch in (*PATCHES, *CUDA_BUILD, *TIME)]

@@ -1,4 +1,4 @@
-"""Entering the machine of a scenario, and measuring its clock and memory."""
+"""Enters the machine of a scenario, and measures its clock and memory."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ if TYPE_CHECKING:
 
 
 class DeviceMeter(Protocol):
-    """Reads a machine. Times are whole nanoseconds of its clock; memory is in bytes, by device."""
+    """Meter of a machine. Times are whole nanoseconds of its clock; memory is in bytes, by device."""
 
     def now(self) -> int:
-        """The time, for the thread that asks."""
+        """Return the calling thread's time."""
 
-    def settle(self) -> int:
-        """Wait until all devices, and all threads of the virtual machine, are idle; the time then."""
+    def synchronize(self) -> int:
+        """Wait for all devices, and for all threads of the virtual machine; return the time then."""
 
-    def handed_over(self, result: object) -> None:
-        """The function returned this: from now on its caller reads it."""
+    def result_returned(self, result: object) -> None:
+        """Note that the function returned `result`: from now on its caller reads it."""
 
     def allocated(self) -> dict[str, int]:
-        """What tensors hold now."""
+        """Return the memory of tensors."""
 
     def peaks(self) -> dict[str, int]:
-        """The most that they held since `begin_peaks`, where the device's allocator tells."""
+        """Return the peak since `begin_peaks`, if the device's allocator reports it."""
 
     def begin_peaks(self) -> None:
-        """Begin anew. A virtual GPU's own meters keep their peaks, so that a program has to reset them."""
+        """Start new peaks. The submission's own peak statistics of a virtual GPU are not reset."""
 
-    def watch(self) -> Callable[[], dict[str, int | None]]:
-        """Begin to measure what the clock cannot price; what is given reads it."""
+    def measure_unpriced(self) -> Callable[[], dict[str, int | None]]:
+        """Start to measure work that the clock cannot price; return a function that reads it."""
 
 
-class VirtualGauge:
-    """Of a virtual machine: exact."""
+class VirtualMeter:
+    """Exact meter of a virtual machine."""
 
     def __init__(self, machine: VirtualMachine) -> None:
         from gpututor.devices.virtual.execution import races
 
-        self._machine, self._hazards = machine, races
+        self._machine, self._races = machine, races
 
     def now(self) -> int:
         return self._machine.clock.host.now
 
-    def settle(self) -> int:
+    def synchronize(self) -> int:
         clock = self._machine.clock
         clock.host.wait_until(max(clock.finish(), clock.host.last_work()))
         return clock.host.now
 
-    def handed_over(self, result: object) -> None:
+    def result_returned(self, result: object) -> None:
         if self._machine.pending_copies:
-            with contextlib.suppress(ValueRefused):  # the packer says so
-                self._hazards.on_host(self._machine, tensors_in(result).values())
+            with contextlib.suppress(ValueRefused):  # the encoder reports it
+                self._races.on_host(self._machine, tensors_in(result).values())
 
     def allocated(self) -> dict[str, int]:
         return {gpu.name: gpu.memory.allocated for gpu in self._machine.gpus}
@@ -78,15 +78,15 @@ class VirtualGauge:
         for gpu in self._machine.gpus:
             gpu.memory.begin_peaks()
 
-    def watch(self) -> Callable[[], dict[str, int | None]]:
+    def measure_unpriced(self) -> Callable[[], dict[str, int | None]]:
         from gpututor.devices.virtual.execution.host_work import Watch
 
         watch = Watch()
         return lambda: asdict(watch.read())
 
 
-class RealGauge:
-    """Of the real devices of one kind; `kind` is `cpu`, which holds nothing, or an accelerator's."""
+class RealMeter:
+    """Meter of the real devices of one kind: `cpu`, without memory, or an accelerator."""
 
     def __init__(self, kind: str) -> None:
         self._backend: Backend | None = backends().get(kind)
@@ -95,14 +95,14 @@ class RealGauge:
     def now(self) -> int:
         return perf_counter_ns()
 
-    def settle(self) -> int:
+    def synchronize(self) -> int:
         if self._backend is not None:
             for index in self._indices():
                 self._backend.synchronise(index)
         return perf_counter_ns()
 
-    def handed_over(self, result: object) -> None:
-        """No record of races is kept here."""
+    def result_returned(self, result: object) -> None:
+        """Do nothing: real devices record no races."""
 
     def allocated(self) -> dict[str, int]:
         backend = self._backend
@@ -120,18 +120,18 @@ class RealGauge:
             for index in self._indices():
                 reset(index)
 
-    def watch(self) -> Callable[[], dict[str, int | None]]:
-        return lambda: {"nanoseconds": 0, "line": None}  # its clock measures everything
+    def measure_unpriced(self) -> Callable[[], dict[str, int | None]]:
+        return lambda: {"nanoseconds": 0, "line": None}  # the real clock measures everything
 
     def _indices(self) -> range:
         return range(self._module.device_count() if self._backend is not None else 0)
 
 
 class CallMeasurement:
-    """What the gauges say around one call: `begin()`, the call, `returned(result)`, and at its end `memory()`."""
+    """Measurements of one call: `begin()`, the call, `returned(result)`, and last `memory()`."""
 
-    def __init__(self, gauge: DeviceMeter) -> None:
-        self._gauge = gauge
+    def __init__(self, meter: DeviceMeter) -> None:
+        self._meter = meter
         self._before: dict[str, int] = {}
         self._after: dict[str, int] = {}
         self._peaks: dict[str, int] = {}
@@ -140,26 +140,26 @@ class CallMeasurement:
         """Work of the host that the clock cannot price."""
 
     def begin(self) -> None:
-        gauge = self._gauge
-        gauge.settle()
-        self._before = gauge.allocated()
-        gauge.begin_peaks()
-        self.span["started"] = gauge.now()
-        self._watched = gauge.watch()
+        meter = self._meter
+        meter.synchronize()
+        self._before = meter.allocated()
+        meter.begin_peaks()
+        self.span["started"] = meter.now()
+        self._read_unpriced = meter.measure_unpriced()
 
     def returned(self, result: object) -> None:
-        gauge = self._gauge
-        self.unpriced = self._watched()
-        self.span["returned"] = gauge.now()
-        gauge.handed_over(result)
-        self.span["finished"] = gauge.settle()
-        self._after, self._peaks = gauge.allocated(), gauge.peaks()
+        meter = self._meter
+        self.unpriced = self._read_unpriced()
+        self.span["returned"] = meter.now()
+        meter.result_returned(result)
+        self.span["finished"] = meter.synchronize()
+        self._after, self._peaks = meter.allocated(), meter.peaks()
 
     def memory(self, *, left: bool) -> dict[str, dict[str, int | None]]:
-        """By device. With `left`, what nobody uses any more is collected first: whoever holds the result lets it go."""
+        """Return the memory by device. With `left`, unused objects are collected first."""
         if left:
             gc.collect()
-        remains = self._gauge.allocated() if left else {}
+        remains = self._meter.allocated() if left else {}
         return {
             device: {
                 "before": before,
@@ -173,20 +173,20 @@ class CallMeasurement:
 
 @dataclass(frozen=True)
 class EnteredMachine:
-    """What a run needs while it is inside a machine."""
+    """Parts of a machine that a run uses."""
 
     recorder: Recorder
     view: TensorView
-    """How tensors that leave are looked at."""
-    gauge: DeviceMeter
+    """View of tensors that are sent to the judge."""
+    meter: DeviceMeter
     virtual: VirtualMachine | None = None
 
 
 @contextlib.contextmanager
 def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
-    """Be on the machine that `spec` describes; what its devices do is recorded by lines of `learner_file`.
+    """Enter the machine of `spec`; its devices are recorded by lines of `learner_file`.
 
-    A real device is left alone where it is not `observed`: watching it costs time.
+    A real device is not observed without `observed`: observing takes time.
     """
     recorder = Recorder([learner_file])
     if spec.kind == "virtual":
@@ -202,12 +202,12 @@ def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True
             obey_environment=False,
             recorder=recorder,
         ) as machine:
-            yield EnteredMachine(recorder, _virtual_view(), VirtualGauge(machine), machine)
+            yield EnteredMachine(recorder, _virtual_view(), VirtualMeter(machine), machine)
         return
     if spec.kind in ("cuda", "xpu"):  # there is only one mps
         torch.accelerator.set_device_index(spec.index)
     with observe(recorder) if observed else contextlib.nullcontext():
-        yield EnteredMachine(recorder, plain_view(), RealGauge(spec.kind))
+        yield EnteredMachine(recorder, plain_view(), RealMeter(spec.kind))
 
 
 def _virtual_view() -> TensorView:

@@ -1,4 +1,4 @@
-"""Prints which devices a worker can compute on, as JSON. Run inside an isolation, to see whether they work there."""
+"""Entry point of a probe: prints which devices work in the isolation that it runs in, as JSON."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpututor.worker.seccomp import block_escaping_syscalls
 
 
 def main() -> None:
-    """One JSON object on the last line of stdout: device → what went wrong there, empty where nothing did."""
+    """Print one JSON object on the last line: device → error, empty if there is none."""
     block_escaping_syscalls()
-    print(json.dumps({device["name"]: trouble_on(device["name"]) for device in describe_devices()}))
+    print(json.dumps({device["name"]: error_on(device["name"]) for device in describe_devices()}))
 
 
-def trouble_on(device: str) -> str:
-    """Multiply two small matrices there, and look at the result here."""
+def error_on(device: str) -> str:
+    """Multiply two small matrices on the device, and check the result."""
     try:
         product = torch.full((8, 8), 2.0, device=device) @ torch.full((8, 8), 3.0, device=device)
         wrong = product.cpu().ne(48.0).any().item()

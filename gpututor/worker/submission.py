@@ -1,4 +1,4 @@
-"""Loading and calling a submission or a script, and describing what went wrong."""
+"""Loads and calls a submission or a script, builds its arguments, and describes its failures."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from typing import Any, TextIO
 import torch
 
 from gpututor.protocol.messages import Failure, FailureKind, mixes_devices
-from gpututor.worker.device_mismatch import tensors_in_words
+from gpututor.worker.device_mismatch import describe_tensors
 from gpututor.worker.guard import MODULE_NAME, CallGuard
 
 
 class Script:
-    """A file that is run afresh, with other arguments, in each call; what it prints is its result."""
+    """A file that runs afresh, with other arguments, in each call; its output is its result."""
 
     def __init__(self, code: CodeType, path: Path) -> None:
         self._script = code
         self._path = path
 
     def __call__(self, argv: Sequence[str] = ()) -> str:
-        """Run it with `sys.argv[1:]` as given. Raises what it raises, and `SystemExit` for any status but 0."""
+        """Run it with `sys.argv[1:]` as given. Raises its exceptions, and `SystemExit` for any status but 0."""
         main = ModuleType("__main__")
         main.__file__ = str(self._path)
-        with _as_main(main, [self._path.name, *argv]), _printed() as printed:
+        with _as_main(main, [self._path.name, *argv]), _capture_output() as printed:
             try:
                 exec(self._script, main.__dict__)
             except SystemExit as ended:
@@ -52,16 +52,16 @@ def _as_main(main: ModuleType, argv: list[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _printed() -> Iterator[io.StringIO]:
-    """What is printed goes on its way, and is kept."""
-    kept = io.StringIO()
-    with contextlib.redirect_stdout(_Both(sys.stdout, kept)):
-        yield kept
+def _capture_output() -> Iterator[io.StringIO]:
+    """Capture what is printed, and print it too."""
+    captured = io.StringIO()
+    with contextlib.redirect_stdout(_Tee(sys.stdout, captured)):
+        yield captured
 
 
-class _Both(io.TextIOBase):
-    def __init__(self, stream: TextIO, kept: io.StringIO) -> None:
-        self._stream, self._kept = stream, kept
+class _Tee(io.TextIOBase):
+    def __init__(self, stream: TextIO, captured: io.StringIO) -> None:
+        self._stream, self._kept = stream, captured
 
     def write(self, text: str) -> int:
         self._kept.write(text)
@@ -75,19 +75,79 @@ class _Both(io.TextIOBase):
 
 
 LONGEST_MESSAGE, LONGEST_TRACEBACK = 10_000, 40_000
-"""Characters that are passed on: an exception's author decides how many there are."""
+"""Characters that are sent: the author of an exception decides how many there are."""
 
 
 class SubmissionFailed(Exception):
-    """The submission could not be loaded or called; carries the words for it."""
+    """The submission could not be loaded or called."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
+GIVEN = "given.py"
+"""File name under which the source of the exercise's `given.py` is compiled."""
+Build = Callable[[dict[str, Any], torch.device], dict[str, Any]]
+
+
+class GivenFailed(Exception):
+    """The author's `given.py` failed. `fault` is `gpututor.protocol.messages.GivenFault` as JSON."""
+
+    def __init__(self, fault: dict[str, Any]) -> None:
+        super().__init__(fault["said"])
+        self.fault = fault
+
+
+@contextlib.contextmanager
+def _authors_code() -> Iterator[None]:
+    """Run code of `given.py`. Raises `GivenFailed` for its exceptions, `SystemExit` included."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        frames = [
+            [line, frame.f_code.co_name]
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename == GIVEN
+        ]
+        said = f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise GivenFailed({"said": said[:2000], "frames": frames[-20:]}) from error
+
+
+def build_function(source: str) -> Build:
+    """Return `build(drawn, device)` of `given.py`; without one, the drawn inputs are the arguments.
+
+    The function raises `GivenFailed` if the author's code breaks.
+    """
+    given = ModuleType("given")
+    with _authors_code():
+        exec(compile(source, GIVEN, "exec"), given.__dict__)
+    build: Build | None = getattr(given, "build", None)
+    if build is None:
+        return lambda drawn, _: drawn
+
+    def build_arguments(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
+        with _authors_code():
+            arguments: object = build(drawn, device)
+        if not isinstance(arguments, dict):
+            said = f"build() must return a dict of arguments, not a {type(arguments).__name__}"
+            line = getattr(getattr(build, "__code__", None), "co_firstlineno", 1)
+            raise GivenFailed({"said": said, "frames": [[line, "build"]]})
+        return arguments
+
+    return build_arguments
+
+
+def run(function: Callable[..., Any], path: Path, *arguments: Any) -> Any:
+    """Call `function`, which runs code of the submission. Raises `SubmissionFailed` for its exceptions."""
+    try:
+        return function(*arguments)
+    except BaseException as error:
+        raise SubmissionFailed(describe(error, path)) from None
+
+
 def load(path: Path, entry: str) -> Callable[..., Any]:
-    """Import the file at `path` afresh and return its function `entry`, or all of it as a script where that is empty.
+    """Import the file at `path` afresh and return its function `entry`, or a `Script` if `entry` is empty.
 
     Raises `SubmissionFailed`.
     """
@@ -97,26 +157,23 @@ def load(path: Path, entry: str) -> Callable[..., Any]:
     if not entry:
         return Script(code, path)
     module = _executed(code, path)
-    try:
-        function = getattr(module, entry, None)
-    except BaseException as error:  # of the module's own __getattr__
-        raise SubmissionFailed(describe(error, path)) from None
+    function = run(lambda: getattr(module, entry, None), path)  # calls a __getattr__ of the module
     if not callable(function):
         raise SubmissionFailed(_missing(entry, function, module))
     return function  # type: ignore[no-any-return]
 
 
 def call(
-    function: Callable[..., Any], arguments: dict[str, Any], path: Path, between: CallGuard | None = None
+    function: Callable[..., Any], arguments: dict[str, Any], path: Path, guard: CallGuard | None = None
 ) -> tuple[Any, int | None]:
-    """Call the learner's function: its result, and the line at which it returned where that can be seen.
+    """Call the learner's function; return its result, and the line at which it returned, if known.
 
-    `between` is told when it runs. Raises `SubmissionFailed` for whatever it raises, `sys.exit` included.
+    `guard` lets the submission run during the call. Raises `SubmissionFailed` for its exceptions, `sys.exit` included.
     """
     tracer = None
     try:
-        if between is not None:
-            between.go()
+        if guard is not None:
+            guard.resume()
         returned = _ReturnLine(function)
         tracer = returned.on_call
         sys.settrace(tracer)
@@ -125,21 +182,21 @@ def call(
     except BaseException as error:
         raise SubmissionFailed(describe(error, path)) from None
     finally:
-        if between is not None:
-            between.stand(tracer)
+        if guard is not None:
+            guard.suspend(tracer)
         sys.settrace(None)
     return output, returned.line
 
 
 def flush_printed() -> None:
-    """So that the judge has what was printed when it has the answer. The streams may be the learner's own."""
+    """Flush the output, so that the judge has it with the answer. The streams may be the learner's own."""
     for printed in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             printed.flush()
 
 
 class _ReturnLine:
-    """Watches one function's frames for the line at which the outermost of them returns."""
+    """Trace function for the line at which the outermost frame of one function returns."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._code = getattr(inspect.unwrap(function), "__code__", None)
@@ -171,16 +228,13 @@ def _executed(code: CodeType, path: Path) -> ModuleType:
     module = ModuleType(MODULE_NAME)
     module.__file__ = str(path)
     sys.modules[MODULE_NAME] = module
-    try:
-        exec(code, module.__dict__)
-    except BaseException as error:
-        raise SubmissionFailed(describe(error, path)) from None
+    run(exec, path, code, module.__dict__)
     return module
 
 
-def _missing(entry: str, found: object, module: ModuleType) -> Failure:
-    if found is not None:
-        return Failure("missing", "", f"{entry} is a {type(found).__name__}, not a function", None, "")
+def _missing(entry: str, value: object, module: ModuleType) -> Failure:
+    if value is not None:
+        return Failure("missing", "", f"{entry} is a {type(value).__name__}, not a function", None, "")
     functions = {name: value for name, value in vars(module).items() if type(value) is FunctionType}
     near = difflib.get_close_matches(entry, functions, n=1, cutoff=0.5)
     message = f"there is no function called {entry}"
@@ -191,18 +245,18 @@ def _missing(entry: str, found: object, module: ModuleType) -> Failure:
 
 
 def describe(error: BaseException, path: Path) -> Failure:
-    """The words for an exception: its kind, its message, and where in the learner's file it came from."""
+    """Describe an exception: its kind, its message, and its line in the learner's file."""
     try:
         return _describe(error, path)
-    except BaseException:  # its class is the learner's too, and every attribute of it may be code
+    except BaseException:  # its class is the learner's: any attribute may run code
         return Failure("exception", "", "an exception that breaks whoever looks at it", None, "")
 
 
 def _describe(error: BaseException, path: Path) -> Failure:
     summary = traceback.TracebackException(type(error), error, error.__traceback__, limit=None, compact=True)
-    own = [frame for frame in summary.stack if frame.filename == str(path)]
+    learners_frames = [frame for frame in summary.stack if frame.filename == str(path)]
     message = str.__getitem__(_message(error), slice(LONGEST_MESSAGE))
-    line = own[-1].lineno if own else None
+    line = learners_frames[-1].lineno if learners_frames else None
     if isinstance(error, SyntaxError) and error.filename == str(path):
         line = error.lineno
     return Failure(
@@ -210,8 +264,8 @@ def _describe(error: BaseException, path: Path) -> Failure:
         type_name=type(error).__name__,
         message=message,
         line=line if type(line) is int and line > 0 else None,
-        traceback=_own_traceback(summary, own, path, message),
-        tensors=tensors_in_words(error, path) if mixes_devices(type(error).__name__, message) else "",
+        traceback=_own_traceback(summary, learners_frames, path, message),
+        tensors=describe_tensors(error, path) if mixes_devices(type(error).__name__, message) else "",
     )
 
 
@@ -240,11 +294,11 @@ def _message(error: BaseException) -> str:
 
 
 def _own_traceback(
-    summary: traceback.TracebackException, own: list[traceback.FrameSummary], path: Path, message: str
+    summary: traceback.TracebackException, learners_frames: list[traceback.FrameSummary], path: Path, message: str
 ) -> str:
-    """The traceback with the learner's frames only, and the file's name in place of its path."""
-    if own or summary.exc_type is not None:
-        summary.stack = traceback.StackSummary.from_list(own)
+    """Format the traceback with the learner's frames only, and the file's name instead of its path."""
+    if learners_frames or summary.exc_type is not None:
+        summary.stack = traceback.StackSummary.from_list(learners_frames)
     try:
         if len(message) < LONGEST_MESSAGE:
             text = "".join(summary.format(chain=False))

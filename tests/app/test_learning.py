@@ -15,7 +15,7 @@ from gpututor.app.screens.progress import ProgressScreen, standing_of
 from gpututor.app.screens.welcome import Finished, FinishedScreen
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
-from gpututor.judge.verdicts import OWN
+from gpututor.judge.verdicts import BUILTIN_CHECKS
 from gpututor.paths import builtin_course
 from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
 from tests.app.conftest import Desk, main_screen, until, until_shown
@@ -193,7 +193,7 @@ def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
     assert about("memory") == "memory_and_layout"
     assert about("precision") == "precision"
     assert about("no_such_check") == "somewhere"
-    assert [about(check) for check in OWN] == ["", "", ""], "every exercise has the grader's own"
+    assert [about(check) for check in BUILTIN_CHECKS] == ["", "", ""], "every exercise has the grader's own"
 
 
 def test_each_kind_of_check_is_told_in_general_words() -> None:
@@ -201,7 +201,7 @@ def test_each_kind_of_check_is_told_in_general_words() -> None:
     kinds = {kind for text in modules for kind in re.findall(r"\bname: str = \"(\w+)\"", text)}
     kinds |= {kind for text in modules for kind in re.findall(r"^NAME = \"(\w+)\"", text, re.MULTILINE)}
     assert {"parity", "speed", "unmodified"} < kinds
-    for kind in (*OWN, *sorted(kinds)):
+    for kind in (*BUILTIN_CHECKS, *sorted(kinds)):
         assert general_rule(Mistake(kind, "f() does it", 1, ("a/b",))) != "f() does it", kind
     assert general_rule(Mistake("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
 

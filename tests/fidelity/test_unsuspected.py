@@ -32,13 +32,13 @@ def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
     with enter_machine(SPEC, program.run.__code__.co_filename) as machine:
         recorder = machine.recorder
         sealed = TamperGuard(machine)
-        around = CallMeasurement(machine.gauge)
+        around = CallMeasurement(machine.meter)
         around.begin()
         recorder.enabled = True
         outcome(program)
         torch.cuda.set_device(0)
         around.returned(None)
-        sealed.recorded(recorder.trace.limit or 0)
+        sealed.check_recorder(recorder.trace.limit or 0)
         recorder.enabled = False
         found: dict[str, Any] = around.memory(left=False)
         memory = {device: MemoryUse(**use) for device, use in found.items()}

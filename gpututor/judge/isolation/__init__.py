@@ -1,4 +1,4 @@
-"""What stands between a worker and the machine."""
+"""Isolation of workers from the machine."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ class Isolation(Protocol):
 
     @property
     def name(self) -> str:
-        """`process` or `bubblewrap`: what reports say."""
+        """`process` or `bubblewrap`, as in reports."""
 
     @property
     def own_scratch(self) -> Path | None:
-        """The scratch folder, where each process has one that nobody else sees; None: the judge makes it."""
+        """Scratch folder that only the process sees; None if the judge makes one."""
 
     @property
     def wrappers(self) -> int:
-        """How many processes are between the judge and the one that runs Python."""
+        """Number of processes between the judge and the Python process."""
 
     def command(self, module: str, *arguments: str) -> list[str]:
-        """What to start. Raises `NotGradableHere` where it cannot work, with the reason."""
+        """Return the command to start. Raises `NotGradableHere` with the reason if it cannot work."""
 
 
 class Process:
-    """No more than a process of its own: limits, a clean environment and cleanup, no secrecy. Works everywhere."""
+    """A separate process with limits, a clean environment and cleanup, but no secrecy. Works everywhere."""
 
     name = "process"
     own_scratch = None

@@ -1,6 +1,6 @@
-"""Prints whether bubblewrap works here, as JSON: `python -I -m gpututor.judge.isolation.probe`.
+"""Entry point of a probe for bubblewrap: `python -I -m gpututor.judge.isolation.probe` prints its result as JSON.
 
-It starts one process in it. A person's own process asks in this way, because it never imports the judge.
+It starts one process in bubblewrap. The app and the CLI run it, because they never import the judge.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from gpututor.errors import NotGradableHere
 from gpututor.judge.isolation.bubblewrap import INSTEAD, Bubblewrap
 
 TIMEOUT_S = 120.0
-"""A cold import of torch from a slow disk takes a while."""
+"""Seconds for a cold import of torch from a slow disk."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What was found."""
+    """Result of a probe."""
 
     works: bool
     title: str = ""
-    """What is wrong; empty where nothing is."""
+    """Title of the problem; empty if there is none."""
     advice: str = ""
     devices: tuple[str, ...] = ()
-    """On which a matrix product was right in there: `cpu`, `cuda:0` …"""
+    """Devices that computed a matrix product correctly: `cpu`, `cuda:0` …"""
 
 
 def probe() -> Probe:
@@ -43,7 +43,7 @@ def probe() -> Probe:
             text=True,
             errors="replace",
         )
-        said: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+        troubles_by_device: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
     except NotGradableHere as error:
         return Probe(False, error.title, error.advice)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -51,9 +51,9 @@ def probe() -> Probe:
     except ValueError:
         words = done.stderr.strip().rpartition("\n")[2][-500:] or f"it ended with {done.returncode}"
         return Probe(False, f"A worker did not start in bubblewrap: {words}", INSTEAD)
-    troubles = "; ".join(f"{device}: {trouble}" for device, trouble in said.items() if trouble)
-    working = tuple(device for device, trouble in said.items() if not trouble)
-    return Probe(not troubles, troubles, INSTEAD if troubles else "", working)
+    problems = "; ".join(f"{device}: {problem}" for device, problem in troubles_by_device.items() if problem)
+    working = tuple(device for device, problem in troubles_by_device.items() if not problem)
+    return Probe(not problems, problems, INSTEAD if problems else "", working)
 
 
 @cache
@@ -62,9 +62,9 @@ def _working() -> frozenset[str]:
 
 
 def working(devices: Sequence[dict[str, object]], isolation: str) -> tuple[dict[str, object], ...]:
-    """Those of a worker's `devices` on which it can compute inside `isolation`. Asked once in a process's life.
+    """Return the devices of a worker that can compute inside `isolation`. Probed once for each process.
 
-    An accelerator that a driver shows, and that cannot be reached from bubblewrap, is none there.
+    A driver may show an accelerator that cannot be used in bubblewrap.
     """
     if isolation != "bubblewrap" or all(device["kind"] == "cpu" for device in devices):
         return tuple(devices)
@@ -72,7 +72,6 @@ def working(devices: Sequence[dict[str, object]], isolation: str) -> tuple[dict[
 
 
 def main() -> None:
-    """One JSON object on stdout."""
     print(json.dumps(asdict(probe())))
 
 

@@ -1,4 +1,4 @@
-"""Timing a submission against a baseline on a real device, and verifying the results of timed calls."""
+"""Times a submission against a baseline on a real device, and verifies the results of timed calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpututor.course.model import Exercise
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import LEAST_TIME
-from gpututor.judge.author_code import ExerciseCode, broke, draw_inputs
+from gpututor.judge.author_code import ExerciseCode, draw_inputs, finding_of_broken_check
 from gpututor.judge.devices import to_machine
 from gpututor.judge.timing import roofline
 from gpututor.judge.timing.sequential_test import (
@@ -24,9 +24,7 @@ from gpututor.judge.timing.sequential_test import (
     Inputs,
     PairedComparison,
     Settings,
-    Tell,
     quartiles,
-    tell_nobody,
 )
 from gpututor.judge.timing.timing_workers import NullWorker, Stopped, SuspendedProcesses, TimingWorker
 from gpututor.judge.workers import Worker, WorkerPool
@@ -35,14 +33,14 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.formatting import duration
 
 ALLOWANCE_S = 30.0
-"""For verifying; references run in float64 on the CPU, which may be far slower than the device."""
+"""Seconds for verifying: references run in float64 on the CPU, which may be far slower than the device."""
 
 
 class Verifier:
-    """Looks at every result while the allowance lasts; afterwards at one of each batch, drawn by chance.
+    """Verifier of timed results: of every result during the allowance, later of one random result in each batch.
 
-    The draw is made when the results are held: whoever is wrong in a tenth of the calls is seen in two of three timings
-    even then.
+    The choice is made after the results arrive. So a submission that is wrong in a tenth of its calls is caught in two
+    of three timings even then.
     """
 
     def __init__(
@@ -54,7 +52,7 @@ class Verifier:
         allowance_s: float = ALLOWANCE_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises `CourseError` where no check can verify timed calls."""
+        """Raises `CourseError` if no check can verify timed calls."""
         self._checks = [check for check in checks if check.results_only and check.applies(machine)]
         if not self._checks:
             raise CourseError(
@@ -71,7 +69,7 @@ class Verifier:
         self.calls = 0
 
     def find(self, inputs: Inputs, outputs: Sequence[Any], source: str) -> Finding | None:
-        """What is wrong with the results of one batch, as far as they are looked at."""
+        """Return what is wrong with the results of one batch, as far as they are verified."""
         calls = [Call(drawn, {}, output, Trace()) for drawn, output in zip(inputs, outputs, strict=True)]
         order = self._chance.sample(range(len(calls)), len(calls))
         self.calls += len(calls)
@@ -101,24 +99,25 @@ def measure(
     limit: SpeedLimit,
     seed: int,
     settings: Settings | None = None,
-    tell: Tell = tell_nobody,
+    on_pair: Callable[[int], None] = lambda pairs: None,
 ) -> Timing:
-    """Time `submission_source` beside `baseline_source` on the real device of `spec`.
+    """Time `submission_source` against `baseline_source` on the real device of `spec`.
 
-    Nothing that the submission does raises; `CourseError` for a baseline that does not run or is wrong, `GradingError`
-    when a worker broke by itself.
+    Nothing that the submission does raises. Raises `CourseError` for a baseline that does not run or is wrong,
+    `GradingError` if a worker broke by itself.
     """
     if exercise.kind != "function":
         raise CourseError(
             f"{exercise.folder / 'checks.py'}: a speed limit of a {exercise.kind!r} exercise on a real device",
             "Leave out its real_at_most: only single functions are timed on real devices.",
         )
-    with _workers(pool, 3) as (null, baseline, submission):
-        stillness = SuspendedProcesses(os.getpid(), [null.pid, baseline.pid], pool.standing_still)
+    with _take_workers(pool, 3) as (null, baseline, submission):
+        others = SuspendedProcesses(os.getpid(), [null.pid, baseline.pid], pool.suspended_pids)
         machine = to_machine(spec, baseline.devices)
         chance = random.Random(seed)
         verifier = Verifier(code.checks, machine, exercise.entry, chance)
         peak = roofline.peak_of(machine)
+        at_most = limit.at_most if limit.real_at_most is None else limit.real_at_most
         least_s = [float("inf")]
 
         def draw(rounds: int) -> Inputs:
@@ -131,60 +130,41 @@ def measure(
 
         def verify(inputs: Inputs, outputs: Sequence[Any]) -> Finding | None:
             try:
-                least_s[0] = min(least_s[0], peak.least_for(limit, inputs, list(outputs)))
+                least_s[0] = min(least_s[0], peak.least_batch_s(limit, inputs, list(outputs)))
                 return verifier.find(inputs, outputs, submission_source)
             except Exception as error:  # nothing broke when the same checks looked at the baseline's results
-                return broke(error)
+                return finding_of_broken_check(error)
 
         trusted = (exercise, spec, limit.baseline, baseline_source)
         sides = (
-            TimingWorker(baseline, *trusted, beside=stillness.still),
-            NullWorker(null, *trusted, beside=stillness.still),
+            TimingWorker(baseline, *trusted, during_batch=others.suspend),
+            NullWorker(null, *trusted, during_batch=others.suspend),
         )
-        comparer = PairedComparison(*sides, draw, verify, chance, settings)
-        with _undisturbed():
-            _prepare(comparer, sides, exercise, limit, code, verifier)
-            if comparer.result.too_small:
-                return _too_small(comparer.result)
-            timed = TimingWorker(submission, exercise, spec, "solution.py", submission_source, beside=submission.awake)
+        comparison = PairedComparison(*sides, draw, verify, chance, settings)
+        with _without_gc():
+            _prepare(comparison, sides, exercise, limit, code, verifier)
+            if comparison.result.too_small:
+                return _too_small(comparison.result)
+            own_file = ("solution.py", submission_source)
+            timed = TimingWorker(submission, exercise, spec, *own_file, during_batch=submission.running)
             try:
-                with submission.awake():
+                with submission.running():
                     timed.load(code.given_source)
-                result = comparer.compare(timed, _ratio(limit), tell)
+                result = comparison.compare(timed, at_most, on_pair)
             except Stopped as stopped:
-                return _timing(comparer.result, stopped.status, "", stopped.finding)
-        return decided(result, least_s[0], settings or Settings())
-
-
-def measure_for(
-    check: Check,
-    pool: WorkerPool,
-    exercise: Exercise,
-    spec: MachineSpec,
-    submission_source: str,
-    code: ExerciseCode,
-    seed: int,
-    tell: Tell,
-) -> Timing:
-    """Time a submission for a `check` that has a speed limit. Raises what `measure` does."""
-    assert check.speed is not None
-    baseline_source = exercise.file(check.speed.baseline)
-    return measure(pool, exercise, spec, submission_source, baseline_source, code, check.speed, seed, tell=tell)
-
-
-def _ratio(limit: SpeedLimit) -> float:
-    return limit.at_most if limit.real_at_most is None else limit.real_at_most
+                return _timing(comparison.result, stopped.status, "", stopped.finding)
+        return decide_timing(result, least_s[0], settings or Settings())
 
 
 def _prepare(
-    comparer: PairedComparison,
+    comparison: PairedComparison,
     sides: tuple[TimingWorker, ...],
     exercise: Exercise,
     limit: SpeedLimit,
     code: ExerciseCode,
     verifier: Verifier,
 ) -> None:
-    """All that is timed before there is a submission. Raises `CourseError` for a baseline that is no good."""
+    """Run everything that comes before the submission. Raises `CourseError` for a bad baseline."""
     path = exercise.folder / limit.baseline
     try:
         for side in sides:
@@ -192,7 +172,7 @@ def _prepare(
         inputs = [draw_inputs(code, exercise.folder, case, case) for case in range(exercise.cases)]
         wrong = verifier.find(inputs, sides[0].time(inputs).outputs, "")
         if wrong is None:
-            comparer.prepare()
+            comparison.prepare()
     except Stopped as stopped:
         wrong = stopped.finding
     if wrong is not None:
@@ -202,8 +182,8 @@ def _prepare(
         )
 
 
-def decided(result: Comparison, least_s: float, settings: Settings) -> Timing:
-    """What a comparison comes to. `least_s`: the floor, for one batch."""
+def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Timing:
+    """Return the result of a comparison. `least_s` is the roofline of one batch."""
     if result.wrong is not None:
         return _timing(result, result.wrong.status, "", result.wrong)
     if result.contended:
@@ -233,42 +213,30 @@ def _too_small(result: Comparison) -> Timing:
 def _timing(result: Comparison, decision: Status, why: str = "", wrong: Finding | None = None) -> Timing:
     if not result.ratios:
         return Timing(decision, why, wrong=wrong)
-    ratios = quartiles(result.ratios)
-    return Timing(
-        decision,
-        why,
-        ratios.median,
-        ratios.low,
-        ratios.high,
-        _spread(result.submission_s, result.calls),
-        _spread(result.baseline_s, result.calls),
-        len(result.signs),
-        result.calls,
-        wrong,
-    )
+    low, median, high = quartiles(result.ratios)
+    submission, baseline = (_spread(times, result.calls) for times in (result.submission_s, result.baseline_s))
+    return Timing(decision, why, median, low, high, submission, baseline, len(result.signs), result.calls, wrong)
 
 
 def _spread(times: Sequence[float], calls: int) -> Spread:
-    found = quartiles([seconds / calls for seconds in times])
-    return Spread(found.median, found.low, found.high)
+    low, median, high = quartiles([seconds / calls for seconds in times])
+    return Spread(median, low, high)
 
 
 @contextlib.contextmanager
-def _workers(pool: WorkerPool, number: int) -> Iterator[list[Worker]]:
-    taken: list[Worker] = []
-    try:
-        pool.warm(number)  # they start beside each other
+def _take_workers(pool: WorkerPool, number: int) -> Iterator[list[Worker]]:
+    with contextlib.ExitStack() as taken:
+        pool.warm(number)  # they start at the same time
+        workers = []
         for _ in range(number):
-            taken.append(pool.take())
-        yield taken
-    finally:
-        for worker in taken:
-            pool.release(worker)
+            workers.append(worker := pool.take())
+            taken.callback(pool.release, worker)
+        yield workers
 
 
 @contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Without the garbage collector of this process, whose pauses would be timed."""
+def _without_gc() -> Iterator[None]:
+    """Switch off the judge's garbage collector, whose pauses would be timed."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""The least time that work can take on a device: bytes over peak bandwidth, operations over peak rate.
+"""The roofline: the least time of work on a device, from bytes over peak bandwidth and operations over peak rate.
 
-Who is faster than that did not do the work where or when it was timed.
+A program that is faster did not do the work where or when it was timed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from gpututor.judge.timing.sequential_test import Inputs
 from gpututor.protocol.values import ObservedTensor
 
 CPU_MARGIN = 4.0
-"""A CPU's best measured rates times this are taken for its peak: caches and cores were perhaps not at their best."""
+"""Factor from a CPU's best measured rates to its peak: caches and cores may not have been at their best."""
 
 
 @dataclass(frozen=True)
 class Peak:
-    """What a device can do at most, a second."""
+    """The highest rates of a device."""
 
     bytes_per_s: float
     flops: Callable[[str], float]
-    """For results of a dtype, such as `float32`, in whichever precision the device may use for it."""
+    """Rate for results of a dtype, such as `float32`, in any precision that the device may use for it."""
 
     def least_s(self, limit: SpeedLimit, drawn: dict[str, Any], output: Any) -> float:
-        """The least time for one call: its inputs and its result."""
+        """Return the least seconds of one call, by its inputs and its result."""
         tensors = list(tensors_by_path(output).values())
         moved = limit.least_bytes(drawn) if limit.least_bytes else sum(map(minimum_bytes, tensors))
         seconds = moved / self.bytes_per_s
@@ -42,20 +42,20 @@ class Peak:
             seconds = max(seconds, limit.least_flops(drawn) / fastest)
         return seconds
 
-    def least_for(self, limit: SpeedLimit, inputs: Inputs, outputs: list[Any]) -> float:
-        """The least time for a batch."""
+    def least_batch_s(self, limit: SpeedLimit, inputs: Inputs, outputs: list[Any]) -> float:
+        """Return the least seconds of a batch."""
         return sum(self.least_s(limit, drawn, output) for drawn, output in zip(inputs, outputs, strict=True))
 
 
 def minimum_bytes(tensor: ObservedTensor) -> int:
-    """Bytes that had to be written for a result: what is only expanded is not."""
+    """Return the bytes written for a result, without dimensions that are only expanded."""
     lengths = zip(tensor.fact.shape, tensor.fact.strides, strict=True)
     elements = math.prod(length for length, stride in lengths if stride)
     return elements * tensor.values.element_size()
 
 
 def peak_of(machine: Machine) -> Peak:
-    """Of a known GPU by its vendor's figures, of an unknown one by the fastest known, of a CPU as it is measured."""
+    """Return a known GPU's peak by its vendor's figures, an unknown GPU's by the fastest known, a CPU's as measured."""
     if machine.device == "cpu":
         return _cpu_peak()
     try:
@@ -63,8 +63,8 @@ def peak_of(machine: Machine) -> Peak:
     except UsageError:
         candidates = list(gpu_specs().values())
     return Peak(
-        max(one.bytes_per_s for one in candidates),
-        lambda dtype: max(_rate(one, dtype) for one in candidates),
+        max(gpu.bytes_per_s for gpu in candidates),
+        lambda dtype: max(_rate(gpu, dtype) for gpu in candidates),
     )
 
 

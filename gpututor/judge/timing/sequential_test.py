@@ -1,12 +1,12 @@
 """The sequential sign test: pairs of timed batches in random order until the signs decide.
 
-Each pair of times gives one sign: whether the submission kept to the allowed ratio. Two bets are made on the signs,
-one on `it keeps to it` and one on `it does not`; each multiplies what it has by 1 + 0.6 where it is right and by 1 -
-0.6 where it is wrong. Were the signs a fair coin, neither could reach 100 with more than 1 % probability, however
-often one looks (Ville's inequality). Only the median of the pairs' ratios matters: how wild the noise is changes how
-many pairs it takes, not how often the answer is wrong.
+Each pair gives one sign: True if the submission kept to the allowed ratio. Two bets are placed on the signs, one that
+it keeps to the ratio and one that it does not. Each bet multiplies its money by 1.6 when right and by 0.4 when wrong.
+With fair-coin signs, either bet reaches 100 with at most 1 % probability, however often one looks (Ville's inequality).
+Only the median of the pairs' ratios matters: noise changes the number of pairs, not the error rate.
 
-No process and no clock is touched here: `Side` and `Settings.now_s` bring both, so that tests can simulate them.
+This module uses no process and no clock: `TimedSide` and `Settings.now_s` provide both, so that tests can simulate
+them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from statistics import median
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from gpututor.checks.model import Finding
 
 STAKE = 0.6
-"""The part of the money that each bet risks on the next sign."""
+"""Share of its money that each bet risks on the next sign."""
 ENOUGH = 100.0
-"""A bet that has made this much of 1 has won: at most 1 in 100 does so by luck."""
+"""Multiple of its first money with which a bet has won: at most 1 in 100 does so by luck."""
 FEWEST_PAIRS = 10
 MOST_PAIRS = 60
 
 
 class Answer(Enum):
-    """What the signs say."""
+    """Decision of the signs."""
 
     WITHIN = "within"
     BEYOND = "beyond"
@@ -38,13 +41,13 @@ class Answer(Enum):
 
 
 def log_evidence(within: int, beyond: int) -> tuple[float, float]:
-    """What the two bets have made of 1, after so many signs of either kind: (for `within`, for `beyond`)."""
+    """Return the money of the bets on (`within`, `beyond`), from 1, after these counts of signs."""
     won, lost = math.log1p(STAKE), math.log1p(-STAKE)
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
 
 def decide(signs: Sequence[bool], fewest: int = FEWEST_PAIRS) -> Answer:
-    """What `signs` (True: the pair kept to the ratio) say so far; `OPEN` before `fewest` of them."""
+    """Return the decision of `signs` (True: the pair kept to the ratio); `OPEN` before `fewest` of them."""
     within = sum(signs)
     for_within, for_beyond = log_evidence(within, len(signs) - within)
     if len(signs) < fewest:
@@ -54,8 +57,8 @@ def decide(signs: Sequence[bool], fewest: int = FEWEST_PAIRS) -> Answer:
     return Answer.BEYOND if for_beyond >= ENOUGH else Answer.OPEN
 
 
-def can_still_tell(signs: Sequence[bool], most: int = MOST_PAIRS) -> bool:
-    """Whether pairs up to the cap could still decide."""
+def can_still_decide(signs: Sequence[bool], most: int = MOST_PAIRS) -> bool:
+    """Return True if the pairs up to the cap could still decide."""
     left = most - len(signs)
     if left <= 0:
         return False
@@ -63,9 +66,8 @@ def can_still_tell(signs: Sequence[bool], most: int = MOST_PAIRS) -> bool:
     return log_evidence(within + left, beyond)[0] >= ENOUGH or log_evidence(within, beyond + left)[1] >= ENOUGH
 
 
-@dataclass(frozen=True)
-class Quartiles:
-    """The middle of some figures, and between what the middle half of them lies."""
+class Quartiles(NamedTuple):
+    """The three quartiles, interpolated linearly."""
 
     low: float
     median: float
@@ -73,48 +75,27 @@ class Quartiles:
 
 
 def quartiles(figures: Sequence[float]) -> Quartiles:
-    """Of at least one figure; between two neighbours the line joins them. Raises `ValueError` for none."""
-    if not figures:
-        raise ValueError("quartiles of nothing")
-    ordered = sorted(figures)
-
-    def at(share: float) -> float:
-        place = share * (len(ordered) - 1)
-        below = math.floor(place)
-        above = min(below + 1, len(ordered) - 1)
-        return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-    return Quartiles(at(0.25), at(0.5), at(0.75))
-
-
-def median(figures: Sequence[float]) -> float:
-    """The middle of at least one figure."""
-    return quartiles(figures).median
+    """Return the quartiles of at least one figure."""
+    return Quartiles(*np.quantile(figures, (0.25, 0.5, 0.75)).tolist())
 
 
 Inputs = Sequence[dict[str, Any]]
 Draw = Callable[[int], Inputs]
-"""`draw(rounds)`: fresh inputs for so many rounds over the exercise's cases."""
-Tell = Callable[[int], None]
-"""Called with the number of pairs that were timed, after each."""
-
-
-def tell_nobody(pairs: int) -> None:
-    """A `Tell` for where nobody waits."""
+"""`draw(rounds)`: fresh inputs for that many rounds over the exercise's cases."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """One batch: from revealing its inputs to holding its results, by the judge's clock."""
+    """A timed batch: from sending its inputs to holding its results, by the judge's clock."""
 
     elapsed_s: float
     outputs: Sequence[Any]
     size_bytes: int = 0
-    """Of inputs and results together."""
+    """Bytes of inputs and results together."""
 
 
-class Side(Protocol):
-    """What can be timed. Only one side runs at a time."""
+class TimedSide(Protocol):
+    """A program that can be timed. Only one side runs at a time."""
 
     def time(self, inputs: Inputs) -> Timed:
         """Call it once for each of `inputs`."""
@@ -122,38 +103,38 @@ class Side(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """The design's figures. Tests and benchmarks may change them."""
+    """Parameters of the test. Only tests and benchmarks change them."""
 
     shortest_s: float = 5e-3
-    """A batch of the baseline takes at least this long, without the round trip …"""
+    """Least seconds of a baseline batch, without the round trip."""
     over_round_trip: float = 20.0
-    """… and so many times the round trip of a single round of calls."""
+    """Least multiple of the round trip of a single round of calls."""
     most_calls: int = 256
-    """In a batch."""
+    """Calls of a batch."""
     most_bytes: int = 64 << 20
-    """Of inputs and results in a batch."""
+    """Bytes of inputs and results of a batch."""
     longest_s: float = 0.5
-    """A batch that takes longer is not made larger."""
+    """Seconds of a batch from which it is not enlarged."""
     least_share: float = 0.25
-    """The baseline's own work is at least this part of the round trip of its batch: below, nobody can tell."""
+    """Least share of the baseline's own work in the round trip of its batch: less cannot be measured."""
     attempts: int = 3
-    """Batches of each side in a pair; the fastest counts, for noise only ever adds."""
-    warm_ups: int = 3
-    before: int = 5
-    """Times of the baseline that are taken before the submission is loaded."""
+    """Batches of each side in a pair; the fastest counts, because noise only adds time."""
+    warmups: int = 3
+    baseline_samples: int = 5
+    """Times of the baseline that are measured before the submission is loaded."""
     contention: float = 1.5
-    """The baseline may later take so many times what it took before."""
+    """Multiple of these times that the baseline may take later."""
     most_s: float = 90.0
-    """All pairs together."""
+    """Seconds of all pairs together."""
     now_s: Callable[[], float] = time.monotonic
 
 
 @dataclass
 class Comparison:
-    """What was measured. Times are seconds for one batch, the null's round trip subtracted."""
+    """Measurements. Times are seconds of one batch, without the round trip of the null worker."""
 
     calls: int = 0
-    """In a batch."""
+    """Calls of a batch."""
     baseline_before_s: float = 0.0
     null_s: float = 0.0
     baseline_s: list[float] = field(default_factory=list)
@@ -161,9 +142,9 @@ class Comparison:
     signs: list[bool] = field(default_factory=list)
     answer: Answer = Answer.OPEN
     wrong: Finding | None = None
-    """What a timed result was wrong in."""
+    """Fault of a timed result."""
     too_small: bool = False
-    """The baseline's work is lost in the round trip."""
+    """True if the baseline's work is lost in the round trip."""
     contended: bool = False
 
     @property
@@ -173,12 +154,12 @@ class Comparison:
 
 
 class PairedComparison:
-    """Times a submission beside a baseline. `verify` says what is wrong with results, or None."""
+    """Comparison of a submission with a baseline. `verify` returns what is wrong with results, or None."""
 
     def __init__(
         self,
-        baseline: Side,
-        null: Side,
+        baseline: TimedSide,
+        null: TimedSide,
         draw: Draw,
         verify: Callable[[Inputs, Sequence[Any]], Finding | None],
         coin: random.Random,
@@ -195,31 +176,33 @@ class PairedComparison:
         self.result = Comparison()
 
     def prepare(self) -> None:
-        """Before there is a submission: how many calls make a batch, and what the baseline takes for one.
+        """Size the batches and time the baseline, before the submission is loaded.
 
-        Without enough work to tell, `result.too_small` is set.
+        Sets `result.too_small` if the baseline does too little work.
         """
         settings, result = self._settings, self.result
-        for _ in range(settings.warm_ups):
+        for _ in range(settings.warmups):
             inputs = self._draw(1)
             self._null.time(inputs)
             self._baseline.time(inputs)
         self._size_batch()
         if result.too_small:
             return
-        times = [self._least([self._baseline])[0] for _ in range(settings.before)]
+        times = [self._least([self._baseline])[0] for _ in range(settings.baseline_samples)]
         result.null_s = median(self._nulls)
         result.baseline_before_s = median(times) - result.null_s
 
-    def compare(self, submission: Side, at_most: float, tell: Tell = tell_nobody) -> Comparison:
-        """Pairs until the signs tell whether `submission` keeps to `at_most` times the baseline, or until the cap."""
+    def compare(
+        self, submission: TimedSide, at_most: float, on_pair: Callable[[int], None] = lambda pairs: None
+    ) -> Comparison:
+        """Time pairs until the signs decide, or until the cap."""
         settings, result = self._settings, self.result
         until = settings.now_s() + settings.most_s
-        for _ in range(settings.warm_ups):
+        for _ in range(settings.warmups):
             inputs = self._draw(self._rounds)
             if self._is_wrong(inputs, submission.time(inputs)):
                 return result
-        while can_still_tell(result.signs) and settings.now_s() < until:
+        while can_still_decide(result.signs) and settings.now_s() < until:
             baseline_s, submission_s = self._least([self._baseline, submission], verified=submission)
             if result.wrong is not None:
                 return result
@@ -229,7 +212,7 @@ class PairedComparison:
             result.submission_s.append(submission_s)
             result.signs.append(submission_s <= at_most * baseline_s)
             result.answer = decide(result.signs)
-            tell(len(result.signs))
+            on_pair(len(result.signs))
             if result.answer is not Answer.OPEN:
                 break
         if result.baseline_s:
@@ -237,11 +220,11 @@ class PairedComparison:
         return result
 
     def _size_batch(self) -> None:
-        """As many rounds as the baseline needs to stand out of the round trip."""
+        """Find the number of rounds at which the baseline exceeds the round trip."""
         settings = self._settings
         single_s = 0.0
         while True:
-            baseline_s, null_s, timed = self._tried()
+            baseline_s, null_s, timed = self._try_batch()
             single_s = single_s or null_s
             own_s = baseline_s - null_s
             wanted_s = max(settings.shortest_s, settings.over_round_trip * single_s)
@@ -250,26 +233,26 @@ class PairedComparison:
             factor = min(wanted_s / own_s * 1.1, 8.0) if own_s > 0 else 8.0
             rounds = max(self._rounds + 1, round(self._rounds * factor))
             calls_a_round = len(timed.outputs) // self._rounds
-            roomy = min(
+            largest = min(
                 settings.most_calls // calls_a_round,
                 settings.most_bytes * self._rounds // max(1, timed.size_bytes),
                 int(settings.longest_s * self._rounds / baseline_s),
             )
-            if roomy <= self._rounds:
+            if largest <= self._rounds:
                 break
-            self._rounds = min(rounds, roomy)
+            self._rounds = min(rounds, largest)
         self.result.calls = len(timed.outputs)
         self.result.too_small = own_s < settings.least_share * null_s or own_s <= 0
         self._nulls.clear()
 
-    def _tried(self) -> tuple[float, float, Timed]:
-        """The least times of the baseline and the null for a batch of the size of now."""
-        answers = [self._baseline.time(self._draw(self._rounds)) for _ in range(self._settings.attempts)]
+    def _try_batch(self) -> tuple[float, float, Timed]:
+        """Return the least times of the baseline and the null worker for a batch of the current size."""
+        timings = [self._baseline.time(self._draw(self._rounds)) for _ in range(self._settings.attempts)]
         nulls = [self._null.time(self._draw(self._rounds)) for _ in range(self._settings.attempts)]
-        return min(one.elapsed_s for one in answers), min(one.elapsed_s for one in nulls), answers[0]
+        return min(timed.elapsed_s for timed in timings), min(timed.elapsed_s for timed in nulls), timings[0]
 
-    def _least(self, sides: list[Side], verified: Side | None = None) -> list[float]:
-        """The least time of each side out of some attempts, each with fresh inputs and in random order."""
+    def _least(self, sides: list[TimedSide], verified: TimedSide | None = None) -> list[float]:
+        """Return the least time of each side out of some attempts, each with fresh inputs and in random order."""
         least = [float("inf")] * len(sides)
         null_s = float("inf")
         for _ in range(self._settings.attempts):

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 from gpututor.checks.model import Finding
@@ -18,11 +17,11 @@ from gpututor.grading.report import Status
 from gpututor.judge import failures
 from gpututor.judge.channel import DeadlinePassed, WorkerSession, check_ticket, new_ticket
 from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect
-from gpututor.judge.runner import RunPlan, Submission, load_question
+from gpututor.judge.runner import RunPlan, Submission, load_request
 from gpututor.judge.timing.sequential_test import Inputs, Timed
 from gpututor.judge.workers import Worker
 from gpututor.judge.workers.worker import LimitExceeded
-from gpututor.processes import descendants
+from gpututor.processes import tree
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
 from gpututor.protocol.frames import Bounds, EndOfFrames, Frame, FrameError, write_frame
@@ -33,7 +32,7 @@ BOUNDS = Bounds(header_bytes=64 << 20, buffers=16384, buffer_bytes=512 << 20, to
 
 
 class Stopped(Exception):
-    """A sibling did not answer as it should; carries what a person is told."""
+    """A timing worker failed; `finding` explains it."""
 
     def __init__(self, finding: Finding, status: Status) -> None:
         super().__init__(finding.got)
@@ -42,9 +41,9 @@ class Stopped(Exception):
 
 
 class TimingWorker:
-    """One worker with one file loaded, unobserved.
+    """A worker with a single file loaded, unobserved.
 
-    `beside` is entered around each batch: it keeps the others still, or lets this one go on.
+    `during_batch` is entered for each batch: it suspends other processes, or lets this worker run.
     """
 
     def __init__(
@@ -54,99 +53,93 @@ class TimingWorker:
         spec: MachineSpec,
         file_name: str,
         source: str,
-        beside: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+        during_batch: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
         clock_ns: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self._worker = worker
-        self._conversation = WorkerSession(worker.channel)
+        self._session = WorkerSession(worker.channel)
         self._exercise = exercise
         self._spec = spec
         self._file_name = file_name
         self._source = source
-        self._beside = beside
+        self._during_batch = during_batch
         self._clock_ns = clock_ns
 
     def load(self, given_source: str) -> None:
-        """Send the file. Raises `Stopped` when it does not load."""
+        """Load the file. Raises `Stopped` if that fails."""
         submission, sizes = Submission(self._file_name, self._source), Sizes(result_bytes=512 << 20)
-        question = load_question(self._exercise, self._spec, submission, given_source, RunPlan(), sizes)
-        with self._telling("loads"):
+        question = load_request(self._exercise, self._spec, submission, given_source, RunPlan(), sizes)
+        with self._failures_stop("loads"):
             self._begin()
-            expect(self._conversation.ask({**question, "observed": False}), "loaded")
+            expect(self._session.ask({**question, "observed": False}), "loaded")
 
     def time(self, inputs: Inputs) -> Timed:
-        """One batch. Raises `Stopped`."""
         return self._batch(inputs, again=False, keep=False)
-
-    def leave(self) -> None:
-        """Done: the file is let go."""
-        with contextlib.suppress(FrameError, DeadlinePassed):
-            self._conversation.ask({"op": "leave"})
 
     def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> Timed:
         ticket = new_ticket()
-        content, sent_bytes = encoded(inputs, again=again, keep=keep, ticket=ticket)
+        content, sent_bytes = encode_batch(inputs, again=again, keep=keep, ticket=ticket)
         channel = self._worker.channel
-        with self._telling("runs"):
+        with self._failures_stop("runs"):
             self._begin()
-            self._conversation.check_silence()
-            with self._beside():
+            self._session.check_silence()
+            with self._during_batch():
                 started = self._clock_ns()
-                channel.write_all(content)
+                channel.write(content)
                 frame = channel.receive(BOUNDS)
                 elapsed_s = (self._clock_ns() - started) / 1e9
             check_ticket(frame, ticket)
             expect(frame, "timed")
-            return Timed(elapsed_s, outputs_of(frame, len(inputs)), sent_bytes + sum(map(len, frame.buffers)))
+            return Timed(elapsed_s, decode_outputs(frame, len(inputs)), sent_bytes + sum(map(len, frame.buffers)))
 
     def _begin(self) -> None:
         limits = self._exercise.limits
         self._worker.channel.begin(time.monotonic() + limits.wall_s, limits.output_kib << 10)
 
     @contextlib.contextmanager
-    def _telling(self, stage: str) -> Iterator[None]:
-        """What goes wrong inside is raised as `Stopped`."""
+    def _failures_stop(self, stage: str) -> Iterator[None]:
+        """Raise what goes wrong inside as `Stopped`."""
         exercise = self._exercise
         try:
             yield
         except SubmissionFailed as failed:
-            trouble = failures.from_failure(failed.failure, stage, exercise, self._source, " in a timed call")
+            failure = failures.from_failure(failed.failure, stage, exercise, self._source, " in a timed call")
         except DeadlinePassed:
             line = self._worker.stack_line(self._file_name)
-            trouble = failures.from_deadline(stage, exercise, line)
-            raise Stopped(trouble.finding, Status.TOO_SLOW) from None
+            failure = failures.from_deadline(stage, exercise, line)
+            raise Stopped(failure.finding, Status.TOO_SLOW) from None
         except EndOfFrames:
-            trouble = failures.from_exit(stage, exercise, self._worker.exit_status())
+            failure = failures.from_exit(stage, exercise, self._worker.exit_status())
         except LimitExceeded as over:
-            trouble = failures.limit_exceeded(stage, exercise, over)
+            failure = failures.limit_exceeded(stage, exercise, over)
         except WorkerProtocolError as broke:
-            trouble = failures.from_broken_worker(stage, exercise, broke)
-            raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
+            failure = failures.from_broken_worker(stage, exercise, broke)
+            raise Stopped(failure.finding, Status.NEEDS_REVIEW) from None
         except (FrameError, ValueRefused) as error:
-            trouble = failures.from_bad_answer(stage, exercise, str(error))
-            raise Stopped(trouble.finding, Status.NEEDS_REVIEW) from None
+            failure = failures.from_bad_answer(stage, exercise, str(error))
+            raise Stopped(failure.finding, Status.NEEDS_REVIEW) from None
         else:
             return
-        raise Stopped(trouble.finding, Status.FAILED)
+        raise Stopped(failure.finding, Status.FAILED)
 
 
 class NullWorker(TimingWorker):
-    """The baseline's file in another worker, which computes once and then answers with the same results again.
+    """A worker with the baseline's file that computes once, then repeats the same results.
 
-    So it brings the same inputs and as many bytes of results, and does none of the work in between.
+    So it transfers the same inputs and as many bytes of results, without the work in between.
     """
 
-    _kept_calls = 0
+    _stored_calls = 0
 
     def time(self, inputs: Inputs) -> Timed:
-        if len(inputs) != self._kept_calls:
+        if len(inputs) != self._stored_calls:
             self._batch(inputs, again=False, keep=True)
-            self._kept_calls = len(inputs)
+            self._stored_calls = len(inputs)
         return self._batch(inputs, again=True, keep=False)
 
 
-def encoded(inputs: Inputs, *, again: bool, keep: bool, ticket: str) -> tuple[bytes, int]:
-    """The frame of a batch, made before the clock starts, and how many bytes of tensors it holds."""
+def encode_batch(inputs: Inputs, *, again: bool, keep: bool, ticket: str) -> tuple[bytes, int]:
+    """Return the frame of a batch, made before the clock starts, and the bytes of tensors in it."""
     packer = Encoder()
     nodes = [packer.pack(drawn) for drawn in inputs]
     stream = io.BytesIO()
@@ -155,8 +148,8 @@ def encoded(inputs: Inputs, *, again: bool, keep: bool, ticket: str) -> tuple[by
     return stream.getvalue(), sum(map(len, packer.buffers))
 
 
-def outputs_of(frame: Frame, calls: int) -> list[Any]:
-    """The results of a batch. Raises `FrameError` or `ValueRefused` for anything else."""
+def decode_outputs(frame: Frame, calls: int) -> list[Any]:
+    """Return the results of a batch. Raises `FrameError` or `ValueRefused` for anything else."""
     nodes = frame.header.get("outputs")
     if not isinstance(nodes, list) or len(nodes) != calls:
         raise FrameError(f"the worker did not answer {calls} calls")
@@ -165,48 +158,47 @@ def outputs_of(frame: Frame, calls: int) -> list[Any]:
 
 
 MOST_LOOKS = 20
+MAX_PROCESSES = 1 << 15
+"""Members of a tree: one that grows while it is walked has no end."""
 
 
 def family(pid: int) -> set[int]:
-    """`pid` and every living process that descends from it."""
-    try:
-        return _family_by_threads(pid)
-    except OSError:
-        return {pid, *descendants(pid)}
+    """Return `pid` and every living process that descends from it."""
+    return set(tree(pid, MAX_PROCESSES))
 
 
 class SuspendedProcesses:
-    """Stops processes of this one's tree, and lets them go on.
+    """Processes of the judge's tree that are stopped while another one is timed.
 
-    An orphan that a submission left is this process's own child by now, so whoever is not trusted is taken to be its.
+    An orphan of a submission is the judge's own child by now, so every process that is not trusted is stopped.
     """
 
-    def __init__(self, judge: int, trusted: Iterable[int], standing_still: Callable[[], Iterable[int]] = tuple) -> None:
-        """`trusted` are process ids of workers that hold nothing of the submission; their families are left alone.
+    def __init__(self, judge: int, trusted: Iterable[int], suspended: Callable[[], Iterable[int]] = tuple) -> None:
+        """`trusted` are workers that hold nothing of the submission: their trees keep running.
 
-        So are those of `standing_still`: they must not go on when the others do.
+        `suspended` returns workers that are stopped already, and must not continue with the others.
         """
         self._judge = judge
         self._trusted = tuple(trusted)
-        self._standing_still = standing_still
+        self._suspended = suspended
 
-    def others(self) -> set[int]:
-        """All that descends from the judge, without what is trusted or stands still already."""
-        found = family(self._judge) - {self._judge}
-        for pid in (*self._trusted, *self._standing_still()):
-            found -= family(pid)
-        return found
+    def untrusted(self) -> set[int]:
+        """Return all descendants of the judge, without trusted and stopped trees."""
+        pids = family(self._judge) - {self._judge}
+        for pid in (*self._trusted, *self._suspended()):
+            pids -= family(pid)
+        return pids
 
     @contextlib.contextmanager
-    def still(self) -> Iterator[None]:
-        """All others are stopped for the time of the block. Looked at again until nobody new is there, or `MOST_LOOKS`.
+    def suspend(self) -> Iterator[None]:
+        """Stop all others during the block; look again until there is no new process, or `MOST_LOOKS` times.
 
-        A submission whose processes are born faster than that disturbs, and the guard against contention sees it.
+        A submission that starts processes faster disturbs the timing, and the guard against contention notices it.
         """
         stopped: set[int] = set()
         try:
             for _ in range(MOST_LOOKS):
-                new = self.others() - stopped
+                new = self.untrusted() - stopped
                 if not new:
                     break
                 _signal_all(new, signal.SIGSTOP)
@@ -214,24 +206,6 @@ class SuspendedProcesses:
             yield
         finally:
             _signal_all(stopped, signal.SIGCONT)
-
-
-def _family_by_threads(pid: int) -> set[int]:
-    """By the lists of children that Linux keeps for each thread. Raises `OSError` where it does not."""
-    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
-        raise OSError("this system lists no children")
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        one = waiting.pop()
-        if one in found:
-            continue
-        found.add(one)
-        with contextlib.suppress(OSError):  # it ended meanwhile
-            for thread in os.listdir(f"/proc/{one}/task"):
-                with contextlib.suppress(OSError):
-                    waiting += map(int, Path(f"/proc/{one}/task/{thread}/children").read_text().split())
-    return found
 
 
 def _signal_all(pids: set[int], number: int) -> None:

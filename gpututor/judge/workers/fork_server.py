@@ -1,4 +1,4 @@
-"""Workers that are forked from a server which has imported torch. Linux only. 20 ms instead of 1.2 s each."""
+"""Client of the fork server, which has imported torch: a worker starts in 20 ms instead of 1.2 s. Linux only."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from gpututor.judge.workers.worker import (
     WorkerLost,
     WorkerPipes,
     open_pipes,
-    remove_own_scratch,
     remove_scratch,
 )
 from gpututor.processes import kill_tree, reap_orphans, signal_below
 
-KEPT_BY = 2
-"""Processes above the one that serves, where children have namespaces of their own."""
+WRAPPERS = 2
+"""Processes above the one that serves, if children have their own namespaces."""
 ANSWERS_WITHIN_S = 20.0
-"""What a server that has imported torch may take to answer; ending a tree of many processes takes a while."""
+"""Seconds for an answer of a warm server: ending a tree of many processes takes a while."""
 
 
 class ForkServer:
-    """A source of workers: one server, started when it is first needed and again when it died."""
+    """A source of workers: one server, started at the first worker and again after it died."""
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
@@ -53,16 +52,12 @@ class ForkServer:
         return "fork server"
 
     def start(self) -> Worker:
-        """Raises `GradingError` when the server cannot be started, `NotGradableHere` off Linux."""
         server = self._running_server()
-        with open_pipes(self._isolation) as ends:
-            return ends.worker(server.fork(ends))
+        with open_pipes(self._isolation) as pipes:
+            return pipes.worker(server.fork(pipes))
 
-    def keep(self) -> set[int]:
+    def own_pids(self) -> set[int]:
         return {self._server.process.pid} if self._server is not None else set()
-
-    def tidy(self) -> None:
-        remove_own_scratch()
 
     def _running_server(self) -> _Server:
         if sys.platform != "linux":
@@ -76,27 +71,27 @@ class ForkServer:
 
 
 class _Server:
-    """The server's process, and the conversation with it. Used by one thread."""
+    """The server's process and its control socket. Used by one thread."""
 
     def __init__(self, isolation: Isolation) -> None:
         self.wrapped = isolation.name == "bubblewrap"
         self._numbers = itertools.count()
-        self._bodies: dict[int, _Forked] = {}
+        self._children: dict[int, _Forked] = {}
         self._answered = False
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs, contextlib.ExitStack() as not_started:
-                not_started.enter_context(self._control)
+            with server_end, contextlib.ExitStack() as on_failure:
+                on_failure.enter_context(self._control)
                 self.process = subprocess.Popen(
-                    isolation.command("gpututor.worker.fork_server", str(theirs.fileno()), isolation.name),
+                    isolation.command("gpututor.worker.fork_server", str(server_end.fileno()), isolation.name),
                     stdin=subprocess.DEVNULL,
-                    stdout=sys.__stderr__,  # its own words go to the judge's log
+                    stdout=sys.__stderr__,  # its output goes to the judge's log
                     stderr=sys.__stderr__,
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[server_end.fileno()],
                     env=worker_environment(isolation.own_scratch or Path(tempfile.gettempdir())),
                     start_new_session=True,
                 )
-                not_started.pop_all()
+                on_failure.pop_all()
         except OSError as error:
             raise GradingError(f"The fork server could not be started: {error}", "Run `gpututor doctor`.") from error
         self._control.settimeout(ANSWERS_WITHIN_S)
@@ -104,53 +99,53 @@ class _Server:
     def is_dead(self) -> bool:
         return self.process.poll() is not None
 
-    def fork(self, ends: WorkerPipes) -> _Forked:
-        """Ask for a child; does not wait for it. Raises `WorkerLost`."""
+    def fork(self, pipes: WorkerPipes) -> _Forked:
+        """Request a child without waiting for it. Raises `WorkerLost`."""
         number = next(self._numbers)
-        body = _Forked(self, number, ends.scratch.outside, ends.judges)
-        descriptors = (ends.connection.fileno(), ends.printed, ends.stack)
-        self._ask({"op": "fork", "number": number, "scratch": str(ends.scratch.inside)}, descriptors)
-        self._bodies[number] = body
-        return body
+        child = _Forked(self, number, pipes.scratch.outside, pipes.judge_connection)
+        descriptors = (pipes.connection.fileno(), pipes.printed, pipes.stack)
+        self._ask({"op": "fork", "number": number, "scratch": str(pipes.scratch.inside)}, descriptors)
+        self._children[number] = child
+        return child
 
     def status(self, number: int) -> int | None:
-        """Raises `WorkerLost` when the server is gone."""
+        """Return the exit status of a child; None while it runs. Raises `WorkerLost` if the server is gone."""
         self._ask({"op": "status", "number": number})
         answer = self._answer("status", number)
         status: int | None = answer["status"]
         return status
 
     def end(self, number: int) -> None:
-        """Returns when the child is gone with all that it started. Raises `WorkerLost` when the server is gone."""
+        """End a child with everything that it started. Raises `WorkerLost` if the server is gone."""
         self._ask({"op": "end", "number": number})
         self._answer("ended", number)
-        del self._bodies[number]
+        del self._children[number]
 
     def wait_for_child(self, number: int) -> None:
-        """Until the child is there. Raises `WorkerLost`."""
+        """Wait until the child is forked. Raises `WorkerLost`."""
         self._answer("forked", number)
 
     def close(self) -> None:
-        """End it and all its children."""
-        self._lost()
-        for body in tuple(self._bodies.values()):
-            body.kill()
+        """End the server and all its children."""
+        self._give_up()
+        for child in tuple(self._children.values()):
+            child.kill()
         reap_orphans(set())
-        for body in tuple(self._bodies.values()):
-            body.forget()
-        self._bodies.clear()
+        for child in tuple(self._children.values()):
+            child.dispose()
+        self._children.clear()
         self._control.close()
 
     def _ask(self, message: dict[str, Any], descriptors: tuple[int, ...] = ()) -> None:
         try:
             socket.send_fds(self._control, [json.dumps(message).encode()], descriptors)
         except OSError as error:
-            raise self._lost() from error
+            raise self._give_up() from error
 
     def _answer(self, what: str, number: int) -> dict[str, Any]:
-        """The answer that tells `what` of `number`; those of children that were forked meanwhile are noted."""
+        """Return the answer with `what` about a child; notes answers about other children meanwhile."""
         while True:
-            if what == "forked" and self._bodies[number].pid:
+            if what == "forked" and self._children[number].pid:
                 return {}
             answer = self._next_answer()
             if "refused" in answer and answer["number"] == number:
@@ -163,22 +158,22 @@ class _Server:
         try:
             message, descriptors, _, _ = socket.recv_fds(self._control, 8192, 1)
         except OSError as error:
-            raise self._lost() from error
+            raise self._give_up() from error
         if not message:
-            raise self._lost()
+            raise self._give_up()
         self._answered = True
         answer: dict[str, Any] = json.loads(message)
-        body = self._bodies[answer["number"]]
+        child = self._children[answer["number"]]
         for descriptor in descriptors:
-            body.be(descriptor)
-        if body.given_up and "forked" in answer:
+            child.attach(descriptor)
+        if child.is_abandoned and "forked" in answer:
             self._ask({"op": "end", "number": answer["number"]})
-        elif body.given_up and "ended" in answer:
-            del self._bodies[answer["number"]]
-            body.forget()
+        elif child.is_abandoned and "ended" in answer:
+            del self._children[answer["number"]]
+            child.dispose()
         return answer
 
-    def _lost(self) -> WorkerLost:
+    def _give_up(self) -> WorkerLost:
         if not self.is_dead():
             # It hangs, or is about to end.
             kill_tree(self.process.pid)
@@ -195,78 +190,77 @@ class _Forked:
         self._number = number
         self._scratch = scratch
         self._connection = connection
-        self._handle = -1
+        self._pidfd = -1
         self._pid = 0
         self._killed = False
-        self.given_up = False
-        """Ended by the judge before the server had forked it: collected when it is there."""
+        self.is_abandoned = False
+        """True if the judge ended it before the server forked it: reaped when it appears."""
 
-    def be(self, handle: int) -> None:
-        """`handle`: what stands for the process, whatever its id is in the server's namespace."""
-        self._pid = _pid_behind(handle)
-        self._handle = handle
+    def attach(self, pidfd: int) -> None:
+        """Store the pidfd: its number in the judge's namespace is read from /proc."""
+        self._pid = _pid_of(pidfd)
+        self._pidfd = pidfd
         if self._killed:
             self.kill()
 
     @property
     def pid(self) -> int:
-        """0 until the server has forked it."""
         return self._pid
 
-    def wait_until_started(self) -> None:
+    def wait_for_pid(self) -> None:
         self._server.wait_for_child(self._number)
 
     def has_ended(self) -> bool:
-        return self._server.is_dead() or (self._handle >= 0 and _ended_within(self._handle, 0.0))
+        return self._server.is_dead() or (self._pidfd >= 0 and _wait_for_end(self._pidfd, 0.0))
 
     def exit_status(self) -> int:
-        if self._handle >= 0:
-            _ended_within(self._handle, 1.0)
+        if self._pidfd >= 0:
+            _wait_for_end(self._pidfd, 1.0)
         status = self._server.status(self._number)
         return -signal.SIGKILL if status is None else status
 
-    def ask_where(self) -> None:
+    def dump_stack(self) -> None:
         if self._pid:
-            signal_below(self._pid, KEPT_BY if self._server.wrapped else 0, signal.SIGUSR1)
+            signal_below(self._pid, WRAPPERS if self._server.wrapped else 0, signal.SIGUSR1)
 
     def kill(self) -> None:
         self._killed = True
-        # Whoever waits for its first words is told at once, also while it is not forked yet.
+        # Ends a wait for its first frame at once, even before it is forked.
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
-        if self._handle < 0:
+        if self._pidfd < 0:
             return
         if not (self._server.wrapped or self._server.is_dead()):
             kill_tree(self._pid)
-        # With namespaces of its own all of it ends with the topmost. Where the server is gone, its id may be another's.
+        # Namespaces end with their topmost process. After the server's end, `_pid` may belong to another process.
         with contextlib.suppress(OSError):
-            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def collect(self, keep: set[int]) -> None:
-        if self._handle < 0 and not self._server.is_dead():
-            self.given_up = True
+    def reap(self, keep: set[int]) -> None:
+        if self._pidfd < 0 and not self._server.is_dead():
+            self.is_abandoned = True
             return
-        with contextlib.suppress(WorkerLost):  # then all that it kept is the judge's now
+        with contextlib.suppress(WorkerLost):  # the server is gone: its children are the judge's now
             self._server.end(self._number)
         reap_orphans(keep)
-        self.forget()
+        self.dispose()
 
-    def forget(self) -> None:
-        """It is gone."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+    def dispose(self) -> None:
+        """Release what belongs to a child that is gone."""
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
         if self._scratch is not None:
             remove_scratch(self._scratch)
 
 
-def _pid_behind(handle: int) -> int:
-    """The process id that a descriptor stands for, in the judge's own namespace."""
-    found = re.search(r"^Pid:\s*(\d+)", Path(f"/proc/self/fdinfo/{handle}").read_text(), re.MULTILINE)
-    return int(found[1]) if found else 0
+def _pid_of(pidfd: int) -> int:
+    """Return the process id of a pidfd in the judge's own namespace."""
+    match = re.search(r"^Pid:\s*(\d+)", Path(f"/proc/self/fdinfo/{pidfd}").read_text(), re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
-def _ended_within(handle: int, seconds: float) -> bool:
+def _wait_for_end(pidfd: int, seconds: float) -> bool:
     poll = select.poll()
-    poll.register(handle, select.POLLIN)
+    poll.register(pidfd, select.POLLIN)
     return bool(poll.poll(seconds * 1000))

@@ -20,7 +20,7 @@ from gpututor.processes import end_descendants, kill_tree, reap_orphans, signal_
 
 
 class WorkerSource(Protocol):
-    """Where workers come from."""
+    """A way to start workers."""
 
     @property
     def isolation(self) -> str:
@@ -28,31 +28,28 @@ class WorkerSource(Protocol):
 
     @property
     def name(self) -> Workers:
-        """What reports call it."""
+        """Name of the source in reports."""
 
     def start(self) -> Worker:
-        """A new worker, not waited for. Raises `GradingError`, or `NotGradableHere` where none can ever be had."""
+        """Start a worker without waiting for it. Raises `GradingError`; `NotGradableHere` if none can ever start."""
 
-    def keep(self) -> set[int]:
-        """The source's own processes, children of the judge."""
-
-    def tidy(self) -> None:
-        """Remove what would be left when the judge ends at once. From any thread."""
+    def own_pids(self) -> set[int]:
+        """Return the source's own processes, children of the judge."""
 
 
 class WorkerPool:
-    """Keeps workers warm ahead of need. Used by one thread; only `kill_current` and `kill_all` may come from others.
+    """A pool of warm workers, used by one thread; other threads may call only `kill_current` and `kill_all`.
 
-    `is_last`: one submission is graded, so no spare follows a worker that is released.
-    `waits`: called with the seconds for which a worker may keep the judge waiting.
+    With `is_last`, one submission is graded, and no spare follows a released worker. `on_deadline` is called with the
+    seconds for which a worker may keep the judge waiting.
     """
 
     def __init__(
-        self, source: WorkerSource, *, is_last: bool = False, waits: Callable[[float], None] = lambda for_s: None
+        self, source: WorkerSource, *, is_last: bool = False, on_deadline: Callable[[float], None] = lambda for_s: None
     ) -> None:
         self._source = source
         self._is_last = is_last
-        self._waits = waits
+        self._on_deadline = on_deadline
         self._starting = threading.Lock()
         self._is_ending = False
         self._spares: list[Worker] = []
@@ -60,12 +57,10 @@ class WorkerPool:
 
     @property
     def isolation(self) -> str:
-        """`process` or `bubblewrap`."""
         return self._source.isolation
 
     @property
     def workers(self) -> Workers:
-        """Where they come from."""
         return self._source.name
 
     def warm(self, count: int = 1) -> None:
@@ -77,9 +72,9 @@ class WorkerPool:
                 self._spares.append(self._source.start())
 
     def take(self) -> Worker:
-        """A worker that is ready, to be given back to `release`. Raises `GradingError` when none can be had.
+        """Return a worker that is ready, for `release` later. Raises `GradingError` if there is none.
 
-        One that died or lost its scratch folder while it waited (low memory, a clean-up of /tmp) is replaced once.
+        A spare that died or lost its scratch folder while it waited (low memory, a clean-up of /tmp) is replaced once.
         """
         try:
             return self._take()
@@ -90,7 +85,7 @@ class WorkerPool:
         self.warm()
         worker = self._spares.pop(0)
         self._in_use.append(worker)
-        worker.channel.waits = self._waits
+        worker.channel.on_deadline = self._on_deadline
         try:
             worker.wait_until_ready()
             worker.check()
@@ -100,42 +95,42 @@ class WorkerPool:
         return worker
 
     def release(self, worker: Worker) -> None:
-        """End a worker, and start the next spare where another submission may come."""
+        """End a worker, and start the next spare if another submission may come."""
         self._end(worker)
         if self._is_last:
             return
-        # A source that broke is asked again by the next `take`, which says so.
+        # The next `take` asks a broken source again, and reports the error.
         with contextlib.suppress(GradingError):
             self.warm()
 
     def _end(self, worker: Worker) -> None:
         self._in_use.remove(worker)
         others = {other.pid for other in (*self._spares, *self._in_use)}
-        worker.end(others | self._source.keep())
+        worker.end(others | self._source.own_pids())
 
-    def standing_still(self) -> list[int]:
-        """The process ids of workers in use that are not awake."""
-        return [worker.pid for worker in self._in_use if worker.stands_still]
+    def suspended_pids(self) -> list[int]:
+        """Return the process ids of suspended workers in use."""
+        return [worker.pid for worker in self._in_use if worker.is_suspended]
 
     def kill_current(self) -> None:
-        """From any thread: end the workers that are in use."""
+        """End the workers in use; from any thread."""
         for worker in tuple(self._in_use):
             worker.kill()
 
     def kill_all(self) -> None:
-        """From any thread, when the judge is about to end: no process and no scratch folder is left."""
+        """End all processes and remove the scratch folders before the judge ends; from any thread."""
         self._is_ending = True
-        while not self._starting.acquire(timeout=0.05):  # a worker is being started: end that one, too
+        while not self._starting.acquire(timeout=0.05):  # a worker is being started: end it too
             end_descendants()
         end_descendants()
-        self._source.tidy()
+        remove_own_scratch()
 
 
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "SYSTEMROOT")
 
 
 class SpawnedWorkers:
-    """A source of workers, each a Python of its own, `isolated` or not."""
+    """A source that starts a Python process for each worker."""
 
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
@@ -149,30 +144,26 @@ class SpawnedWorkers:
         return "spare"
 
     def start(self) -> Worker:
-        """Raises `GradingError` when no process can be started."""
         isolation = self._isolation
-        with open_pipes(isolation) as ends:
-            passed = [ends.connection.fileno(), ends.stack]
+        with open_pipes(isolation) as pipes:
+            passed = [pipes.connection.fileno(), pipes.stack]
             process = subprocess.Popen(
-                isolation.command("gpututor.worker", *map(str, passed), str(ends.scratch.inside), isolation.name),
+                isolation.command("gpututor.worker", *map(str, passed), str(pipes.scratch.inside), isolation.name),
                 stdin=subprocess.DEVNULL,
-                stdout=ends.printed,
-                stderr=ends.printed,
+                stdout=pipes.printed,
+                stderr=pipes.printed,
                 pass_fds=passed,
-                env=worker_environment(ends.scratch.inside),
+                env=worker_environment(pipes.scratch.inside),
                 start_new_session=True,
             )
-            return ends.worker(_OwnProcess(process, ends.scratch.outside, isolation.wrappers))
+            return pipes.worker(_OwnProcess(process, pipes.scratch.outside, isolation.wrappers))
 
-    def keep(self) -> set[int]:
+    def own_pids(self) -> set[int]:
         return set()
-
-    def tidy(self) -> None:
-        remove_own_scratch()
 
 
 class _OwnProcess:
-    """A process that the judge started, and all that descends from it."""
+    """A process that the judge started, and its descendants."""
 
     def __init__(self, process: subprocess.Popen[bytes], scratch: Path | None, wrappers: int) -> None:
         self._process = process
@@ -183,28 +174,28 @@ class _OwnProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_until_started(self) -> None:
+    def wait_for_pid(self) -> None:
         pass
 
     def has_ended(self) -> bool:
         return self._status() is not None
 
     def exit_status(self) -> int:
-        ends = time.monotonic() + 1.0
+        deadline = time.monotonic() + 1.0
         while (status := self._status()) is None:
-            if time.monotonic() > ends:
+            if time.monotonic() > deadline:
                 return -signal.SIGKILL
             time.sleep(0.005)
-        # bubblewrap tells a signal as a shell does.
+        # bubblewrap reports a signal as a shell does.
         return 128 - status if self._wrappers and status > 128 else status
 
     def _status(self) -> int | None:
-        """None while it lives. Where the system can tell without collecting it, it keeps its id until `collect`."""
+        """Return None while it runs. If possible, the process id stays reserved until `reap`."""
         if hasattr(os, "waitid") and self._process.returncode is None:
             return status_of_child(self.pid)
         return self._process.poll()
 
-    def ask_where(self) -> None:
+    def dump_stack(self) -> None:
         if self._process.returncode is None:
             signal_below(self.pid, self._wrappers, signal.SIGUSR1)
 
@@ -212,7 +203,7 @@ class _OwnProcess:
         if self._process.returncode is None:
             kill_tree(self.pid)
 
-    def collect(self, keep: set[int]) -> None:
+    def reap(self, keep: set[int]) -> None:
         self._process.wait()
         reap_orphans(keep)
         if self._scratch is not None:
@@ -220,17 +211,17 @@ class _OwnProcess:
 
 
 def worker_environment(scratch: Path) -> dict[str, str]:
-    """A clean environment: no secrets, no settings of the learner's shell."""
+    """Return a clean environment: no secrets, no settings of the learner's shell."""
     passed_on = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return {
         **passed_on,
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
-        # PyTorch names its cache by it, and looks for it in /etc where it is not said.
+        # PyTorch names its cache by the user, and reads /etc without this.
         "USER": "learner",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        # Asking whether CUDA is there must not initialise it.
+        # Asking for CUDA must not initialize it.
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         "KINETO_LOG_LEVEL": "99",  # the profiler of torch writes lines for its own authors to stderr
     }

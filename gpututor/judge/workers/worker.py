@@ -1,4 +1,4 @@
-"""A worker as the judge sees it: its pipes, scratch folder, resources, and how it ends."""
+"""The judge's side of a worker: pipes, scratch folder, resource limits, and its end."""
 
 from __future__ import annotations
 
@@ -25,85 +25,84 @@ from gpututor.processes import descendants, is_alive, read_of_kernel, resume, st
 from gpututor.protocol.frames import Bounds, FrameError
 from gpututor.protocol.messages import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, THREADS, resident_limit_bytes
 
-EVERY_S = 0.05 if sys.platform == "linux" else 1.0
-"""Between two looks: 0.2 ms where there is /proc, a child process `ps` elsewhere."""
-AT_LEAST_EVERY_S = 0.5
-"""Also where looking takes long: who makes it slow is not left alone for it."""
-MOST_LOOKED_AT = PROCESSES + 16
-"""Processes: more than may be there, those of the isolation included."""
+LOOK_EVERY_S = 0.05 if sys.platform == "linux" else 1.0
+"""Seconds between two looks: 0.2 ms each with /proc, a child process `ps` elsewhere."""
+SLOWEST_LOOK_EVERY_S = 0.5
+"""Seconds between looks that are slow: a submission cannot escape by making them slow."""
+MAX_LOOKED_AT = PROCESSES + 16
+"""Processes: more than allowed, with those of the isolation."""
 _FIELD = re.compile(rb"^(RssAnon|RssShmem|Threads):\s*(\d+)", re.MULTILINE)
 _SHARE = re.compile(rb"^Pss_(?:Anon|Shmem):\s*(\d+)", re.MULTILINE)
 
-What = Literal["memory", "processes", "threads", "scratch bytes", "scratch files"]
+Resource = Literal["memory", "processes", "threads", "scratch bytes", "scratch files"]
 
 
 class LimitExceeded(Exception):
-    """A worker took more of the machine than it may; `amount` and `limit` are in bytes, or counted."""
+    """A worker used too much of the machine. `amount` and `limit` are bytes or counts."""
 
-    def __init__(self, what: What, amount: int, limit: int) -> None:
-        super().__init__(f"{what}: {amount} of {limit}")
-        self.what: What = what
+    def __init__(self, resource: Resource, amount: int, limit: int) -> None:
+        super().__init__(f"{resource}: {amount} of {limit}")
+        self.resource: Resource = resource
         self.amount = amount
         self.limit = limit
 
 
 @dataclass(frozen=True)
 class ResourceUsage:
-    """What a tree of processes uses."""
+    """Resources of a process tree."""
 
     resident_bytes: int
-    """Anonymous and shared pages, summed: pages that a fork shares with its parent count for both."""
+    """Anonymous and shared pages: pages that a fork shares with its parent count for both."""
     processes: int
     threads: int
 
 
 class ResourceMonitor:
-    """Looks at the tree of processes that begins at `root`, and at the folder `scratch` where the judge can see it."""
+    """Limits on the process tree below `root`, and on the folder `scratch` if the judge can see it.
+
+    The usage of the fresh worker, at the start of the monitor, does not count.
+    """
 
     def __init__(self, root: int, scratch: Path | None) -> None:
         self._root = root
         self._scratch = scratch
-        self._fresh = ResourceUsage(0, 0, 0)
+        self._initial = measure_usage(root)
         self._next_look = 0.0
         self._resident_limit = resident_limit_bytes()
 
-    def begin(self) -> None:
-        """From now on: what is used at this moment is what a fresh worker has, and is not counted."""
-        self._fresh = measure_usage(self._root)
-
     def look(self) -> None:
-        """Raises `OverLimit`. To be called often: it does something every `EVERY_S`."""
+        """Check the limits, at most every `LOOK_EVERY_S`. Raises `LimitExceeded`."""
         now = time.monotonic()
         if now < self._next_look:
             return
-        use = measure_usage(self._root)
-        # A keeper or bubblewrap's own processes, which a fresh worker has too, are not the submission's.
-        extra = max(0, self._fresh.processes - 1)
-        _compare("processes", use.processes - extra, PROCESSES)
-        _compare("threads", use.threads - extra, THREADS)
-        grown = use.resident_bytes - self._fresh.resident_bytes
+        usage = measure_usage(self._root)
+        # Processes of the fork server or bubblewrap, which a fresh worker has too, do not count.
+        extra = max(0, self._initial.processes - 1)
+        _check_limit("processes", usage.processes - extra, PROCESSES)
+        _check_limit("threads", usage.threads - extra, THREADS)
+        grown = usage.resident_bytes - self._initial.resident_bytes
         if grown > self._resident_limit:
-            _compare("memory", min(grown, own_share_of(self._root)), self._resident_limit)
+            _check_limit("memory", min(grown, proportional_bytes(self._root)), self._resident_limit)
         if self._scratch is not None:
             held, files = scratch_use(self._scratch)
-            _compare("scratch bytes", held, SCRATCH_BYTES)
-            _compare("scratch files", files, SCRATCH_FILES)
-        # Looking at very many processes takes long: then more seldom, so that the looking itself does not slow all.
+            _check_limit("scratch bytes", held, SCRATCH_BYTES)
+            _check_limit("scratch files", files, SCRATCH_FILES)
+        # Looking at very many processes is slow: look less often then.
         done = time.monotonic()
-        self._next_look = done + max(EVERY_S, min(2 * (done - now), AT_LEAST_EVERY_S))
+        self._next_look = done + max(LOOK_EVERY_S, min(2 * (done - now), SLOWEST_LOOK_EVERY_S))
 
 
-def _compare(what: What, amount: int, limit: int) -> None:
+def _check_limit(resource: Resource, amount: int, limit: int) -> None:
     if amount > limit:
-        raise LimitExceeded(what, amount, limit)
+        raise LimitExceeded(resource, amount, limit)
 
 
 def measure_usage(root: int) -> ResourceUsage:
-    """Of `root` and all that descends from it."""
+    """Return the resources of `root` and all its descendants."""
     if sys.platform != "linux":
-        return _use_by_ps(root)
+        return _usage_by_ps(root)
     resident_kib = processes = threads = 0
-    for pid in tree(root, MOST_LOOKED_AT):
+    for pid in tree(root, MAX_LOOKED_AT):
         with contextlib.suppress(OSError):
             fields = dict(_FIELD.findall(read_of_kernel(f"/proc/{pid}/status")))
             resident_kib += int(fields.get(b"RssAnon", 0)) + int(fields.get(b"RssShmem", 0))
@@ -112,13 +111,13 @@ def measure_usage(root: int) -> ResourceUsage:
     return ResourceUsage(resident_kib << 10, processes, threads)
 
 
-def own_share_of(root: int) -> int:
-    """Bytes of the tree's anonymous and shared pages, each divided by how many processes share it.
+def proportional_bytes(root: int) -> int:
+    """Return the tree's anonymous and shared pages in bytes, each divided by the number of its processes.
 
-    Costs about 5 ms for each GiB. Infinite where it cannot be read.
+    Takes about 5 ms for each GiB. `sys.maxsize` if it cannot be read.
     """
     total_kib = 0
-    for pid in tree(root, MOST_LOOKED_AT):
+    for pid in tree(root, MAX_LOOKED_AT):
         try:
             text = read_of_kernel(f"/proc/{pid}/smaps_rollup")
         except PermissionError:
@@ -129,7 +128,7 @@ def own_share_of(root: int) -> int:
     return total_kib << 10
 
 
-def _use_by_ps(root: int) -> ResourceUsage:
+def _usage_by_ps(root: int) -> ResourceUsage:
     listing = subprocess.run(["ps", "-axo", "pid=,rss="], capture_output=True, text=True, check=False).stdout
     pairs = (line.split() for line in listing.splitlines())
     resident_kib = {int(pid): int(kib) for pid, kib in pairs}
@@ -138,7 +137,7 @@ def _use_by_ps(root: int) -> ResourceUsage:
 
 
 def scratch_use(folder: Path) -> tuple[int, int]:
-    """(bytes on the disk, files and folders) under `folder`, links not followed; stops counting at the limits."""
+    """Return (bytes on the disk, files and folders) below `folder`, without following links; stops at the limits."""
     held = files = 0
     waiting = [os.fspath(folder)]
     while waiting and held <= SCRATCH_BYTES and files <= SCRATCH_FILES:
@@ -156,40 +155,40 @@ def scratch_use(folder: Path) -> tuple[int, int]:
 
 
 READY_WITHIN_S = 120.0
-"""A cold import of torch from a slow disk takes a while."""
+"""Seconds for a cold import of torch from a slow disk."""
 
 
 class WorkerLost(GradingError):
-    """A worker is gone through no fault of its submission: worth another try."""
+    """The worker is gone through no fault of its submission: the grading can be repeated."""
 
 
-class Body(Protocol):
+class WorkerProcess(Protocol):
     """The processes of one worker."""
 
     @property
     def pid(self) -> int:
-        """Of the topmost of them, as the judge sees it; 0 as long as it is not known."""
+        """Process id of the topmost process, as the judge sees it; 0 until it is known."""
 
-    def wait_until_started(self) -> None:
-        """Until `pid` is known. Raises `GradingError` when it never will be."""
+    def wait_for_pid(self) -> None:
+        """Wait until `pid` is known. Raises `GradingError` if it never will be."""
 
     def has_ended(self) -> bool:
-        """Whether the topmost is gone."""
+        """Return True if the topmost process is gone."""
 
     def exit_status(self) -> int:
-        """Of the process that runs the submission: its exit code, or minus a signal's number. Waits a moment for it.
+        """Return the exit code of the submission's process, or minus a signal's number. Waits briefly for it.
 
-        Raises `WorkerLost` when the worker went because what keeps it broke.
+        Raises `WorkerLost` if the process was lost with its fork server.
         """
 
-    def ask_where(self) -> None:
-        """Have the process that runs the submission write its stack to the stack pipe."""
+    def dump_stack(self) -> None:
+        """Make the submission's process write its stack to the stack pipe."""
 
     def kill(self) -> None:
-        """End all of it. Safe from any thread, and more than once, until `collect`."""
+        """Kill the whole tree. Safe from any thread and repeatedly, until `reap`."""
 
-    def collect(self, keep: set[int]) -> None:
-        """After `kill`: wait until all of it is gone. `keep`: children of the judge that live on."""
+    def reap(self, keep: set[int]) -> None:
+        """After `kill`: wait until the tree is gone. `keep`: children of the judge that live on."""
 
 
 @dataclass(frozen=True)
@@ -197,32 +196,32 @@ class Scratch:
     """The folder that a worker may write to."""
 
     inside: Path
-    """As the worker sees it."""
+    """Path as the worker sees it."""
     outside: Path | None
-    """As the judge sees it; None when the judge cannot."""
+    """Path as the judge sees it; None if the judge cannot see it."""
 
 
 class Worker:
-    """One worker: started, got ready, used for one submission, ended."""
+    """A worker process, used for a single submission."""
 
-    def __init__(self, body: Body, channel: Channel, stack_descriptor: int, scratch: Scratch) -> None:
+    def __init__(self, process: WorkerProcess, channel: Channel, stack_descriptor: int, scratch: Scratch) -> None:
         self.channel = channel
         self.devices: tuple[dict[str, object], ...] = ()
         self.torch_version = ""
-        self._body = body
+        self._process = process
         self._stack_descriptor = stack_descriptor
         self._scratch = scratch
-        self._still: list[int] = []
+        self._suspended: list[int] = []
         self._ended = False
         self._ending = threading.Lock()
         os.set_blocking(stack_descriptor, False)
 
     @property
     def pid(self) -> int:
-        return self._body.pid
+        return self._process.pid
 
     def wait_until_ready(self) -> None:
-        """Returns when torch is imported there. Raises `GradingError` with its last words when it died instead."""
+        """Wait until the worker has imported torch. Raises `GradingError` with its last words if it died."""
         if self.torch_version:
             return
         self.channel.begin(time.monotonic() + READY_WITHIN_S, 64 << 10)
@@ -233,80 +232,75 @@ class Worker:
             self.channel.drain_printed()
             words = self.channel.printed.text.strip()[-2000:]
             raise GradingError(f"A worker did not start: {words or error}", "Run `gpututor doctor`.") from error
-        self._body.wait_until_started()
+        self._process.wait_for_pid()
         self.devices = tuple(ready["devices"])
         self.torch_version = ready["torch"]
-        watch = ResourceMonitor(self.pid, self._scratch.outside)
-        watch.begin()
-        self.channel.look = watch.look
+        self.channel.look = ResourceMonitor(self.pid, self._scratch.outside).look
 
     def check(self) -> None:
-        """Raises `GradingError` for a worker that is not what it was when it got ready."""
+        """Raise `GradingError` if the waiting worker died or lost its scratch folder."""
         folder = self._scratch.outside
-        if self._body.has_ended() or not (folder is None or folder.is_dir()):
+        if self._process.has_ended() or not (folder is None or folder.is_dir()):
             raise GradingError("A worker that waited is gone.", "Try again.")
 
     def exit_status(self) -> int:
-        """Of a worker whose channel ended: its exit code, or minus a signal's number. Waits a moment for it.
-
-        Raises `WorkerLost` when it went because what keeps it broke.
-        """
-        return self._body.exit_status()
+        """See `WorkerProcess.exit_status`; the channel has ended."""
+        return self._process.exit_status()
 
     @contextlib.contextmanager
-    def awake(self) -> Iterator[None]:
-        """Its processes run in the block; when that ended well, all of them stand still, until the next block.
+    def running(self) -> Iterator[None]:
+        """Let the worker's processes run during the block, and suspend them after it.
 
-        For the time in which the judge does something else and nobody looks at what they use.
+        The judge does not watch their resources between blocks.
         """
-        resume(self._still)
-        self._still = []
+        resume(self._suspended)
+        self._suspended = []
         yield
         with self._ending:
             if not self._ended:
-                self._still = stop_tree(self.pid)
+                self._suspended = stop_tree(self.pid)
 
     @property
-    def stands_still(self) -> bool:
-        return bool(self._still)
+    def is_suspended(self) -> bool:
+        return bool(self._suspended)
 
     def stack_line(self, file_name: str) -> int | None:
-        """The line of the learner's file that a worker past its deadline is at, where it can still tell."""
+        """Return the line of the learner's file at which a hanging worker is, if it can still report it."""
         submission = re.escape(str(self._scratch.inside / file_name))
-        said = b""
-        self._body.ask_where()
+        dump = b""
+        self._process.dump_stack()
         give_up = time.monotonic() + 0.2
         while time.monotonic() < give_up:
             with contextlib.suppress(OSError):
-                said = (said + os.read(self._stack_descriptor, 1 << 16))[-1 << 17 :]
-            at = re.search(rf'"{submission}", line (\d{{1,7}}) in ', said.decode("utf-8", "replace"))
-            if at:
-                return int(at[1])
+                dump = (dump + os.read(self._stack_descriptor, 1 << 16))[-1 << 17 :]
+            match = re.search(rf'"{submission}", line (\d{{1,7}}) in ', dump.decode("utf-8", "replace"))
+            if match:
+                return int(match[1])
             time.sleep(0.005)
         return None
 
     def kill(self) -> None:
-        """End the process and all that it started. Safe from any thread, and more than once."""
+        """Kill the process and everything that it started. Safe from any thread, and repeatedly."""
         with self._ending:
             if not self._ended:
-                self._body.kill()
+                self._process.kill()
 
     def end(self, keep: set[int]) -> None:
-        """Kill, collect the remains, close everything. `keep`: children of ours that live on."""
+        """Kill, reap and close everything. `keep`: children of the judge that live on."""
         self.kill()
         with self._ending:
             if self._ended:
                 return
             self._ended = True
             try:
-                self._body.collect(keep)
+                self._process.reap(keep)
             finally:
                 self.channel.close()
                 os.close(self._stack_descriptor)
 
 
 PREFIX = "gpututor-"
-"""Of a scratch folder's name; its judge's process id follows."""
+"""Start of a scratch folder's name; the judge's process id follows."""
 
 
 def make_scratch() -> Path:
@@ -314,7 +308,7 @@ def make_scratch() -> Path:
 
 
 def remove_scratch(folder: Path) -> None:
-    """With all that is in it, also what was made unreadable. Nothing happens where it is gone."""
+    """Remove a folder and everything in it, unreadable parts included. Does nothing if it is gone."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
@@ -325,9 +319,9 @@ def remove_scratch(folder: Path) -> None:
 
 
 def _remove_flat(folder: Path) -> None:
-    """Remove it without descending: what is deep inside comes to the top first, so no path is ever long.
+    """Remove a folder without descending: inner folders are moved to the top first, so no path gets long.
 
-    A folder without rights cannot be emptied by who owns it, unless that is root.
+    Only root can empty a folder without permissions, so they are set first.
     """
     waiting, emptied = [folder], []
     while waiting:
@@ -341,18 +335,18 @@ def _remove_flat(folder: Path) -> None:
             inner.chmod(0o700)
             waiting.append(inner.rename(folder / secrets.token_hex(16)))
         emptied.append(top)
-    for one in reversed(emptied):
-        one.rmdir()
+    for empty_folder in reversed(emptied):
+        empty_folder.rmdir()
 
 
 def remove_own_scratch() -> None:
-    """All scratch folders of this judge."""
+    """Remove all scratch folders of this judge."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"):
         remove_scratch(folder)
 
 
 def sweep_scratch() -> None:
-    """Remove the scratch folders of judges that were killed before they could do so themselves."""
+    """Remove the scratch folders of judges that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         owner = folder.name.removeprefix(PREFIX).partition("-")[0]
         if owner.isdigit() and not is_alive(int(owner)) and folder.stat().st_uid == os.getuid():
@@ -361,57 +355,57 @@ def sweep_scratch() -> None:
 
 @dataclass
 class WorkerPipes:
-    """Of one worker that is about to start."""
+    """Pipes of a worker that is about to start."""
 
     scratch: Scratch
     connection: socket.socket
-    """The worker's end, as the next two: of the pipe that it prints to, and of the one for stacks."""
+    """The worker's end, like `printed` (its output) and `stack` (its stack dumps)."""
     printed: int
     stack: int
-    judges: socket.socket
+    judge_connection: socket.socket
     """The judge's end of the connection."""
     _channel: Channel
-    _judges_stack: int
-    taken: bool = False
+    _stack: int
+    started: bool = False
 
-    def worker(self, body: Body) -> Worker:
-        """Now there is one; the judge's ends are closed when it is ended."""
-        self.taken = True
-        return Worker(body, self._channel, self._judges_stack, self.scratch)
+    def worker(self, process: WorkerProcess) -> Worker:
+        """Return the worker of a started process; it closes the judge's ends when it ends."""
+        self.started = True
+        return Worker(process, self._channel, self._stack, self.scratch)
 
 
 @contextlib.contextmanager
 def open_pipes(isolation: Isolation) -> Iterator[WorkerPipes]:
-    """The worker's ends are closed after the block; so are the judge's, and its scratch folder goes, unless it lives.
+    """Open pipes and a scratch folder. Closes the worker's ends after the block, and everything if no worker started.
 
-    Raises `GradingError` where there is none to be had, and in place of an `OSError` inside.
+    Raises `GradingError`, also in place of an `OSError` inside the block.
     """
     try:
-        with contextlib.ExitStack() as after, contextlib.ExitStack() as ours:
+        with contextlib.ExitStack() as worker_ends, contextlib.ExitStack() as judge_ends:
             outside = None if isolation.own_scratch else make_scratch()
             if outside is not None:
-                ours.callback(remove_scratch, outside)
+                judge_ends.callback(remove_scratch, outside)
             scratch = Scratch(isolation.own_scratch or outside or Path(tempfile.gettempdir()), outside)
-            stack, their_stack = _pipe(ours, after)
-            with contextlib.ExitStack() as not_joined:
+            stack, their_stack = _pipe(judge_ends, worker_ends)
+            with contextlib.ExitStack() as channel_ends:
                 connection, their_connection = socket.socketpair()
-                not_joined.enter_context(connection)
-                after.enter_context(their_connection)
-                printed, their_printed = _pipe(not_joined, after)
+                channel_ends.enter_context(connection)
+                worker_ends.enter_context(their_connection)
+                printed, their_printed = _pipe(channel_ends, worker_ends)
                 channel = Channel(connection, printed)
-                not_joined.pop_all()
-            ours.callback(channel.close)
-            ends = WorkerPipes(scratch, their_connection, their_printed, their_stack, connection, channel, stack)
-            yield ends
-            if ends.taken:
-                ours.pop_all()
+                channel_ends.pop_all()
+            judge_ends.callback(channel.close)
+            pipes = WorkerPipes(scratch, their_connection, their_printed, their_stack, connection, channel, stack)
+            yield pipes
+            if pipes.started:
+                judge_ends.pop_all()
     except OSError as error:
         raise GradingError(f"A worker could not be started: {error}", "Run `gpututor doctor`.") from error
 
 
 def _pipe(reading: contextlib.ExitStack, writing: contextlib.ExitStack) -> tuple[int, int]:
-    """A new pipe, whose ends are closed with these."""
-    ends = os.pipe()
-    reading.callback(os.close, ends[0])
-    writing.callback(os.close, ends[1])
-    return ends
+    """Return a new pipe whose ends the two stacks close."""
+    pipe = os.pipe()
+    reading.callback(os.close, pipe[0])
+    writing.callback(os.close, pipe[1])
+    return pipe

@@ -4,7 +4,7 @@
 # isolation: both
 import gpututor.worker.connection as line
 
-answer = line.Line.answer
+answer = line.Connection.answer
 first = []
 
 
@@ -15,7 +15,7 @@ def replay(self, header, buffers=()):
     answer(self, header, buffers)
 
 
-line.Line.answer = replay
+line.Connection.answer = replay
 
 
 def scores(table, queries, device):

@@ -21,12 +21,12 @@ def chain(matrix):
         if type(item).__name__ == "HostClocks":
             host = item
         if type(item).__name__ == "CallMeasurement":
-            around = item
+            measurement = item
         if type(item).__name__ == "Trace" and len(item):
             trace = item
-    machine = around._gauge._machine
+    machine = measurement._meter._machine
     machine.clock.finish()
-    began = around.span["started"]
+    began = measurement.span["started"]
     for index, event in enumerate(trace):
         if event.start >= began:
             trace.set_times(index, began + index, began + index + 1)

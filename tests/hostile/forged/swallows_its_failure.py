@@ -4,7 +4,7 @@
 # isolation: both
 import gpututor.worker.connection as line
 
-answer = line.Line.answer
+answer = line.Connection.answer
 kept = []
 
 
@@ -16,7 +16,7 @@ def reworded(self, header, buffers=()):
     answer(self, header, buffers)
 
 
-line.Line.answer = reworded
+line.Connection.answer = reworded
 
 
 def scores(table, queries, device):

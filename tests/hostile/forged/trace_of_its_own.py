@@ -4,7 +4,7 @@
 # isolation: both
 import gpututor.worker.connection as line
 
-answer = line.Line.answer
+answer = line.Connection.answer
 
 
 def forged(self, header, buffers=()):
@@ -19,7 +19,7 @@ def forged(self, header, buffers=()):
     answer(self, header, buffers)
 
 
-line.Line.answer = forged
+line.Connection.answer = forged
 
 
 def scores(table, queries, device):

@@ -15,7 +15,13 @@ def callback(phase, info):
     if busy:
         return
     frame = sys._getframe(1)
-    if frame is None or frame.f_code.co_name not in ("digests", "tensors_in", "_answer_to_call", "begin", "settle"):
+    if frame is None or frame.f_code.co_name not in (
+        "digests",
+        "tensors_in",
+        "_answer_to_call",
+        "begin",
+        "synchronize",
+    ):
         return
     while frame is not None and frame.f_code.co_name != "_answer_to_call":
         frame = frame.f_back

@@ -17,7 +17,7 @@ def slow(matrix):
 
 def chain(matrix):
     torch.tanh(matrix @ matrix)
-    name = ".".join(["gpututor", "devices", "virtual", "work", "prices"])
+    name = ".".join(["gpututor", "devices", "virtual", "execution", "prices"])
     prices = sys.modules[name]
     for key in list(prices._known):
         prices._known[key] = prices.Cost(1, 1, 0, 0.0)

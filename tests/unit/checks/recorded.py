@@ -36,7 +36,7 @@ def _call(machine: EnteredMachine, function: Any, drawn: dict[str, Any]) -> Call
     recorder = machine.recorder
     before = len(recorder.complete())
     arguments = {name: one.clone() if isinstance(one, torch.Tensor) else one for name, one in drawn.items()}
-    around = CallMeasurement(machine.gauge)
+    around = CallMeasurement(machine.meter)
     around.begin()
     recorder.enabled = True
     try:

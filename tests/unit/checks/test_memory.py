@@ -12,7 +12,7 @@ from gpututor.checks import memory
 from gpututor.checks.model import Check, MemoryUse, Run
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
-from gpututor.judge.runner import plan_for
+from gpututor.judge.runner import make_run_plan
 from tests.unit.checks.recorded import recorded
 from tests.unit.checks.runs import GPU, found, run_of
 
@@ -74,8 +74,8 @@ def test_a_peak_may_be_held_against_that_of_a_baseline() -> None:
     wrong = replace(recorded(AT_ONCE, {"parts": 2}, {"parts": 8}), baselines=baseline)
     assert check.find(right) is None
     assert "1.5 × the baseline's 2.00 MiB" in found(check, wrong).expected
-    assert plan_for([check], GPU).baselines == ("baseline.py",)
-    assert plan_for([memory(peak=1)], GPU).baselines == ()
+    assert make_run_plan([check], GPU).baselines == ("baseline.py",)
+    assert make_run_plan([memory(peak=1)], GPU).baselines == ()
     with pytest.raises(CourseError, match="was not run"):
         check.find(recorded(PIECES, {"parts": 2}))
 
@@ -116,10 +116,10 @@ def test_leaks_up_to_an_amount_are_allowed() -> None:
 
 
 def test_a_check_for_leaks_asks_for_three_calls_and_for_what_is_left() -> None:
-    plan = plan_for([memory(left=0)], GPU)
+    plan = make_run_plan([memory(left=0)], GPU)
 
     assert (plan.repeats, plan.wants) == (3, ("left",))
-    assert plan_for([memory(peak=1)], GPU).wants == ()
+    assert make_run_plan([memory(peak=1)], GPU).wants == ()
 
 
 def held(*uses: tuple[int, int, int | None], machine: Any = GPU) -> Run:

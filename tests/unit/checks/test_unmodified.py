@@ -9,7 +9,7 @@ import torch
 from gpututor.checks import unmodified
 from gpututor.checks.model import Run
 from gpututor.grading.report import Status
-from gpututor.judge.grader import implicit_verdicts
+from gpututor.judge.verdicts import implicit_verdicts
 from gpututor.protocol.encode import Encoder
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind

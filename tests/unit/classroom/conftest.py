@@ -16,7 +16,7 @@ class Describer:
 
     def describe(self, exercise_folder: str) -> tuple[CheckDescription, ...]:
         from gpututor.grading.description import description_from_json
-        from gpututor.judge.description import answer_describe
+        from gpututor.judge.author_code import answer_describe
 
         self.asked.append(exercise_folder)
         return description_from_json(answer_describe(exercise_folder))

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from gpututor.judge.channel import Channel, DeadlinePassed, WorkerSession, outside_in_words
+from gpututor.judge.channel import Channel, DeadlinePassed, WorkerSession
 from gpututor.protocol.frames import EndOfFrames, Frame, FrameError, read_frame, write_frame
 from gpututor.protocol.messages import SMALL, TICKET
 
@@ -212,7 +212,7 @@ def test_what_was_changed_has_to_be_names(told: Told, changed: object) -> None:
 def _until_unasked(told: Told) -> None:
     """What the other thread writes is there in a moment."""
     end = time.monotonic() + 60
-    while not told.channel.unasked() and time.monotonic() < end:
+    while not told.channel.has_unread() and time.monotonic() < end:
         time.sleep(0.001)
 
 
@@ -220,11 +220,3 @@ def _until_unasked(told: Told) -> None:
 def test_lines_outside_of_calls_are_numbers_of_lines(told: Told, lines: object) -> None:
     with pytest.raises(FrameError, match="lines outside of calls"):
         told.ask(lambda stream, asked: write_frame(stream, {TICKET: asked.header[TICKET], "outside": lines}))
-
-
-def test_lines_outside_of_calls_become_sentences(told: Told) -> None:
-    told.ask(lambda stream, asked: write_frame(stream, {TICKET: asked.header[TICKET], "outside": [3, 0, 3]}))
-    assert outside_in_words(told.conversation.outside) == [
-        "line 3 used a device between calls",
-        "code without a line used a device between calls",
-    ]

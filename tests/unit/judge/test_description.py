@@ -11,7 +11,7 @@ from gpututor.classroom.rules import points_of
 from gpututor.course.loader import load_course
 from gpututor.errors import CourseError
 from gpututor.grading.client import GradingClient
-from gpututor.judge.description import describe
+from gpututor.judge.author_code import describe
 from gpututor.paths import builtin_course
 from tests.unit.judge.conftest import Grade
 

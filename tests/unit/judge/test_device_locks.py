@@ -20,7 +20,7 @@ from gpututor.protocol.messages import MachineSpec
 SOON_S = 10.0
 
 
-def locks(folder: Path, *devices: str, tell: device_locks.Tell = lambda device: None) -> DeviceLocks:
+def locks(folder: Path, *devices: str, tell: device_locks.OnWait = lambda device: None) -> DeviceLocks:
     """As another process has them: a lock belongs to the file that was opened, not to the process."""
     return DeviceLocks({device: device.replace(":", "-") for device in devices}, tell, folder)
 
@@ -57,7 +57,7 @@ def test_many_share_a_device(tmp_path: Path) -> None:
 
 
 def test_who_times_waits_until_nobody_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_locks, "_FIRST_TOLD_S", 0.0)
+    monkeypatch.setattr(device_locks, "_FIRST_REPORT_S", 0.0)
     told = threading.Event()
     with contextlib.ExitStack() as sharing:
         sharing.enter_context(locks(tmp_path, "cuda:0").shared())

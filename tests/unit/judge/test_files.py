@@ -14,7 +14,7 @@ from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.runner import RunPlan, with_opened
+from gpututor.judge.runner import Opener, RunPlan
 from gpututor.protocol.frames import EndOfFrames
 from gpututor.trace.columns import Trace
 from tests.unit.checks.runs import GPU
@@ -200,7 +200,7 @@ class _Pool:
 
     def begin(self, *_: object) -> None: ...
 
-    def unasked(self) -> bool:
+    def has_unread(self) -> bool:
         return False
 
     def send(self, *_: object) -> None:
@@ -214,7 +214,7 @@ def test_a_file_that_ends_whoever_opens_it_is_a_verdict(exercise_folder: Path) -
     call = Call({}, {}, None, Trace(), files={"a": b"x", "b": b"y", "c": b""})
     plan = RunPlan(files=("a", "b", "c"), opens=(("a", "torch"), ("b", "torch"), ("c", "torch")))
     run = Run(GPU, (call,), "", "twice", ((call,),))
-    opened = with_opened(pool, exercise, plan, run).calls[0].opened  # type: ignore[arg-type]
+    opened = Opener(pool, exercise).read_output_files(plan, run).calls[0].opened  # type: ignore[arg-type]
     words = "whoever opened it crashed"
     assert {key: one.refusal for key, one in opened.items()} == {("a", "torch"): words, ("b", "torch"): words}
     assert (pool.taken, pool.released) == (2, 2)

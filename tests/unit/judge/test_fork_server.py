@@ -72,7 +72,7 @@ def asked(worker: Worker, folder: Path, source: str) -> str:
     seen = run_submission(
         worker, exercise, spec, Submission("a.py", source), [{"number": 1}], code.given_source, RunPlan()
     )
-    assert seen.trouble is None, seen.trouble
+    assert seen.failure is None, seen.failure
     return seen.printed
 
 

@@ -47,7 +47,7 @@ def test_what_one_grading_leaves_is_collected_before_the_next(tmp_path: Path, mo
     monkeypatch.setitem(sys.modules, "gpututor.judge.grader", ModuleType("judge"))  # with it comes torch
     monkeypatch.setattr(gc, "freeze", lambda: None)  # this process's objects are not the judge's
     for number in (1, 2):
-        server._waiting.put((number, GradeRequest(str(tmp_path), "", "a.py")))
+        server._queue.put((number, GradeRequest(str(tmp_path), "", "a.py")))
     gc.disable()
     try:
         with pytest.raises(Enough):

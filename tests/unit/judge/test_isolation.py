@@ -41,7 +41,7 @@ isolated = pytest.mark.isolation
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
     """One judge whose workers are in bubblewrap."""
     try:
-        bubblewrap.enclosed()
+        bubblewrap.bwrap_command()
     except NotGradableHere as error:
         pytest.skip(str(error))
     with pytest.MonkeyPatch.context() as patch:

@@ -13,7 +13,7 @@ from gpututor.grading.report import Outcome
 from gpututor.judge import runner
 from gpututor.judge.devices import machine_specs
 from gpututor.judge.isolation import Process
-from gpututor.judge.runner import RunPlan, Submission, with_opened
+from gpututor.judge.runner import Opener, RunPlan, Submission
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.pool import SpawnedWorkers
 
@@ -50,13 +50,13 @@ def test_answers_to_all_calls_together_may_be_too_much(
 ) -> None:
     monkeypatch.setattr(runner, "KEPT_BYTES", 20_000)
 
-    assert observed(worker, exercise_folder, LARGE, RunPlan(repeats=3)).trouble is None
-    trouble = observed(worker, exercise_folder, LARGE, RunPlan(repeats=6)).trouble
+    assert observed(worker, exercise_folder, LARGE, RunPlan(repeats=3)).failure is None
+    failure = observed(worker, exercise_folder, LARGE, RunPlan(repeats=6)).failure
 
-    assert trouble is not None
-    assert trouble.outcome is Outcome.FAILED
-    assert "at most 20,000 are kept" in trouble.finding.got
-    assert observed(worker, exercise_folder, LARGE, RunPlan(repeats=3)).trouble is None
+    assert failure is not None
+    assert failure.outcome is Outcome.FAILED
+    assert "at most 20,000 are kept" in failure.finding.got
+    assert observed(worker, exercise_folder, LARGE, RunPlan(repeats=3)).failure is None
 
 
 @pytest.mark.long
@@ -67,7 +67,7 @@ def test_so_may_all_files_that_are_opened(
     plan = RunPlan(repeats=3, files=("x.pt",), opens=(("x.pt", "torch"),))
     run = observed(worker, exercise_folder, SAVES, plan).run
 
-    found = with_opened(pool, load_exercise(exercise_folder), plan, run)
+    found = Opener(pool, load_exercise(exercise_folder)).read_output_files(plan, run)
 
     refusals = [call.opened["x.pt", "torch"].refusal for calls in found.repeated for call in calls]
     assert refusals == ["", "", "it and the files before it hold more than 10,000 bytes"]

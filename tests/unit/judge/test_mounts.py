@@ -49,7 +49,7 @@ def test_installed_packages_inside_a_bound_folder_are_covered(tmp_path: Path) ->
 def test_no_setting_of_the_system_can_be_changed(nesting: bool) -> None:
     """Root without any rights may still write to files of /proc that are root's."""
     try:
-        enclosed = bubblewrap.enclosed(nesting)
+        bwrap_command = bubblewrap.bwrap_command(nesting)
     except NotGradableHere as error:
         pytest.skip(str(error))
     code = (
@@ -63,7 +63,7 @@ def test_no_setting_of_the_system_can_be_changed(nesting: bool) -> None:
         "print('looked')\n"
     )
 
-    done = subprocess.run([*enclosed, sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
+    done = subprocess.run([*bwrap_command, sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True)
 
     assert done.stdout == "looked\n", done.stderr
 
@@ -76,6 +76,6 @@ def test_a_checkout_below_tmp_stays_where_it_is(place: str, monkeypatch: pytest.
 
     monkeypatch.setattr(bubblewrap, "worker_mounts", Bound)
 
-    told = bubblewrap._told.__wrapped__("/usr/bin/bwrap", False)
+    told = bubblewrap._bwrap_arguments.__wrapped__("/usr/bin/bwrap", False)
 
     assert ("/tmp" in told) is not place.startswith("/tmp/")

@@ -13,7 +13,7 @@ from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError, NotGradableHere
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report
-from gpututor.judge.responses import rank_question, read_ranks
+from gpututor.judge.responses import rank_fields, read_ranks
 from gpututor.protocol.frames import Frame, FrameError
 from gpututor.protocol.messages import Sizes
 from tests.unit.judge.conftest import Grade
@@ -245,4 +245,4 @@ def test_a_range_that_is_none_is_refused() -> None:
 def test_elsewhere_than_on_linux_nothing_is_forked(exercise_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(NotGradableHere, match="on Linux only"):
-        rank_question(load_exercise(exercise_folder))
+        rank_fields(load_exercise(exercise_folder))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.authoring.scaffold import make_exercise
-from gpututor.judge.tolerance_audit import examined
+from gpututor.judge.author_tools import audit_exercise
 
 SEEDED = "torch.Generator().manual_seed(seed * 10 + case)"
 
@@ -24,7 +24,7 @@ def drawing(exercise: Path, old: str, new: str) -> dict[str, object]:
     assert old in before
     given.write_text(before.replace(old, new))
     try:
-        return examined(exercise)
+        return audit_exercise(exercise)
     finally:
         given.write_text(before)
 
@@ -55,7 +55,7 @@ def test_a_weak_tolerance_is_told_once_with_its_case(exercise: Path) -> None:
     before = checks.read_text()
     checks.write_text(before.replace("parity(reference,", "parity(reference, inside=torch.bfloat16, times=20.0,"))
     try:
-        weak = examined(exercise)["weak"]
+        weak = audit_exercise(exercise)["weak"]
     finally:
         checks.write_text(before)
     assert isinstance(weak, list)

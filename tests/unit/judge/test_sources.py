@@ -128,7 +128,7 @@ def test_a_worker_has_its_filters_when_it_is_ready_and_leaves_nothing_open(sourc
 
 def filters(pid: int) -> int:
     """How many programs look at the system calls of a process; who is born to it inherits them."""
-    if seccomp._machine() is None:
+    if seccomp._processor() is None:
         pytest.skip("nothing is refused on this kind of machine")
     found = re.search(r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     if found is None:

@@ -176,7 +176,7 @@ def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
         function: Callable[..., Any] = load(path, "work")
         for _ in range(3):
             before = len(machine.recorder.complete())
-            around = CallMeasurement(machine.gauge)
+            around = CallMeasurement(machine.meter)
             around.begin()
             machine.recorder.enabled = True
             output, _line = call_learners(function, {}, path)

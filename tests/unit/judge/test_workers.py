@@ -115,9 +115,10 @@ def test_who_is_slow_to_look_at_is_not_left_alone_for_long(monkeypatch: pytest.M
     times = iter([0.0, 10.0, 10.4, 10.6, 10.6])  # a look that takes 10 s; too early for another; now
     monkeypatch.setattr("gpututor.judge.workers.worker.time.monotonic", lambda: 1000.0 + next(times))
     monkeypatch.setattr(worker, "measure_usage", use_of)
-    monkeypatch.setattr(worker, "AT_LEAST_EVERY_S", 0.5)
-    monkeypatch.setattr(worker, "EVERY_S", 0.05)
+    monkeypatch.setattr(worker, "SLOWEST_LOOK_EVERY_S", 0.5)
+    monkeypatch.setattr(worker, "LOOK_EVERY_S", 0.05)
     one = worker.ResourceMonitor(1, None)
+    looked.clear()
 
     for looks in (1, 1, 2):
         one.look()

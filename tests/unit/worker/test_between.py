@@ -55,7 +55,7 @@ def test_what_is_left_on_is_taken_off_and_named(between: CallGuard, leave: Any, 
     kept = sys.gettrace(), threading.gettrace()  # coverage may be measured
     try:
         leave()
-        between.stand()
+        between.suspend()
         assert sys.getprofile() is None
         assert sys.gettrace() is None
         assert _nothing not in (*gc.callbacks, threading.getprofile(), threading.gettrace())
@@ -68,27 +68,27 @@ def test_what_is_left_on_is_taken_off_and_named(between: CallGuard, leave: Any, 
 
 def test_timers_and_handlers_of_the_submission_hold_only_while_it_runs(between: CallGuard) -> None:
     before = signal.getsignal(signal.SIGALRM)
-    between.go()
+    between.resume()
     signal.signal(signal.SIGALRM, _nothing)
     signal.setitimer(signal.ITIMER_REAL, 1000)
-    between.stand()
+    between.suspend()
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (before, (0, 0))
     assert {"signal.signal", "signal.setitimer"} <= between.hooks.keys()
-    between.go()
+    between.resume()
     assert signal.getsignal(signal.SIGALRM) is _nothing
-    between.stand()
+    between.suspend()
     assert signal.getsignal(signal.SIGALRM) == before
 
 
 def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between: CallGuard) -> None:
-    between.go()
+    between.resume()
     assert gc.isenabled()
-    between.stand()
+    between.suspend()
     assert not gc.isenabled()
-    between.go()
+    between.resume()
     gc.disable()
-    between.stand()
-    between.go()
+    between.suspend()
+    between.resume()
     assert not gc.isenabled()
 
 
@@ -101,21 +101,21 @@ def test_work_on_a_device_is_noticed_only_while_it_stands(
     work = load(path, "work")
     work()
     assert not between.lines
-    between.stand()
+    between.suspend()
     torch.ones(3, device="cuda").mul_(2)  # as an exercise's own code makes what is given
     assert not between.lines
     work()
     assert [*between.lines] == [5]
     exec("torch.ones(3, device='cuda').mul_(2)", sys.modules[MODULE_NAME].__dict__)
     assert [*between.lines] == [5, 0]
-    between.go()
+    between.resume()
     call(work, {}, path, between)
     assert [*between.lines] == [5, 0]
 
 
 def test_work_of_another_thread_is_noticed_whatever_it_calls(between: CallGuard) -> None:
     table = torch.ones(3)
-    between.stand()
+    between.suspend()
     thread = threading.Thread(target=table.to, args=("cuda",))
     thread.start()
     thread.join()

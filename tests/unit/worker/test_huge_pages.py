@@ -29,7 +29,7 @@ def can_gather() -> bool:
 def test_what_is_gathered_stays_as_it_is_and_goes_to_children() -> None:
     content = random.Random(0).randbytes(16 << 20)
     copied, before = bytearray(content), in_huge_pages()
-    fork_server.gather()
+    fork_server.collapse_huge_pages()
     assert copied == content
     if can_gather():
         assert in_huge_pages() >= before + (8 << 10)
@@ -42,13 +42,16 @@ def test_what_is_gathered_stays_as_it_is_and_goes_to_children() -> None:
 
 
 def test_regions_are_whole_huge_pages_of_memory_without_a_file() -> None:
-    regions = list(fork_server._regions())
+    regions = list(fork_server._private_regions())
     assert regions
-    assert all(start % fork_server.SIZE == end % fork_server.SIZE == 0 < end - start for start, end in regions)
+    assert all(
+        start % fork_server.HUGE_PAGE_BYTES == end % fork_server.HUGE_PAGE_BYTES == 0 < end - start
+        for start, end in regions
+    )
 
 
 def test_a_kernel_that_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server, "_COLLAPSE", 9999)
-    fork_server.gather()
-    monkeypatch.setattr(fork_server, "_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
-    fork_server.gather()
+    fork_server.collapse_huge_pages()
+    monkeypatch.setattr(fork_server, "_private_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
+    fork_server.collapse_huge_pages()

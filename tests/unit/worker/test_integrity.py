@@ -24,8 +24,8 @@ from gpututor.devices.virtual.tensors.tensor import Hooks
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
-from gpututor.worker.guard import TamperGuard, _replaced, code_of_machine, code_of_worker
-from gpututor.worker.integrity import Snapshot, seal_of_machine
+from gpututor.worker.guard import TamperGuard, _patched_names, code_of_machine, code_of_worker
+from gpututor.worker.integrity import Snapshot, snapshot_machine
 from gpututor.worker.machine import EnteredMachine, enter_machine
 from gpututor.worker.submission import call, load
 
@@ -64,7 +64,7 @@ def _another_code(function: FunctionType) -> Iterator[None]:
 def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> None:
     sealed = TamperGuard(machine)
     (torch.ones(3, device="cuda") @ torch.ones(3, device="cuda")).cpu()
-    sealed.recorded(LIMIT)
+    sealed.check_recorder(LIMIT)
     assert sealed.changed() == []
 
 
@@ -145,11 +145,11 @@ def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
 
 def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) -> None:
     def watched(seal: Snapshot) -> list[str]:
-        return sorted(space.words(name) for space in seal._spaces for name in space.names)
+        return sorted(space.words(name) for space in seal._namespaces for name in space.names)
 
     renewed = code_of_machine(virtual=True).renewed()
     copyreg._slotnames(torch.Tensor)  # type: ignore[attr-defined]  # as pickle does
-    new = seal_of_machine(_replaced())
+    new = snapshot_machine(_patched_names())
     assert watched(renewed) == watched(new)
     assert renewed.changed() == new.changed() == []
 
@@ -210,7 +210,7 @@ def test_a_recorder_that_was_switched_off_is_named(machine: EnteredMachine) -> N
     sealed = TamperGuard(machine)
     [recorder] = [one for one in gc.get_objects() if isinstance(one, Recorder) and one is machine.recorder]
     recorder.enabled = False
-    sealed.recorded(LIMIT)
+    sealed.check_recorder(LIMIT)
     assert sealed.changed() == ["recorder.enabled"]
 
 
@@ -220,7 +220,7 @@ def test_another_trace_another_limit_and_a_hidden_method_are_named(
     sealed = TamperGuard(machine)
     patch.setattr(machine.recorder, "trace", Trace(3))
     patch.setattr(machine.recorder, "kernel", _nothing, raising=False)
-    sealed.recorded(LIMIT)
+    sealed.check_recorder(LIMIT)
     assert sealed.changed() == ["recorder.trace", "recorder.kernel"]
 
 
@@ -301,7 +301,7 @@ def test_honest_code_is_not_named(machine: EnteredMachine, tmp_path: Path, name:
     path.write_text("import torch\n" + HONEST[name].format("def work():\n    "))
     call(load(path, "work"), {}, path)
     torch.set_default_dtype(torch.float32)
-    sealed.recorded(LIMIT)
+    sealed.check_recorder(LIMIT)
     assert sealed.changed() == []
 
 

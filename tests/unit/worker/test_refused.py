@@ -12,7 +12,7 @@ import pytest
 
 from gpututor.worker import seccomp
 
-pytestmark = pytest.mark.skipif(seccomp._machine() is None, reason="nothing is refused on this kind of machine")
+pytestmark = pytest.mark.skipif(seccomp._processor() is None, reason="nothing is refused on this kind of machine")
 
 TRIES = """
 import ctypes, json, os, signal, subprocess, sys, threading
@@ -88,5 +88,5 @@ def test_memory_alone_leaves_the_rest() -> None:
 def test_on_other_machines_nothing_is_refused_and_it_says_so(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
     monkeypatch.setattr(platform, "machine", lambda: processor)
 
-    seccomp.leave_keys()
+    seccomp.leave_session_keyring()
     assert seccomp.block_escaping_syscalls() is seccomp.refuse_memory() is False

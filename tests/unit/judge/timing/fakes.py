@@ -12,9 +12,7 @@ from gpututor.judge.timing.sequential_test import (
     Inputs,
     PairedComparison,
     Settings,
-    Tell,
     Timed,
-    tell_nobody,
 )
 
 ROUND_TRIP_S = 200e-6
@@ -63,13 +61,13 @@ def compared(
     null: Fake | None = None,
     seed: int = 0,
     settings: Settings | None = None,
-    tell: Tell = tell_nobody,
+    on_pair: Callable[[int], None] = lambda pairs: None,
 ) -> Comparison:
     """Both sides from preparing to the answer."""
     null = null or Fake(0.0, baseline.round_trip_s, baseline.noise)
     comparer = PairedComparison(baseline, null, Fresh(), verify, random.Random(seed), settings)
     comparer.prepare()
-    return comparer.result if comparer.result.too_small else comparer.compare(submission, at_most, tell)
+    return comparer.result if comparer.result.too_small else comparer.compare(submission, at_most, on_pair)
 
 
 def bursts(seed: int, often: float = 0.3) -> Callable[[], float]:

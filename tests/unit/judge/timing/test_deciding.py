@@ -6,7 +6,7 @@ import pytest
 
 from gpututor.checks.model import Finding
 from gpututor.grading.report import Status
-from gpututor.judge.timing.measure import decided
+from gpututor.judge.timing.measure import decide_timing
 from gpututor.judge.timing.sequential_test import Answer, Comparison, Settings
 
 
@@ -27,7 +27,7 @@ def comparison(answer: Answer, **changed: object) -> Comparison:
     ],
 )
 def test_the_answer_of_the_signs_decides(answer: Answer, decision: Status) -> None:
-    timing = decided(comparison(answer), 1e-3, Settings())
+    timing = decide_timing(comparison(answer), 1e-3, Settings())
 
     assert timing.decision is decision
     assert timing.ratio == pytest.approx(1)
@@ -37,7 +37,7 @@ def test_the_answer_of_the_signs_decides(answer: Answer, decision: Status) -> No
 
 @pytest.mark.parametrize("answer", list(Answer))
 def test_a_baseline_that_slowed_down_leaves_all_open(answer: Answer) -> None:
-    timing = decided(comparison(answer, contended=True), 1e-3, Settings())
+    timing = decide_timing(comparison(answer, contended=True), 1e-3, Settings())
 
     assert timing.decision is Status.INCONCLUSIVE
     assert "something else is running" in timing.why
@@ -45,7 +45,7 @@ def test_a_baseline_that_slowed_down_leaves_all_open(answer: Answer) -> None:
 
 def test_a_wrong_result_fails_whatever_was_measured() -> None:
     wrong = Finding("zeros", "ones")
-    timing = decided(comparison(Answer.WITHIN, contended=True, wrong=wrong), 1e-3, Settings())
+    timing = decide_timing(comparison(Answer.WITHIN, contended=True, wrong=wrong), 1e-3, Settings())
 
     assert (timing.decision, timing.wrong) == (Status.FAILED, wrong)
 
@@ -53,11 +53,11 @@ def test_a_wrong_result_fails_whatever_was_measured() -> None:
 def test_a_result_that_nobody_can_judge_is_looked_at() -> None:
     wrong = Finding("a tensor", "who knows", status=Status.NEEDS_REVIEW)
 
-    assert decided(comparison(Answer.WITHIN, wrong=wrong), 1e-3, Settings()).decision is Status.NEEDS_REVIEW
+    assert decide_timing(comparison(Answer.WITHIN, wrong=wrong), 1e-3, Settings()).decision is Status.NEEDS_REVIEW
 
 
 def test_who_is_faster_than_the_device_can_be_is_looked_at() -> None:
-    timing = decided(comparison(Answer.WITHIN), 11e-3, Settings())
+    timing = decide_timing(comparison(Answer.WITHIN), 11e-3, Settings())
 
     assert timing.decision is Status.NEEDS_REVIEW
     assert "2.20 ms a call is the least" in timing.why

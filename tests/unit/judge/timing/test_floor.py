@@ -46,7 +46,7 @@ def test_the_author_can_say_what_nobody_can_do_without() -> None:
 def test_a_batch_takes_the_sum_of_its_calls() -> None:
     result = observed(torch.ones(1000))
 
-    assert PEAK.least_for(LIMIT, [{}, {}], [result, result]) == pytest.approx(2 * 4000 / 1e9)
+    assert PEAK.least_batch_s(LIMIT, [{}, {}], [result, result]) == pytest.approx(2 * 4000 / 1e9)
 
 
 def test_a_known_gpu_has_its_own_peak_and_an_unknown_one_the_fastest_known() -> None:

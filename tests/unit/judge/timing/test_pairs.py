@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from statistics import median
 
 import pytest
 
-from gpututor.judge.timing.sequential_test import FEWEST_PAIRS, MOST_PAIRS, Answer, Settings, median
+from gpututor.judge.timing.sequential_test import FEWEST_PAIRS, MOST_PAIRS, Answer, Settings
 from tests.unit.judge.timing.fakes import CALL_S, Fake, bursts, compared
 
 
@@ -36,7 +37,7 @@ def test_bursts_of_noise_make_it_wrong_in_less_than_one_of_a_hundred_timings(fac
 
 def test_code_at_the_very_limit_is_told_nothing_at_the_cap() -> None:
     flips = itertools.cycle([1.0, 1.6])
-    settings = Settings(attempts=1, before=1)
+    settings = Settings(attempts=1, baseline_samples=1)
     submission = Fake(CALL_S * 1.0, noise=lambda: next(flips))
 
     result = compared(Fake(CALL_S), submission, settings=settings)
@@ -94,7 +95,7 @@ def test_every_timed_result_is_verified_and_the_first_wrong_one_ends_it() -> Non
 def test_each_pair_is_told() -> None:
     told: list[int] = []
 
-    result = compared(Fake(CALL_S), Fake(CALL_S), tell=told.append)
+    result = compared(Fake(CALL_S), Fake(CALL_S), on_pair=told.append)
 
     assert told == list(range(1, len(result.signs) + 1))
 

@@ -27,7 +27,7 @@ def others_than(child: int) -> list[int]:
 
 
 def test_others_are_stopped_for_the_time_of_the_block_and_go_on_after_it(child: int) -> None:
-    with SuspendedProcesses(os.getpid(), others_than(child)).still():
+    with SuspendedProcesses(os.getpid(), others_than(child)).suspend():
         _, status = os.waitpid(child, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
     _, status = os.waitpid(child, os.WCONTINUED)
@@ -36,7 +36,7 @@ def test_others_are_stopped_for_the_time_of_the_block_and_go_on_after_it(child: 
 
 def test_they_go_on_when_the_block_breaks(child: int) -> None:
     def break_in_the_middle() -> None:
-        with SuspendedProcesses(os.getpid(), others_than(child)).still():
+        with SuspendedProcesses(os.getpid(), others_than(child)).suspend():
             os.waitpid(child, os.WUNTRACED)
             raise RuntimeError("broken")
 
@@ -47,7 +47,7 @@ def test_they_go_on_when_the_block_breaks(child: int) -> None:
 
 
 def test_trusted_processes_are_left_alone(child: int) -> None:
-    with SuspendedProcesses(os.getpid(), [*others_than(child), child]).still():
+    with SuspendedProcesses(os.getpid(), [*others_than(child), child]).suspend():
         assert os.waitpid(child, os.WUNTRACED | os.WNOHANG) == (0, 0)
 
 
@@ -58,15 +58,15 @@ def test_processes_that_are_born_without_end_do_not_keep_the_judge(monkeypatch: 
         looks.append(set(range(2**22 + 1, 2**22 + 2 + len(looks))))  # above the largest process id
         return looks[-1]
 
-    monkeypatch.setattr(SuspendedProcesses, "others", always_more)
-    with SuspendedProcesses(os.getpid(), []).still():
+    monkeypatch.setattr(SuspendedProcesses, "untrusted", always_more)
+    with SuspendedProcesses(os.getpid(), []).suspend():
         assert len(looks) == timing_workers.MOST_LOOKS
 
 
 def test_who_stands_still_already_does_not_go_on_with_the_others(child: int) -> None:
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)
-    with SuspendedProcesses(os.getpid(), others_than(child), lambda: [child]).still():
+    with SuspendedProcesses(os.getpid(), others_than(child), lambda: [child]).suspend():
         pass
 
     assert os.waitpid(child, os.WCONTINUED | os.WNOHANG) == (0, 0)

@@ -1,0 +1,213 @@
+"""Entry point of `gpututor run` and `gpututor trace`: runs a program on the selected device, ungraded.
+
+- `python -m gpututor.devices.run_program run [--device D] [--gpu G] [--gpus N] [--memory S] FILE [ARGS …]`
+- `python -m gpututor.devices.run_program trace TASK`, where TASK is a JSON object with the fields of `Task`
+
+The program has stdin, stdout, stderr and the exit code for itself. A traced program's report is written to a folder
+when Python ends, after the program's threads and its `atexit` functions; see `gpututor.devices.process_report`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpututor.devices import process_report
+from gpututor.devices.programs import Program, check, run_on, whose
+from gpututor.devices.virtual.options import DEFAULT_MODEL, bytes_in, count_in
+from gpututor.errors import UsageError
+from gpututor.hardware.gpus import GpuSpec, gpu_spec
+from gpututor.processes import die_with_parent
+
+if TYPE_CHECKING:
+    from gpututor.devices.recorder import Recorder
+    from gpututor.devices.virtual.machine import VirtualMachine
+
+
+@dataclass(frozen=True)
+class DeviceRequest:
+    """The device of a command line, validated as far as possible without torch."""
+
+    device: str
+    """`auto`, `virtual`, `cpu`, `cuda`, `cuda:N`, `mps` or `xpu`."""
+    gpu: GpuSpec
+    """Model of the virtual GPU; `gpus` and `memory_bytes` are about the virtual GPU too."""
+    gpus: int = 1
+    memory_bytes: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """More keyword arguments of `virtual_gpu`."""
+
+
+@dataclass(frozen=True)
+class SelectedDevice:
+    """The device that the program runs on."""
+
+    kind: str
+    """`virtual`, `cpu`, `cuda`, `mps` or `xpu`."""
+    description: str
+    machine: VirtualMachine | None
+    """None if the device is real."""
+
+
+def parse_device(device: str, gpu: str | None, gpus: str, memory: str | None, **options: Any) -> DeviceRequest:
+    """Parse the device options of a command line. Raises `UsageError` for invalid values."""
+    kind, colon, index = device.partition(":")
+    if kind not in ("auto", "virtual", "cpu", "cuda", "mps", "xpu") or (
+        colon and not (kind == "cuda" and index.isdecimal())
+    ):
+        raise UsageError(f"There is no device {device!r}.", "Known: auto, virtual, cpu, cuda, cuda:N, mps, xpu.")
+    model = gpu_spec(DEFAULT_MODEL if gpu is None else gpu)
+    try:
+        count = count_in(gpus)
+    except ValueError as error:
+        raise UsageError(f"--gpus: {error}.") from None
+    try:
+        memory_bytes = None if memory is None else bytes_in(memory)
+    except ValueError as error:
+        raise UsageError(f"--memory: {error}.") from None
+    return DeviceRequest(device, model, count, memory_bytes, options)
+
+
+@contextlib.contextmanager
+def on_device(request: DeviceRequest, recorder: Recorder | None = None) -> Iterator[SelectedDevice]:
+    """Enter the requested device; `auto` selects a real accelerator, or the virtual GPU if there is none.
+
+    `recorder` records what the device does. Raises `UsageError` if this machine has no such device.
+    """
+    from gpututor.devices.probe import describe_devices
+
+    kind, _, index = request.device.partition(":")
+    devices = describe_devices()
+    accelerators = [device for device in devices if device["kind"] != "cpu"]
+    if kind == "virtual" or (kind == "auto" and not accelerators):
+        from gpututor.devices.virtual.session import virtual_gpu
+
+        model, gpus, memory_bytes = request.gpu.name, request.gpus, request.memory_bytes
+        with virtual_gpu(gpus, model, memory_bytes=memory_bytes, recorder=recorder, **request.options) as machine:
+            description = f"virtual {model} (modelled)" if gpus == 1 else f"{gpus} x virtual {model} (modelled)"
+            yield SelectedDevice("virtual", description, machine)
+        return
+    automatic = accelerators[0]["name"] if accelerators else ""
+    name = {"auto": automatic, "cpu": "cpu", "cuda": f"cuda:{index or 0}"}.get(kind, f"{kind}:0")
+    selected = next((device for device in devices if device["name"] == name), None)
+    if selected is None:
+        raise UsageError(f"This machine has no device {request.device}.", "Try --device virtual.")
+    if selected["kind"] == "cuda":
+        import torch
+
+        torch.cuda.set_device(name)
+    with contextlib.ExitStack() as stack:
+        if recorder is not None:
+            from gpututor.devices.real import observe
+
+            stack.enter_context(observe(recorder))
+        description = "the CPU" if kind == "cpu" else str(selected["description"])
+        yield SelectedDevice(selected["kind"], description, None)
+
+
+@dataclass(frozen=True)
+class Task:
+    """The options of `gpututor trace`, not yet validated."""
+
+    name: str
+    arguments: list[str]
+    is_module: bool
+    device: str
+    gpu: str | None
+    gpus: str
+    memory: str | None
+    others: list[str]
+    """GPUs of later runs: their names are validated before anything runs."""
+    options: dict[str, Any]
+    """Keyword arguments of `virtual_gpu`."""
+    chrome: bool
+    """True if a timeline is written too."""
+    folder: str
+    """Folder of the reports. A program that was not started leaves `{"refused": [title, advice]}` there."""
+
+
+def run(words: list[str]) -> None:
+    """Run a file as a script; its output goes straight to the terminal."""
+    parser = argparse.ArgumentParser(prog="gpututor run")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--model", "--gpu", dest="gpu")
+    parser.add_argument("--gpus", default="1")
+    parser.add_argument("--memory")
+    parser.add_argument("file")
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args(words)
+    program = Program(arguments.file, tuple(arguments.words))
+
+    def began(device: SelectedDevice) -> None:
+        print(f"gpututor: running on {device.description}", file=sys.stderr, flush=True)
+
+    try:
+        request = parse_device(arguments.device, arguments.gpu, arguments.gpus, arguments.memory)
+        check(program)
+        run_on(on_device(request), program, began=began)
+    except UsageError as error:
+        parser.exit(error.exit_code, f"gpututor: {error}\n")
+
+
+def trace(task: Task) -> None:
+    """Run a program with the recorder on."""
+    die_with_parent()
+    program = Program(task.name, tuple(task.arguments), task.is_module)
+    try:
+        request = parse_device(task.device, task.gpu, task.gpus, task.memory, **task.options)
+        for name in task.others:
+            gpu_spec(name)
+        check(program)
+        trace_request = process_report.TraceRequest(task.folder, whose(program), task.chrome)
+        report = process_report.Report(trace_request)
+
+        def began(device: SelectedDevice) -> None:
+            os.environ[process_report.VARIABLE] = trace_request.to_json()
+            name = device.description if device.machine is None else request.gpu.name
+            report.begin(device.kind, name, device.machine)
+            _end_on_sigterm()
+
+        run_on(on_device(request, report.recorder), program, began=began, failed=report.failed)
+    except UsageError as error:
+        process_report.write(os.path.join(task.folder, process_report.FIRST), {"refused": [error.title, error.advice]})
+        sys.exit(error.exit_code)
+
+
+def _end_on_sigterm() -> None:
+    """End the program on SIGTERM as `sys.exit` does; a forked child just ends."""
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+    report_ignored = sys.unraisablehook
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    def retry(ignored: Any) -> None:
+        """Send the signal again: Python drops exceptions of finalizers and of weak references' callbacks."""
+        if ignored.exc_type is SystemExit and signal.getsignal(signal.SIGTERM) is end:
+            threading.Timer(0.01, signal.raise_signal, (signal.SIGTERM,)).start()
+        else:
+            report_ignored(ignored)
+
+    def forget() -> None:
+        if signal.getsignal(signal.SIGTERM) is end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTERM, end)
+    sys.unraisablehook = retry
+    os.register_at_fork(after_in_child=forget)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "trace":
+        trace(Task(**json.loads(sys.argv[2])))
+    else:
+        run(sys.argv[2:])
