@@ -14,7 +14,7 @@ from gpututor.devices.virtual.clock.timeline import WHOLE
 from gpututor.devices.virtual.cost import cpu, kernel
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.cost.matrices import contraction_flops
-from gpututor.devices.virtual.cost.registry import Tensor as Described
+from gpututor.devices.virtual.cost.memory_traffic import Tensor as Described
 from gpututor.devices.virtual.operator_facts import kind_of
 from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.hardware.gpus import GpuSpec

@@ -120,7 +120,7 @@ def synchronize(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int
     else:
         wait_for_stream(machine, gpu, stream)
     began = machine.clock.host.now
-    machine.clock.synchronise(gpu.index, stream)
+    machine.clock.synchronize(gpu.index, stream)
     record_wait(machine, gpu, name, 0 if stream is None else stream, began)
 
 

@@ -234,7 +234,7 @@ class AllocationLog:
     def shrinking(self) -> None:
         """Segments are about to go back to the driver, which waits for all work of the GPU first."""
         began, recorder = self._host.now, self._recorder
-        self._clock.synchronise(self._index)
+        self._clock.synchronize(self._index)
         if recorder.enabled:
             now = self._host.now
             recorder.synchronise("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
