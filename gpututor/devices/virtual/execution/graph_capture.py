@@ -181,13 +181,13 @@ class CapturedWork:
         last: Task | None = None
         for node in self._nodes:
             stream = streams[node.branch]
-            if type(node) is Event:
+            if isinstance(node, Event):
                 if node.waits:
                     clock.wait_for(gpu.index, stream, marks[node.mark], 0)
                 else:
                     marks[node.mark] = clock.record(gpu.index, stream, 0)
                 continue
-            if type(node) is Kernel:
+            if isinstance(node, Kernel):
                 task = launch(machine, gpu, stream, node.name, node.size_bytes, node.cost)
             else:
                 size, engine, duration = node.size_bytes, node.engine, node.duration
