@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -180,6 +181,9 @@ def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
     _become(tensor, moved)
 
 
+_is_lazy: Callable[[Any], bool] = torch.nn.parameter.is_lazy  # without its type guard
+
+
 def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
     """Replace `nn.Module._apply`, with a swap for virtual tensors that works while a graph is alive."""
     if recurse:
@@ -188,7 +192,7 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
     for name, parameter in self._parameters.items():
         if parameter is None:
             continue
-        if torch.nn.parameter.is_lazy(parameter):
+        if _is_lazy(parameter):
             move(parameter, fn)
             continue
         with torch.no_grad():
@@ -212,7 +216,7 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             with torch.no_grad():
                 parameter.grad = fn(gradient).requires_grad_(gradient.requires_grad)
     for name, buffer in self._buffers.items():
-        if buffer is not None and torch.nn.parameter.is_lazy(buffer):
+        if buffer is not None and _is_lazy(buffer):
             move(buffer, fn)
         elif buffer is not None:
             self._buffers[name] = fn(buffer)

@@ -157,7 +157,7 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
 def _view_of(storage: torch.UntypedStorage, host: torch.Tensor) -> torch.Tensor:
     """Return a tensor like `host` in another storage."""
     view = torch.empty((0,), dtype=host.dtype, device=host.device)
-    view.set_(storage, host.storage_offset(), host.size(), host.stride())  # type: ignore[call-overload]
+    view.set_(storage, host.storage_offset(), host.size(), host.stride())
     torch_private.follow_bits(view, host)
     return view
 
