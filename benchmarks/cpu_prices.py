@@ -15,7 +15,7 @@ from math import prod
 import torch
 
 from gpututor.devices.virtual.cost.cpu import CpuSpec, cpu_price_s, cpu_spec
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.devices.virtual.execution.prices import flops_of
 
 aten = torch.ops.aten

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpututor.devices.virtual.cost.calibration import AchievableRates, attainable
 from gpututor.devices.virtual.cost.kernel import launches, price
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.hardware.gpus import gpu_spec
 

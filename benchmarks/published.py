@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpututor.devices.virtual.cost.kernel import price
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.hardware.gpus import gpu_spec
 
 _BEST = "at most {}, at the best shape: ml-engineering, Maximum Achievable Matmul FLOPS; the range begins at 0.8 of it"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gpututor.devices.virtual.cost.cpu import CpuSpec, all_cpus, cpu_price_s, cpu_spec
 from gpututor.devices.virtual.cost.kernel import price
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 

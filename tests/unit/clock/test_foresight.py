@@ -51,10 +51,10 @@ def test_a_stream_goes_on_when_others_have_answered_and_they_are_asked_when_it_m
 
     kernel = clock.launch(0, 0, 1_000, WHOLE, 100)
     task, done = clock.collective(0, 0, 1_000_000, 300, 100, meet)
-    clock.synchronise(0, 0)
+    clock.synchronize(0, 0)
     assert asked == []
     assert kernel.end == 1_100
-    clock.synchronise(0)
+    clock.synchronize(0)
     assert asked == [1_100]
     assert (task.start, task.end, done.time) == (6_100, 6_400, 6_400)
     assert clock.host.now >= 6_400

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.virtual.cost.cpu import cpu_price_s, cpu_spec
 from gpututor.devices.virtual.cost.kernel import price
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, tables
 from gpututor.hardware.gpus import gpu_spec
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpututor.devices.virtual.cost.kernel import launches, price
-from gpututor.devices.virtual.cost.registry import Tensor, total_bytes
+from gpututor.devices.virtual.cost.memory_traffic import Tensor, total_bytes
 from gpututor.devices.virtual.operator_facts import short_name
 from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
 
@@ -228,15 +228,15 @@ def test_fused_attention_in_half_precision_beats_that_in_single_and_costs_less_t
 
 
 def test_groups_and_transposition_are_read_off_the_shapes() -> None:
-    from gpututor.devices.virtual.cost.convolutions import described
+    from gpututor.devices.virtual.cost.convolutions import describe_convolution
 
-    plain = described(tensor(2, 32, 9, 9), tensor(64, 32, 3, 3), tensor(2, 64, 7, 7), 0)
+    plain = describe_convolution(tensor(2, 32, 9, 9), tensor(64, 32, 3, 3), tensor(2, 64, 7, 7), 0)
     assert (plain.groups, plain.channels_in, plain.channels_out, plain.transposed) == (1, 32, 64, False)
-    grouped = described(tensor(2, 32, 9, 9), tensor(64, 8, 3, 3), tensor(2, 64, 7, 7), 0)
+    grouped = describe_convolution(tensor(2, 32, 9, 9), tensor(64, 8, 3, 3), tensor(2, 64, 7, 7), 0)
     assert (grouped.groups, grouped.channels_in, grouped.channels_out) == (4, 8, 16)
-    back = described(tensor(2, 32, 9, 9), tensor(32, 64, 3, 3), tensor(2, 64, 11, 11), 0)
+    back = describe_convolution(tensor(2, 32, 9, 9), tensor(32, 64, 3, 3), tensor(2, 64, 11, 11), 0)
     assert (back.groups, back.channels_in, back.channels_out, back.transposed) == (1, 32, 64, True)
-    square = described(tensor(2, 8, 9, 9), tensor(8, 8, 3, 3), tensor(2, 8, 11, 11), 2 * 2 * 8 * 81 * 8 * 9)
+    square = describe_convolution(tensor(2, 8, 9, 9), tensor(8, 8, 3, 3), tensor(2, 8, 11, 11), 2 * 2 * 8 * 81 * 8 * 9)
     assert square.transposed
 
 

@@ -10,7 +10,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.devices.virtual.cost.matrices import contraction_flops
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.devices.virtual.session import virtual_gpu
 from gpututor.hardware.gpus import gpu_names, gpu_spec
 from gpututor.trace.events import Kind
@@ -86,7 +86,7 @@ FACTORISATIONS = {
 
 
 @pytest.mark.parametrize(("name", "bounds"), FACTORISATIONS.items())
-def test_factorisations_of_4096_columns_take_what_they_do_on_an_a100(name: str, bounds: tuple[float, float]) -> None:
+def test_factorizations_of_4096_columns_take_what_they_do_on_an_a100(name: str, bounds: tuple[float, float]) -> None:
     square = tensor(4096, 4096)
     assert bounds[0] < ms(name, [square], [square]) < bounds[1]
 
@@ -100,7 +100,7 @@ def test_solving_with_4096_columns_takes_what_it_does_on_an_a100() -> None:
 
 @pytest.mark.parametrize("gpu", ["T4", "A100", "H100"])
 @pytest.mark.parametrize("size", [256, 1024, 4096])
-def test_factorisations_are_dear_in_the_order_of_their_work(size: int, gpu: str) -> None:
+def test_factorizations_are_dear_in_the_order_of_their_work(size: int, gpu: str) -> None:
     square = tensor(size, size)
     order = ["linalg_solve_triangular", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex", "linalg_qr"]
     order += ["_linalg_eigh", "_linalg_svd", "linalg_pinv"]
@@ -173,7 +173,7 @@ CALLS = {
 
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("name", CALLS)
-def test_the_host_waits_to_see_whether_a_factorisation_went_well(name: str, values: bool) -> None:
+def test_the_host_waits_to_see_whether_a_factorization_went_well(name: str, values: bool) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder, values=values):
         CALLS[name](torch.eye(32, device="cuda"))

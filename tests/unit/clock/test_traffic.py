@@ -9,8 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpututor.devices.virtual.cost.kernel import launches, price
-from gpututor.devices.virtual.cost.memory_traffic import bytes_accessed, is_in_place, lists_of, multi_tensor_kernels
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import (
+    Tensor,
+    bytes_accessed,
+    is_in_place,
+    lists_of,
+    multi_tensor_kernels,
+)
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, tables
 from gpututor.hardware.gpus import gpu_spec
 

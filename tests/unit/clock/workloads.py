@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isqrt
 
 from gpututor.devices.virtual.cost.kernel import Price, price
-from gpututor.devices.virtual.cost.registry import Tensor
+from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.hardware.gpus import gpu_spec
 
 Made = tuple[list[Tensor], list[Tensor], float]

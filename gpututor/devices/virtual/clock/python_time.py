@@ -1,13 +1,13 @@
-"""Python's `time` and `timeit` on the modelled clock.
+"""Python's `time` and `timeit` on the modeled clock.
 
-The file of the calling code decides. Python's own modules and installed packages, torch among them, get the real clock:
-they wait for processes, files and sockets, which take their own time. What measures time for a learner reads the
-virtual one: `timeit`, `torch.utils.benchmark` and `sched`. Progress bars (tqdm) are for the person who waits: real.
+The file of the calling code decides. Learner code reads and moves the host clock of its thread. Python's own modules
+and installed packages, including torch, get the real functions: they wait for processes, files and sockets. Modules
+that measure time for a learner read the virtual clock: `timeit`, `torch.utils.benchmark` and `sched`. Progress bars
+(tqdm) stay real.
 
-Learner code reads and moves the host clock of its thread; everybody else (`callers`) gets the real functions. The
-clocks begin at 0 when the machine is switched on. `time.time` begins at the whole second at which that was: the dates
-that programs write are today's, and differences are the same on each run, as a float of this size counts in fixed
-steps (1/4,194,304 s until the year 2038), of which a whole second is a multiple.
+The virtual clocks start at 0 when the machine is switched on. `time.time` starts at the whole second of that moment, so
+that dates are today's. Floats of that size have a resolution of 1/4,194,304 s until the year 2038, of which a whole
+second is a multiple; so differences are the same in each run.
 """
 
 from __future__ import annotations
@@ -37,26 +37,18 @@ from gpututor.paths import PACKAGE
 
 
 class Caller(Enum):
-    """What a file is to the clock."""
+    """Kind of code that reads the clock."""
 
     LEARNER = "learner"
     STOPWATCH = "stopwatch"
-    """It measures time for a learner."""
+    """Code that measures time for a learner."""
     LIBRARY = "library"
 
 
 TIMED_CODE = ("<timeit-src>", "<magic-timeit>")
-"""The file names of the loops that `timeit` and IPython's `%timeit` make."""
-
-
-def _code(function: Any) -> CodeType:
-    code = function.__code__
-    assert isinstance(code, CodeType)
-    return code
-
-
+"""File names of the loops that `timeit` and IPython's `%timeit` generate."""
 _ON_BEHALF = {
-    id(_code(function))
+    id(function.__code__)
     for function in (
         threading.Thread.run,
         threading.Timer.run,
@@ -68,46 +60,43 @@ _ON_BEHALF = {
         asyncio.events.Handle._run,
     )
 }
-"""Code of Python's that calls functions for those who gave them: `Thread(target=time.sleep, args=(1,))`."""
-_known: dict[str, Caller] = dict.fromkeys(TIMED_CODE, Caller.STOPWATCH)
+"""Code of Python that calls functions on behalf of its caller, as in `Thread(target=time.sleep, args=(1,))`."""
+_kinds: dict[str, Caller] = dict.fromkeys(TIMED_CODE, Caller.STOPWATCH)
+"""Kind of each file seen so far."""
 
 
 def on_behalf(function: Any) -> Any:
-    """Decorator: what this calls is called by the learner, who gave it."""
-    _ON_BEHALF.add(id(_code(function)))
+    """Decorate a function whose calls count as the learner's."""
+    _ON_BEHALF.add(id(function.__code__))
     return function
 
 
 def kind_of(code: CodeType) -> Caller:
-    """What the code that called is to the clock."""
-    kind = _known.get(code.co_filename)
+    """Return the kind of the calling code."""
+    kind = _kinds.get(code.co_filename)
     if kind is None:
-        kind = _known[code.co_filename] = _kind_of_file(code.co_filename)
+        kind = _kinds[code.co_filename] = _kind_of_file(code.co_filename)
     return Caller.LEARNER if kind is Caller.LIBRARY and id(code) in _ON_BEHALF else kind
 
 
 def is_learners(code: CodeType) -> bool:
-    """Whether time passes on the virtual clock while this code waits."""
+    """Return True if time passes on the virtual clock while this code waits."""
     return kind_of(code) is not Caller.LIBRARY
 
 
 def _folders(paths: Iterable[str | None]) -> tuple[str, ...]:
-    """Each folder as it is called and as it is really called, with a separator at its end."""
-    known = {one for path in paths if path for one in (os.path.abspath(path), os.path.realpath(path))}
-    return tuple(os.path.join(one, "") for one in known)
+    """Return each folder and its real path, both with a separator at the end."""
+    folders = {folder for path in paths if path for folder in (os.path.abspath(path), os.path.realpath(path))}
+    return tuple(os.path.join(folder, "") for folder in folders)
 
 
-def _torch_folder() -> str | None:
-    found = importlib.util.find_spec("torch")
-    return os.path.dirname(found.origin) if found is not None and found.origin else None
-
-
+_torch = importlib.util.find_spec("torch")
 _INSTALLED = _folders(
     [
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
         *site.getsitepackages(),
         site.getusersitepackages(),
-        _torch_folder(),
+        os.path.dirname(_torch.origin) if _torch is not None and _torch.origin else None,
         str(PACKAGE),
     ]
 )
@@ -116,26 +105,24 @@ _STOPWATCHES = (os.path.join("torch", "utils", "benchmark", ""), timeit.__file__
 
 
 def is_installed(name: str) -> bool:
-    """Whether a file is one of Python's, of an installed package's or of ours."""
+    """Return True if a file belongs to Python, to an installed package or to gpututor."""
     return name.startswith(("<frozen ", *_INSTALLED)) and not name.startswith(_EXERCISES)
 
 
 def _kind_of_file(name: str) -> Caller:
     if not is_installed(name):
         return Caller.LEARNER
-    if any(one in name for one in _STOPWATCHES):
-        return Caller.STOPWATCH
-    return Caller.LIBRARY
+    return Caller.STOPWATCH if any(part in name for part in _STOPWATCHES) else Caller.LIBRARY
 
 
 ROUND = 100
-"""Nanoseconds that `timeit` counts for a round at the least: a call in Python. Plain Python costs nothing on the
-virtual clock, and who repeats until enough time has passed would never end."""
+"""Nanoseconds that a round of `timeit` takes at least, about one call in Python. Plain Python costs nothing on the
+virtual clock, so repeating until enough time has passed would never end."""
 _LONGEST_SLEEP_NS = 2**63 - 1
 
 
 class _Running:
-    """The clocks that `time` reads; None while it is real."""
+    """Clocks that `time` reads; None while it is real."""
 
     host: HostClocks | None = None
     start_s: int = 0
@@ -143,7 +130,7 @@ class _Running:
 
 @contextmanager
 def virtual_time_of(host: HostClocks | None) -> Iterator[None]:
-    """`time` reads these clocks for the time of the block; None for the real ones."""
+    """Make `time` read these clocks inside the block; None for the real ones."""
     before = _Running.host, _Running.start_s
     _Running.host, _Running.start_s = host, int(_REAL["time"]())
     try:
@@ -153,13 +140,13 @@ def virtual_time_of(host: HostClocks | None) -> Iterator[None]:
 
 
 def virtual_host() -> HostClocks | None:
-    """The clocks that `time` reads in this thread; None where it reads the real ones."""
+    """Return the clocks that `time` reads in this thread; None if it reads the real ones."""
     host = _Running.host
     return host if host is not None and host.running else None
 
 
 class TimeFunction:
-    """A function of `time`. As a builtin, and unlike a function of Python, it stays itself in a class's body."""
+    """Replacement for a function of `time`. Like a builtin, it does not become a method in a class body."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = self.__qualname__ = name
@@ -175,7 +162,7 @@ class TimeFunction:
 
 
 class Clock(TimeFunction):
-    """`perf_counter` and its like."""
+    """Replacement for `perf_counter` and the other clocks."""
 
     def __init__(self, name: str, *, since_1970: bool = False, of_the_processor: bool = False) -> None:
         super().__init__(name)
@@ -199,14 +186,14 @@ class Clock(TimeFunction):
         if self._of_the_processor:
             now -= host.slept
         start_s = _Running.start_s if self._since_1970 else 0
-        # Not the sum in nanoseconds divided: that would round to 256 ns, beginning where the start happens to be.
+        # A sum in nanoseconds, divided, would be rounded to 256 ns depending on the start.
         return start_s * 1_000_000_000 + now if self._counts else start_s + now / 1e9
 
     def _count_rounds(self, host: HostClocks, frame: FrameType) -> None:
-        """Where `timeit` stops its watch: the rounds that it timed took `ROUND` each, at the least."""
+        """Advance the clock to at least `ROUND` per round when `timeit` reads its stop time."""
         timed: FrameType | None = frame
         if frame.f_code.co_filename not in TIMED_CODE:
-            timed = frame.f_back  # torch.utils.benchmark has a function between
+            timed = frame.f_back  # torch.utils.benchmark calls through a function of its own
         if timed is None or timed.f_code.co_filename not in TIMED_CODE or timed.f_back is None:
             return
         began, rounds = timed.f_locals.get("_t0"), timed.f_back.f_locals.get("number")
@@ -217,7 +204,7 @@ class Clock(TimeFunction):
 
 
 class Sleep(TimeFunction):
-    """`time.sleep`: moves the thread's clock and does not wait; other threads get their turn."""
+    """Replacement for `time.sleep`: advances the thread's clock without waiting, and lets other threads run."""
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         host = _Running.host
@@ -231,7 +218,7 @@ class Sleep(TimeFunction):
 
 
 def _nanoseconds(seconds: Any) -> int | None:
-    """None for what the real function refuses, in its own words."""
+    """Return None for a value that the real function rejects with its own message."""
     if not isinstance(seconds, float):
         try:
             seconds = operator.index(seconds)
@@ -247,15 +234,11 @@ _REAL: dict[str, Any] = {
 } | {"sleep": time.sleep}
 
 FUNCTIONS: dict[str, TimeFunction] = {
-    name: Clock(
-        name,
-        since_1970=name.startswith("time"),
-        of_the_processor=name.startswith(("process", "thread")),
-    )
+    name: Clock(name, since_1970=name.startswith("time"), of_the_processor=name.startswith(("process", "thread")))
     for name in _REAL
     if name != "sleep"
 } | {"sleep": Sleep("sleep")}
-"""What stands in for the functions of `time`, by name."""
+"""Replacements for the functions of `time`, by name."""
 PERF_COUNTER = FUNCTIONS["perf_counter"]
 REAL_PERF_COUNTER = _REAL["perf_counter"]
 
@@ -266,5 +249,5 @@ _real_init: Any = timeit.Timer.__init__
 def timer_init(
     self: timeit.Timer, stmt: Any = "pass", setup: Any = "pass", timer: Any = PERF_COUNTER, globals: Any = None
 ) -> None:
-    """Stands in for `timeit.Timer.__init__`, whose default is the real clock, as is that of all who call it."""
+    """Replace `timeit.Timer.__init__`, whose default timer, bound at import, is the real clock."""
     _real_init(self, stmt, setup, PERF_COUNTER if timer is REAL_PERF_COUNTER else timer, globals)

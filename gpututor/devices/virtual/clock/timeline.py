@@ -1,9 +1,9 @@
-"""When the work on one virtual GPU runs: streams, copy engines and kernels that share the GPU. Imports no torch.
+"""Discrete-event model of the work on one virtual GPU: streams, copy engines and concurrent kernels. Imports no torch.
 
-A discrete-event model. The host puts work at the end of a stream and goes on; nothing is decided then. When somebody
-needs to know, the work is played in the order of time: what is ready first starts first. A kernel starts when the work
-before it in its stream is done and the GPU has room for it beside the kernels that run; a copy when its engine is free.
-Times are whole nanoseconds since the machine was switched on, so that figures are the same on every computer.
+The host appends work to a stream and continues; nothing is scheduled at that time. When a result is needed, the work is
+played in order of time. A kernel starts when its stream has reached it and the GPU has room next to the running
+kernels. A copy starts when its engine is free. Times are whole nanoseconds since the machine was switched on, so that
+they are the same on every computer.
 """
 
 from __future__ import annotations
@@ -12,62 +12,57 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 from typing import ClassVar
 
 WHOLE = 1_000_000
-"""A GPU's room for kernels, in millionths: whole numbers add up exactly."""
-FOREVER = 1 << 62
+"""Capacity of a GPU for kernels, in millionths: integers add up exactly."""
 LINK = "link"
-"""The engine of collectives, which all of them have for themselves: they wait for other processes, not for a GPU."""
-
-Played = Callable[[int, int, int], None]
-"""Told when a task has its times: its row in the trace, its start, its end."""
-State = tuple[dict[str, int], list[tuple[int, int]], int, int, Played | None]
-"""When the engines are free, which kernels run, the room beside them, the last start, and who is told."""
+"""Engine of collectives. It never blocks: they wait for other processes, not for a GPU."""
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One piece of work in a stream."""
+    """A kernel, copy or collective in a stream. All times are nanoseconds."""
 
     launched: int
-    """When the host had launched it."""
+    """Time when the host has launched it."""
     duration: int
     fill: int = 0
-    """The share of the GPU that a kernel needs, in millionths."""
+    """Share of the GPU that a kernel needs, in millionths."""
     engine: str = ""
-    """The copy engine that a copy needs, or `LINK`; empty for a kernel."""
+    """Copy engine, or `LINK`; empty for a kernel."""
     row: int = -1
-    """Its row in the trace; -1 for none."""
+    """Row in the trace; -1 for none."""
     key: tuple[int, int] = (0, 0)
-    """The GPU's index and the stream's number."""
+    """GPU index and stream number."""
     number: int = 0
-    """Its place among all launches of the machine."""
+    """Position among all launches of the machine."""
     place: tuple[str, int | None] | None = None
-    """The file and line that caused it, where somebody asked."""
+    """File and line that launched it, if a trace records them."""
     in_backward: bool = False
-    """Whether autograd's engine launched it, where anything can be out of order."""
+    """True if autograd's engine launched it, set only while work can be out of order."""
     start: int = -1
     end: int = -1
-    """-1 until it has been played."""
+    """-1 until played."""
 
 
 @dataclass(slots=True, eq=False)
 class EventMarker:
-    """A place in a stream that others can wait for: what a recorded event points at."""
+    """Position in a stream that others can wait for: the target of a recorded event."""
 
     launched: int
     time: int = -1
-    """When all work before it was done; -1 until that has been played."""
+    """Time when all earlier work is done; -1 until played."""
     known: dict[tuple[int, int], int] = field(default_factory=dict)
-    """What is done when it is reached: by GPU and stream, the number of the last launch."""
+    """Number of the last launch that is done when the marker is reached, by (GPU index, stream number)."""
     ask: Callable[[], int] | None = None
-    """For a moment that other processes decide: waits for real until they have, and tells it."""
+    """Blocks in real time until other processes have decided the marker's time, and returns it."""
 
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """A stream goes on when `mark` has been reached."""
+    """Entry that holds its stream until `mark` is reached."""
 
     launched: int
     mark: EventMarker
@@ -75,18 +70,18 @@ class Wait:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """Work in its order."""
+    """Queue of work that runs in order."""
 
     key: tuple[int, int]
-    """The GPU's index and the stream's number."""
+    """GPU index and stream number."""
     queue: deque[Task | EventMarker | Wait] = field(default_factory=deque)
     free_at: int = 0
-    """When the work that has been played is done."""
+    """Time when the played work is done."""
     pending: int = 0
-    """Kernels and copies that have not been played."""
+    """Tasks that have not been played."""
 
     def settle(self) -> bool:
-        """Pass the marks and waits at the head of the queue; whether a mark was reached that others may wait for."""
+        """Pass the markers and waits at the head of the queue; return True if a marker was reached."""
         queue, reached = self.queue, False
         while queue:
             head = queue[0]
@@ -102,53 +97,48 @@ class Stream:
 
 
 class Timeline:
-    """The streams and engines of one GPU.
-
-    `engines` are the names of its copy engines, one for each direction. Work may wait for marks of other timelines:
-    `peers` are the timelines of all GPUs of the machine, this one among them.
-    """
+    """Streams and copy engines of one GPU, one engine per direction."""
 
     QUEUE: ClassVar[int] = 1024
-    """Launches that a stream takes before the host has to wait, as CUDA's drivers have it."""
+    """Launches that a stream accepts before the host has to wait, as in CUDA's drivers."""
 
     def __init__(self, index: int = 0, engines: tuple[str, ...] = ("h2d", "d2h", "p2p")) -> None:
         self.index = index
         self.streams: dict[int, Stream] = {0: Stream((index, 0))}
         self.peers: list[Timeline] = [self]
-        self.played: Played | None = None
+        """Timelines of all GPUs of the machine, including this one: work may wait for markers of any of them."""
+        self.played: Callable[[int, int, int], None] | None = None
+        """Callback for each played task of the trace: row, start, end."""
         self._engine_free = dict.fromkeys(engines, 0)
         self._running: list[tuple[int, int]] = []
         self._room = WHOLE
         self._last_start = 0
         self._passed = False
-        """Whether marks or waits were passed by the last look: who wants to know more should look again."""
+        """True if `_first_ready` passed markers or waits: another call may find more."""
 
     def stream(self, number: int) -> Stream:
-        """The stream of that number, which is made at its first use."""
-        found = self.streams.get(number)
-        if found is None:
-            found = self.streams[number] = Stream((self.index, number))
-        return found
+        """Return the stream of that number; create it at its first use."""
+        stream = self.streams.get(number)
+        if stream is None:
+            stream = self.streams[number] = Stream((self.index, number))
+        return stream
 
     def kernel(self, stream: Stream, launched: int, duration: int, fill: int, row: int = -1) -> Task:
-        """Put a kernel at the end of a stream; `fill` is cut to the whole GPU."""
+        """Append a kernel to a stream; `fill` is limited to the whole GPU."""
         task = Task(launched, duration, fill if 0 < fill <= WHOLE else min(max(fill, 1), WHOLE), "", row, stream.key)
         stream.queue.append(task)
         stream.pending += 1
         return task
 
     def copy(self, stream: Stream, launched: int, duration: int, engine: str, row: int = -1) -> Task:
-        """Put a copy at the end of a stream."""
-        return self.put(stream, Task(launched, duration, 0, engine, row, stream.key))
-
-    def put(self, stream: Stream, task: Task) -> Task:
-        """Put a piece of work at the end of a stream."""
+        """Append a copy to a stream."""
+        task = Task(launched, duration, 0, engine, row, stream.key)
         stream.queue.append(task)
         stream.pending += 1
         return task
 
     def mark(self, stream: Stream, launched: int) -> EventMarker:
-        """Remember this place in the stream."""
+        """Append a marker to a stream."""
         mark = EventMarker(launched)
         if stream.queue:
             stream.queue.append(mark)
@@ -157,38 +147,35 @@ class Timeline:
         return mark
 
     def wait(self, stream: Stream, launched: int, mark: EventMarker) -> None:
-        """Work that is put into the stream from now on waits for `mark`."""
+        """Make later work of the stream wait for `mark`."""
         if mark.time >= 0 and not stream.queue:
             stream.free_at = max(stream.free_at, mark.time)
         else:
             stream.queue.append(Wait(launched, mark))
 
     def drained(self, stream: Stream) -> int:
-        """Play until the stream is empty; when its last work is done."""
+        """Play until the stream is empty; return the time when its last work is done."""
         while stream.queue:
             self._play_next()
         return stream.free_at
 
     def reached(self, mark: EventMarker) -> int:
-        """Play until `mark` is reached; when that is."""
+        """Play until `mark` is reached; return its time."""
         while mark.time < 0:
             self._play_next()
         return mark.time
 
     def all_drained(self) -> int:
-        """Play everything; when all of it is done."""
+        """Play everything; return the time when all of it is done."""
         return max(self.drained(stream) for stream in list(self.streams.values()))
 
     def play_until(self, time: int) -> None:
-        """Play whatever is ready at `time`; what is launched later cannot come before it."""
-        while True:
-            found = self._first_ready()
-            if found is None or found[0] > time:
-                return
-            found[1]._start(found[2], found[0])
+        """Play everything that is ready at `time`; later launches cannot come before it."""
+        while (ready := self._first_ready()) is not None and ready[0] <= time:
+            ready[1]._start(ready[2], ready[0])
 
     def room_in_queue(self, stream: Stream, now: int) -> int:
-        """When the host, whose time is `now`, can launch into this stream again; 0 for at once."""
+        """Return the time when the host, now at `now`, can launch into this stream; 0 for immediately."""
         self.play_until(now)
         time = 0
         while stream.pending >= self.QUEUE:
@@ -198,28 +185,36 @@ class Timeline:
                 time = stream.free_at
         return time
 
-    def state(self) -> State:
-        """What has been decided beside the streams, to go back to; until then nobody is told of what is played."""
-        found = dict(self._engine_free), list(self._running), self._room, self._last_start, self.played
+    def snapshot(self) -> Callable[[], None]:
+        """Save the state and return a function that restores it; until then nothing is reported to `played`."""
+        state = dict(self._engine_free), list(self._running), self._room, self._last_start, self.played
+        streams = [(stream, stream.queue.copy(), stream.free_at, stream.pending) for stream in self.streams.values()]
         self.played = None
-        return found
 
-    def go_back_to(self, state: State) -> None:
-        """Forget what has been played since; the streams are the caller's affair."""
-        self._engine_free, self._running, self._room, self._last_start, self.played = state
+        def restore() -> None:
+            self._engine_free, self._running, self._room, self._last_start, self.played = state
+            for stream, queue, free_at, pending in streams:
+                for entry in islice(queue, len(queue) - len(stream.queue)):
+                    if type(entry) is Task:
+                        entry.start = entry.end = -1
+                    elif type(entry) is EventMarker:
+                        entry.time = -1
+                stream.queue, stream.free_at, stream.pending = queue, free_at, pending
+
+        return restore
 
     def _play_next(self) -> None:
-        """Start the one piece of work of any GPU that is ready first, or go past marks and waits."""
-        found = self._first_ready()
-        if found is not None:
-            found[1]._start(found[2], found[0])
+        """Start the first ready task of any GPU, or pass markers and waits."""
+        ready = self._first_ready()
+        if ready is not None:
+            ready[1]._start(ready[2], ready[0])
         elif self._passed or self._ask():
             return
         elif any(stream.queue for timeline in self.peers for stream in timeline.streams.values()):
             raise AssertionError("streams wait for each other")
 
     def _ask(self) -> bool:
-        """Ask other processes, where a stream of any GPU waits for them; whether one does."""
+        """Ask other processes for the first marker that a stream waits for; return False if there is none."""
         for timeline in self.peers:
             for stream in timeline.streams.values():
                 head = stream.queue[0] if stream.queue else None
@@ -229,7 +224,7 @@ class Timeline:
         return False
 
     def _first_ready(self) -> tuple[int, Timeline, Stream] | None:
-        """(when, GPU, stream) of the task that is ready first; of several, the one that was launched first."""
+        """Return (time, GPU, stream) of the task that is ready first; of several, the task launched first."""
         again = True
         self._passed = False
         while again:
@@ -272,7 +267,7 @@ class Timeline:
             self.played(task.row, task.start, task.end)
 
     def _kernel_start(self, task: Task, ready: int) -> int:
-        """The first moment with room for it, and not before a kernel that was ready earlier."""
+        """Return the first time with room for the kernel, not before a kernel that was ready earlier."""
         start = max(ready, self._last_start)
         running = self._running
         while running and (running[0][0] <= start or self._room < task.fill):

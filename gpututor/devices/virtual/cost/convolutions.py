@@ -1,50 +1,55 @@
-"""Prices of convolutions: cuDNN's kernels on tensor cores, the plain ones, and the depthwise ones."""
+"""Costs of convolutions: cuDNN's kernels on tensor cores, its plain kernels and its depthwise kernels.
+
+Shares and passes named `convolution.*` are fitted factors of `calibration.toml`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import pow, prod
 
 from gpututor.devices.virtual.cost.calibration import AchievableRates
-from gpututor.devices.virtual.cost.registry import Tensor, tensor_bytes, total_bytes, up
+from gpututor.devices.virtual.cost.memory_traffic import Tensor, Tensors, ceil_div, tensor_bytes, total_bytes
 
 _FEW = 4
-"""Input channels that fill no tile."""
+"""Input channels up to which no tile is filled."""
 _STEP, _TILE = 32, 128
-"""Channels: 3-d kernels for tensor cores take whole steps; a tile has so many output channels."""
+"""Channels: 3-d tensor-core kernels need multiples of the first; a tile has the second of output channels."""
 _TUNED_TAPS = 9
-"""Elements of the largest kernel that cuDNN has its fastest kernels for."""
+"""Taps of the largest window for which cuDNN has its fastest kernels."""
 _BLOCK_OUTPUTS = 128 * 64
-"""Elements of the result that one block computes."""
+"""Output elements that one block computes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """What shapes tell of a convolution."""
+    """Convolution as described by its shapes."""
 
     groups: int
     channels_in: int
-    """Of one group, as `channels_out`."""
+    """Input channels per group; `channels_out` likewise."""
     channels_out: int
     taps: int
-    """Elements of the kernel for one channel."""
+    """Elements of the window."""
     sides: int
-    """Dimensions of the image: 1, 2 or 3."""
+    """Spatial dimensions: 1, 2 or 3."""
     outputs: int
-    """Elements of the result."""
+    """Elements of the output."""
     needed: float
-    """FLOPs by the definition."""
+    """FLOPs by definition."""
     transposed: bool
 
     @property
     def visited(self) -> float:
-        """FLOPs of a kernel that visits each output with each tap, also those between the image's elements."""
+        """FLOPs of a kernel that applies each tap to each output, including taps between a strided image's elements."""
         return 2.0 * self.outputs * self.channels_in * self.taps
 
 
-def described(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Convolution:
-    """From image (N, C, ...), weight (O, C/groups, ...) or, transposed, (C, O/groups, ...), and output (N, O, ...)."""
+def describe_convolution(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Convolution:
+    """Return the convolution of image (N, C, ...) and output (N, O, ...).
+
+    The weight is (O, C/groups, ...), or (C, O/groups, ...) if transposed. `flops` decides if both fit.
+    """
     channels, made, (first, second, *window) = image[0][1], output[0][1], weight[0]
     forward = first == made and channels % max(second, 1) == 0
     backward = first == channels and made % max(second, 1) == 0
@@ -60,63 +65,61 @@ def described(image: Tensor, weight: Tensor, output: Tensor, flops: float) -> Co
     )  # fmt: skip
 
 
-def _computed_s(gpu: AchievableRates, one: Convolution, dtype: str, tf32: bool) -> float:
-    """Seconds of the arithmetic, the GPU being filled."""
+def _computed_s(gpu: AchievableRates, shape: Convolution, dtype: str, tf32: bool) -> float:
+    """Return the seconds of the arithmetic on a filled GPU."""
     factors, plain = gpu.factors, gpu.plain_rate(dtype)
-    # In a strided transposed convolution kernels skip some of the taps that fall between the elements of the image.
-    needed = min(one.needed, one.visited)
-    flops = needed * pow(one.visited / needed, factors["convolution.visits"])
-    if one.groups > 1:
+    # Kernels of a strided transposed convolution skip some of the taps between the image's elements.
+    needed = min(shape.needed, shape.visited)
+    flops = needed * pow(shape.visited / needed, factors["convolution.visits"])
+    if shape.groups > 1:
         return flops / (plain * factors["convolution.grouped"])
-    if one.channels_in <= _FEW:
+    if shape.channels_in <= _FEW:
         return flops / (plain * factors["convolution.few_channels"])
     # cuDNN has no float64 kernels on tensor cores.
     peak = 0.0 if dtype == "float64" else gpu.tensor_rate(dtype, tf32)
     plainly = flops / (plain * factors["convolution.plain"])
-    if one.sides == 3 and (one.channels_in % _STEP or one.channels_out % _STEP):
+    if shape.sides == 3 and (shape.channels_in % _STEP or shape.channels_out % _STEP):
         return plainly
-    tile = one.channels_out / (up(one.channels_out, _TILE) * _TILE)
+    tile = shape.channels_out / (ceil_div(shape.channels_out, _TILE) * _TILE)
     tensor = peak * factors["convolution.tensor"] * pow(tile, factors["convolution.tile"])
-    if not one.transposed and one.taps > _TUNED_TAPS:
-        tensor *= pow(_TUNED_TAPS / one.taps, factors["convolution.window"])
+    if not shape.transposed and shape.taps > _TUNED_TAPS:
+        tensor *= pow(_TUNED_TAPS / shape.taps, factors["convolution.window"])
     return min(flops / tensor, plainly) if tensor else plainly
 
 
 def convolution(
     gpu: AchievableRates, image: Tensor, weight: Tensor, output: Tensor, flops: float, tf32: bool
 ) -> tuple[float, float]:
-    """Seconds and filled share of one convolution; image and output (N, C, ...)."""
-    one = described(image, weight, output, flops)
+    """Return the seconds and filled share of a convolution; image and output are (N, C, ...)."""
+    shape = describe_convolution(image, weight, output, flops)
     factors, moved = gpu.factors, total_bytes((image, weight, output))
-    if one.groups > 1 and one.channels_in == 1:
-        cycles = factors["convolution.depthwise_base"] + factors["convolution.depthwise_tap"] * one.taps
+    if shape.groups > 1 and shape.channels_in == 1:
+        cycles = factors["convolution.depthwise_base"] + factors["convolution.depthwise_tap"] * shape.taps
         loads_per_s = gpu.multiprocessors * gpu.spec.load_units_per_multiprocessor * gpu.clock_hz
-        return max(one.outputs * cycles / loads_per_s, gpu.moved_s(moved)), gpu.filled(one.outputs)
-    filled = min(1.0, one.outputs / _BLOCK_OUTPUTS / gpu.multiprocessors)
-    computed = _computed_s(gpu, one, image[1], tf32) / filled
-    if one.taps == 1:
+        return max(shape.outputs * cycles / loads_per_s, gpu.moved_s(moved)), gpu.filled(shape.outputs)
+    filled = min(1.0, shape.outputs / _BLOCK_OUTPUTS / gpu.multiprocessors)
+    computed = _computed_s(gpu, shape, image[1], tf32) / filled
+    if shape.taps == 1:
         return max(gpu.moved_s(moved) * factors["convolution.pointwise_passes"], computed), filled
-    if one.channels_in <= _FEW:
+    if shape.channels_in <= _FEW:
         return gpu.moved_s(moved) + computed, filled
     read, written = gpu.moved_s(total_bytes((image, weight)), moved), gpu.moved_s(tensor_bytes(output), moved)
-    into = factors["convolution.transposed_passes" if one.transposed else "convolution.write_passes"]
+    into = factors["convolution.transposed_passes" if shape.transposed else "convolution.write_passes"]
     return read * factors["convolution.read_passes"] + written * into + computed, filled
 
 
-def bias_s(gpu: AchievableRates, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> float:
-    """Seconds of adding the bias, where there is one: a kernel of its own after cuDNN's, over the whole result."""
+def bias_s(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> float:
+    """Return the seconds to add a bias: a separate kernel over the output, after cuDNN's. 0 without a bias."""
     if len(inputs) < 3 or len(inputs[2][0]) != 1:
         return 0.0
     return gpu.moved_s(2 * tensor_bytes(outputs[0])) + gpu.factors["memory.floor_us"] / 1e6
 
 
-def convolution_backward(
-    gpu: AchievableRates, inputs: Sequence[Tensor], outputs: Sequence[Tensor], tf32: bool
-) -> tuple[float, float]:
-    """Seconds and filled share of the gradients of image and weight; inputs are (gradient, image, weight, ...)."""
+def convolution_backward(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
+    """Return the seconds and filled share of a backward pass; inputs are (gradient, image, weight, ...)."""
     gradient, image, weight = inputs[:3]
     seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32)
-    wanted = sum(1 for one in outputs if one[0] in (image[0], weight[0]))
+    gradients = sum(1 for shape, _ in outputs if shape in (image[0], weight[0]))
     # The bias's gradient is a sum over the gradient.
-    summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(one[0]) == 1 for one in outputs) else 0.0
-    return seconds * max(wanted, 1) + summed, filled
+    summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(shape) == 1 for shape, _ in outputs) else 0.0
+    return seconds * max(gradients, 1) + summed, filled

@@ -1,81 +1,60 @@
-"""The price of one kernel on one GPU, from its operator's name and the shapes and types of its tensors."""
+"""Cost of one operator on one GPU, from its name and the shapes and dtypes of its tensors.
+
+A roofline: the longer of arithmetic and memory traffic, plus a floor for each kernel. The rates are the GPU's peaks
+times fitted factors (`calibration.toml`); the modules of each kind of operator cite their formulas.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from gpututor.devices.virtual.cost import convolutions, matrices, reductions
 from gpututor.devices.virtual.cost.calibration import AchievableRates, CalibrationFactors, calibrated, fitted
-from gpututor.devices.virtual.cost.memory_traffic import bytes_accessed, is_multi_tensor, multi_tensor_kernels
-from gpututor.devices.virtual.cost.registry import Tensor, element_bytes
+from gpututor.devices.virtual.cost.memory_traffic import (
+    Tensors,
+    bytes_accessed,
+    element_bytes,
+    is_multi_tensor,
+    multi_tensor_kernels,
+)
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.hardware.gpus import GpuSpec
 
-Tensors = Sequence[Tensor]
 _PER_THREAD = 4
 """Elements that a thread of an elementwise kernel computes."""
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
-"""Instructions an element; of a function such as exp, its polynomial and the rest."""
+"""Instructions per element, for plain arithmetic and for functions such as exp."""
 _KERNELS = {"batch_norm": 3, "group_norm": 2, "loss": 2, "sort": 8, "norm_backward": 3, "attention_backward": 3}
-"""Kernels that an operator launches, where it is more than one."""
-_SHAPED = frozenset(
-    {
-        "matmul",
-        "attention",
-        "attention_backward",
-        "convolution",
-        "convolution_backward",
-        "batch_norm",
-        "eval_norm",
-        "group_norm",
-        "layer_norm",
-        "norm_backward",
-        "softmax",
-        "pool",
-        "scan",
-        "loss",
-        "nll",
-        "sort",
-        "linalg",
-        "fft",
-        "contraction",
-        "recursion",
-    }
-)
-"""Kinds that are priced by more than their bytes; an empty tensor among the first ones is not."""
+"""Kernels that an operator launches, for kinds with more than one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one operator's kernels cost the GPU, launches not included."""
+    """Cost of an operator's kernels for the GPU, without launches."""
 
     seconds: float
     """0 for an operator that launches nothing."""
     bytes: int
-    """Read and written, each tensor once."""
+    """Bytes read and written, each tensor once."""
     flops: float
     fill: float
-    """The share of the GPU that it occupies, from 0 to 1: what is left can run something else."""
+    """Share of the GPU that the kernels occupy, from 0 to 1; other kernels can use the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One operator on tensors of some shapes and types."""
+    """Cost of one operator on tensors of certain shapes and dtypes."""
 
     duration: int
-    """Of its kernels, in nanoseconds."""
+    """Nanoseconds of its kernels."""
     fill: int
-    """The share of the GPU that they need, in millionths."""
+    """Share of the GPU that the kernels need, in millionths."""
     host: int
-    """What the launch costs the host, in nanoseconds; on the CPU all of it."""
+    """Nanoseconds of the host for the launch; for an operator on the CPU, all of its time."""
     flops: float
     dtype: str = ""
-    """The floating type that they run in; see `gpututor.trace.events.compute_dtype`."""
-
-
-FREE_PRICE = Price(0.0, 0, 0.0, 0.0)
+    """Floating dtype of the kernels; see `gpututor.trace.events.compute_dtype`."""
 
 
 def price(
@@ -90,25 +69,21 @@ def price(
     gpu: AchievableRates | None = None,
     dim: int = -1,
 ) -> Price:
-    """Seconds on the GPU of one operator.
+    """Return the cost of one operator on a GPU.
 
-    `name` as in `aten.mm.default`; tensors as (shape, type), such as `((2, 3), "float32")`, what is
-    written in place among the outputs too; `flops` as
-    torch.utils.flop_counter has them, 0 where they are not known. `tf32` and `convolution_tf32` are the switches of
-    `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` takes other factors than the fitted ones.
-    `dim` is the dimension that a scan goes along.
+    `name` as in `aten.mm.default`. Tensors are (shape, dtype), such as `((2, 3), "float32")`; outputs include what is
+    written in place. `flops` are those of torch.utils.flop_counter, 0 if unknown. `tf32` and `convolution_tf32` are the
+    switches of `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` replaces the fitted rates. `dim` is the
+    dimension of a scan.
     """
     kind = kind_of(name)
     if kind == NO_COST:
-        return FREE_PRICE
+        return Price(0.0, 0, 0.0, 0.0)
     gpu = gpu or calibrated(spec)
     moved = bytes_accessed(name, kind, inputs, outputs)
     if is_multi_tensor(name):
-        kernels, fill = (
-            multi_tensor_kernels(name, inputs),
-            gpu.filled(sum(prod(one[0]) for one in inputs) / _PER_THREAD),
-        )
-        seconds = gpu.moved_s(moved)
+        kernels = multi_tensor_kernels(name, inputs)
+        seconds, fill = gpu.moved_s(moved), gpu.filled(sum(prod(shape) for shape, _ in inputs) / _PER_THREAD)
     else:
         kernels = _KERNELS.get(kind, 1)
         seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, (tf32, convolution_tf32), moved, dim)
@@ -117,9 +92,9 @@ def price(
 
 
 def launches(name: str, factors: CalibrationFactors | None = None, tensors: int = 1) -> float:
-    """What an operator costs the host, in launches of an elementwise one (`GpuSpec.launch_s`); some also for a view.
+    """Return an operator's cost for the host, in launches of an elementwise operator (`GpuSpec.launch_s`).
 
-    `tensors` is how many an operator on lists has.
+    Views cost a fraction of a launch. `tensors` is the number of tensors of an operator on lists.
     """
     factors, kind = factors or fitted(), kind_of(name)
     if kind == NO_COST:
@@ -144,10 +119,10 @@ def _seconds(
     moved: int,
     dim: int,
 ) -> tuple[float, float]:
-    """Seconds and filled share; whatever the shapes do not fit is priced by its bytes."""
-    if kind in _SHAPED and inputs and inputs[0][0] and all(map(prod, (one[0] for one in (*inputs[:3], *outputs)))):
+    """Return the seconds and filled share; operators without a model, or with unexpected shapes, cost their bytes."""
+    if inputs and inputs[0][0] and all(prod(shape) for shape, _ in (*inputs[:3], *outputs)):
         match kind:
-            case "matmul" if sum(1 for one in inputs if one[0]) > 1:
+            case "matmul" if sum(1 for shape, _ in inputs if shape) > 1:
                 return matrices.product(gpu, inputs, outputs, tf32[0])
             case "attention" | "attention_backward" if len(inputs) > 2 and len(inputs[1][0]) > 1:
                 return matrices.attention(gpu, inputs, outputs, flops, tf32[0], kind == "attention_backward")
@@ -173,7 +148,7 @@ def _seconds(
             case "sort":
                 return reductions.sort(gpu, name, inputs, outputs)
             case "linalg":
-                return matrices.factorisation(gpu, name, inputs, outputs)
+                return matrices.factorization(gpu, name, inputs, outputs)
             case "fft":
                 return reductions.fourier(gpu, inputs, outputs)
             case "contraction" if matrices.fits(name, inputs):
@@ -186,24 +161,23 @@ def _seconds(
 
 
 def _are_images(inputs: Tensors, outputs: Tensors) -> bool:
-    return all(len(one[0]) > 2 for one in (*inputs, *outputs[:1]))
+    return all(len(shape) > 2 for shape, _ in (*inputs, *outputs[:1]))
 
 
 def _by_bytes(
     gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors, flops: float, moved: int
 ) -> tuple[float, float]:
-    """Seconds and filled share of elementwise kernels, copies, reductions, and of what is not known."""
-    sizes = [prod(one[0]) for one in outputs] if kind == "gather" else [prod(one[0]) for one in (*outputs, *inputs)]
-    elements = max(sizes, default=1)
-    widest = max((*inputs, *outputs), key=lambda one: element_bytes(one[1]), default=((), "float32"))[1]
+    """Return the seconds and filled share of elementwise kernels, copies, reductions and unknown operators."""
+    elements = max((prod(shape) for shape, _ in (outputs if kind == "gather" else (*outputs, *inputs))), default=1)
+    widest = max((dtype for _, dtype in (*inputs, *outputs)), key=element_bytes, default="float32")
     seconds = gpu.moved_s(moved)
     match kind:
         case "rearrange":
             seconds *= gpu.factors["memory.rearranged"]
         case "gather" | "scatter":
             seconds *= gpu.factors["memory.gathered"]
-        case "elementwise" | "transcendental" if len({one[1] for one in inputs if one[0]}) > 1:
+        case "elementwise" | "transcendental" if len({dtype for shape, dtype in inputs if shape}) > 1:
             seconds *= gpu.factors["memory.mixed_types"]
-    each = _TRANSCENDENTAL_FLOPS if kind == "transcendental" else _PLAIN_FLOPS
-    computed = max(elements * each, flops) / gpu.plain_rate(widest)
+    per_element = _TRANSCENDENTAL_FLOPS if kind == "transcendental" else _PLAIN_FLOPS
+    computed = max(elements * per_element, flops) / gpu.plain_rate(widest)
     return max(seconds, computed), gpu.filled(elements / _PER_THREAD)

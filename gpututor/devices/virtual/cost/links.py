@@ -1,13 +1,12 @@
-"""Costs of links: PCIe, NVLink and collectives.
+"""Costs of links: PCIe, NVLink and collectives. The figures of each GPU's links are in gpus.toml.
 
-A copy takes the time until the engine moves the first byte, and its bytes over what the link attains. Pageable memory
-cannot be read by the engine: the driver copies it piece by piece through pinned buffers of its own, on one thread, so
-that copy, and not the link, sets the rate (CUDA C++ Best Practices Guide, "Pinned Memory"). The figures of each GPU's
-links are in gpus.toml.
+A copy takes a latency plus its bytes over the bandwidth. The engine cannot read pageable memory: the driver copies it
+piece by piece into pinned buffers on one thread, and that copy limits the rate (CUDA C++ Best Practices Guide, "Pinned
+Memory").
 
-Bytes: the least that each GPU's link has to carry, by the formulas of the "bus bandwidth" of NVIDIA's nccl-tests
-(doc/PERFORMANCE.md). Steps: those of a ring. Latencies: the constants with which NCCL chooses between its protocols
-(src/graph/tuning.cc, rings, one node): LL has short steps and a part of the bandwidth, Simple long steps and all of it.
+Bytes of collectives: the minimum that each GPU's link has to carry, by the "bus bandwidth" of NVIDIA's nccl-tests
+(doc/PERFORMANCE.md). Steps: those of a ring. Latencies: the constants by which NCCL chooses its protocol
+(src/graph/tuning.cc, rings, one node): LL has short steps and part of the bandwidth, Simple long steps and all of it.
 """
 
 from __future__ import annotations
@@ -19,45 +18,41 @@ from gpututor.devices.virtual.operator_facts import short_name
 from gpututor.hardware.gpus import GpuSpec
 
 Direction = Literal["h2d", "d2h"]
-"""Host to device, or device to host."""
-
-STAGED_PIECE = 64 * 1024
-"""Bytes that a pageable host-to-device copy takes at once into a pinned buffer: with no more than that, the host goes
-on before they are on the GPU (CUDA driver API, "API synchronization behavior")."""
-_BACK = 0.85
-"""Rate of a pageable copy to the host over that from it: the host copies each piece after the GPU sent it, into pages
-that it often touches for the first time. An estimate."""
+_PAGEABLE_D2H = 0.85
+"""Rate of a pageable copy to the host, relative to one from it: the host copies each piece after the GPU has sent it,
+often into pages touched for the first time. An estimate."""
 _NVLINK_LATENCY_S = 2.5e-6
-"""Before the first byte between two GPUs on NVLink, as NVIDIA's sample p2pBandwidthLatencyTest shows on such boxes."""
+"""Seconds before the first byte between two GPUs on NVLink, as NVIDIA's sample p2pBandwidthLatencyTest shows."""
 
 
 def copy_s(spec: GpuSpec, size_bytes: int, *, pinned: bool, direction: Direction = "h2d") -> float:
-    """Seconds that a copy between the host and the GPU takes on its engine; 0 for no bytes.
+    """Return the seconds of a copy between host and GPU, without its launch; 0 for no bytes.
 
-    `pinned` tells of the memory on the host. The launch is not included.
+    `pinned` is True if the host's memory is page-locked.
     """
     if size_bytes <= 0:
         return 0.0
-    rate = spec.pinned_bytes_per_s if pinned else spec.pageable_bytes_per_s * (_BACK if direction == "d2h" else 1.0)
+    rate = (
+        spec.pinned_bytes_per_s
+        if pinned
+        else spec.pageable_bytes_per_s * (_PAGEABLE_D2H if direction == "d2h" else 1.0)
+    )
     return spec.copy_latency_s + size_bytes / rate
 
 
 def is_nvlink(spec: GpuSpec) -> bool:
-    """Whether the GPUs of one box are joined by NVLink."""
+    """Return True if the GPUs of one machine are connected by NVLink."""
     return spec.peer_link.startswith("NVLink")
 
 
 def peer_s(spec: GpuSpec, size_bytes: int) -> float:
-    """Seconds that a copy from one GPU to another of the same box takes; 0 for no bytes."""
+    """Return the seconds of a copy between two GPUs of one machine; 0 for no bytes."""
     if size_bytes <= 0:
         return 0.0
     return (_NVLINK_LATENCY_S if is_nvlink(spec) else spec.copy_latency_s) + size_bytes / spec.peer_bytes_per_s
 
 
-_Ring = Callable[[int], tuple[float, float]]
-"""From the number of GPUs: (bytes over the link for each byte that one GPU puts in, steps one after another)."""
-
-_RINGS: dict[str, _Ring] = {
+_RINGS: dict[str, Callable[[int], tuple[float, float]]] = {
     "all_reduce": lambda n: (2 * (n - 1) / n, 2 * (n - 1)),
     "all_gather": lambda n: (n - 1, n - 1),
     "reduce_scatter": lambda n: ((n - 1) / n, n - 1),
@@ -69,6 +64,7 @@ _RINGS: dict[str, _Ring] = {
     "point_to_point": lambda n: (1, 1),
     "barrier": lambda n: (0, 2 * (n - 1)),
 }
+"""(bytes over the link per byte that one GPU contributes, sequential steps), from the number of GPUs."""
 _KINDS = {
     "allreduce": "all_reduce", "allreduce_coalesced": "all_reduce", "all_reduce": "all_reduce",
     "all_reduce_coalesced": "all_reduce",
@@ -86,23 +82,23 @@ _KINDS = {
 }  # fmt: skip
 _LL_START_S, _SIMPLE_START_S = 3.6e-6, 8.4e-6
 _LL_STEP_S = {True: 0.47e-6, False: 1.0e-6}
-"""On NVLink, and on PCIe."""
+"""Seconds of a step, by `is_nvlink`."""
 _SIMPLE_STEP_S = {True: 3.4e-6, False: 5.7e-6}
 _LL_SHARE = {"all_reduce": 0.25, "reduce": 0.25}
 _LL_SHARE_OTHERS = 1 / 3
 
 
 def collective_kind(name: str) -> str:
-    """The kind of a collective by its name, as `all_reduce` for `c10d::allreduce_`; `""` for another operator."""
+    """Return the kind of a collective, such as `all_reduce` for `c10d::allreduce_`; `""` for another operator."""
     return _KINDS.get(short_name(name), "")
 
 
 def collective_s(spec: GpuSpec, name: str, size_bytes: int, count: int) -> float:
-    """Seconds of one collective among `count` GPUs of one box, from the moment when all of them have come to it.
+    """Return the seconds of a collective among `count` GPUs of one machine, once all ranks are ready.
 
-    `name` as in `c10d::allreduce_` or `_c10d_functional::all_reduce`, or a kind such as `all_reduce`; one that is not
-    known counts as an all-reduce. `size_bytes` is what one GPU puts in: its shard in all-gather and gather, the whole
-    in reduce-scatter, and the root's tensors in broadcast and scatter. 0 for a group of one.
+    `name` as in `c10d::allreduce_` or `_c10d_functional::all_reduce`, or a kind such as `all_reduce`; unknown names
+    count as an all-reduce. `size_bytes` is the contribution of one GPU: its shard in all-gather and gather, the whole
+    input in reduce-scatter, the root's tensors in broadcast and scatter. 0 for a group of one.
     """
     if count < 2:
         return 0.0

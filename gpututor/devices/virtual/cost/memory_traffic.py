@@ -1,43 +1,67 @@
-"""Bytes that an operator's kernels read and write, from its name and the shapes and types of its tensors."""
+"""Bytes that an operator's kernels read and write, from its name and the shapes and dtypes of its tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 
-from gpututor.devices.virtual.cost.registry import Tensor, element_bytes, tensor_bytes, total_bytes, up
 from gpututor.devices.virtual.operator_facts import facts_of, short_name
 
+Shape = tuple[int, ...]
+Tensor = tuple[Shape, str]
+"""Shape and dtype of a tensor, such as `((2, 3), "float32")`."""
 Tensors = Sequence[Tensor]
+
+_ITEMSIZES = {
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+    "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
+    "quint8": 1, "qint8": 1, "qint32": 4,
+}  # fmt: skip
 _SECTOR = 32
-"""Bytes that a read or write at an index moves at least."""
+"""Bytes that an indexed read or write moves at least: a sector of the L2 cache."""
 _PER_LAUNCH = (110, 64, 48, 36, 30)
-"""Tensors of each list that one multi-tensor kernel takes, by the number of lists; next its blocks, and the elements of
-one (aten/src/ATen/native/cuda/MultiTensorApply.cuh)."""
+"""Tensors per list that one multi-tensor kernel takes, by the number of lists; then its blocks, and the elements of a
+block (aten/src/ATen/native/cuda/MultiTensorApply.cuh)."""
 _BLOCKS_PER_LAUNCH, _CHUNK = 320, 65536
 
 
+def element_bytes(dtype: str) -> int:
+    """Return the bytes of an element; 1 for 8-bit floats and unknown dtypes."""
+    return _ITEMSIZES.get(dtype, 1)
+
+
+def tensor_bytes(tensor: Tensor) -> int:
+    return prod(tensor[0]) * element_bytes(tensor[1])
+
+
+def total_bytes(tensors: Iterable[Tensor]) -> int:
+    return sum(map(tensor_bytes, tensors))
+
+
+def ceil_div(count: int, step: int) -> int:
+    return -(-count // step)
+
+
 def is_in_place(name: str) -> bool:
-    """Whether an operator writes its first argument, by its name: `aten::add_`, `aten.add_.Tensor`."""
+    """Return True if an operator writes its first argument, by its name: `aten::add_`, `aten.add_.Tensor`."""
     bare = name.replace("::", ".").split(".")[1 if "." in name or "::" in name else 0]
     return bare.endswith("_") and not bare.endswith("__")
 
 
 def is_multi_tensor(name: str) -> bool:
-    """Whether an operator takes lists of tensors and computes on all of them in a few kernels."""
-    bare = short_name(name)
-    return bare.startswith(("_foreach", "_amp_foreach", "_fused_adam", "_fused_sgd", "_fused_adagrad"))
+    """Return True if an operator computes on whole lists of tensors in a few kernels."""
+    return short_name(name).startswith(("_foreach", "_amp_foreach", "_fused_adam", "_fused_sgd", "_fused_adagrad"))
 
 
 def lists_of(name: str, inputs: Tensors) -> int:
-    """How many lists of tensors of the same shapes a multi-tensor operator has."""
-    bare, shapes = short_name(name), [one[0] for one in inputs]
+    """Return the number of lists of equal shapes that a multi-tensor operator takes."""
+    bare, shapes = short_name(name), [shape for shape, _ in inputs]
     lists = facts_of(bare).lists
     if len(lists) == 1:
         return lists[0]
     if bare.startswith("_fused"):
-        # A fused optimiser counts its steps in one number for each parameter; SGD, which has none, in no list.
-        sized = [one for one in shapes if one]
+        # A fused optimizer has a 0-d step tensor per parameter; SGD has none.
+        sized = [shape for shape in shapes if shape]
         steps = len(shapes) - len(sized)
         if steps:
             return min(max(round(len(sized) / steps), 2), 5)
@@ -47,16 +71,16 @@ def lists_of(name: str, inputs: Tensors) -> int:
 
 
 def multi_tensor_kernels(name: str, inputs: Tensors) -> int:
-    """Kernels that a multi-tensor operator launches."""
+    """Return the number of kernels that a multi-tensor operator launches."""
     lists = lists_of(name, inputs)
-    first = inputs[: up(len(inputs), lists)]
-    chunks = sum(up(prod(one[0]), _CHUNK) for one in first)
+    first = inputs[: ceil_div(len(inputs), lists)]
+    chunks = sum(ceil_div(prod(shape), _CHUNK) for shape, _ in first)
     most = _PER_LAUNCH[min(lists, len(_PER_LAUNCH)) - 1]
-    return max(up(len(first), most), up(chunks, _BLOCKS_PER_LAUNCH), 1)
+    return max(ceil_div(len(first), most), ceil_div(chunks, _BLOCKS_PER_LAUNCH), 1)
 
 
 def _multi_tensor(name: str, inputs: Tensors, outputs: Tensors) -> int:
-    """Where the outputs are not said, the first list is written, and in an optimiser all but the gradients."""
+    """Return the bytes; without outputs the first list is written, in an optimizer all lists but the gradients."""
     read, bare = total_bytes(inputs), short_name(name)
     if outputs:
         written = total_bytes(outputs)
@@ -68,7 +92,7 @@ def _multi_tensor(name: str, inputs: Tensors, outputs: Tensors) -> int:
 
 
 def _gathered(inputs: Tensors, written: int) -> int:
-    """Of the table only the rows that are read count."""
+    """Return the bytes of a gather, which reads only some rows of its table, the largest input."""
     largest = max(inputs, key=tensor_bytes)
     row = max(element_bytes(largest[1]) * (largest[0][-1] if len(largest[0]) > 1 else 1), 1)
     spread = max(_SECTOR / row, 1.0)
@@ -76,17 +100,17 @@ def _gathered(inputs: Tensors, written: int) -> int:
 
 
 def _bags(inputs: Tensors, written: int) -> int:
-    """Of the table, the first input, a row for each index, the second, though only their sums are written."""
+    """Return the bytes of an embedding bag, which reads a row of `inputs[0]` per index in `inputs[1]`."""
     table, indices = inputs[0], inputs[1]
     row = max(element_bytes(table[1]) * (table[0][-1] if len(table[0]) > 1 else 1), _SECTOR)
     return prod(indices[0]) * row + total_bytes(inputs[1:]) + written
 
 
 def _scattered(inputs: Tensors) -> int:
-    """In place: the rest of the table stays as it is."""
+    """Return the bytes of a scatter in place, which touches only some rows of its table, the first input."""
     table, *others = inputs
-    values = [one for one in others if one[1] == table[1] and one[0]] or others
-    shape = max((one[0] for one in values), key=prod)
+    values = [other for other in others if other[1] == table[1] and other[0]] or others
+    shape = max((shape for shape, _ in values), key=prod)
     size = element_bytes(table[1])
     spread = max(_SECTOR / max(size * (shape[-1] if len(shape) > 1 else 1), 1), 1.0)
     touched = min(int(prod(shape) * size * spread), tensor_bytes(table))
@@ -94,7 +118,7 @@ def _scattered(inputs: Tensors) -> int:
 
 
 def bytes_accessed(name: str, kind: str, inputs: Tensors, outputs: Tensors) -> int:
-    """Bytes read and written, each tensor once; of tables only what is used of them."""
+    """Return the bytes read and written: each tensor once, of an indexed table only the rows used."""
     if is_multi_tensor(name):
         return _multi_tensor(name, inputs, outputs)
     written = total_bytes(outputs)

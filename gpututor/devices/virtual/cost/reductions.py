@@ -1,35 +1,43 @@
-"""Costs of reductions, norms, scans and sorts."""
+"""Costs of reductions, norms, scans, sorts and Fourier transforms.
+
+Factors such as `norm.layer_block_gb_s` are fitted (`calibration.toml`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, log2, prod
 
 from gpututor.devices.virtual.cost.calibration import AchievableRates
-from gpututor.devices.virtual.cost.registry import Tensor, element_bytes, tensor_bytes, total_bytes, up
+from gpututor.devices.virtual.cost.memory_traffic import (
+    Tensor,
+    Tensors,
+    ceil_div,
+    element_bytes,
+    tensor_bytes,
+    total_bytes,
+)
 from gpututor.devices.virtual.operator_facts import short_name
 
-Tensors = Sequence[Tensor]
 _ONE_READ = 1024
-"""Elements of a row that softmax keeps in registers."""
+"""Elements of a row that softmax holds in registers."""
 _CACHED_ROW = 64 * 1024
 """Bytes of a row that stay in a multiprocessor's cache between two reads."""
 _ROW_THREADS = 512
 _ALL_BLOCKS = 1.1
-"""Time of a scan by all blocks over a plain copy: they wait for each other's sums. An estimate."""
+"""Time of a scan by all blocks relative to a copy: blocks wait for each other's sums. An estimate."""
 _COLUMN_STEP_S = 0.1e-6
-"""One element of a column, which a thread adds to those before. An estimate."""
+"""Seconds for a thread to add one element of its column. An estimate."""
 _TIME_STEP_S = 1e-6
-"""One step of a loss over time: reads of the step before, sums of logarithms, a barrier. An estimate."""
+"""Seconds of a time step of a loss: reads of the previous step, sums of logarithms, a barrier. An estimate."""
 
 
 def _by_blocks_s(gpu: AchievableRates, moved: float, blocks: int, block_gb_s: float) -> float:
-    """Seconds to move the bytes where each block has a part of its own: few blocks do not reach the GPU's bandwidth."""
+    """Return the seconds to move bytes divided among blocks: few blocks do not reach the GPU's bandwidth."""
     return max(gpu.moved_s(moved), moved / (max(blocks, 1) * block_gb_s * 1e9))
 
 
 def norm(gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a normalisation in training: statistics by blocks, then one read and one write."""
+    """Return the seconds and filled share of a norm; in training, statistics by blocks, then a read and a write."""
     image = inputs[0]
     once = tensor_bytes(image)
     written = tensor_bytes(outputs[0]) if outputs else once
@@ -49,10 +57,10 @@ def norm(gpu: AchievableRates, kind: str, inputs: Tensors, outputs: Tensors) -> 
 
 
 def norm_backward(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of the gradients of a normalisation; inputs are (gradient, image, ...).
+    """Return the seconds and filled share of a norm's gradients; inputs are (gradient, image, ...).
 
-    Two reductions read gradient and image, then both are read again for the gradient of the image. One block has one
-    channel of a batch norm, as in the forward pass.
+    Two reductions read gradient and image; both are read again for the gradient of the image. A batch norm has one
+    block per channel, as in the forward pass.
     """
     both, image = total_bytes(inputs[:2]), inputs[0][0]
     total_s = gpu.moved_s(both + total_bytes(inputs) + total_bytes(outputs))
@@ -63,7 +71,7 @@ def norm_backward(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Ten
 
 
 def softmax(gpu: AchievableRates, inputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a softmax over the last dimension."""
+    """Return the seconds and filled share of a softmax over the last dimension."""
     shape, once = inputs[0][0], tensor_bytes(inputs[0])
     length = shape[-1] if shape else 1
     rows = prod(shape) // max(length, 1)
@@ -74,21 +82,22 @@ def softmax(gpu: AchievableRates, inputs: Tensors) -> tuple[float, float]:
 
 
 def pool(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of pooling with windows of three a side, or as wide as the steps if those are wider."""
+    """Return the seconds and filled share of pooling with windows of 3 per side, or the stride if that is larger."""
     image, made = inputs[0][0], outputs[0][0] if outputs else inputs[0][0]
     sides = max(len(image) - 2, 1)
-    steps = [max(up(before, max(after, 1)), 3) for before, after in zip(image[-sides:], made[-sides:], strict=False)]
+    steps = [
+        max(ceil_div(before, max(after, 1)), 3) for before, after in zip(image[-sides:], made[-sides:], strict=False)
+    ]
     cycles = prod(made) * prod(steps) * gpu.factors["pool.tap_cycles"]
     computed = cycles / (gpu.multiprocessors * gpu.spec.clock_khz * 1e3)
     return max(computed, gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))), gpu.filled(prod(made))
 
 
 def scan(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors, dim: int = -1) -> tuple[float, float]:
-    """Seconds and filled share of a scan along `dim`.
+    """Return the seconds and filled share of a scan along `dim` (aten/src/ATen/native/cuda/ScanUtils.cuh).
 
-    The rows of the last dimension go through one block each, piece after piece; along another dimension each thread
-    has a column. One row alone is scanned by all blocks together, unless places are kept with the values
-    (aten/src/ATen/native/cuda/ScanUtils.cuh).
+    Along the last dimension one block scans each row; along another dimension one thread scans each column. A single
+    row is scanned by all blocks together, except by cummax and cummin, which return indices.
     """
     shape = inputs[0][0]
     moved = total_bytes(inputs) + total_bytes(outputs)
@@ -105,15 +114,15 @@ def scan(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors, dim
 
 
 def recursion(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of CTC's loss over (T, N, C): its steps in time come one after another."""
-    probabilities = next((one[0] for one in inputs if len(one[0]) == 3), inputs[0][0])
+    """Return the seconds and filled share of the CTC loss over (T, N, C), with sequential time steps."""
+    probabilities = next((shape for shape, _ in inputs if len(shape) == 3), inputs[0][0])
     moved = gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))
     return max(moved, probabilities[0] * _TIME_STEP_S), gpu.filled(prod(probabilities[1:2]) * 256)
 
 
 def loss(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a loss in two kernels: one value an element, then their mean."""
-    elements = max((prod(one[0]) for one in inputs), default=1)
+    """Return the seconds and filled share of a loss in two kernels: a value per element, then their mean."""
+    elements = max((prod(shape) for shape, _ in inputs), default=1)
     moved = total_bytes(inputs) + total_bytes(outputs)
     if outputs and prod(outputs[0][0]) < elements:
         moved += 2 * elements * element_bytes(inputs[0][1])
@@ -121,52 +130,52 @@ def loss(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float
 
 
 def negative_log_likelihood(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share; a single warp sums where the result is one number."""
+    """Return the seconds and filled share of an NLL loss; a single warp sums it to one number."""
     rows = prod(inputs[1][0]) if len(inputs) > 1 else 1
     moved = gpu.moved_s(rows * 64)
     if outputs and prod(outputs[0][0]) == 1:
-        return moved + up(rows, 32) * gpu.factors["loss.nll_step_us"] / 1e6, gpu.filled(32)
+        return moved + ceil_div(rows, 32) * gpu.factors["loss.nll_step_us"] / 1e6, gpu.filled(32)
     return moved, gpu.filled(rows)
 
 
 def fourier(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a Fourier transform: five operations an element and level, two passes."""
-    elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
+    """Return the seconds and filled share of a Fourier transform: 5 · n · log2(n) FLOPs, two passes."""
+    elements = max((prod(shape) for shape, _ in (*inputs, *outputs)), default=1)
     dtype = inputs[0][1] if inputs else "float32"
     computed = 5.0 * elements * log2(max(elements, 2)) / gpu.plain_rate(dtype)
     return max(computed, 2 * gpu.moved_s(total_bytes(inputs) + total_bytes(outputs))), gpu.filled(elements / 4)
 
 
 _SECTOR = 32
-"""Bytes that a step of a binary search reads."""
+"""Bytes that one step of a binary search reads."""
 _CACHED_STEPS = 10
-"""First steps of a binary search, which all threads make at the same few places."""
+"""First steps of a binary search, served from cache: all threads make them at the same few places."""
 _KEY = 8
-"""Bytes of a random key, and of the place beside it, in a permutation."""
+"""Bytes of a random key, and of its index, in a permutation."""
 
 
 def sort(gpu: AchievableRates, name: str, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """Seconds and filled share of a sort by digits, keys with their places, or of a search by digits without one."""
+    """Return the seconds and filled share of a radix sort of keys with indices, or of a search or selection."""
     match short_name(name):
         case "topk" if inputs and outputs:
-            return _largest(gpu, inputs[0], outputs[0])
+            return _topk(gpu, inputs[0], outputs[0])
         case "kthvalue" | "median" | "nanmedian" if inputs:
-            return _at_rank(gpu, inputs[0], outputs)
+            return _kthvalue(gpu, inputs[0], outputs)
         case "searchsorted" | "bucketize" if len(inputs) > 1 and outputs:
             bounds = inputs[0 if short_name(name) == "searchsorted" else 1]
-            return _searched(gpu, bounds, inputs, outputs)
+            return _searchsorted(gpu, bounds, inputs, outputs)
         case "nonzero" | "argwhere" if inputs:
-            # Counted, then chosen, then the places are split into one index for each dimension.
+            # Counted, selected, then the positions are split into one index per dimension.
             read, written = total_bytes(inputs), total_bytes(outputs)
             return gpu.moved_s(2 * read + 3 * written), gpu.filled(prod(inputs[0][0]) / 4)
         case "unique_consecutive" if inputs:
             return gpu.moved_s(4 * total_bytes(inputs) + 2 * total_bytes(outputs)), gpu.filled(prod(inputs[0][0]) / 4)
         case "randperm":
-            elements = max((prod(one[0]) for one in outputs), default=1)
+            elements = max((prod(shape) for shape, _ in outputs), default=1)
             moved = elements * 2 * _KEY * gpu.factors["sort.passes"]
             return gpu.moved_s(moved), gpu.filled(elements / 4)
-    elements = max((prod(one[0]) for one in (*inputs, *outputs)), default=1)
-    widest = max((element_bytes(one[1]) for one in inputs), default=4)
+    elements = max((prod(shape) for shape, _ in (*inputs, *outputs)), default=1)
+    widest = max((element_bytes(dtype) for _, dtype in inputs), default=4)
     return _sorted_s(gpu, elements, widest), gpu.filled(elements / 4)
 
 
@@ -174,26 +183,26 @@ def _sorted_s(gpu: AchievableRates, elements: int, widest: int) -> float:
     return gpu.moved_s(elements * (widest + 8) * gpu.factors["sort.passes"] / 2)
 
 
-def _largest(gpu: AchievableRates, values: Tensor, found: Tensor) -> tuple[float, float]:
-    """The k-th is found digit after digit, eight bits at a time, then what is above it gathered, and sorted.
+def _topk(gpu: AchievableRates, values: Tensor, selected: Tensor) -> tuple[float, float]:
+    """Return the cost of a radix select by 8 bits, then a gather and sort of the selected (native/cuda/TensorTopK.cu).
 
-    Never more than a whole sort (native/cuda/TensorTopK.cu).
+    At most the cost of a whole sort.
     """
     size = element_bytes(values[1])
-    searched = gpu.moved_s(tensor_bytes(values) * (size + 2)) + _sorted_s(gpu, prod(found[0]), size)
+    searched = gpu.moved_s(tensor_bytes(values) * (size + 2)) + _sorted_s(gpu, prod(selected[0]), size)
     return min(searched, _sorted_s(gpu, prod(values[0]), size)), gpu.filled(prod(values[0]) / 4)
 
 
-def _at_rank(gpu: AchievableRates, values: Tensor, outputs: Tensors) -> tuple[float, float]:
-    """The same, two bits at a time, by one block for each row (native/cuda/Sorting.cu)."""
+def _kthvalue(gpu: AchievableRates, values: Tensor, outputs: Tensors) -> tuple[float, float]:
+    """Return the cost of a radix select by 2 bits with one block per row (native/cuda/Sorting.cu)."""
     rows = max(prod(outputs[0][0]) if outputs else 1, 1)
     moved = tensor_bytes(values) * (4 * element_bytes(values[1]) + 1)
     by_blocks_s = moved / (rows * gpu.factors["softmax.block_gb_s"] * 1e9)
     return max(gpu.moved_s(moved), by_blocks_s), gpu.filled(rows * 1024)
 
 
-def _searched(gpu: AchievableRates, bounds: Tensor, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
-    """A binary search for each value."""
+def _searchsorted(gpu: AchievableRates, bounds: Tensor, inputs: Tensors, outputs: Tensors) -> tuple[float, float]:
+    """Return the cost of a binary search per value."""
     elements = prod(outputs[0][0])
     steps = max(ceil(log2(max(bounds[0][-1] if bounds[0] else 1, 2))) - _CACHED_STEPS, 0)
     read = gpu.moved_s(elements * steps * _SECTOR, tensor_bytes(bounds))

@@ -1,1 +1,1 @@
-"""Several virtual GPUs, in one process and in many."""
+"""Several virtual GPUs, in one process or in several."""

@@ -1,9 +1,9 @@
-"""Child processes that inherit the virtual GPU.
+"""Child processes that inherit the virtual GPU, in two ways.
 
-Two ways lead there. A child that `multiprocessing` spawns (`torch.multiprocessing.spawn`, pools, DataLoader workers)
-unpickles a `MachineImportHook` before it imports the script. Any other Python process (`torchrun`'s workers,
-`subprocess`) finds the folder `startup` on its PYTHONPATH and the machine in an environment variable; it enters as soon
-as torch is imported, so that a process without torch pays nothing. No torch is imported here before that.
+A child that `multiprocessing` spawns (`torch.multiprocessing.spawn`, pools, DataLoader workers) unpickles a
+`MachineImportHook` before it imports the script. Other Python processes (workers of `torchrun`, `subprocess`) find the
+folder `startup` on their PYTHONPATH and the machine in an environment variable. They enter the machine when torch is
+imported, so that processes without torch pay nothing. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from types import ModuleType
 from typing import Any
 
 VARIABLE = "GPUTUTOR_VIRTUAL_GPU"
-"""The environment variable that holds the machine, as JSON, while it is on."""
+"""Environment variable that contains the machine as JSON while it is on."""
 STARTUP = Path(__file__).parent / "startup"
-"""On the PYTHONPATH of children."""
+"""Folder on the PYTHONPATH of children."""
 
 
 @dataclass(frozen=True)
 class MachineSettings:
-    """What a virtual machine was asked to be: the arguments of `virtual_gpu`."""
+    """Arguments of `virtual_gpu`."""
 
     count: int
     model: str
@@ -43,22 +43,22 @@ class MachineSettings:
 
     @classmethod
     def from_json(cls, text: str) -> MachineSettings:
-        """Read what `to_json` wrote. Raises `ValueError` for anything else."""
-        found = json.loads(text)
-        if not isinstance(found, dict) or set(found) != set(cls.__dataclass_fields__):
+        """Parse the output of `to_json`; raise `ValueError` for anything else."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict) or set(fields) != set(cls.__dataclass_fields__):
             raise ValueError(f"{VARIABLE} does not describe a virtual machine: {text}")
-        return cls(**{**found, "backends": tuple(found["backends"])})
+        return cls(**{**fields, "backends": tuple(fields["backends"])})
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
 Enter = Callable[[MachineSettings], None]
-"""Enters a machine for the rest of the process. The session has it, which no module here imports."""
+"""Function of the session that enters a machine for the rest of the process."""
 
 
 class _Process:
-    """The state of this process: the hook that its children get, and the machine that it inherited."""
+    """State of this process: the hook for its children, and the machine that it inherited."""
 
     hook: MachineImportHook | None = None
     inherited: ExitStack | None = None
@@ -66,13 +66,13 @@ class _Process:
 
 @contextmanager
 def inherited_settings(settings: MachineSettings, enter: Enter) -> Iterator[None]:
-    """Children that are started in the block get a machine like this one; the environment is put back afterwards."""
+    """Give children started inside the block a machine like this one; restore the environment afterwards."""
     before = {name: os.environ.get(name) for name in (VARIABLE, "PYTHONPATH")}
     inherited_before = _Process.hook
     _Process.hook = MachineImportHook(settings, enter)
     os.environ[VARIABLE] = settings.to_json()
-    path = (before["PYTHONPATH"] or "").split(os.pathsep) if before["PYTHONPATH"] else []
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(STARTUP), *(one for one in path if one != str(STARTUP))])
+    folders = before["PYTHONPATH"].split(os.pathsep) if before["PYTHONPATH"] else []
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(STARTUP), *(path for path in folders if path != str(STARTUP))])
     try:
         yield
     finally:
@@ -85,14 +85,14 @@ def inherited_settings(settings: MachineSettings, enter: Enter) -> Iterator[None
 
 
 def keep_open(stack: ExitStack) -> None:
-    """Keep the inherited machine on until `leave`, at the end of the process at the latest."""
+    """Keep the inherited machine on until `leave` or the end of the process."""
     _Process.inherited = stack
-    # Before the interpreter is taken apart: torch would call modes whose modules are gone.
+    # Before the interpreter is torn down: torch would call modes whose modules are gone.
     atexit.register(leave)
 
 
 def leave() -> None:
-    """Leave the inherited machine, where there is one: what a program asks for itself comes first."""
+    """Leave the inherited machine, if any: a machine that the program creates itself takes precedence."""
     stack, _Process.inherited = _Process.inherited, None
     if stack is not None:
         atexit.unregister(leave)
@@ -100,14 +100,14 @@ def leave() -> None:
 
 
 def enter_when_torch_is_imported(enter: Enter) -> None:
-    """Call `enter` after the first import of torch, where the environment names a machine; run as Python starts."""
+    """Call `enter` after the first import of torch if the environment describes a machine; runs as Python starts."""
     text = os.environ.get(VARIABLE)
-    if text and not any(type(one) is _TorchFinder for one in sys.meta_path):
+    if text and not any(type(finder) is _TorchFinder for finder in sys.meta_path):
         sys.meta_path.insert(0, _TorchFinder(MachineSettings.from_json(text), enter))
 
 
 class _TorchFinder(MetaPathFinder):
-    """Finds torch where it always is, and has the machine entered after it."""
+    """Finder that enters the machine after the import of torch."""
 
     def __init__(self, settings: MachineSettings, enter: Enter) -> None:
         self._settings = settings
@@ -126,6 +126,8 @@ class _TorchFinder(MetaPathFinder):
 
 
 class _ThenEnter(Loader):
+    """Loader of torch that enters the machine afterwards."""
+
     def __init__(self, real: Loader, settings: MachineSettings, enter: Enter) -> None:
         self._real = real
         self._settings = settings
@@ -139,7 +141,7 @@ class _ThenEnter(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._real
         self._real.exec_module(module)
-        # A program that imports the virtual GPU before torch says itself which one it wants, and is half-way there.
+        # A program that imports the virtual GPU before torch creates its own machine, and is being imported now.
         if not any(_is_being_imported(sys.modules[name]) for name in list(sys.modules) if name.startswith("gpututor.")):
             self._enter(self._settings)
 
@@ -149,7 +151,7 @@ def _is_being_imported(module: ModuleType) -> bool:
 
 
 class MachineImportHook:
-    """An object that enters the machine in the process where it is unpickled."""
+    """Object that enters the machine in the process that unpickles it."""
 
     def __init__(self, settings: MachineSettings, enter: Enter) -> None:
         self._settings = settings
@@ -159,15 +161,10 @@ class MachineImportHook:
         return self._enter, (self._settings,)
 
 
-def preparation_data(real: Callable[[str], dict[str, Any]], name: str) -> dict[str, Any]:
-    """Return what `multiprocessing` sends to a child before its work, and the hook that enters the machine there."""
-    data = real(name)
-    return data if _Process.hook is None else {**data, "gpututor": _Process.hook}
-
-
 _real_preparation_data: Any = multiprocessing.spawn.get_preparation_data
 
 
 def get_preparation_data(name: str) -> dict[str, Any]:
-    """Stands in for `multiprocessing.spawn.get_preparation_data`."""
-    return preparation_data(_real_preparation_data, name)
+    """Replace `multiprocessing.spawn.get_preparation_data`: add the hook that enters the machine in the child."""
+    data: dict[str, Any] = _real_preparation_data(name)
+    return data if _Process.hook is None else {**data, "gpututor": _Process.hook}

@@ -1,6 +1,6 @@
-"""Copies among several GPUs: what `torch.nn.DataParallel` and `torch.cuda.comm` call (torch/csrc/cuda/comm.cpp).
+"""Copies among several GPUs for `torch.nn.DataParallel` and `torch.cuda.comm` (torch/csrc/cuda/comm.cpp).
 
-Written in torch's own calls, so that each copy from one GPU to another is recorded as the transfer that it is.
+Written with torch's own calls, so that each copy between GPUs is recorded as a transfer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Tensor = torch.Tensor
 
 
 def _shape(sizes: Sequence[int]) -> str:
-    """As C++ prints sizes: `[2, 3]`."""
+    """Format sizes as C++ does: `[2, 3]`."""
     return f"[{', '.join(str(length) for length in sizes)}]"
 
 
 def _wrapped(dim: int, tensor: Tensor) -> int:
-    """`dim` counted from the front; raises torch's error for a dimension that `tensor` does not have."""
+    """Return `dim` counted from the front; raise torch's error for a dimension that `tensor` does not have."""
     rank = max(tensor.dim(), 1)
     if not -rank <= dim < rank:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
@@ -36,20 +36,17 @@ def _gpu(index: int) -> torch.device:
 
 
 def broadcast(tensor: Tensor, devices: Sequence[int]) -> list[Tensor]:
-    """Stands in for `torch._C._broadcast`: `tensor` itself where it is already, a copy on each other GPU."""
-    found = []
-    for index in devices:
-        target = _gpu(index)
-        if index == tensor.get_device():
-            found.append(tensor)
-        else:
-            copy = torch.empty_like(tensor, device=target)
-            found.append(copy.copy_(tensor, non_blocking=True))
-    return found
+    """Replace `torch._C._broadcast`: return `tensor` itself on its own GPU, and a copy on each other GPU."""
+    return [
+        torch.empty_like(tensor, device=target).copy_(tensor, non_blocking=True)
+        if target.index != tensor.get_device()
+        else tensor
+        for target in map(_gpu, devices)
+    ]
 
 
 def broadcast_out(tensor: Tensor, outputs: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Stands in for `torch._C._broadcast_out`."""
+    """Replace `torch._C._broadcast_out`."""
     for position, output in enumerate(outputs):
         _check_output(position, output)
         if output.size() != tensor.size():
@@ -73,27 +70,27 @@ def _check_output(position: int, output: Tensor) -> None:
 def broadcast_coalesced(
     tensors: Sequence[Tensor], devices: Sequence[int], buffer_size: int = 10485760
 ) -> list[list[Tensor]]:
-    """Stands in for `torch._C._broadcast_coalesced`: one list for each GPU; small tensors travel together."""
-    if any(one.get_device() != devices[0] for one in tensors):
+    """Replace `torch._C._broadcast_coalesced`: return a list per GPU; small tensors are copied together."""
+    if any(tensor.get_device() != devices[0] for tensor in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
     outputs: list[list[Tensor]] = [list(tensors), *([] for _ in devices[1:])]
     for chunk in torch_private.in_chunks(tensors, buffer_size):
         if chunk[0].is_sparse:
-            for one in chunk:
-                for output, copy in zip(outputs[1:], broadcast(one, devices)[1:], strict=True):
+            for tensor in chunk:
+                for output, copy in zip(outputs[1:], broadcast(tensor, devices)[1:], strict=True):
                     output.append(copy)
             continue
         flat = broadcast(torch_private.flattened(chunk), devices)
         for output, copy in zip(outputs[1:], flat[1:], strict=True):
             # `.data`: they share a buffer, but a write to one must not count as a write to the others.
-            output.extend(one.data for one in torch_private.unflattened(copy, chunk))
+            output.extend(tensor.data for tensor in torch_private.unflattened(copy, chunk))
     return [outputs[0], *(list(torch_private.in_the_order_of(output, tensors)) for output in outputs[1:])]
 
 
 def scatter(
     tensor: Tensor, devices: Sequence[int], chunk_sizes: Sequence[int] | None, dim: int, streams: Any
 ) -> list[Tensor]:
-    """Stands in for `torch._C._scatter`: a chunk of `tensor` along `dim` for each GPU."""
+    """Replace `torch._C._scatter`: return a chunk of `tensor` along `dim` per GPU."""
     if not devices:
         raise RuntimeError("Expected at least one device to scatter to")
     if chunk_sizes is not None and len(chunk_sizes) != len(devices):
@@ -110,7 +107,7 @@ def scatter(
 
 
 def scatter_out(tensor: Tensor, outputs: Sequence[Tensor], dim: int, streams: Any) -> Sequence[Tensor]:
-    """Stands in for `torch._C._scatter_out`."""
+    """Replace `torch._C._scatter_out`."""
     if not outputs:
         raise RuntimeError("Expected at least one output tensor to scatter to")
     dim = _wrapped(dim, tensor)
@@ -135,60 +132,57 @@ def scatter_out(tensor: Tensor, outputs: Sequence[Tensor], dim: int, streams: An
     return outputs
 
 
-def _gathered_size(tensors: Sequence[Tensor], dim: int) -> list[int]:
-    """The shape of all `tensors` joined along `dim`; raises CUDA's errors for what does not join."""
+def _gathered_size(tensors: Sequence[Tensor], dim: int) -> tuple[int, list[int]]:
+    """Return `dim` counted from the front and the shape of `tensors` joined along it; raise CUDA's errors."""
+    if not tensors:
+        raise RuntimeError("Expected at least one tensor to gather from")
+    dim = _wrapped(dim, tensors[0])
     expected = list(tensors[0].size())
-    for position, one in enumerate(tensors):
-        if not one.is_cuda:
+    for position, tensor in enumerate(tensors):
+        if not tensor.is_cuda:
             raise RuntimeError(
-                f"Expected all input tensors to be CUDA tensors, but tensor at index {position} has device {one.device}"
+                "Expected all input tensors to be CUDA tensors, but tensor at index "
+                f"{position} has device {tensor.device}"
             )
-        if one.dim() != len(expected):
+        if tensor.dim() != len(expected):
             raise RuntimeError(
                 "Expected all input tensors to have the same number of dimensions, but tensor at index "
-                f"{position} has {one.dim()} dimensions, (expected {len(expected)})"
+                f"{position} has {tensor.dim()} dimensions, (expected {len(expected)})"
             )
-        expected[dim] = one.size(dim)
-        if list(one.size()) != expected:
+        expected[dim] = tensor.size(dim)
+        if list(tensor.size()) != expected:
             raise RuntimeError(
-                f"Input tensor at index {position} has invalid shape {_shape(one.size())}, "
+                f"Input tensor at index {position} has invalid shape {_shape(tensor.size())}, "
                 f"but expected {_shape(expected)}"
             )
-    expected[dim] = sum(one.size(dim) for one in tensors)
-    return expected
+    expected[dim] = sum(tensor.size(dim) for tensor in tensors)
+    return dim, expected
 
 
 def _fill(output: Tensor, tensors: Sequence[Tensor], dim: int) -> Tensor:
-    chunks = output.split([one.size(dim) for one in tensors], dim)
-    for chunk, one in zip(chunks, tensors, strict=True):
-        chunk.copy_(one, non_blocking=output.is_cuda)
+    for chunk, tensor in zip(output.split([tensor.size(dim) for tensor in tensors], dim), tensors, strict=True):
+        chunk.copy_(tensor, non_blocking=output.is_cuda)
     return output
 
 
 def gather(tensors: Sequence[Tensor], dim: int, destination: int | None) -> Tensor:
-    """Stands in for `torch._C._gather`: joined along `dim` on one GPU; destination -1 is the host."""
-    if not tensors:
-        raise RuntimeError("Expected at least one tensor to gather from")
-    dim = _wrapped(dim, tensors[0])
-    size = _gathered_size(tensors, dim)
+    """Replace `torch._C._gather`: join tensors along `dim` on one GPU; destination -1 is the host."""
+    dim, size = _gathered_size(tensors, dim)
     if destination is None:
         target = active_machine().current.device
     else:
         target = CPU if destination == -1 else _gpu(destination)
     channels_last = all(
-        one.dim() == 4 and not one.is_contiguous() and one.is_contiguous(memory_format=torch.channels_last)
-        for one in tensors
+        tensor.dim() == 4 and not tensor.is_contiguous() and tensor.is_contiguous(memory_format=torch.channels_last)
+        for tensor in tensors
     )
     layout = torch.channels_last if channels_last else torch.contiguous_format
     return _fill(torch.empty(size, dtype=tensors[0].dtype, device=target, memory_format=layout), tensors, dim)
 
 
 def gather_out(tensors: Sequence[Tensor], output: Tensor, dim: int) -> Tensor:
-    """Stands in for `torch._C._gather_out`."""
-    if not tensors:
-        raise RuntimeError("Expected at least one tensor to gather from")
-    dim = _wrapped(dim, tensors[0])
-    size = _gathered_size(tensors, dim)
+    """Replace `torch._C._gather_out`."""
+    dim, size = _gathered_size(tensors, dim)
     if list(output.size()) != size:
         raise RuntimeError(f"Expected out tensor to have shape {_shape(size)}, but got {_shape(output.size())}")
     return _fill(output, tensors, dim)

@@ -1,11 +1,12 @@
 """Communicators: a collective starts once the last rank of its group is ready; its tensors live until gloo is done.
 
-A thread of gloo takes Python's lock to let go of a tensor that Python made. When the interpreter is ending it gets
-no lock: Python ends the thread inside a destructor, and C++ aborts the process.
+As with NCCL, collectives run on a stream of the group, after the present work of the current stream. Each process sends
+the predicted end of that work to the others over gloo (`clock.machine_clock.predict_finish`). The answer is awaited
+only when it is needed: when the program waits for the collective, or for the whole GPU. All processes then compute the
+same start and end.
 
-As NCCL's, they run on a stream of the group's own, after what the current stream has been given. Each process tells the
-others, over gloo, when that will be done (`clock.foresight`). Nobody waits for the answer before it is needed: when the
-program waits for the collective, or for the whole GPU. All processes find the same beginning and the same end then.
+A thread of gloo takes Python's lock to release a tensor that Python made. While the interpreter ends, it gets no lock:
+Python ends the thread inside a destructor, and C++ aborts the process. So the process waits for lent tensors first.
 """
 
 from __future__ import annotations
@@ -19,38 +20,38 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.clock.machine_clock import Meet
 from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost import links
-from gpututor.devices.virtual.cost.links import collective_s
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
 _lent: set[weakref.ref[torch.Tensor]] = set()
-"""Those that a work of gloo may hold; the last who lets go of a tensor takes it out."""
+"""Tensors that gloo may hold; the last release of a tensor removes its entry."""
 if hasattr(os, "register_at_fork"):
-    # Gloo's threads are the parent's.
+    # Gloo's threads stay in the parent.
     os.register_at_fork(after_in_child=_lent.clear)
 
 
 def keep_alive_until_done(host: torch.Tensor) -> torch.Tensor:
-    """The same values in another tensor, for gloo alone: it is gone as soon as gloo lets go of it."""
+    """Return the values in another tensor for gloo alone, which dies as soon as gloo releases it."""
     return host.detach() if host.layout is torch.strided else host
 
 
 def lend(hosts: Iterable[torch.Tensor]) -> None:
-    """Remember tensors, each one once, that a work of gloo holds and that nobody else is going to keep."""
-    for host in {id(one): one for one in hosts}.values():
+    """Remember tensors that gloo holds and that nothing else will keep."""
+    for host in {id(host): host for host in hosts}.values():
         if host.layout is torch.strided:
-            # Taken out by C alone: Python code could lose the lock before the thread is done with it.
+            # Removed by C alone: Python code could lose the lock before the thread is done.
             _lent.add(weakref.ref(host, _lent.discard))
 
 
 def wait_for_return(limit_s: float) -> bool:
-    """Until gloo holds no tensor that was lent; False when some are still out after that time."""
+    """Wait up to `limit_s` seconds; return True if gloo has released all lent tensors."""
     deadline = time.monotonic() + limit_s
     while _lent and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -58,31 +59,30 @@ def wait_for_return(limit_s: float) -> bool:
 
 
 Ask = Callable[[timedelta | None], "list[tuple[int, int]]"]
-"""Waits for the figures of the others, for a limited time where one is given: (when ready, how long it takes) each."""
+"""Wait, with an optional time limit, for (ready time, duration) of each other rank. Raises `RuntimeError`."""
 
 
-def aside(call: Callable[[], Any]) -> Any:
-    """`call`, unseen by the virtual GPU."""
+def _aside(call: Callable[[], Any]) -> Any:
+    """Make a call that the virtual GPU does not see."""
     with torch_private.host_only(), torch_private.function_modes_aside():
         return call()
 
 
-def pair(figures: torch.Tensor) -> tuple[int, int]:
-    """The two figures of one process, read unseen by the virtual GPU."""
+def _pair(figures: torch.Tensor) -> tuple[int, int]:
     with torch_private.host_only():
         ready, duration = figures.tolist()
     return ready, duration
 
 
 class PeerReplies:
-    """What the others say, when it is there."""
+    """Figures of the other ranks, once they have arrived."""
 
     def __init__(self, carried: Any, theirs: list[torch.Tensor]) -> None:
         self._carried = carried
         self._theirs = theirs
 
     def ask(self, limit: timedelta | None) -> list[tuple[int, int]]:
-        """See `Ask`; raises `RuntimeError` when they do not come."""
+        """Implement `Ask`."""
         carried = self._carried
         if carried is not None:
             deadline = time.monotonic() + (0.0 if limit is None else limit.total_seconds())
@@ -92,24 +92,24 @@ class PeerReplies:
                 time.sleep(0.001)
             carried.wait()
             self.let_go()
-        return [pair(one) for one in self._theirs]
+        return [_pair(figures) for figures in self._theirs]
 
     def let_go(self) -> None:
-        """Keep the figures, and no longer what gloo has of them, once they are there."""
+        """Release gloo's work once the figures have arrived."""
         if self._carried is not None and self._carried.is_completed():
-            with contextlib.suppress(RuntimeError):  # told to who asks
+            with contextlib.suppress(RuntimeError):  # `ask` raises it
                 self._carried.wait()
                 self._carried = None
 
 
 NCCL_VERSION = (2, 27, 5)
-"""What `torch.cuda.nccl.version()` says: the NCCL that CUDA builds of torch 2.9 are made with."""
+"""NCCL of the CUDA builds of torch 2.9."""
 NCCL_TIMEOUT = timedelta(minutes=10)
-"""As in a CUDA build (torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp)."""
+"""Default timeout of a CUDA build (torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp)."""
 
 
 class NcclOptions:
-    """Stands in for `ProcessGroupNCCL.Options`: what is set here is kept, and changes nothing."""
+    """Replacement for `ProcessGroupNCCL.Options`, without effect."""
 
     def __init__(self, is_high_priority_stream: bool = False) -> None:
         self.is_high_priority_stream = is_high_priority_stream
@@ -119,57 +119,54 @@ class NcclOptions:
 
 
 class VirtualNccl(torch_private.ProcessGroupGloo):  # type: ignore[misc]
-    """Stands in for `ProcessGroupNCCL`; serves device tensors only, as that does."""
+    """Replacement for `ProcessGroupNCCL`, which accepts device tensors only."""
 
     Options = NcclOptions
+    supports_splitting = False
+    """NCCL splits communicators to save time; a new group costs nothing here."""
 
     def __init__(self, store: Any, rank: int, size: int, options: Any = None) -> None:
         super().__init__(store, rank, size, timeout=NCCL_TIMEOUT if options is None else options._timeout)
-        # C++ keeps its half only: the group would be told to be gloo's once this is gone.
+        # C++ holds only its own half: without this one, the group would appear to be gloo's.
         _alive.append(self)
-
-    @property
-    def supports_splitting(self) -> bool:
-        """NCCL splits communicators to save time; a new group costs nothing here."""
-        return False
 
 
 _alive: list[VirtualNccl] = []
 _carriers: dict[int, tuple[Any, Any, str]] = {}
-"""By the id of a backend: the backend, a group in which it serves CPU tensors, and that group's name."""
+"""Backend, group in which it serves CPU tensors, and that group's name, by the id of the backend."""
 
 
 def nccl_is_available() -> bool:
-    """Stands in for `torch.distributed.is_nccl_available`."""
+    """Replace `torch.distributed.is_nccl_available`."""
     return True
 
 
 def nccl_version() -> int:
-    """Stand in for `torch._C._nccl_version`; packed as there."""
+    """Replace `torch._C._nccl_version`, with its packing."""
     major, minor, patch = NCCL_VERSION
     return major << 32 | minor << 16 | patch
 
 
 def nccl_version_suffix() -> bytes:
-    """Stand in for `torch._C._nccl_version_suffix`."""
+    """Replace `torch._C._nccl_version_suffix`."""
     return b""
 
 
 def has_nccl_functions(tensors: object) -> bool:
-    """Stand in for `torch.cuda.nccl.is_available`: its functions are refused, so torch's own code adds by itself."""
+    """Replace `torch.cuda.nccl.is_available`: its functions are unsupported, so torch adds by itself."""
     return False
 
 
 def carrier_of(group: Any) -> tuple[Any, str]:
-    """A group of the same processes, whose collectives take the CPU tensors behind device tensors; and its name.
+    """Return a group of the same ranks that carries the CPU tensors of device tensors, and its name.
 
-    Raises torch's error for a group that has no backend for CUDA tensors, and `NotImplementedError` for a backend
-    other than nccl and gloo.
+    Raise torch's error for a group without a backend for CUDA tensors, and `NotImplementedError` for a backend other
+    than nccl and gloo.
     """
     backend = group._get_backend(torch.device("cuda"))
-    found = _carriers.get(id(backend))
-    if found is not None:
-        return found[1:]
+    known = _carriers.get(id(backend))
+    if known is not None:
+        return known[1:]
     if not isinstance(backend, torch_private.GLOO_BACKENDS):
         raise cuda_errors.unsupported(f"torch.distributed's backend {backend.name()!r} with device tensors")
     name = f"{group.group_name}:carrier"
@@ -179,39 +176,49 @@ def carrier_of(group: Any) -> tuple[Any, str]:
 
 
 def is_nccl(group: Any) -> bool:
-    """Whether device tensors of this group go by NCCL's rules."""
+    """Return True if NCCL's rules apply to the group's device tensors."""
     return isinstance(group._get_backend(torch.device("cuda")), VirtualNccl)
 
 
 FIRST_STREAM = 1_000_000
-"""The streams of groups have numbers from here on: collectives, what is sent and what is received, for each group."""
+"""Number of the first stream of groups; each group has one for collectives, one for sends and one for receives."""
 LAST_ANSWERS_S = 2.0
-"""How long others are waited for where only the trace wants to know, in seconds."""
+"""Seconds to wait for other ranks if only the trace needs their times."""
 _STAMP_TAG = 1 << 30
-"""Added to the tag of a message for the time that goes with it."""
+"""Added to the tag of a message for the message with its time."""
+
+
+class Operation(NamedTuple):
+    """Collective operator of this rank, with its row in the trace."""
+
+    machine: VirtualMachine
+    gpu: VirtualGpu
+    name: str
+    size_bytes: int
+    row: int
 
 
 @dataclass(eq=False, slots=True)
 class Rendezvous:
-    """One collective: where it is on the clock."""
+    """Collective on the clock."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
     group: Communicator
     name: str
     agreed: EventMarker
-    """When it can begin everywhere."""
+    """Start on all ranks."""
     task: Task
     done: EventMarker
 
     def ask(self) -> None:
-        """Wait, for real, until it is known when this one and those before it in its group begin."""
+        """Wait, in real time, until the starts of this collective and of earlier ones of its group are known."""
         for mark in self.group.unanswered_until(self.agreed):
             if mark.time < 0 and mark.ask is not None:
                 mark.time = mark.ask()
 
     def join(self) -> None:
-        """What the current stream is given from now on waits for the collective; with gloo the host waits too."""
+        """Make later work of the current stream wait for the collective; with gloo the host waits too."""
         self.ask()
         machine, gpu = self.machine, self.gpu
         machine.clock.wait_for(gpu.index, machine.stream_of(gpu), self.done)
@@ -222,17 +229,17 @@ class Rendezvous:
 
     @property
     def is_met(self) -> bool:
-        """Whether all ranks are known to have come to it: it will be done for real, whatever they do."""
+        """True if all ranks are known to take part, so that the collective will really be done."""
         return self.agreed.time >= 0 and (self.agreed.ask is not None or self.group.size == 1)
 
     def is_over(self) -> bool:
-        """Whether it is done by now, on the host's clock."""
+        """Return True if it is done on the host's clock."""
         self.ask()
         return self.machine.clock.is_reached(self.gpu.index, self.done)
 
 
 class Communicator:
-    """A group on the clock."""
+    """Process group on the clock."""
 
     def __init__(self, group: Any) -> None:
         self._carrier, _ = carrier_of(group)
@@ -241,77 +248,66 @@ class Communicator:
         self.is_world = group is torch.distributed.group.WORLD
         self.stream = FIRST_STREAM + 3 * next(_numbers)
         self._unanswered: deque[EventMarker] = deque()
-        self._answers: deque[PeerReplies] = deque(maxlen=4096)
+        self._replies: deque[PeerReplies] = deque(maxlen=4096)
         self._met: deque[tuple[int, Task]] = deque()
         self._last_end = 0
         self._waits: list[tuple[int, int]] = []
 
     def stream_of(self, name: str) -> int:
-        """The stream of an operator of `c10d`."""
+        """Return the stream of an operator of `c10d`."""
         return self.stream + (1 if name == "send" else 2 if name.startswith("recv") else 0)
 
-    def meet(self, machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, row: int) -> Rendezvous:
-        """Put a collective of all ranks on the clock, of which this rank puts in `size_bytes`."""
+    def meet(self, operation: Operation) -> Rendezvous:
+        """Put a collective of all ranks on the clock, to which this rank contributes `size_bytes`."""
 
-        def ask_all(ready: int, task: Task) -> EventMarker:
+        def start(ready: int, task: Task) -> EventMarker:
             if self.size == 1:
                 return EventMarker(ready, ready)
-            return self._expected(machine, ready, task, self._told(ready, task.duration))
+            return self._expected(operation.machine, ready, task, self._exchange(ready, task.duration))
 
-        meeting = self._put(machine, gpu, name, size_bytes, row, self.stream, ask_all)
+        meeting = self._put(operation, self.stream, start)
         if self.size > 1:
             self._met.append((meeting.agreed.launched, meeting.task))
         return meeting
 
-    def send(
-        self, machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, row: int, to: int, tag: int
-    ) -> Rendezvous:
-        """Put a message on the clock, and tell the receiver of it."""
+    def send(self, operation: Operation, to: int, tag: int) -> Rendezvous:
+        """Put a message on the clock, and send its time to the receiver."""
 
-        def tell(ready: int, task: Task) -> EventMarker:
+        def start(ready: int, task: Task) -> EventMarker:
             figures = torch.tensor([ready, task.duration])
-            _sent.append(aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
+            _sent.append(_aside(lambda: self._carrier.send([figures], to, tag | _STAMP_TAG)))
             return EventMarker(ready, ready)
 
-        return self._put(machine, gpu, name, size_bytes, row, self.stream + 1, tell)
+        return self._put(operation, self.stream + 1, start)
 
-    def receive(
-        self,
-        machine: VirtualMachine,
-        gpu: VirtualGpu,
-        name: str,
-        size_bytes: int,
-        row: int,
-        source: int | Callable[[], int],
-        tag: int,
-    ) -> Rendezvous:
-        """Put a message that comes on the clock; `source` is its sender, or waits for the message and tells it."""
+    def receive(self, operation: Operation, source: int | Callable[[], int], tag: int) -> Rendezvous:
+        """Put an incoming message on the clock; `source` is its sender, or waits for the message and returns it."""
         figures = torch.empty(2, dtype=torch.int64)
 
         def begin(sender: int) -> Any:
-            return aside(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
+            return _aside(lambda: self._carrier.recv([figures], sender, tag | _STAMP_TAG))
 
         early: Any = begin(source) if isinstance(source, int) else None
 
         def ask_sender(limit: timedelta | None) -> list[tuple[int, int]]:
             carried = begin(source()) if callable(source) else early
             carried.wait(*(() if limit is None else (limit,)))
-            return [pair(figures)]
+            return [_pair(figures)]
 
-        def meet(ready: int, task: Task) -> EventMarker:
-            return self._expected(machine, ready, task, ask_sender)
+        def start(ready: int, task: Task) -> EventMarker:
+            return self._expected(operation.machine, ready, task, ask_sender)
 
-        return self._put(machine, gpu, name, size_bytes, row, self.stream + 2, meet)
+        return self._put(operation, self.stream + 2, start)
 
     def unanswered_until(self, mark: EventMarker) -> list[EventMarker]:
-        """The marks up to this one about which the others have not been asked, in their order; they are now."""
-        found = []
+        """Take the markers up to this one, in order, about which the other ranks have not been asked."""
+        marks = []
         while mark in self._unanswered:
-            found.append(self._unanswered.popleft())
-        return found
+            marks.append(self._unanswered.popleft())
+        return marks
 
     def waits(self) -> list[tuple[int, int]]:
-        """When this rank was ready for a collective and others were not, as far as played."""
+        """Return the played (begin, end) in which this rank was ready for a collective and others were not."""
         while self._met and self._met[0][1].end >= 0:
             ready, task = self._met.popleft()
             began = max(ready, self._last_end)
@@ -320,44 +316,37 @@ class Communicator:
             self._last_end = task.end
         return self._waits
 
-    def _put(
-        self,
-        machine: VirtualMachine,
-        gpu: VirtualGpu,
-        name: str,
-        size_bytes: int,
-        row: int,
-        own: int,
-        meet: Callable[[int, Task], EventMarker],
-    ) -> Rendezvous:
+    def _put(self, operation: Operation, own: int, start: Meet) -> Rendezvous:
+        machine, gpu, name, size_bytes, row = operation
         agreed: list[EventMarker] = []
 
-        def met(ready: int, task: Task) -> EventMarker:
-            agreed.append(meet(ready, task))
+        def meet(ready: int, task: Task) -> EventMarker:
+            agreed.append(start(ready, task))
             return agreed[0]
 
         duration = round(self._seconds(gpu, name, size_bytes) * 1e9)
-        task, done = machine.clock.collective(gpu.index, machine.stream_of(gpu), own, duration, gpu.launch_ns, met, row)
-        # What is allocated next is not its.
+        stream = machine.stream_of(gpu)
+        task, done = machine.clock.collective(gpu.index, stream, own, duration, gpu.launch_ns, meet, row)
+        # The next allocation is not written by the collective.
         gpu.memory.of_thread.writer = None
         return Rendezvous(machine, gpu, self, name, agreed[0], task, done)
 
     def _seconds(self, gpu: VirtualGpu, name: str, size_bytes: int) -> float:
-        seconds = collective_s(gpu.spec, name, size_bytes, self.size)
+        seconds = links.collective_s(gpu.spec, name, size_bytes, self.size)
         if self.is_nccl or not size_bytes:
             return seconds
         # Gloo works on the host: there and back over PCIe.
-        there, back = (links.copy_s(gpu.spec, size_bytes, pinned=True, direction=one) for one in ("d2h", "h2d"))
-        return seconds + there + back
+        there = links.copy_s(gpu.spec, size_bytes, pinned=True, direction="d2h")
+        return seconds + there + links.copy_s(gpu.spec, size_bytes, pinned=True, direction="h2d")
 
     def _expected(self, machine: VirtualMachine, ready: int, task: Task, ask: Ask) -> EventMarker:
-        """The moment when this rank and those that `ask` asks are ready; `task` gets the longest duration."""
+        """Return a marker for when this rank and the asked ranks are ready; `task` gets the longest duration."""
 
         def moment() -> int:
             try:
                 theirs = ask(timedelta(seconds=LAST_ANSWERS_S) if machine.clock.finishing else None)
             except RuntimeError:
-                # They are gone. What the collective itself says of that is not the clock's affair.
+                # The ranks are gone; the collective itself reports that.
                 return ready
             task.duration = max(task.duration, *(duration for _, duration in theirs))
             return max(ready, *(moment for moment, _ in theirs))
@@ -366,50 +355,45 @@ class Communicator:
         self._unanswered.append(mark)
         return mark
 
-    def _told(self, ready: int, duration: int) -> Ask:
-        """Tell all ranks this one's figures, and give what waits for theirs."""
+    def _exchange(self, ready: int, duration: int) -> Ask:
+        """Send this rank's figures to all ranks; return the function that waits for theirs."""
         mine = torch.tensor([ready, duration])
         theirs = [torch.empty(2, dtype=torch.int64) for _ in range(self.size)]
-        lent = [keep_alive_until_done(one) for one in (mine, *theirs)]
-        answers = PeerReplies(aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
+        lent = [keep_alive_until_done(figures) for figures in (mine, *theirs)]
+        replies = PeerReplies(_aside(lambda: self._carrier.allgather([lent[1:]], lent[:1])), theirs)
         lend(lent)
-        self._answers.append(answers)
-        return answers.ask
-
-    def let_go(self) -> None:
-        """Let gloo have back what it is done with."""
-        for answers in self._answers:
-            answers.let_go()
+        self._replies.append(replies)
+        return replies.ask
 
 
 _numbers = count()
 _sent: deque[Any] = deque(maxlen=4096)
-"""Messages with times that may be under way: they are lost when nobody keeps them."""
+"""Messages with times that may be under way: gloo loses them when nothing refers to them."""
 _communicators: dict[int, Communicator] = {}
-"""By the id of the carrier, which lives as long as the process."""
+"""Communicator by the id of its carrier, which lives as long as the process."""
 
 
 def communicator_of(group: Any) -> Communicator:
-    """The group on the clock; raises what `carrier_of` raises."""
+    """Return the group's communicator; raise the errors of `carrier_of`."""
     carrier, _ = carrier_of(group)
-    found = _communicators.get(id(carrier))
-    if found is None:
-        found = _communicators[id(carrier)] = Communicator(group)
-    return found
+    communicator = _communicators.get(id(carrier))
+    if communicator is None:
+        communicator = _communicators[id(carrier)] = Communicator(group)
+    return communicator
 
 
 def known_rank() -> int | None:
-    """This process's number among all, where it has met others."""
-    return next((one.rank for one in _communicators.values() if one.is_world), None)
+    """Return this process's global rank; None before its first collective among all ranks."""
+    return next((communicator.rank for communicator in _communicators.values() if communicator.is_world), None)
 
 
 def waits_for_others() -> list[tuple[int, int]]:
-    """(begin, end) of the times in which a group's stream was ready for a collective and other ranks were not."""
-    return [wait for one in _communicators.values() for wait in one.waits()]
+    """Return the (begin, end) in which a group's stream was ready for a collective and other ranks were not."""
+    return [wait for communicator in _communicators.values() for wait in communicator.waits()]
 
 
 def send_last(limit_s: float) -> None:
-    """Called as Python ends: until those to whom messages went have got their times."""
+    """Wait, as Python ends, until the receivers of messages have their times."""
     deadline = time.monotonic() + limit_s
     while _sent and time.monotonic() < deadline:
         with contextlib.suppress(RuntimeError):  # the receiver is gone, or never came
@@ -417,6 +401,7 @@ def send_last(limit_s: float) -> None:
 
 
 def let_go_of_answers() -> None:
-    """Called as Python ends: gloo gets back what it is done with."""
-    for one in _communicators.values():
-        one.let_go()
+    """Release finished works of gloo as Python ends."""
+    for communicator in _communicators.values():
+        for replies in communicator._replies:
+            replies.let_go()

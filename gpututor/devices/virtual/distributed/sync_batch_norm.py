@@ -1,4 +1,4 @@
-"""SyncBatchNorm: its operators exist for CUDA only (aten/src/ATen/native/cuda/Normalization.cuh)."""
+"""Operators of SyncBatchNorm, which exist for CUDA only (aten/src/ATen/native/cuda/Normalization.cuh)."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ aten = torch.ops.aten
 
 
 def _other_dims(values: Tensor) -> list[int]:
-    """All dimensions but the channels', which are the second."""
+    """Return all dimensions but the second, the channels."""
     return [dim for dim in range(values.dim()) if dim != 1]
 
 
 def _by_channel(figures: Tensor, values: Tensor) -> Tensor:
-    """`figures` (channels,) so that they broadcast with `values` (n, channels, …)."""
+    """Reshape `figures` (channels,) to broadcast with `values` (n, channels, …)."""
     return figures.view([1, -1] + [1] * (values.dim() - 2))
 
 
 def _exact(values: Tensor) -> Tensor:
-    """Half types are summed in float32."""
+    """Convert half dtypes to float32, in which they are summed."""
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def stats(values: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """(mean, 1 ÷ standard deviation) of each channel."""
+    """Return (mean, 1 ÷ standard deviation) of each channel."""
     wide = _exact(values)
     variance, mean = torch.var_mean(wide, _other_dims(values), correction=0)
     return mean, torch.rsqrt(variance + eps)
@@ -49,7 +49,7 @@ def gather_stats_with_counts(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """The statistics of all processes' values, from those of each, (processes, channels); updates the running ones."""
+    """Combine the statistics of each process, (processes, channels), and update the running statistics."""
     weights = counts.view(-1, 1).to(means.dtype)
     count = weights.sum()
     mean = (means * weights).sum(0) / count
@@ -65,7 +65,7 @@ def gather_stats_with_counts(
 def elementwise(
     values: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, inverse_std: Tensor, eps: float
 ) -> Tensor:
-    """The values, normalised."""
+    """Return the normalized values."""
     out = (_exact(values) - _by_channel(mean, values)) * _by_channel(inverse_std, values)
     if weight is not None:
         out = out * _by_channel(weight, values)
@@ -84,7 +84,7 @@ def backward_reduce(
     weight_gradient: bool,
     bias_gradient: bool,
 ) -> tuple[Tensor | None, ...]:
-    """(Σ gradient, Σ gradient·(value − mean), gradient of the weight, gradient of the bias), by channel."""
+    """Return (Σ gradient, Σ gradient·(value − mean), gradient of the weight, gradient of the bias) by channel."""
     dims = _other_dims(values)
     wide = _exact(gradient)
     total = wide.sum(dims)
@@ -95,7 +95,7 @@ def backward_reduce(
         total if input_gradient else None,
         total_centred if input_gradient else None,
         for_weight.to(kind) if weight_gradient else None,
-        # Not the very tensor of the first: that one is summed over all processes in place.
+        # A copy: the first result is summed over all processes in place.
         total.to(kind, copy=True) if bias_gradient else None,
     )
 
@@ -110,7 +110,7 @@ def backward_elementwise(
     total_centred: Tensor,
     counts: Tensor,
 ) -> Tensor:
-    """The gradient of the values, from the sums of all processes."""
+    """Return the gradient of the values from the sums of all processes."""
     count = counts.sum().to(total.dtype)
     scale = inverse_std if weight is None else inverse_std * weight
     centred = _exact(values) - _by_channel(mean, values)
@@ -119,13 +119,13 @@ def backward_elementwise(
     return out.to(values.dtype)
 
 
-def _ruled(compute: Callable[..., Any]) -> Rule:
+def _rule(compute: Callable[..., Any]) -> Rule:
     def rule(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        wrappers = [one for one in args if type(one) is VirtualTensor]
-        names = [one.name for one in func._schema.arguments]
+        wrappers = [arg for arg in args if type(arg) is VirtualTensor]
+        names = [argument.name for argument in func._schema.arguments]
         given = dict(zip(names, args, strict=False)) | kwargs
-        hosts = [one._host if type(one) is VirtualTensor else one for one in (given[name] for name in names)]
-        out = compute(*hosts)
+        values = (given[name] for name in names)
+        out = compute(*(value._host if type(value) is VirtualTensor else value for value in values))
         device = wrappers[0]._device
         machine = active_machine()
         moved = sum(map(bytes_of, wrappers)) + bytes_of(out)
@@ -136,11 +136,11 @@ def _ruled(compute: Callable[..., Any]) -> Rule:
 
 
 def sync_norm_rules() -> dict[Any, Rule]:
-    """The rule of each operator of SyncBatchNorm."""
+    """Return the rule of each operator of SyncBatchNorm."""
     return {
-        aten.batch_norm_stats.default: _ruled(stats),
-        aten.batch_norm_gather_stats_with_counts.default: _ruled(gather_stats_with_counts),
-        aten.batch_norm_elemt.default: _ruled(elementwise),
-        aten.batch_norm_backward_reduce.default: _ruled(backward_reduce),
-        aten.batch_norm_backward_elemt.default: _ruled(backward_elementwise),
+        aten.batch_norm_stats.default: _rule(stats),
+        aten.batch_norm_gather_stats_with_counts.default: _rule(gather_stats_with_counts),
+        aten.batch_norm_elemt.default: _rule(elementwise),
+        aten.batch_norm_backward_reduce.default: _rule(backward_reduce),
+        aten.batch_norm_backward_elemt.default: _rule(backward_elementwise),
     }

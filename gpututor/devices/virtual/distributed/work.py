@@ -1,7 +1,7 @@
 """Work handles and futures of collectives.
 
-As futures of CUDA: who waits makes the current stream wait; what is chained runs on a stream of its own, after it
-(aten/src/ATen/core/ivalue_inl.h). A backward pass in which one is made waits for it at its end, as DDP does.
+They behave as CUDA futures: a wait makes the current stream wait, and a chained function runs on a stream of its own
+afterwards (aten/src/ATen/core/ivalue_inl.h). A backward pass that creates one waits for it at its end, as DDP does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -29,29 +30,29 @@ _Future: Any = torch.futures.Future
 
 
 class Awaited(Protocol):
-    """Something on the clock that a stream can wait for."""
+    """Work on the clock that a stream can wait for."""
 
     machine: VirtualMachine
     gpu: VirtualGpu
 
     def join(self) -> None:
-        """What the current stream is given from now on waits for it."""
+        """Make later work of the current stream wait."""
 
 
+@dataclass
 class _Chained:
-    """What was chained to a future, and runs on a stream of its own."""
+    """Function chained to a future, which ran on a stream of its own."""
 
-    def __init__(self, machine: VirtualMachine, gpu: VirtualGpu, done: EventMarker) -> None:
-        self.machine = machine
-        self.gpu = gpu
-        self._done = done
+    machine: VirtualMachine
+    gpu: VirtualGpu
+    done: EventMarker
 
     def join(self) -> None:
-        self.machine.clock.wait_for(self.gpu.index, self.machine.stream_of(self.gpu), self._done)
+        self.machine.clock.wait_for(self.gpu.index, self.machine.stream_of(self.gpu), self.done)
 
 
 class CollectiveFuture(_Future):  # type: ignore[misc]
-    """Stands in for torch's future of a collective."""
+    """Replacement for torch's future of a collective."""
 
     def __init__(self, awaited: Awaited | None) -> None:
         super().__init__()
@@ -66,26 +67,27 @@ class CollectiveFuture(_Future):  # type: ignore[misc]
         return self._joined(super().value())
 
     def _joined(self, value: Any) -> Any:
-        """The current stream waits, and keeps the memory of what it gets."""
+        """Make the current stream wait, and keep the memory of its results."""
         awaited = self._awaited
         if awaited is not None:
             awaited.join()
             stream = awaited.machine.stream_of(awaited.gpu)
-            execution.races.keep_for(stream, [one for one in tensors_of(value) if type(one) is VirtualTensor])
+            execution.races.keep_for(stream, [tensor for tensor in tensors_of(value) if type(tensor) is VirtualTensor])
         return value
 
     def then(self, callback: Callable[[Any], Any]) -> Any:
-        """What `callback` makes of this one: it is called at once, as the values are there."""
+        """Return a future of `callback`, which is called immediately because the values have arrived."""
         awaited = self._awaited
         if awaited is None:
             return super().then(callback)
         machine, gpu = awaited.machine, awaited.gpu
         with _on_stream(machine, gpu, waits.next_number(gpu, 0)) as stream:
             awaited.join()
+            error = None
             try:
-                value, error = callback(self), None
+                value = callback(self)
             except Exception as caught:
-                value, error = None, caught
+                error = caught
             done = machine.clock.record(gpu.index, stream, 0)
         future = CollectiveFuture(_Chained(machine, gpu, done))
         if error is None:
@@ -97,7 +99,7 @@ class CollectiveFuture(_Future):  # type: ignore[misc]
 
 @contextmanager
 def _on_stream(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> Iterator[int]:
-    """That stream is this thread's current one."""
+    """Make a stream this thread's current stream."""
     streams = machine.per_thread.streams
     before = machine.stream_of(gpu)
     streams[gpu.index] = number
@@ -108,11 +110,11 @@ def _on_stream(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> Iterato
 
 
 LAST_WORKS_S = 2.0
-"""How long the end of Python waits for collectives that are still under way."""
+"""Seconds that the end of Python waits for running collectives."""
 
 
 class _Done:
-    """Answers as a work of gloo does that was waited for, and holds no tensors."""
+    """Replacement for a finished work of gloo, without its tensors."""
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         return True
@@ -133,7 +135,7 @@ class _Done:
 
 
 class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
-    """Stands in for torch's `Work`: gloo's own carries the CPU tensors, the results are device tensors."""
+    """Replacement for torch's `Work`: gloo's work carries the CPU tensors, the results are device tensors."""
 
     def __init__(
         self,
@@ -143,21 +145,21 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         in_a_thread: bool,
         used: list[Any],
     ) -> None:
-        """`in_a_thread`: one of gloo's threads carries it out and holds its tensors. `used` are those on the device."""
+        """`in_a_thread`: a thread of gloo runs it and holds its CPU tensors. `used` are its device tensors."""
         super().__init__()
         self._carried: Any = torch_private.CollectiveWork.unbox(carried)
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
-        # As NCCL's work: until somebody waits, nothing else gets their memory.
+        # As in NCCL, their memory is not reused until a wait.
         self._used: list[Any] = used
         self._arrived = False
         self.meeting: Rendezvous | None = None
-        # C++ holds its own half only, and would wait for ever without this one.
+        # C++ holds only its own half, and would wait forever without this one.
         _under_way.append(self)
 
     def arrive(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Wait, for real, until the values are here; a timeout of 0 is the group's. Raises what gloo raises."""
+        """Wait in real time until the values have arrived; a timeout of 0 is the group's. Raises gloo's errors."""
         if self._arrived:
             return True
         carried = self._carried
@@ -172,12 +174,12 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         return done
 
     def sender(self) -> int:
-        """The rank that a message came from; waits for it."""
+        """Wait for a message and return the rank of its sender."""
         self.arrive()
         return int(self._carried._source_rank())
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """The current stream waits, and the host does not, as with NCCL; here the values have to be there for that."""
+        """Make the current stream wait, but not the host's clock, as with NCCL; in real time the values must arrive."""
         done = self.arrive(timeout)
         if self.meeting is not None:
             self.meeting.join()
@@ -185,7 +187,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         return done
 
     def let_go(self) -> None:
-        """Keep what gloo says of a work that is done, and no longer the work with its tensors."""
+        """Release gloo's finished work, which holds its tensors."""
         if self._in_a_thread and self._carried.is_completed():
             self._carried = _Done()
 
@@ -193,7 +195,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether it is done by now; what not all ranks have come to is not."""
+        """Return True if it is done on the host's clock."""
         meeting = self.meeting
         if meeting is not None and meeting.is_met:
             self.arrive()
@@ -218,7 +220,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         return self._results
 
     def get_future(self) -> Any:
-        """Waits for the values first: what is chained to the future then runs in this thread, on the machine."""
+        """Wait for the values first, so that chained functions run in this thread, on the machine."""
         self.arrive()
         future = CollectiveFuture(self.meeting)
         future.set_result(self._results)
@@ -226,11 +228,11 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
 
 
 _under_way: deque[CollectiveWork] = deque(maxlen=4096)
-"""Bounded: a program may never wait for what it started."""
+"""Works without a wait. Bounded, because a program may never wait."""
 
 
 def finish_last_works() -> None:
-    """Called as Python ends: gloo's threads let go of tensors while they still can."""
+    """Wait, as Python ends, until gloo's threads have released their tensors."""
     deadline = time.monotonic() + LAST_WORKS_S
     communicator.send_last(LAST_WORKS_S)
     while not communicator.wait_for_return(0.01) and time.monotonic() < deadline:

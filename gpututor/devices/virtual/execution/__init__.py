@@ -1,4 +1,4 @@
-"""Whatever is done on a virtual machine, is done here: priced, put on the clock, and told to the recorder."""
+"""Execution of work on a virtual machine: prices it, puts it on the clock and records it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ from gpututor.devices.virtual.execution.launch import host_copy, host_kernel, ke
 from gpututor.devices.virtual.execution.waits import synchronize, wait_for_mark
 
 __all__ = [
-    "copy",
-    "copy_to_host",
-    "host_copy",
-    "host_kernel",
-    "kernel",
-    "kernel_of_bytes",
-    "races",
-    "synchronize",
+    "copy", "copy_to_host", "host_copy", "host_kernel", "kernel", "kernel_of_bytes", "races", "synchronize",
     "wait_for_mark",
-]
+]  # fmt: skip

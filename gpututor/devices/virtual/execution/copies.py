@@ -1,7 +1,7 @@
-"""Copies on the clock: between devices and hosts, from pinned memory, and of bytes that were copied before.
+"""Copies on the clock: between devices and hosts, page-locking, and repeated uploads of the same bytes.
 
-Fresh pages are touched and locked one after another (cudaHostAlloc); PyTorch keeps what is freed, in blocks of a power
-of two of bytes, and hands it out again (aten/src/ATen/core/CachingHostAllocator.h).
+Page-locking touches and locks fresh pages one after another (cudaHostAlloc). PyTorch caches freed page-locked memory in
+blocks of powers of two and reuses it (aten/src/ATen/core/CachingHostAllocator.h).
 """
 
 from __future__ import annotations
@@ -15,11 +15,18 @@ from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.execution import waits
-from gpututor.devices.virtual.execution.waits import record_wait
 from gpututor.devices.virtual.machine import CPU, UploadedBytes, VirtualGpu, VirtualMachine
 
 _OF_TENSORS = ("aten::copy_", "aten::_to_copy")
-"""Copies that torch makes through its copy kernel, which looks whether the host's side is page-locked."""
+"""Copies by torch's copy kernel, which checks that the host's memory is page-locked."""
+_LOCKED_BYTES_PER_S = 2e9
+"""Rate of page-locking untouched pages. An estimate."""
+_LOCK_NS = 50_000
+"""Nanoseconds of a call that locks pages. An estimate."""
+_free_blocks: weakref.WeakKeyDictionary[VirtualMachine, Counter[int]] = weakref.WeakKeyDictionary()
+"""Number of freed page-locked blocks by their bytes, of each machine."""
+_MAX_UPLOADS = 10_000
+"""Uploads that are remembered before all are forgotten."""
 
 
 def copy(
@@ -32,43 +39,19 @@ def copy(
     asynchronous: bool = False,
     pinned: bool = False,
 ) -> Task | None:
-    """A copy of `size_bytes` from one device to another, on the current stream of the GPU that is part of it.
+    """Copy `size_bytes` between two devices, on the current stream of the GPU, or of the source GPU.
 
-    Unless it is `asynchronous` the host waits for it; `pinned` says whether the host's side is page-locked. A copy of
-    nothing is none. Gives the launch, for `hazards`; None in a capture, or for nothing.
+    The host waits unless the copy is `asynchronous`; `pinned` is True if the host's memory is page-locked. Return the
+    launch, for `races`; None in a capture or for no bytes. Raise CUDA's errors for copies that a capture forbids.
     """
     if size_bytes == 0:
         return None
-    if source.type == "cpu":
-        gpu = machine.gpus[target.index]
-        return _over_pcie(machine, gpu, "h2d", size_bytes, name, asynchronous, pinned)
-    if target.type == "cpu":
-        gpu = machine.gpus[source.index]
-        began = machine.clock.host.now + gpu.launch_ns
-        access = _over_pcie(machine, gpu, "d2h", size_bytes, name, asynchronous, pinned)
-        if not asynchronous:
-            record_wait(machine, gpu, name, machine.stream_of(gpu), began)
-        return access
-    return _between_gpus(machine, machine.gpus[source.index], machine.gpus[target.index], size_bytes, name)
-
-
-def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int, name: str) -> None:
-    """A blocking copy to pageable memory, as `.item()` and `print` make them: one copy, one wait."""
-    copy(machine, source, CPU, size_bytes, name)
-
-
-def _over_pcie(
-    machine: VirtualMachine,
-    gpu: VirtualGpu,
-    direction: links.Direction,
-    size_bytes: int,
-    name: str,
-    asynchronous: bool,
-    pinned: bool,
-) -> Task | None:
-    """Put it on the clock and into the trace."""
-    stream = machine.stream_of(gpu)
-    capture = machine.capture
+    to_host = target.type == "cpu"
+    if source.type != "cpu" and not to_host:
+        return _between_gpus(machine, machine.gpus[source.index], machine.gpus[target.index], size_bytes, name)
+    gpu = machine.gpus[source.index if source.type != "cpu" else target.index]
+    direction: links.Direction = "h2d" if source.type == "cpu" else "d2h"
+    stream, capture = machine.stream_of(gpu), machine.capture
     captured = capture is not None and capture.takes(gpu.index, stream)
     if captured and not pinned and name in _OF_TENSORS:
         raise cuda_errors.capture_of_pageable()
@@ -78,9 +61,17 @@ def _over_pcie(
     if capture is not None and captured:
         capture.copy(stream, name, size_bytes, direction, duration)
         return None
-    return put_copy(
-        machine, gpu, stream, size_bytes, name, direction, duration, gpu.launch_ns, asynchronous=asynchronous
-    )
+    cost = gpu.launch_ns
+    began = machine.clock.host.now + cost
+    task = put_copy(machine, gpu, stream, size_bytes, name, direction, duration, cost, asynchronous=asynchronous)
+    if to_host and not asynchronous:
+        waits.record_wait(machine, gpu, name, stream, began)
+    return task
+
+
+def copy_to_host(machine: VirtualMachine, source: torch.device, size_bytes: int, name: str) -> None:
+    """Copy to pageable memory and wait, as `.item()` and `print` do."""
+    copy(machine, source, CPU, size_bytes, name)
 
 
 def put_copy(
@@ -95,7 +86,7 @@ def put_copy(
     *,
     asynchronous: bool,
 ) -> Task:
-    """Put a copy between host and GPU into a stream, and into the trace; `cost` is the host's, in nanoseconds."""
+    """Launch a copy between host and GPU into a stream and record it; `cost` is the host's, in nanoseconds."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
     if recorder.enabled:
@@ -110,7 +101,7 @@ def put_copy(
 
 
 def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGpu, size_bytes: int, name: str) -> Task:
-    """On the source's stream, and the target's waits: both see the copy in their order (Copy.cu)."""
+    """Copy on the source's stream, while the target's stream waits: both see it in order (Copy.cu)."""
     clock, recorder = machine.clock, machine.recorder
     here, there = machine.stream_of(source), machine.stream_of(target)
     capture = machine.capture
@@ -130,43 +121,28 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     return task
 
 
-_LOCKED_BYTES_PER_S = 2e9
-"""An estimate, for pages that nobody touched before."""
-_CALL_NS = 50_000
-_kept: weakref.WeakKeyDictionary[VirtualMachine, Counter[int]] = weakref.WeakKeyDictionary()
-"""Blocks of each size that were page-locked and freed."""
-
-
 def lock(machine: VirtualMachine, storage: object, size_bytes: int) -> None:
-    """`storage` gets page-locked memory; its block is free when it dies."""
+    """Give `storage` page-locked memory, whose block becomes free when the storage dies."""
     if size_bytes <= 0:
         return
     block = 1 << (size_bytes - 1).bit_length()
-    kept = _kept.setdefault(machine, Counter())
-    if kept[block] > 0:
-        kept[block] -= 1
+    free = _free_blocks.setdefault(machine, Counter())
+    if free[block] > 0:
+        free[block] -= 1
     else:
-        machine.clock.host.spend(_CALL_NS + round(block / _LOCKED_BYTES_PER_S * 1e9))
-    weakref.finalize(storage, _free, kept, block)
+        machine.clock.host.spend(_LOCK_NS + round(block / _LOCKED_BYTES_PER_S * 1e9))
+    weakref.finalize(storage, free.update, (block,))
 
 
 def copied(machine: VirtualMachine, began: int, size_bytes: int) -> None:
-    """One thread copied so many bytes into page-locked memory since `began`, no faster than the driver stages them."""
+    """Spend at least the time in which one thread copies `size_bytes` into page-locked memory, since `began`."""
     if machine.gpus:
         seconds = size_bytes / machine.gpus[0].spec.pageable_bytes_per_s
         machine.clock.host.wait_until(began + round(seconds * 1e9))
 
 
-def _free(kept: Counter[int], block: int) -> None:
-    kept[block] += 1
-
-
-_MOST = 10_000
-"""Copies that are remembered; a program with more tensors than that on the host starts anew."""
-
-
 def brought(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Task | None) -> None:
-    """A CPU tensor was copied to that GPU: tell the trace if the same bytes were before."""
+    """Remember the upload of a CPU tensor to a GPU, and record it if the same bytes were uploaded before."""
     if access is None or access.row < 0 or source.is_inference() or source.layout is not torch.strided:
         return
     with torch_private.host_only():
@@ -176,6 +152,6 @@ def brought(machine: VirtualMachine, source: torch.Tensor, gpu: int, access: Tas
     before = machine.brought.get(key)
     if before is not None and before.storage() is storage and before.version == version and before.view == view:
         machine.recorder.repeats(access.row, before.row)
-    if len(machine.brought) >= _MOST:
+    if len(machine.brought) >= _MAX_UPLOADS:
         machine.brought.clear()
     machine.brought[key] = UploadedBytes(weakref.ref(storage), version, view, access.row)

@@ -1,8 +1,8 @@
-"""Work of the host that the modelled clock cannot price: NumPy, loops over values, C extensions, child processes.
+"""Work of the host without a modeled price: NumPy, loops over values, C extensions, child processes.
 
-The clock prices torch's calls. Between them a program may compute in other ways, for which nothing is known but how
-long they really took. A real time never becomes part of a modelled one: it only tells that a model of the whole is
-missing. What counts is processor time, so that a busy machine changes little.
+The clock prices torch's calls only. Everything a program computes between them is measured in real processor time, so
+that a busy machine changes little. A real time never becomes part of a modeled time; it only shows that the model is
+incomplete.
 """
 
 from __future__ import annotations
@@ -14,47 +14,43 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from time import (  # bound here: inside a machine, those of `time` are its clock's
-    perf_counter_ns,
-    process_time_ns,
-    thread_time_ns,
-)
+from time import perf_counter_ns, process_time_ns, thread_time_ns  # bound here: a machine replaces those of `time`
 
 from gpututor.devices.virtual.machine import active_machine, is_on
 
 SHORT_NS = 100_000
-"""Between two operators: what Python itself takes there is part of the model."""
+"""Pause between two operators that the model includes as the time of Python itself."""
 SLOW_NS = 1_000_000
-"""An operator that takes longer may have been interrupted."""
+"""Time from which an operator may have been interrupted."""
 _IMPORT_NS = 3_000_000
-"""What importing one module takes: torch imports some of its own late."""
+"""Time to import one module: torch imports some of its modules late."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class Meter:
-    """Real times of one thread: in operators, and between them."""
+    """Real times of one thread, in operators and between them, in nanoseconds."""
 
     __slots__ = ("between", "last", "line", "longest", "used", "within")
 
     def __init__(self) -> None:
         self.last = perf_counter_ns()
-        """When it entered or left an operator."""
+        """Time when the thread last entered or left an operator."""
         self.used = thread_time_ns()
-        """Processor time of the thread when it was last read."""
+        """Processor time of the thread at the last reading."""
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Reset the counters."""
         self.within = 0
-        """In operators, in nanoseconds."""
+        """Time in operators."""
         self.between = 0
-        """In pauses that are not short."""
+        """Time in long pauses."""
         self.longest = 0
         self.line: int | None = None
-        """The program's line after the longest pause."""
+        """Line of the program after the longest pause."""
 
     def pause(self, now: int) -> None:
-        """Count the time since the last operator, which was long."""
+        """Count the time since the last operator as a long pause."""
         length = now - self.last - SHORT_NS
         self.between += length
         if length > self.longest and is_on():
@@ -64,12 +60,12 @@ class Meter:
         self.last = now
 
     def slow(self, length: int) -> int:
-        """Give the processor time of an operator that took long: the thread may have waited for the processor."""
+        """Return the processor time of a long operator, whose thread may have waited for a processor."""
         before, self.used = self.used, thread_time_ns()
         return min(length, self.used - before)
 
     def resume(self) -> None:
-        """Go on within an operator after the program's own code ran there."""
+        """Continue within an operator after the program's own code ran in it."""
         now = perf_counter_ns()
         if now - self.last > SHORT_NS:
             self.pause(now)
@@ -89,84 +85,76 @@ _of_thread = _OfThread()
 
 
 def meter() -> Meter:
-    """The meter of this thread."""
+    """Return the meter of this thread."""
     return _of_thread.meter
 
 
 @dataclass(frozen=True)
 class Unpriced:
-    """Work without a modelled price."""
+    """Work without a modeled price."""
 
     nanoseconds: int = 0
-    """Of processor time."""
+    """Processor time."""
     line: int | None = None
-    """The line before which most of it was, where that is known."""
+    """Line after most of the work; None if unknown."""
 
 
 class Watch:
-    """Measures from its making to `read()`, for the thread that makes it and all that starts meanwhile."""
+    """Measurement from its creation to `read()`, of the thread that creates it and all threads started since."""
 
     def __init__(self) -> None:
         self._modules = len(sys.modules)
-        self._children = _of_children()
-        self._loaders = _loaders.count
-        for one in _meters:
-            one.clear()
+        self._children = _children_ns()
+        self._loader_forks = _loader_forks[0]
+        for each in _meters:
+            each.clear()
         meter().resume()
         meter().clear()
         self._began = process_time_ns()
 
     def read(self) -> Unpriced:
-        """What this process did besides operators, and its children if they were not those of a DataLoader."""
+        """Return this process's work outside operators, and its children's unless a DataLoader forked."""
         mine = meter()
         mine.resume()
-        used = process_time_ns() - self._began - sum(one.within for one in _meters)
+        used = process_time_ns() - self._began - sum(each.within for each in _meters)
         imports = _IMPORT_NS * max(0, len(sys.modules) - self._modules)
         own = max(0, min(mine.between, used) - imports)
-        by_loader = _loaders.count > self._loaders
-        children = 0 if by_loader else max(0, _of_children() - self._children)
+        # The queues of a DataLoader carry the time of its workers.
+        by_loader = _loader_forks[0] > self._loader_forks
+        children = 0 if by_loader else max(0, _children_ns() - self._children)
         return Unpriced(own + children, mine.line)
 
 
-def _of_children() -> int:
-    """Processor time of this process's children so far, in nanoseconds: those that ended, and those that run."""
+def _children_ns() -> int:
+    """Return the processor time of this process's children, ended and running, in nanoseconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ended = round((used.ru_utime + used.ru_stime) * 1e9)
+    total = round((used.ru_utime + used.ru_stime) * 1e9)
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except (ChildProcessError, AttributeError):  # there are none; macOS has no such call
-        return ended
-    return ended + sum(map(_of_process, _running_children()))
-
-
-def _running_children() -> list[str]:
+    except (ChildProcessError, AttributeError):  # no children; macOS has no such call
+        return total
+    running: list[str] = []
     with contextlib.suppress(OSError):
-        return [one for path in Path("/proc/self/task").glob("*/children") for one in path.read_text().split()]
-    return []
+        running = [pid for path in Path("/proc/self/task").glob("*/children") for pid in path.read_text().split()]
+    for pid in running:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15])) * _TICK_NS
+    return total
 
 
-def _of_process(number: str) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) * _TICK_NS
-    return 0
+_loader_forks = [0]
+"""Number of processes that DataLoaders have forked."""
 
 
-class _Loaders:
-    """How many processes DataLoaders forked: their queues carry the time of their work."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def forked(self) -> None:
-        frame = sys._getframe(1)
-        while (back := frame.f_back) is not None:
-            frame = back
-            if frame.f_globals.get("__name__") == "torch.utils.data.dataloader":
-                self.count += 1
-                return
+def _count_loader_fork() -> None:
+    frame = sys._getframe(0)
+    while (back := frame.f_back) is not None:
+        frame = back
+        if frame.f_globals.get("__name__") == "torch.utils.data.dataloader":
+            _loader_forks[0] += 1
+            return
 
 
-_loaders = _Loaders()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_parent=_loaders.forked)
+    os.register_at_fork(after_in_parent=_count_loader_fork)

@@ -1,4 +1,4 @@
-"""Kernels: on a GPU they are launched and the host goes on; on the CPU the host computes them itself."""
+"""Kernels: asynchronous launches on a GPU, computed by the host itself on the CPU."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def kernel(
 ) -> None:
     """Launch an operator's kernels on the current stream of `gpu`.
 
-    `tensors` are its virtual inputs, `size_bytes` the bytes of inputs and outputs, `out` what the CPU gave, `call` the
-    (arguments, keywords) that it was called with on the CPU.
+    `tensors` are its virtual inputs, `size_bytes` the bytes of inputs and outputs, `out` its result on the CPU, `call`
+    its (arguments, keywords) on the CPU.
     """
     cost = prices.cost_on_gpu(gpu.spec, op, tensors, size_bytes, out, call)
-    # This function's caller is no learner, and neither is that one's.
+    # Neither this function's caller nor the caller of that is learner code.
     place = machine.recorder.place(2) if machine.recorder.enabled else None
     access = _launch(machine, gpu, op.name, size_bytes, cost, place)
     if access is not None:
@@ -30,15 +30,15 @@ def kernel(
 
 
 def kernel_of_bytes(machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int) -> Task | None:
-    """Launch a kernel that reads and writes so many bytes together, such as a copy on one device.
+    """Launch a kernel, such as a copy on one device, that reads and writes `size_bytes` in total.
 
-    Gives the launch, for `hazards`; None in a capture.
+    Return the launch, for `races`; None in a capture.
     """
     return _launch(machine, gpu, name, size_bytes, prices.cost_of_bytes(gpu.spec, name, size_bytes))
 
 
 def kernel_of_length(machine: VirtualMachine, gpu: VirtualGpu, name: str, duration: int, fill: int) -> None:
-    """Launch a kernel that takes so many nanoseconds and that share of the GPU, in millionths."""
+    """Launch a kernel of `duration` nanoseconds that needs `fill` millionths of the GPU."""
     _launch(machine, gpu, name, 0, Cost(duration, fill, gpu.launch_ns, 0.0))
 
 
@@ -63,20 +63,13 @@ def launch(
     cost: Cost,
     place: Place | None = None,
 ) -> Task:
-    """Put a kernel into a stream, and into the trace."""
+    """Launch a kernel into a stream and record it."""
     clock, recorder = machine.clock, machine.recorder
     row = -1
     if recorder.enabled:
-        launched = clock.host.now + cost.host
+        launched, flops = clock.host.now + cost.host, cost.flops
         row = recorder.kernel(
-            name,
-            gpu.name,
-            size_bytes,
-            stream=stream,
-            flops=cost.flops,
-            dtype=cost.dtype,
-            launched=launched,
-            place=place,
+            name, gpu.name, size_bytes, stream=stream, flops=flops, dtype=cost.dtype, launched=launched, place=place
         )
     else:
         recorder.unseen(gpu.name)
@@ -87,14 +80,12 @@ def launch(
 
 
 def host_kernel(machine: VirtualMachine, op: Operator, args: Sequence[Any], size_bytes: int, out: Any) -> None:
-    """An operator on the CPU, which takes the host that long."""
-    inputs = prices.tensors_of(tuple(args))
-    cost = prices.cost_on_cpu(op, inputs, out, (args, {}))
-    _on_host(machine, op.name, size_bytes, cost)
+    """Run an operator on the CPU, which takes the host's time."""
+    _on_host(machine, op.name, size_bytes, prices.cost_on_cpu(op, prices.tensors_of(tuple(args)), out, (args, {})))
 
 
 def host_copy(machine: VirtualMachine, name: str, size_bytes: int) -> None:
-    """A copy within the host's memory, of which `size_bytes` are read and written together."""
+    """Copy within the host's memory; `size_bytes` are read and written in total."""
     _on_host(machine, name, size_bytes, prices.cost_of_host_bytes(name, size_bytes))
 
 
@@ -103,13 +94,5 @@ def _on_host(machine: VirtualMachine, name: str, size_bytes: int, cost: Cost) ->
     began = host.now
     host.spend(cost.host)
     if recorder.enabled:
-        recorder.kernel(
-            name,
-            "cpu",
-            size_bytes,
-            flops=cost.flops,
-            dtype=cost.dtype,
-            launched=began,
-            start=began,
-            end=host.now,
-        )
+        now, flops = host.now, cost.flops
+        recorder.kernel(name, "cpu", size_bytes, flops=flops, dtype=cost.dtype, launched=began, start=began, end=now)

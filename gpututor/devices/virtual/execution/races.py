@@ -1,19 +1,17 @@
-"""Races: memory that one stream reads or writes while another writes it, with no event or wait between.
+"""Data races: memory that one stream reads or writes while another writes it, without an event or wait between.
 
-On a GPU such a program gives wrong numbers now and then, or on another GPU; here its values are right, as everything
-runs in the order of the calls, and the race is an event in the trace. What counts is what the program orders
-(`gpututor.devices.virtual.clock.machine_clock`), never the times that the clock found. Names of hazards:
+On a GPU such a program gives wrong results now and then. Here its values are right, because everything runs in the
+order of the calls, and the race is an event of the trace. Only the program's ordering counts
+(`gpututor.devices.virtual.clock.machine_clock.HappensBefore`), never the modeled times. Hazards:
 
-- `read after write`, `write after read`, `write after write`: two streams, nothing between them;
-- `freed in use`: memory goes back to the stream that allocated it while another still uses it, and nobody said
+- `read after write`, `write after read`, `write after write`: between two streams;
+- `freed in use`: memory returns to the stream that allocated it while another stream still uses it, without
   `record_stream`;
-- `host read during copy`, `host write during copy`: the host uses page-locked memory that an asynchronous copy still
-  writes, or changes what it still reads.
+- `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 
-On CUDA each node of a backward pass runs on the stream of its forward, and the engine puts waits between them and
-before what comes next; here all of it runs on the current stream. So nothing is reported from within a backward pass,
-and what it reads of other streams' memory is not held against them afterwards. Its gradients may be used, and freed,
-by any stream that waited.
+On CUDA each node of a backward pass runs on the stream of its forward pass, and autograd's engine inserts waits. Here
+all of it runs on the current stream. So nothing is reported from within a backward pass, its reads of other streams'
+memory are ignored afterwards, and any stream that waited may use and free its gradients.
 """
 
 from __future__ import annotations
@@ -40,72 +38,67 @@ HOST_WRITE = "host write during copy"
 def record_kernel_access(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Task
 ) -> None:
-    """An operator's launch reads `tensors`, virtual ones, and writes those that its schema names among `call`.
+    """Record that an operator's launch reads virtual `tensors` and writes those that its schema names.
 
-    `call` is what it was called with on the CPU.
+    `call` is its (arguments, keywords) on the CPU.
     """
     if op.facts.reads_shapes:
         return
     if not op.writes:
         if not machine.clock.order.active:
-            for one in tensors:
-                one._block.read = access
+            for tensor in tensors:
+                tensor._block.read = access
             return
         written: set[int] = set()
     else:
-        written = {id(one) for one in op.written_among(*call)}
+        written = {id(host) for host in op.written_among(*call)}
     by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
-    for one in tensors:
-        if id(one._host) in written:
-            _write(machine, one._block, access, by_engine=by_engine)
+    for tensor in tensors:
+        if id(tensor._host) in written:
+            _write(machine, tensor._block, access, by_engine=by_engine)
         else:
-            _read(machine, one._block, access, by_engine=by_engine)
+            _read(machine, tensor._block, access, by_engine=by_engine)
 
 
 def record_copy(machine: VirtualMachine, access: Task | None, source: Any, target: Any, *, asynchronous: bool) -> None:
-    """A copy from one tensor to another, each a virtual one or on the host; None is one about to be made."""
+    """Record a copy between two tensors, virtual or on the host; `access` is None before the launch, for a capture."""
     if access is None:
-        for one in (source, target):
-            gpu = machine.home(one._device) if hasattr(one, "_block") else None
-            if machine.capture is not None and gpu and machine.capture.takes(gpu.index, machine.stream_of(gpu)):
-                (machine.capture.read if one is source else machine.capture.written).add(one._block)
+        capture = machine.capture
+        for tensor in (source, target):
+            gpu = machine.home(tensor._device) if hasattr(tensor, "_block") else None
+            if capture is not None and gpu and capture.takes(gpu.index, machine.stream_of(gpu)):
+                (capture.read if tensor is source else capture.written).add(tensor._block)
         return
-    by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
-    for one, writes in ((source, False), (target, True)):
-        if one is None:
-            continue
-        if hasattr(one, "_block"):
-            (_write if writes else _read)(machine, one._block, access, by_engine=by_engine)
-            continue
-        if machine.pending_copies:
-            _check_other_copies(machine, one, access, writes)
-        if asynchronous:
-            machine.pending_copies.add(one, access, machine.clock.order, writes=writes)
-
-
-def _check_other_copies(machine: VirtualMachine, tensor: torch.Tensor, access: Task, writes: bool) -> None:
-    """Copies of other streams, from or to the same memory of the host."""
     order = machine.clock.order
-    for one in machine.pending_copies.of(tensor, order):
-        if (writes or one.writes) and not order.is_before(one.access, *access.key):
-            name = READ_AFTER_WRITE if not writes else WRITE_AFTER_WRITE if one.writes else WRITE_AFTER_READ
-            _report(machine, name, one.access, access)
+    by_engine = access.in_backward = order.active and torch_private.in_backward()
+    for tensor, writes in ((source, False), (target, True)):
+        if tensor is None:
+            continue
+        if hasattr(tensor, "_block"):
+            (_write if writes else _read)(machine, tensor._block, access, by_engine=by_engine)
+            continue
+        for other in machine.pending_copies.of(tensor, order) if machine.pending_copies else ():
+            if (writes or other.writes) and not order.is_before(other.access, *access.key):
+                name = READ_AFTER_WRITE if not writes else WRITE_AFTER_WRITE if other.writes else WRITE_AFTER_READ
+                _report(machine, name, other.access, access)
+        if asynchronous:
+            machine.pending_copies.add(tensor, access, order, writes=writes)
 
 
 def captured(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, out: Any
 ) -> None:
-    """An operator that becomes part of a graph reads `tensors`, writes some of them, and gives `out`."""
+    """Record that an operator of a captured graph reads `tensors`, writes some of them and returns `out`."""
     capture = machine.capture
     if capture is None or not capture.takes(gpu.index, machine.stream_of(gpu)):
         return
-    written = {id(one) for one in op.written_among(*call)}
-    for one in () if op.facts.reads_shapes else tensors:
-        (capture.written if id(one._host) in written else capture.read).add(one._block)
-    for one in prices.tensors_of(out):
-        if hasattr(one, "_block") and not any(one._block is other._block for other in tensors):
-            capture.written.add(one._block)
-            capture.made.add(one._block)
+    written = {id(host) for host in op.written_among(*call)}
+    for tensor in () if op.facts.reads_shapes else tensors:
+        (capture.written if id(tensor._host) in written else capture.read).add(tensor._block)
+    for result in prices.tensors_of(out):
+        if hasattr(result, "_block") and not any(result._block is tensor._block for tensor in tensors):
+            capture.written.add(result._block)
+            capture.made.add(result._block)
 
 
 def replayed(
@@ -115,9 +108,9 @@ def replayed(
     written: Collection[Allocation],
     made: Collection[Allocation],
 ) -> None:
-    """Record the memory that a whole graph reads, writes and has made.
+    """Record the memory that a replayed graph reads, writes and has allocated.
 
-    `access` is the last piece of its work on the stream that launched it.
+    `access` is the last task of the graph on the stream that launched it.
     """
     by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
     for block in list(read):
@@ -126,44 +119,41 @@ def replayed(
     for block in list(written):
         _write(machine, block, access, by_engine=by_engine)
         if block in made:
-            # The graph's own memory, which goes back when the graph is gone.
-            _keep(block, access.key[1])
+            # The graph's own memory is freed with the graph.
+            _record_stream(block, access.key[1])
 
 
 def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written: Iterable[Any]) -> None:
-    """A collective uses virtual tensors, of which it writes some; it keeps all of them until it is done."""
+    """Record that a collective uses virtual tensors, writes some of them and keeps their memory until it is done."""
     writes, uses = list(written), list(used)
     keep_for(access.key[1], uses)
-    for one in uses:
-        if not any(one is other for other in writes):
-            _read(machine, one._block, access)
-    for one in writes:
-        _write(machine, one._block, access)
+    for tensor in uses:
+        if not any(tensor is other for other in writes):
+            _read(machine, tensor._block, access)
+    for tensor in writes:
+        _write(machine, tensor._block, access)
 
 
 def keep_for(stream: int, tensors: Iterable[Any]) -> None:
-    """As `record_stream` for virtual tensors: their memory goes back when what `stream` has been given is done."""
-    for one in tensors:
-        _keep(one._block, stream)
+    """Call `record_stream` for virtual tensors: their memory is freed when `stream` has done its present work."""
+    for tensor in tensors:
+        _record_stream(tensor._block, stream)
 
 
-def _keep(block: Allocation, stream: int) -> None:
+def _record_stream(block: Allocation, stream: int) -> None:
     block.recorded = {*(block.recorded or ()), stream}
 
 
 def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any] = ()) -> None:
-    """The host reads and writes those CPU tensors now. Called only while copies may be pending."""
+    """Record that the host reads and writes CPU tensors; called only while copies may be pending."""
     for tensors, name in ((reads, HOST_READ), (writes, HOST_WRITE)):
-        for one in tensors:
-            if isinstance(one, torch.Tensor) and one.layout is torch.strided and not one.is_meta:
-                _check_pending(machine, one, name)
-
-
-def _check_pending(machine: VirtualMachine, tensor: torch.Tensor, name: str) -> None:
-    for one in machine.pending_copies.of(tensor, machine.clock.order):
-        if one.writes or name == HOST_WRITE:
-            _report(machine, name, one.access, one.access)
-            machine.pending_copies.forget(tensor, one)
+        for tensor in tensors:
+            if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or tensor.is_meta:
+                continue
+            for copy in machine.pending_copies.of(tensor, machine.clock.order):
+                if copy.writes or name == HOST_WRITE:
+                    _report(machine, name, copy.access, copy.access)
+                    machine.pending_copies.forget(tensor, copy)
 
 
 def _read(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine: bool = False) -> None:
@@ -175,9 +165,7 @@ def _read(machine: VirtualMachine, block: Allocation, access: Task, *, by_engine
         _check_written(machine, READ_AFTER_WRITE, block, block.written, access)
     before = block.read
     if before is not None and before.key != access.key:
-        if block.other_reads is None:
-            block.other_reads = {}
-        block.other_reads[before.key] = before
+        block.other_reads = {**(block.other_reads or {}), before.key: before}
     block.read = access
 
 
@@ -185,8 +173,8 @@ def _write(machine: VirtualMachine, block: Allocation, access: Task, *, by_engin
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
-            # On CUDA its own stream wrote to it, or the engine said `record_stream`.
-            _keep(block, access.key[1])
+            # On CUDA its own stream wrote to it, or the engine called `record_stream`.
+            _record_stream(block, access.key[1])
     elif order.active:
         if block.written is not None:
             _check_written(machine, WRITE_AFTER_WRITE, block, block.written, access)
@@ -200,8 +188,8 @@ def _check_written(machine: VirtualMachine, name: str, block: Allocation, writte
     if not machine.clock.order.is_before(written, *access.key):
         _report(machine, name, written, access)
     elif written.in_backward:
-        # A gradient, which the current stream may use after a wait: PyTorch's notes ask for no `record_stream`.
-        _keep(block, access.key[1])
+        # The current stream may use a gradient after a wait: PyTorch's notes require no `record_stream`.
+        _record_stream(block, access.key[1])
 
 
 def _report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:

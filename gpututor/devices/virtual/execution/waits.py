@@ -1,7 +1,7 @@
-"""Waits: streams, the host, captures, and sync debug mode.
+"""Waits of the host, captures that forbid them, torch's sync debug mode, and the numbers of streams.
 
-So the 33rd stream of a GPU is the first one again, and work on "both" is in order. On the clock and in the trace a
-stream has a number: 0 is the default stream, 1 to 32 are those of priority 0, 33 to 64 those of priority -1, and so on.
+PyTorch has 32 streams for each priority of a GPU (c10/cuda/CUDAStream.cpp): the 33rd stream is the first one again. On
+the clock and in the trace, stream 0 is the default stream, 1 to 32 have priority 0, 33 to 64 priority -1, and so on.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
 STREAMS_PER_POOL = 32
 PRIORITIES = 4
-"""How many of CUDA's priorities PyTorch uses: 0 to -3 (max_compile_time_stream_priorities)."""
+"""Priorities of CUDA that PyTorch uses: 0 to -3 (max_compile_time_stream_priorities)."""
+WARN, ERROR = 1, 2
+_SYNC_MESSAGE = "called a synchronizing CUDA operation"
 _TYPE_BITS = 4
 _HANDLES = 0x5600_0000_0000
 _handed_out: WeakKeyDictionary[VirtualGpu, list[int]] = WeakKeyDictionary()
 
 
 def next_number(gpu: VirtualGpu, priority: int) -> int:
-    """The stream that is next in the pool of that priority; raises torch's error for one above 0."""
+    """Return the next stream in the pool of that priority; raise torch's error for a priority above 0."""
     if priority > 0:
         raise RuntimeError(f"Expected cuda stream priority to be less than or equal to 0, got {priority}")
     pool = min(-priority, PRIORITIES - 1)
@@ -34,12 +36,12 @@ def next_number(gpu: VirtualGpu, priority: int) -> int:
 
 
 def priority_of(number: int) -> int:
-    """The priority of a stream: 0, or less for a more urgent one."""
+    """Return the priority of a stream: 0, or less for a more urgent stream."""
     return 0 if number == 0 else -((number - 1) // STREAMS_PER_POOL)
 
 
 def id_of(number: int) -> int:
-    """`stream_id`: five bits for the place in the pool, four for the priority, and a last bit (Note [StreamId])."""
+    """Return the `stream_id`: 5 bits for the place in the pool, 4 for the priority, 1 last bit (Note [StreamId])."""
     if number == 0:
         return 0
     pool, place = divmod(number - 1, STREAMS_PER_POOL)
@@ -47,7 +49,7 @@ def id_of(number: int) -> int:
 
 
 def number_of(stream_id: int) -> int:
-    """The number on the clock; raises `NotImplementedError` for a stream that another library would have made."""
+    """Return the number on the clock; raise `NotImplementedError` for the id of another library's stream."""
     if stream_id == 0:
         return 0
     pool, place = (stream_id >> 1 & 0xF) - 1, stream_id >> (_TYPE_BITS + 1)
@@ -57,25 +59,20 @@ def number_of(stream_id: int) -> int:
 
 
 def handle_of(device_index: int, number: int) -> int:
-    """What stands for the pointer of CUDA's own stream: another number for each."""
+    """Return a unique number in place of the pointer to CUDA's stream; 0 for the default stream."""
     return _HANDLES + (device_index << 20) + (number << 8) if number else 0
 
 
-WARN, ERROR = 1, 2
-_WORDS = "called a synchronizing CUDA operation"
-
-
 def is_captured(machine: VirtualMachine, gpu: VirtualGpu) -> bool:
-    """Whether this thread's work on `gpu` becomes part of a graph."""
+    """Return True if this thread's work on `gpu` is being captured in a graph."""
     return machine.capture is not None and machine.capture.takes(gpu.index, machine.stream_of(gpu))
 
 
 def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream: int | None = None) -> None:
-    """Whether work is done may not be asked during a capture, which fails by it; raises CUDA's error.
+    """Fail the capture and raise CUDA's error if it forbids a query or wait for a stream.
 
-    `gpu` and `stream` are whose work it is: that of a captured stream may never be asked about, nor may that of its
-    whole GPU, which has no `stream`. The rest is forbidden as the capture's `capture_error_mode` says; None for what
-    has no GPU of its own, such as an event.
+    Without `stream` the query is for all of `gpu`, without `gpu` for something else, such as an event. Captured
+    streams, and their whole GPU, may never be queried. `capture_error_mode` decides about everything else.
     """
     capture = machine.capture
     if capture is None:
@@ -86,54 +83,42 @@ def check_capture(machine: VirtualMachine, gpu: VirtualGpu | None = None, stream
         raise cuda_errors.while_capturing()
 
 
-def may_wait(machine: VirtualMachine, gpu: VirtualGpu | None = None) -> None:
-    """The host is about to wait for all of a GPU, or, without one, for an event; raises CUDA's error in a capture."""
-    if machine.capture is not None:
-        check_capture(machine, gpu)
-
-
 def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> None:
-    """The same for a stream or a copy, of which torch's debug mode tells (c10/cuda/CUDAFunctions.cpp).
+    """Check a wait for a stream or a copy against a capture and torch's sync debug mode, which may warn or raise.
 
-    Waits for all of a GPU and for events are not among them.
+    The debug mode ignores waits for events and for a whole GPU (c10/cuda/CUDAFunctions.cpp).
     """
     if machine.capture is not None:
         check_capture(machine, gpu, stream)
-    if machine.sync_debug == WARN:
-        _warn()
-    elif machine.sync_debug == ERROR:
-        raise RuntimeError(_WORDS)
-
-
-def _warn() -> None:
-    """Once for each line, as torch warns."""
-    frame = nearest_outside()
-    if frame is not None:
+    if machine.sync_debug == ERROR:
+        raise RuntimeError(_SYNC_MESSAGE)
+    if machine.sync_debug == WARN and (frame := nearest_outside()) is not None:
+        # Once per line, as torch warns.
         registry = frame.f_globals.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(_WORDS, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+        warnings.warn_explicit(_SYNC_MESSAGE, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
 
 
 def synchronize(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None = None) -> None:
-    """The host waits for a stream, or for all streams of a GPU; `name` is the call that made it wait."""
+    """Make the host wait for a stream, or for all streams of a GPU, in a call of `name`."""
     if stream is None:
-        may_wait(machine, gpu)
+        check_capture(machine, gpu)
     else:
         wait_for_stream(machine, gpu, stream)
     began = machine.clock.host.now
-    machine.clock.synchronise(gpu.index, stream)
+    machine.clock.synchronize(gpu.index, stream)
     record_wait(machine, gpu, name, 0 if stream is None else stream, began)
 
 
 def wait_for_mark(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int, mark: EventMarker) -> None:
-    """The host waits until a stream has reached a mark, as for an event."""
-    may_wait(machine)
+    """Make the host wait until a stream has reached `mark`, in a call of `name`."""
+    check_capture(machine)
     began = machine.clock.host.now
     machine.clock.wait_for_mark(gpu.index, mark)
     record_wait(machine, gpu, name, stream, began)
 
 
 def record_wait(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int, began: int) -> None:
-    """Write down that the host waited since `began`."""
+    """Record that the host has waited since `began`."""
     recorder = machine.recorder
     if recorder.enabled:
         now = machine.clock.host.now

@@ -1,1 +1,1 @@
-"""The memory of a virtual GPU, counted as CUDA's caching allocator counts."""
+"""Memory of a virtual GPU, counted as by CUDA's caching allocator."""

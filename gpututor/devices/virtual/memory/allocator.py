@@ -1,11 +1,11 @@
-"""The caching allocator of one GPU, and its private pools for graphs.
+"""Caching allocator of one GPU, including its private pools for graphs (c10/cuda/CUDACachingAllocator.cpp).
 
-As c10/cuda/CUDACachingAllocator.cpp keeps private pools: a replay writes where the capture did, so nobody else may get
-that memory while the graph lives. Within the capture, what was freed is used again.
+Segments are requested from the driver, cached and split into blocks as CUDA does. There is one difference: CUDA does
+not split off a tail of up to 1 MiB and counts it as allocated. Here the tail is only reserved, so that the allocated
+bytes are always those of the live storages, each rounded up to 512.
 
-Segments are asked from the driver, kept and cut into blocks as c10/cuda/CUDACachingAllocator.cpp does it. One thing
-differs: where CUDA does not split off a tail of up to 1 MiB and counts it as allocated, here the tail is reserved
-only, so that the allocated bytes are always those of the live storages, each rounded up to 512.
+A graph has a private pool, because a replay writes where the capture did: no other allocation may get that memory while
+the graph lives. Within the capture, freed memory is reused.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ PoolId = tuple[int, int]
 
 
 class GraphPool:
-    """The segments of one graph, or of several that share them."""
+    """Segments of one graph, or of several graphs that share them."""
 
     __slots__ = ("graphs", "large", "small")
 
     def __init__(self) -> None:
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
         self.graphs = 0
-        """How many graphs hold it; with none left, its idle segments can go back to the driver."""
+        """Number of live graphs; at 0, idle segments can be returned to the driver."""
 
 
 class GraphPools:
-    """All of one GPU, and which of them takes what is allocated now."""
+    """Private pools of one GPU, including the pool of the current capture."""
 
     __slots__ = ("_taken_by", "by_id", "capturing")
 
@@ -47,7 +47,7 @@ class GraphPools:
         self._taken_by: Callable[[], bool] = bool
 
     def begin(self, pool_id: PoolId, taken_by: Callable[[], bool]) -> None:
-        """From now on that pool takes what is allocated, where `taken_by` says that a capture does."""
+        """Allocate from that pool while `taken_by()` is True, until `end`."""
         pool = self.by_id.setdefault(pool_id, GraphPool())
         pool.graphs += 1
         self.capturing, self._taken_by = pool, taken_by
@@ -56,11 +56,11 @@ class GraphPools:
         self.capturing, self._taken_by = None, bool
 
     def chosen(self) -> GraphPool | None:
-        """The pool for what is allocated now by this thread; None for that of all."""
+        """Return the pool for this thread's allocations; None for the general pool."""
         return self.capturing if self.capturing is not None and self._taken_by() else None
 
     def leave(self, pool_id: PoolId) -> None:
-        """A graph is gone. Takes no lock: destructors call it."""
+        """Count the end of a graph. Takes no lock: destructors call it."""
         pool = self.by_id.get(pool_id)
         if pool is not None:
             pool.graphs -= 1
@@ -69,7 +69,7 @@ class GraphPools:
         return [part for pool in self.by_id.values() for part in (pool.small, pool.large)]
 
     def left(self) -> list[Pool]:
-        """The pools that no graph holds; those without memory are forgotten."""
+        """Return the pools without live graphs; forget those without memory."""
         for key, pool in list(self.by_id.items()):
             if pool.graphs <= 0 and not pool.small.reserved + pool.large.reserved:
                 del self.by_id[key]
@@ -82,14 +82,14 @@ _BETWEEN_GPUS = 1 << 38
 
 class _OfThread(threading.local):
     writer: Task | None = None
-    """The launch that writes what this thread allocates next; None where nothing does."""
+    """Launch that writes this thread's next allocation; None for no launch."""
 
 
 class CachingAllocator:
-    """The caching allocator of one GPU; all figures are bytes unless they say otherwise.
+    """Caching allocator of one GPU. All sizes are bytes. Thread-safe.
 
-    Storages are freed wherever Python's garbage collector runs, even in the middle of an allocation: `leave` only
-    notes what is free, in one step that nothing can interrupt, and the next allocation or question settles it.
+    Python's garbage collector frees storages anywhere, even in the middle of an allocation. So `leave` only appends to
+    a queue, atomically, and the next allocation or query settles it.
     """
 
     __slots__ = (
@@ -101,22 +101,20 @@ class CachingAllocator:
         self.index = index
         self.total = total
         self.fraction = 1.0
-        """The share of the total that this process may use."""
+        """Share of the total that this process may use."""
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
         self.graphs = GraphPools()
         self.statistics = Statistics()
         self.watch: AllocationLog | None = None
-        """Who writes down what happens."""
         self.values_on_host = True
-        """Whether what is stored here takes as much of the host's memory."""
+        """True if storages take as much of the host's memory."""
         self.of_thread = _OfThread()
-        """What is different in each thread: another's launches write nothing of this one's."""
         self._freed: deque[tuple[Block, int, Moment | None]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
 
     def take(self, requested: int) -> Block:
-        """Memory for a storage of `requested` bytes (more than 0); raises CUDA's out-of-memory error."""
+        """Return memory for a storage of `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
         size = -(-requested // GRANULE) * GRANULE
         pools: CachingAllocator | GraphPool = self
         if self.graphs.capturing is not None:
@@ -125,25 +123,25 @@ class CachingAllocator:
         with self._lock:
             if self._freed:
                 self._settle()
-            span = pool.take(size)
-            if span is None:
+            block = pool.take(size)
+            if block is None:
                 self._grow(pool, size)
-                span = pool.take(size)
-                assert span is not None
-            span.requested = requested
+                block = pool.take(size)
+                assert block is not None
+            block.requested = requested
             self.statistics.note(pool, size, requested)
             watch = self.watch
-            span.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
-        return span
+            block.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
+        return block
 
-    def leave(self, span: Block, size: int, stream: int) -> None:
-        """A storage of `size` bytes (a multiple of 512) is gone, whose memory `stream` gets back."""
-        self._freed.append((span, size, None if self.watch is None else self.watch.moment(stream)))
+    def leave(self, block: Block, size: int, stream: int) -> None:
+        """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back."""
+        self._freed.append((block, size, None if self.watch is None else self.watch.moment(stream)))
 
     def expect(self, requested: int) -> None:
-        """Raises CUDA's out-of-memory error if a storage of that size would not fit; takes nothing.
+        """Raise CUDA's out-of-memory error if a storage of that size would not fit; allocate nothing.
 
-        Raises `MemoryError` where it would fit on the GPU, but its values not in this machine's memory.
+        Raise `MemoryError` if it fits on the GPU, but its values do not fit in the host's real memory.
         """
         size = -(-requested // GRANULE) * GRANULE
         pool = self.small if size <= SMALL_SIZE else self.large
@@ -158,7 +156,7 @@ class CachingAllocator:
             events.expect(requested)
 
     def expect_all(self, sizes: list[int]) -> None:
-        """The same for several new storages: each has to fit, and so has their sum."""
+        """Call `expect` for several new storages, whose sum has to fit too."""
         for size in sizes:
             self.expect(size)
         if len(sizes) > 1 and sum(sizes) > self.limit - self.allocated:
@@ -166,13 +164,13 @@ class CachingAllocator:
                 raise self._out_of_memory(max(sizes))
 
     def figures(self) -> dict[str, Any]:
-        """All figures, as `torch._C._cuda_memoryStats` nests them."""
+        """Return the statistics nested as in `torch._C._cuda_memoryStats`."""
         with self._lock:
             self._settle()
             return self.statistics.as_nested_dict()
 
     def begin_peaks(self) -> None:
-        """Start `peak_of_call` from what is held now; the program's meters do not change."""
+        """Start `peak_of_call` from the current value; the program's statistics do not change."""
         with self._lock:
             self._settle()
             self.statistics.begin_peaks()
@@ -195,35 +193,35 @@ class CachingAllocator:
 
     @property
     def peak_of_call(self) -> int:
-        """The most allocated since `begin_peaks`, or since the program reset its meters."""
+        """Most bytes allocated since `begin_peaks` or `reset_peaks`."""
         with self._lock:
             self._settle()
             return self.statistics.peak_of_call
 
     def empty_cache(self) -> None:
-        """Give every segment that no storage uses back to the driver."""
+        """Return all segments without storages to the driver."""
         with self._lock:
             self._settle()
             self._release_idle()
 
     def settle(self) -> None:
-        """Count what was freed since the last allocation."""
+        """Count the storages freed since the last allocation."""
         with self._lock:
             self._settle()
 
     @property
     def limit(self) -> int:
-        """The bytes that this process may ask the driver for."""
+        """Bytes that this process may request from the driver."""
         return self.total if self.fraction >= 1 else int(self.fraction * self.total)
 
     @property
     def reserved(self) -> int:
-        """The bytes of all segments."""
+        """Bytes of all segments."""
         return sum(pool.reserved for pool in self.pools)
 
     @property
     def allocated(self) -> int:
-        """The bytes of all live storages, each rounded up to 512."""
+        """Bytes of all live storages, each rounded up to 512."""
         self.settle()
         return self._in_use
 
@@ -234,26 +232,25 @@ class CachingAllocator:
 
     @property
     def pools(self) -> list[Pool]:
-        """All pools, those of graphs too."""
         return [self.small, self.large, *self.graphs.all()]
 
     @property
     def free(self) -> int:
-        """What the driver would call free: everything that was not asked from it."""
+        """Bytes that were not requested from the driver."""
         return self.total - self.reserved
 
     @property
     def room(self) -> int:
-        """Bytes that can be allocated without a second look, quick to tell: on this GPU and on the host."""
+        """Bytes that certainly fit on this GPU and on the host, computed quickly."""
         left = self.limit - self._in_use
         return left if left < events.LARGE else events.LARGE
 
     def _settle(self) -> None:
         freed = self._freed
         while freed:
-            span, size, moment = freed.popleft()
-            pool, requested, row = span.pool, span.requested, span.row
-            pool.give_back(span, size)
+            block, size, moment = freed.popleft()
+            pool, requested, row = block.pool, block.requested, block.row
+            pool.give_back(block, size)
             self.statistics.note(pool, -size, -requested)
             if moment is not None and self.watch is not None:
                 self.watch.left(size, self._in_use, moment, row)
@@ -269,7 +266,7 @@ class CachingAllocator:
         self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
         self.statistics.segments_changed(pool, 1, wanted)
         if self.watch is not None:
-            self.watch.grown(wanted)
+            self.watch.spend(events.allocation_ns(wanted))
 
     def _release_idle(self) -> None:
         pools = [pool for pool in (self.small, self.large, *self.graphs.left()) if pool.idle]
@@ -281,7 +278,7 @@ class CachingAllocator:
             if count:
                 self.statistics.segments_changed(pool, -count, pool.reserved - before)
                 if self.watch is not None:
-                    self.watch.shrunk(count, before - pool.reserved)
+                    self.watch.spend(events.free_ns(count, before - pool.reserved))
 
     def _out_of_memory(self, size: int) -> Exception:
         self.statistics.out_of_memories += 1
@@ -300,53 +297,55 @@ class CachingAllocator:
 
 
 class Allocation:
-    """The device memory of one storage; every view of it holds the same block, and the last one frees it."""
+    """Device memory of one storage, shared by all its views and freed with the last one."""
 
-    __slots__ = ("__weakref__", "_memory", "_span", "home", "other_reads", "read", "recorded", "size_bytes", "written")
+    __slots__ = ("__weakref__", "_block", "_memory", "home", "other_reads", "read", "recorded", "size_bytes", "written")
 
     def __init__(self, memory: CachingAllocator, size_bytes: int) -> None:
         self.size_bytes = 0
         self._memory = memory
         writer = memory.of_thread.writer
         self.written: Task | None = writer
-        """The launch that wrote to it last; what allocates writes first."""
+        """Last launch that wrote to it; the launch that allocates writes first."""
         self.read: Task | None = None
         self.other_reads: dict[Key, Task] | None = None
-        """The last read since then, and the last ones of other streams."""
-        # Nothing may write to it yet, or a copy on a stream of the GPU that it comes from.
+        """Last read since then, and the last reads of other streams."""
+        # There may be no writer yet, or a copy on a stream of the source GPU.
         known = writer is not None and writer.key[0] == memory.index
         self.home = writer.key[1] if known and writer else 0 if memory.watch is None else memory.watch.stream()
-        """The stream that allocated it, and gets it back."""
+        """Stream that allocated it, and gets it back."""
         self.recorded: set[int] | None = None
-        """Streams that `record_stream` told of."""
-        self._span: Block | None = None
+        """Streams passed to `record_stream`."""
+        self._block: Block | None = None
         if size_bytes:
-            self._span = memory.take(size_bytes)
+            self._block = memory.take(size_bytes)
             self.size_bytes = -(-size_bytes // GRANULE) * GRANULE
 
     @property
     def address(self) -> int:
-        """Where the storage would be in the GPU's memory; 0 for one without bytes."""
-        return 0 if self._span is None else self._span.address
+        """Address of the storage in the GPU's memory; 0 for an empty storage."""
+        return 0 if self._block is None else self._block.address
 
     def grow(self, size_bytes: int) -> None:
-        """The storage was enlarged in place: CUDA takes new memory, copies, and frees the old."""
+        """Follow a storage that was enlarged in place: CUDA allocates new memory, copies, and frees the old memory."""
         if size_bytes <= self.size_bytes:
             return
-        span = self._memory.take(size_bytes)
+        block = self._memory.take(size_bytes)
         self._free()
-        self._span, self.size_bytes = span, -(-size_bytes // GRANULE) * GRANULE
+        self._block, self.size_bytes = block, -(-size_bytes // GRANULE) * GRANULE
 
     def __del__(self) -> None:
         self._free()
 
     def reads(self) -> list[Task]:
-        """The last reads since it was written, one for each stream."""
-        found = [] if self.other_reads is None else list(self.other_reads.values())
-        return found if self.read is None else [*found, self.read]
+        """Return the last reads since it was written, one per stream."""
+        reads = [] if self.other_reads is None else list(self.other_reads.values())
+        return reads if self.read is None else [*reads, self.read]
 
     def _free(self) -> None:
-        if self._span is not None:
-            if self._memory.watch is not None:
-                self._memory.watch.freed(self)
-            self._memory.leave(self._span, self.size_bytes, self.home)
+        if self._block is not None:
+            watch = self._memory.watch
+            if watch is not None and watch.order.active:
+                uses = self.reads() if self.written is None else [*self.reads(), self.written]
+                watch.freed(uses, self.home, self.recorded or ())
+            self._memory.leave(self._block, self.size_bytes, self.home)

@@ -1,13 +1,13 @@
-"""Memory events: records of allocations, frees that wait for streams, the driver and the host.
+"""Side effects of memory: trace events, pending copies, the driver's time and the host's real memory.
 
-cudaMalloc takes some 100 µs and about half a millisecond for 1 GiB, whose pages are mapped; cudaFree waits for all work
-of the device first (CUDA Runtime API, "cudaFree"), then unmaps them. Imports no torch.
+cudaMalloc takes about 100 µs, and about half a millisecond for 1 GiB, whose pages are mapped. cudaFree first waits for
+all work of the device (CUDA Runtime API, "cudaFree"), then unmaps the pages.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,23 +24,23 @@ _ALLOCATION_NS, _FREE_NS, _PER_MIB_NS = 100_000, 60_000, 400
 
 
 def allocation_ns(size_bytes: int) -> int:
-    """Nanoseconds of the host for a new segment of device memory."""
+    """Return the host's nanoseconds to allocate a segment."""
     return _ALLOCATION_NS + size_bytes * _PER_MIB_NS // 2**20
 
 
 def free_ns(segments: int, size_bytes: int) -> int:
-    """The same for giving so many segments back, of so many bytes together; the wait is not included."""
+    """Return the host's nanoseconds to free segments of `size_bytes` in total, without the wait."""
     return segments * _FREE_NS + size_bytes * _PER_MIB_NS // 2**20
 
 
 LARGE = 1 << 30
-"""Below this many bytes nobody looks: a machine with so little left has other troubles."""
-_KEPT = 64 << 20
+"""Bytes from which the host's memory is checked."""
+_RESERVE = 64 << 20
 _MEMINFO = Path("/proc/meminfo")
 
 
 def available() -> int | None:
-    """The bytes that can be had without swapping; None where the system does not say."""
+    """Return the bytes available without swapping; None if the system does not say."""
     try:
         lines = _MEMINFO.read_text(encoding="ascii").splitlines()
     except OSError:
@@ -52,21 +52,21 @@ def available() -> int | None:
 
 
 def expect(size_bytes: int) -> None:
-    """Raises `MemoryError` in words where the system would kill the process for taking that much."""
+    """Raise `MemoryError` if the system would kill the process for taking that much."""
     if size_bytes < LARGE:
         return
     left = available()
-    if left is not None and size_bytes + _KEPT > left:
+    if left is not None and size_bytes + _RESERVE > left:
         raise cuda_errors.host_out_of_memory(size_bytes, left)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCopy:
-    """One copy; it uses the bytes of its storage from `start` to before `end`."""
+    """Asynchronous copy that uses the bytes of a host storage from `start` to before `end`."""
 
     access: Task
     writes: bool
-    """Whether it writes there, from the GPU; else it reads."""
+    """True if it writes to the host's memory; False if it reads."""
     start: int
     end: int
 
@@ -74,12 +74,12 @@ class PendingCopy:
 @dataclass(slots=True)
 class _OfStorage:
     storage: weakref.ref[torch.UntypedStorage]
-    """Another may get its number once it is gone; its memory is kept until its copies are done."""
+    """Reference that detects a new storage with the same number."""
     copies: list[PendingCopy] = field(default_factory=list)
 
 
 class PendingCopies:
-    """Those of a machine, by storage; false while there are none."""
+    """Pending copies of a machine, by storage; false if there are none."""
 
     def __init__(self) -> None:
         self._by_storage: dict[int, _OfStorage] = {}
@@ -88,51 +88,48 @@ class PendingCopies:
         return bool(self._by_storage)
 
     def add(self, tensor: torch.Tensor, access: Task, order: HappensBefore, *, writes: bool) -> None:
-        """A copy from or to a CPU tensor was launched."""
+        """Add a launched copy from or to a CPU tensor."""
         if order.host_knows(access):
             return
-        self._forget_gone()
+        for key, entry in list(self._by_storage.items()):
+            if entry.storage() is None:
+                del self._by_storage[key]
         with torch_private.host_only():
             storage, (start, end) = tensor.untyped_storage(), extent(tensor)
-        found = self._by_storage.get(storage._cdata)
-        if found is None or found.storage() is not storage:
-            found = self._by_storage[storage._cdata] = _OfStorage(weakref.ref(storage))
-        found.copies = [one for one in found.copies if not order.host_knows(one.access)]
-        found.copies.append(PendingCopy(access, writes, start, end))
+        pending = self._by_storage.get(storage._cdata)
+        if pending is None or pending.storage() is not storage:
+            pending = self._by_storage[storage._cdata] = _OfStorage(weakref.ref(storage))
+        pending.copies = [copy for copy in pending.copies if not order.host_knows(copy.access)]
+        pending.copies.append(PendingCopy(access, writes, start, end))
 
     def of(self, tensor: torch.Tensor, order: HappensBefore) -> Iterator[PendingCopy]:
-        """Those that use bytes of a CPU tensor; what is given has been told, and is forgotten."""
+        """Yield the pending copies that use bytes of a CPU tensor."""
         with torch_private.host_only():
             storage = tensor.untyped_storage()
-            found = self._by_storage.get(storage._cdata)
-            if found is None:
+            pending = self._by_storage.get(storage._cdata)
+            if pending is None:
                 return
             start, end = extent(tensor)
-        if found.storage() is not storage:
+        if pending.storage() is not storage:
             del self._by_storage[storage._cdata]
             return
-        for one in list(found.copies):
-            if order.host_knows(one.access):
-                found.copies.remove(one)
-            elif one.start < end and start < one.end:
-                yield one
-        if not found.copies:
+        for copy in list(pending.copies):
+            if order.host_knows(copy.access):
+                pending.copies.remove(copy)
+            elif copy.start < end and start < copy.end:
+                yield copy
+        if not pending.copies:
             self._by_storage.pop(storage._cdata, None)
 
-    def forget(self, tensor: torch.Tensor, told: PendingCopy) -> None:
-        """It was reported, and once is enough."""
-        found = self._by_storage.get(torch_private.storage_id(tensor))
-        if found is not None and told in found.copies:
-            found.copies.remove(told)
-
-    def _forget_gone(self) -> None:
-        for key, one in list(self._by_storage.items()):
-            if one.storage() is None:
-                del self._by_storage[key]
+    def forget(self, tensor: torch.Tensor, reported: PendingCopy) -> None:
+        """Remove a copy, so that its race is reported once."""
+        pending = self._by_storage.get(torch_private.storage_id(tensor))
+        if pending is not None and reported in pending.copies:
+            pending.copies.remove(reported)
 
 
 def extent(tensor: Any) -> tuple[int, int]:
-    """The bytes of its storage that a strided tensor lies in: from the first to before the second."""
+    """Return the range of bytes of its storage, (start, end), that contains a strided tensor."""
     if not tensor.numel():
         return 0, 0
     start = tensor.storage_offset()
@@ -142,33 +139,21 @@ def extent(tensor: Any) -> tuple[int, int]:
 
 
 FREED_IN_USE = "freed in use"
-"""A hazard, beside those of `gpututor.devices.virtual.execution.races`."""
+"""Hazard of memory, in addition to those of `gpututor.devices.virtual.execution.races`."""
+Moment = tuple[int, Place, int]
+"""Time, place and stream of a free that is counted later."""
 
 
 class StreamsOfThread(Protocol):
-    """What is different in each thread."""
+    """Current streams of each thread, by GPU index."""
 
     streams: dict[int, int]
 
 
-Moment = tuple[int, Place, int]
-"""When and where something was freed, which is counted later, and the stream that gets it back."""
-
-
-class UsedMemory(Protocol):
-    """The memory of one storage, and the work that used it last."""
-
-    home: int
-    written: Task | None
-    recorded: set[int] | None
-
-    def reads(self) -> Iterable[Task]: ...
-
-
 class AllocationLog:
-    """What one GPU's memory tells the trace. All sizes are bytes, times nanoseconds."""
+    """Trace events of one GPU's memory. All sizes are bytes, all times nanoseconds."""
 
-    __slots__ = ("_clock", "_device", "_host", "_index", "_order", "_recorder", "_streams_of")
+    __slots__ = ("_clock", "_device", "_host", "_index", "_recorder", "_streams_of", "order")
 
     def __init__(
         self, index: int, device: str, clock: MachineClock, recorder: Recorder, streams_of: StreamsOfThread
@@ -177,28 +162,28 @@ class AllocationLog:
         self._device = device
         self._clock = clock
         self._host = clock.host
-        self._order = clock.order
+        self.order = clock.order
         self._recorder = recorder
         self._streams_of = streams_of
 
     def stream(self) -> int:
-        """The number of this thread's current stream on the GPU."""
+        """Return the number of this thread's current stream on the GPU."""
         streams = self._streams_of.streams
         return streams.get(self._index, 0) if streams else 0
 
     def moment(self, stream: int) -> Moment | None:
-        """Now and here, for what is freed and `stream` gets back; None while nothing is recorded.
+        """Return the time and place of a free whose memory `stream` gets back; None while nothing is recorded.
 
         Takes no lock: destructors call it.
         """
         recorder = self._recorder
-        # Its callers are the destructor and what that calls.
+        # Skips the destructor and the functions that it calls.
         return (self._host.now, recorder.place(3), stream) if recorder.enabled else None
 
     def taken(self, size: int, allocated: int, writer: Task | None) -> int:
-        """A storage was allocated; `allocated` is what all of them take now. `writer` is the launch that fills it.
+        """Record an allocation, after which all storages take `allocated`; `writer` is the launch that fills it.
 
-        Gives the number of the event, -1 where none was written down.
+        Return the row of the event; -1 if nothing is recorded.
         """
         recorder = self._recorder
         if not recorder.enabled:
@@ -210,41 +195,39 @@ class AllocationLog:
         return recorder.memory(Kind.ALLOCATE, self._device, size, allocated, launched=now, stream=stream, place=place)
 
     def left(self, size: int, allocated: int, moment: Moment, taken: int) -> None:
-        """A storage was freed at that moment; `taken` is the event of its allocation."""
+        """Record a free at an earlier moment; `taken` is the row of its allocation."""
         time, place, stream = moment
         self._recorder.memory(
             Kind.FREE, self._device, size, allocated, launched=time, stream=stream, partner=taken, place=place
         )
 
-    def freed(self, block: UsedMemory) -> None:
-        """Report memory that goes back to its stream while another uses it. Takes no lock: destructors call it."""
-        order = self._order
-        if not order.active or not self._recorder.enabled:
-            return
-        for use in (*block.reads(), *(() if block.written is None else (block.written,))):
-            recorded = block.recorded is not None and use.key[1] in block.recorded
-            if not recorded and not order.is_before(use, self._index, block.home) and not order.host_knows(use):
-                now, stream = self._host.now, block.home
-                self._recorder.hazard(FREED_IN_USE, self._device, stream=stream, partner=use.row, launched=now)
+    def freed(self, uses: Iterable[Task], home: int, recorded: Collection[int]) -> None:
+        """Record memory that returns to the stream `home` while another uses it. Takes no lock: destructors call it.
 
-    def grown(self, size: int) -> None:
-        """The driver was asked for a segment."""
-        self._host.spend(allocation_ns(size))
+        `uses` are the last launches that read or wrote it, `recorded` the streams passed to `record_stream`.
+        """
+        if not self._recorder.enabled:
+            return
+        order = self.order
+        for use in uses:
+            if use.key[1] not in recorded and not order.is_before(use, self._index, home) and not order.host_knows(use):
+                now = self._host.now
+                self._recorder.hazard(FREED_IN_USE, self._device, stream=home, partner=use.row, launched=now)
+
+    def spend(self, nanoseconds: int) -> None:
+        """Advance the host's clock by a call of the driver."""
+        self._host.spend(nanoseconds)
 
     def shrinking(self) -> None:
-        """Segments are about to go back to the driver, which waits for all work of the GPU first."""
+        """Record that the driver waits for all work of the GPU before it frees segments."""
         began, recorder = self._host.now, self._recorder
-        self._clock.synchronise(self._index)
+        self._clock.synchronize(self._index)
         if recorder.enabled:
             now = self._host.now
             recorder.synchronise("cudaFree", self._device, stream=0, launched=began, start=began, end=now)
 
-    def shrunk(self, segments: int, size: int) -> None:
-        """So many segments, of so many bytes together, went back."""
-        self._host.spend(free_ns(segments, size))
-
     def short(self, size: int, allocated: int) -> None:
-        """A storage did not fit."""
+        """Record a storage that did not fit."""
         recorder = self._recorder
         if recorder.enabled:
             recorder.memory(Kind.OUT_OF_MEMORY, self._device, size, allocated, launched=self._host.now)

@@ -1,1 +1,1 @@
-"""Tensors on a virtual GPU: the class, its text, its names for devices, and how it moves."""
+"""Tensors on a virtual GPU: their class, text, storages, copies and files."""

@@ -1,32 +1,33 @@
-"""`Module.to` and its like, lazy modules, and swapped parameters."""
+"""`Module.to` and related methods, lazy modules, and swapped parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.nn.parameter import UninitializedParameter
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 
-def swap_tensors(kept: torch.Tensor, other: torch.Tensor) -> None:
-    """`kept` becomes what `other` was, and the other way round.
+def swap_tensors(tensor: torch.Tensor, other: torch.Tensor) -> None:
+    """Swap two tensors.
 
-    `torch.utils.swap_tensors` refuses when a graph still holds the tensor, such as a convolution's weight after use.
+    `torch.utils.swap_tensors` fails if a graph still holds the tensor, such as a convolution's weight after use.
     """
-    _refuse_later_backward(kept)
-    kept.__class__, other.__class__ = other.__class__, kept.__class__
-    kept.__dict__, other.__dict__ = other.__dict__, kept.__dict__
-    torch_private.swap_tensor_impl(kept, other)
+    _refuse_later_backward(tensor)
+    tensor.__class__, other.__class__ = other.__class__, tensor.__class__
+    tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
+    torch_private.swap_tensor_impl(tensor, other)
 
 
 def _refuse_later_backward(tensor: torch.Tensor) -> None:
-    """A graph made before would give its gradient to the tensor that is thrown away, without a word."""
+    """Make `backward()` of an earlier graph raise: it would give its gradient to the discarded tensor."""
     if tensor.requires_grad and tensor.is_leaf and not tensor.is_inference():
-        # The node is found by a view, which has none in inference mode; sparse tensors have no views at all.
+        # The node is found by a view, which has none in inference mode; sparse tensors have no views.
         with torch.inference_mode(False), torch.enable_grad():
             if tensor.layout is torch.strided:
                 node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
@@ -49,32 +50,29 @@ _real_is_cuda: Any = torch_private.is_cuda_of
 
 
 def _place(tensor: Any) -> torch.device | None:
-    """The GPU that it will be made on; None for the CPU."""
-    found = tensor.__dict__.get(_PLACE)
-    return found if isinstance(found, torch.device) else None
+    """Return the GPU of a tensor without a shape; None for the CPU."""
+    place = tensor.__dict__.get(_PLACE)
+    return place if isinstance(place, torch.device) else None
 
 
 def _at(tensor: Any) -> torch.device:
-    found = _place(tensor)
-    return _real_device.__get__(tensor) if found is None else found
+    return _place(tensor) or _real_device.__get__(tensor)
 
 
-# How the class sees its device while the virtual GPU is on.
+# Attributes of the class while the virtual GPU is on.
 device = property(_at)
 is_cuda = property(lambda self: _place(self) is not None or _real_is_cuda.__get__(self))
 
 
 def move(tensor: Any, fn: Any) -> None:
-    """What `module.to(...)` does to a tensor without a shape."""
+    """Apply the function of `module.to(...)` to a tensor without a shape."""
     where = _place(tensor)
     dtype = tensor.data.dtype
-    stand_in = torch.empty(0, dtype=dtype, device=_at(tensor))
     with torch.no_grad():
-        moved = fn(stand_in)
+        moved = fn(torch.empty(0, dtype=dtype, device=_at(tensor)))
     if moved.dtype is not dtype:
-        tensor.data = torch.empty(
-            0, dtype=moved.dtype, device="cpu" if where is not None else _real_device.__get__(tensor)
-        )
+        device = _real_device.__get__(tensor) if where is None else "cpu"
+        tensor.data = torch.empty(0, dtype=moved.dtype, device=device)
     if type(moved) is VirtualTensor:
         setattr(tensor, _PLACE, moved.device)
     elif where is not None:
@@ -82,7 +80,7 @@ def move(tensor: Any, fn: Any) -> None:
 
 
 def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | None = None) -> None:
-    """Stands in for `UninitializedParameter.materialize`: it becomes an ordinary tensor, on its device."""
+    """Replace `UninitializedParameter.materialize`: make it an ordinary tensor on its device."""
     where = _place(self) if device is None else meant_device(device)
     if where is None or where.type != "cuda":
         _real_materialize(self, shape, device, dtype)
@@ -90,15 +88,15 @@ def materialize(self: Any, shape: Any, device: Any = None, dtype: torch.dtype | 
     made = torch.empty(shape, device=where, dtype=dtype or self.data.dtype)
     if isinstance(self, torch.nn.Parameter):
         made = torch.nn.Parameter(made, self.requires_grad)
-    kept = {name: value for name, value in self.__dict__.items() if name != _PLACE}
-    # First, for a class without a shape refuses every question.
+    attributes = {name: value for name, value in self.__dict__.items() if name != _PLACE}
+    # First, because the class of tensors without a shape rejects every query.
     self.__class__ = self.cls_to_become
     swap_tensors(self, made)
-    self.__dict__.update(kept)
+    self.__dict__.update(attributes)
 
 
 def _without_shape(cls: Any, device: Any, dtype: torch.dtype | None, requires_grad: bool) -> Any:
-    """An empty tensor of `cls`, on the CPU if `device` is a GPU."""
+    """Return an empty tensor of `cls`, on the CPU if `device` is a GPU."""
     like = torch.empty(0, device=device, dtype=dtype)
     if type(like) is not VirtualTensor:
         return torch_private.make_subclass(cls, like, requires_grad)
@@ -107,55 +105,44 @@ def _without_shape(cls: Any, device: Any, dtype: torch.dtype | None, requires_gr
     return made
 
 
-def _new_parameter(
-    cls: Any, requires_grad: bool = True, device: Any = None, dtype: torch.dtype | None = None
-) -> UninitializedParameter:
-    made: UninitializedParameter = _without_shape(cls, device, dtype, requires_grad)
-    return made
+def _new_parameter(cls: Any, requires_grad: bool = True, device: Any = None, dtype: torch.dtype | None = None) -> Any:
+    return _without_shape(cls, device, dtype, requires_grad)
 
 
 def _new_buffer(
-    cls: Any,
-    requires_grad: bool = False,
-    device: Any = None,
-    dtype: torch.dtype | None = None,
-    persistent: bool = True,
-) -> UninitializedBuffer:
-    made = _without_shape(cls, device, dtype, requires_grad)
-    made.persistent = persistent
-    made._is_buffer = True
-    buffer: UninitializedBuffer = made
+    cls: Any, requires_grad: bool = False, device: Any = None, dtype: torch.dtype | None = None, persistent: bool = True
+) -> Any:
+    buffer = _without_shape(cls, device, dtype, requires_grad)
+    buffer.persistent = persistent
+    buffer._is_buffer = True
     return buffer
 
 
 def deep_copy(self: Any, memo: dict[int, Any]) -> Any:
-    """Stands in for `UninitializedParameter.__deepcopy__`, which asks for the device of what is on the CPU."""
+    """Replace `UninitializedParameter.__deepcopy__`, which uses the device of the CPU tensor."""
     if id(self) not in memo:
         memo[id(self)] = type(self)(self.requires_grad, _at(self), self.data.dtype)
     return memo[id(self)]
 
 
-# What a class holds under `__new__`.
+# Values of `__new__` in classes.
 new_parameter = staticmethod(_new_parameter)
 new_buffer = staticmethod(_new_buffer)
 
 
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 _OWN = frozenset({"_host", "_device", "_block", "_layout", "_is_param"})
-"""What a virtual tensor keeps on its object; all else there is a person's."""
+"""Attributes of a virtual tensor; all others belong to the program."""
 
 
 def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
-    """`tensor` becomes what `other` was, but keeps a person's attributes and the tables of its hooks.
-
-    Handles of hooks point at those tables.
-    """
+    """Turn `tensor` into `other`, but keep the program's attributes and the tables to which handles of hooks point."""
     hooks = {name: getattr(tensor, name, None) for name in _HOOKS}
     other.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _OWN})
     swap_tensors(tensor, other)
     for name, table in hooks.items():
         if table is not None:
-            # They stay with the object, and have to reach its new C++ half.
+            # The setter passes them to the new C++ half.
             setattr(tensor, name, None)
             setattr(tensor, name, table)
 
@@ -179,7 +166,7 @@ def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any)
 
 
 def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """`tensor.data = value` where one of them is virtual and the other is not: the object stays, what it is changes."""
+    """Implement `tensor.data = value` if only one of them is virtual: the object changes its class."""
     if tensor.grad is not None or tensor.grad_fn is not None:
         raise cuda_errors.unsupported(
             "setting .data from another device on a tensor that has a gradient or a graph",
@@ -194,16 +181,18 @@ def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
     _become(tensor, moved)
 
 
+_is_lazy: Callable[[Any], bool] = torch.nn.parameter.is_lazy  # without its type guard
+
+
 def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> torch.nn.Module:
-    """Stands in for `nn.Module._apply`: the same, and for virtual tensors a swap that works with a graph alive."""
+    """Replace `nn.Module._apply`, with a swap for virtual tensors that works while a graph is alive."""
     if recurse:
         for child in self.children():
             child._apply(fn)
     for name, parameter in self._parameters.items():
         if parameter is None:
             continue
-        without_shape: bool = torch.nn.parameter.is_lazy(parameter)
-        if without_shape:
+        if _is_lazy(parameter):
             move(parameter, fn)
             continue
         with torch.no_grad():
@@ -214,13 +203,12 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
         if VirtualTensor in (type(parameter), type(moved)) and not overwrite:
             _move_parameter(parameter, moved, fn)
             if isinstance(self, torch.jit.ScriptModule):
-                # It keeps the C++ half of its parameters, which is another now.
+                # It holds the C++ half of its parameters, which has changed.
                 self._c.setattr(name, parameter)
             continue
         gradient = parameter.grad
-        # From a learner's own meta device, say, to the CPU.
-        unlike = not torch_private.can_share_a_data_slot(parameter, moved)
-        if unlike or overwrite:
+        # They cannot share after a move from the program's own meta device to the CPU, for example.
+        if overwrite or not torch_private.can_share_a_data_slot(parameter, moved):
             parameter = self._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
         else:
             parameter.data = moved
@@ -228,11 +216,8 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
             with torch.no_grad():
                 parameter.grad = fn(gradient).requires_grad_(gradient.requires_grad)
     for name, buffer in self._buffers.items():
-        if buffer is None:
-            continue
-        without_shape = torch.nn.parameter.is_lazy(buffer)
-        if without_shape:
+        if buffer is not None and _is_lazy(buffer):
             move(buffer, fn)
-        else:
+        elif buffer is not None:
             self._buffers[name] = fn(buffer)
     return self

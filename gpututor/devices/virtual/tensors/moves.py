@@ -1,8 +1,8 @@
-"""Copies between devices: what crosses, where a dtype is converted, and whether the host waits.
+"""Copies between devices: their bytes, where a dtype is converted, and if the host waits.
 
-As in aten/src/ATen/native/cuda/Copy.cu: a blocking copy between host and GPU converts on the CPU, so a host-to-device
-copy carries the new dtype and a device-to-host copy the old one; a non-blocking copy converts on the GPU, the other way
-round. Between two GPUs, with peer access, the source converts. Only for pinned host memory does the host go on.
+As in aten/src/ATen/native/cuda/Copy.cu, a blocking copy between host and GPU converts on the CPU: a host-to-device copy
+transfers the new dtype, a device-to-host copy the old dtype. A non-blocking copy converts on the GPU instead. Between
+two GPUs with peer access, the source converts. The host continues only if its memory is pinned.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
 
 def pin(host: torch.Tensor) -> None:
-    """Remember that the memory of a CPU tensor counts as page-locked, as long as it lives."""
+    """Mark the memory of a CPU tensor as page-locked as long as it lives."""
     with torch_private.host_only():
         storage = host.untyped_storage()
         key = storage._cdata
         _pinned_storages[key] = weakref.ref(storage)
-        # The Python object of a storage lives as long as its memory. Nothing is kept on the tensor: it would be saved.
+        # A storage's Python object lives as long as its memory. An attribute of the tensor would be saved with it.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
         copies.lock(active_machine(), storage, storage.nbytes())
 
 
 def pinned(tensor: torch.Tensor) -> bool:
-    """Whether a CPU tensor's memory counts as page-locked."""
+    """Return True if a CPU tensor's memory is marked as page-locked."""
     if not _pinned_storages or tensor.layout is not torch.strided:
         return False
     with torch_private.host_only():
@@ -53,31 +53,34 @@ def record_copy(
     host_pinned: bool,
     name: str,
 ) -> Task | None:
-    """A copy of `count` elements, put on the clock and written down; on one device it is a kernel.
+    """Put a copy of `count` elements on the clock and record it; on one GPU it is a kernel.
 
-    Gives the launch that reads and writes, None for one that has none, such as a copy on the host.
+    Return the launch that reads and writes; None without one, such as for a copy on the host.
     """
     if count == 0:
         return None
     machine = active_machine()
     source_bytes, target_bytes = count * source_dtype.itemsize, count * target_dtype.itemsize
+    both = source_bytes + target_bytes
     if source == target:
         if source.type == "cuda":
-            return execution.kernel_of_bytes(machine, machine.home(source), name, source_bytes + target_bytes)
-        execution.host_copy(machine, name, source_bytes + target_bytes)
+            return execution.kernel_of_bytes(machine, machine.home(source), name, both)
+        execution.host_copy(machine, name, both)
         return None
-    converts = source_dtype is not target_dtype
-    if source.type == "cpu":
-        crossing = source_bytes if non_blocking else target_bytes
-        asynchronous = non_blocking and host_pinned
-        access = execution.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
-        if converts and non_blocking:
-            execution.kernel_of_bytes(machine, machine.home(target), "aten::copy_", source_bytes + target_bytes)
-        return access
-    if target.type == "cpu":
-        if converts and non_blocking:
-            execution.kernel_of_bytes(machine, machine.home(source), "aten::_to_copy", source_bytes + target_bytes)
-        crossing = target_bytes if non_blocking else source_bytes
-        asynchronous = non_blocking and host_pinned
-        return execution.copy(machine, source, target, crossing, name, asynchronous=asynchronous, pinned=host_pinned)
-    return execution.copy(machine, source, target, target_bytes, name)
+    if source.type != "cpu" and target.type != "cpu":
+        return execution.copy(machine, source, target, target_bytes, name)
+    from_host = source.type == "cpu"
+    converts_on_gpu = non_blocking and source_dtype is not target_dtype
+    if converts_on_gpu and not from_host:
+        execution.kernel_of_bytes(machine, machine.home(source), "aten::_to_copy", both)
+    size_bytes = source_bytes if from_host == bool(non_blocking) else target_bytes
+    asynchronous = non_blocking and host_pinned
+    access = execution.copy(machine, source, target, size_bytes, name, asynchronous=asynchronous, pinned=host_pinned)
+    if converts_on_gpu and from_host:
+        execution.kernel_of_bytes(machine, machine.home(target), "aten::copy_", both)
+    return access
+
+
+def record_copy_of_bytes(source: torch.device, target: torch.device, size_bytes: int, name: str) -> None:
+    """Record a blocking copy of bytes, such as those of a storage."""
+    record_copy(source, target, size_bytes, torch.uint8, torch.uint8, non_blocking=False, host_pinned=False, name=name)

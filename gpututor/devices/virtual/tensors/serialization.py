@@ -1,4 +1,4 @@
-"""Saving, loading and copying virtual tensors, in CUDA's own file format: a file from here loads on a real GPU."""
+"""Saving, loading and copying virtual tensors, in CUDA's file format: the files load on a real GPU."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
-from gpututor.devices.virtual.tensors.moves import record_copy
+from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
-"""torch asks the loaders in order; its own for CUDA is at 20."""
+"""Priority of the loader; torch's own loader for CUDA has 20, and lower ones come first."""
 
 
 class _Session(threading.local):
-    """What one `torch.save` or `torch.load` of this thread knows about storages."""
+    """Storages of the current `torch.save` or `torch.load` of this thread, by identity."""
 
     depth = 0
 
@@ -30,8 +30,8 @@ class _Session(threading.local):
         self.devices: dict[int, torch.device] = {}
         self.blocks: dict[int, Allocation] = {}
         self.outlines: dict[int, torch.UntypedStorage] = {}
-        """Without values: what stands for a storage of the file, by its identity."""
-        self.kept: list[Any] = []
+        """Storages without values that replace those of the file, in a machine without values."""
+        self.alive: list[Any] = []
 
 
 _session = _Session()
@@ -49,16 +49,16 @@ def _during(call: Any, args: Any, kwargs: Any) -> Any:
             _session.devices.clear()
             _session.blocks.clear()
             _session.outlines.clear()
-            _session.kept.clear()
+            _session.alive.clear()
 
 
 def save(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.save`."""
+    """Replace `torch.save`."""
     return _during(_real_save, args, kwargs)
 
 
 def load(*args: Any, **kwargs: Any) -> Any:
-    """Stands in for `torch.load`."""
+    """Replace `torch.load`."""
     return _during(_real_load, args, kwargs)
 
 
@@ -67,7 +67,7 @@ def _untyped(storage: Any) -> Any:
 
 
 def location_of(storage: Any) -> str | None:
-    """What torch.save writes beside a storage: `cuda:1`."""
+    """Return the location that torch.save writes for a storage, such as `cuda:1`; None for a CPU storage."""
     if isinstance(storage, VirtualStorage):
         raise cuda_errors.unsupported("saving an UntypedStorage", "Save the tensor.")
     device = _session.devices.get(_untyped(storage)._cdata)
@@ -75,7 +75,7 @@ def location_of(storage: Any) -> str | None:
 
 
 def place(storage: Any, location: str) -> Any:
-    """Called by torch.load for a storage that belongs on `location`; None leaves it to the next loader."""
+    """Load a storage to `location` for torch.load; return None to leave it to the next loader."""
     if not location.startswith("cuda"):
         return None
     device = torch.device(location)
@@ -88,83 +88,82 @@ def place(storage: Any, location: str) -> Any:
         )
     untyped = _untyped(storage)
     if untyped._cdata not in _session.devices:
-        _session.devices[untyped._cdata] = machine.gpus[index].device
-        machine.gpus[index].memory.of_thread.writer = None
-        _session.blocks[untyped._cdata] = Allocation(machine.gpus[index].memory, untyped.nbytes())
-        _session.kept.append(untyped)
-        _record(CPU, machine.gpus[index].device, untyped.nbytes(), "torch.load")
+        gpu = machine.gpus[index]
+        _session.devices[untyped._cdata] = gpu.device
+        gpu.memory.of_thread.writer = None
+        _session.blocks[untyped._cdata] = Allocation(gpu.memory, untyped.nbytes())
+        _session.alive.append(untyped)
+        record_copy_of_bytes(CPU, gpu.device, untyped.nbytes(), "torch.load")
     return storage
 
 
-def _record(source: torch.device, target: torch.device, size_bytes: int, name: str) -> None:
-    record_copy(source, target, size_bytes, torch.uint8, torch.uint8, non_blocking=False, host_pinned=False, name=name)
-
-
 def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
-    """Stands in for a storage's `.cuda()`, which a `map_location` function calls while a file is read."""
+    """Replace a storage's `.cuda()`, which a `map_location` function calls while a file is loaded."""
     if not _session.depth:
         raise cuda_errors.unsupported("Storage.cuda()", "Move the tensor instead: tensor.cuda().")
     return place(storage, str(meant_device("cuda" if device is None else device)))
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
-    """Stands in for a storage's `.to()`."""
+    """Replace a storage's `.to()`."""
     if meant_device(device).type == "cuda":
         return storage_to_gpu(storage, device)
     return torch_private.move_storage(storage, device=device, non_blocking=non_blocking)
 
 
 def rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> torch.Tensor:
-    """Stands in for `torch._utils._rebuild_tensor`: a tensor whose storage was placed on a GPU is virtual."""
+    """Replace `torch._utils._rebuild_tensor`: a tensor whose storage was placed on a GPU is virtual."""
     untyped = _untyped(storage)
     device, block = _session.devices.get(untyped._cdata), _session.blocks.get(untyped._cdata)
     if device is None:
         return cast(torch.Tensor, _real_rebuild(storage, storage_offset, size, stride))
     with torch_private.host_only():
         if not active_machine().values:
-            untyped = _session.outlines.setdefault(
-                untyped._cdata, torch.UntypedStorage(untyped.nbytes(), device=NOWHERE)
-            )
+            outline = torch.UntypedStorage(untyped.nbytes(), device=NOWHERE)
+            untyped = _session.outlines.setdefault(untyped._cdata, outline)
         host = torch.empty((0,), dtype=storage.dtype, device=untyped.device).set_(untyped, storage_offset, size, stride)
     return VirtualTensor(host, device, block)
 
 
 def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
-    """How a virtual tensor is pickled: by storage inside `torch.save`, whole and with its device elsewhere."""
+    """Pickle a virtual tensor: by storage inside `torch.save`, elsewhere as a copy with its device."""
     if not active_machine().values:
         raise cuda_errors.NoValues("Saving or pickling a tensor")
     with torch_private.host_only():
         host = tensor._host.detach()
     is_parameter = bool(getattr(tensor, "_is_param", False))
     if not _session.depth:
-        # A pickler of the program's own sees what is given here: a copy, as on CUDA.
-        _record(tensor._device, CPU, host.nbytes, "pickle.dumps")
+        # As on CUDA, the program's own pickler gets a copy.
+        record_copy_of_bytes(tensor._device, CPU, host.nbytes, "pickle.dumps")
         with torch_private.host_only():
-            untyped = host.untyped_storage().clone()
-            alias = host
-            host = torch.empty((0,), dtype=alias.dtype).set_(
-                untyped, alias.storage_offset(), alias.size(), alias.stride()
-            )
-            torch_private.follow_bits(host, alias)
+            host = _view_of(host.untyped_storage().clone(), host)
         return _rebuild_pickled, (host, str(tensor._device), tensor.requires_grad, is_parameter)
     active_machine().home(tensor._device)
     untyped = host.untyped_storage()
     if untyped._cdata not in _session.devices:
         _session.devices[untyped._cdata] = tensor._device
-        _session.kept.append(untyped)
-        _record(tensor._device, CPU, untyped.nbytes(), "torch.save")
+        _session.alive.append(untyped)
+        record_copy_of_bytes(tensor._device, CPU, untyped.nbytes(), "torch.save")
     if is_parameter:
         plain = VirtualTensor(host, tensor._device, tensor._block)
         return torch_private.rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())
     storage = torch.storage.TypedStorage(wrap_storage=untyped, dtype=host.dtype, _internal=True)
     geometry = (host.storage_offset(), tuple(host.size()), host.stride())
-    told = {name: True for name, is_so in (("conj", host.is_conj()), ("neg", host.is_neg())) if is_so}
-    described = (storage, *geometry, tensor.requires_grad, OrderedDict(), *([told] if told else []))
-    return torch_private.rebuild_tensor_v2, described
+    bits_set = {name: True for name, is_set in (("conj", host.is_conj()), ("neg", host.is_neg())) if is_set}
+    arguments = (storage, *geometry, tensor.requires_grad, OrderedDict(), *([bits_set] if bits_set else []))
+    return torch_private.rebuild_tensor_v2, arguments
+
+
+def _view_of(storage: torch.UntypedStorage, host: torch.Tensor) -> torch.Tensor:
+    """Return a tensor like `host` in another storage."""
+    view = torch.empty((0,), dtype=host.dtype, device=host.device)
+    view.set_(storage, host.storage_offset(), host.size(), host.stride())
+    torch_private.follow_bits(view, host)
+    return view
 
 
 def set_metadata(tensor: torch.Tensor, metadata: Any) -> None:
-    """Stands in for what gives a tensor from a file its conjugate and negative bits."""
+    """Replace the function that sets the conjugate and negative bits of a loaded tensor."""
     if type(tensor) is VirtualTensor:
         bits.expect()
         torch_private.set_metadata(tensor._host, metadata)
@@ -172,16 +171,15 @@ def set_metadata(tensor: torch.Tensor, metadata: Any) -> None:
 
 
 def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_parameter: bool) -> torch.Tensor:
-    index = torch.device(device).index
     if host.is_conj() or host.is_neg():
         bits.expect()
-    tensor = VirtualTensor(host, active_machine().gpu(index).device)
-    _record(CPU, tensor._device, host.numel() * host.element_size(), "pickle.loads")
-    return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
+    tensor = _from_other_process(host, torch.device(device).index, requires_grad, is_parameter)
+    record_copy_of_bytes(CPU, tensor.device, host.numel() * host.element_size(), "pickle.loads")
+    return tensor
 
 
 def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
-    """`copy.deepcopy`: tensors that shared memory share the copy's."""
+    """Implement `copy.deepcopy`: tensors that share memory also share it in the copy."""
     if id(tensor) in memo:
         return cast(VirtualTensor, memo[id(tensor)])
     if not tensor.is_leaf:
@@ -195,17 +193,14 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         host = tensor._host
         if key not in memo:
             untyped = host.untyped_storage()
-            memory = active_machine().home(tensor._device).memory
-            memory.expect(untyped.nbytes())
-            memory.of_thread.writer = None
-            memo[key] = (untyped.clone(), Allocation(memory, untyped.nbytes()))
             machine = active_machine()
-            execution.kernel_of_bytes(machine, machine.home(tensor._device), "aten::clone", 2 * untyped.nbytes())
+            gpu = machine.home(tensor._device)
+            gpu.memory.expect(untyped.nbytes())
+            gpu.memory.of_thread.writer = None
+            memo[key] = (untyped.clone(), Allocation(gpu.memory, untyped.nbytes()))
+            execution.kernel_of_bytes(machine, gpu, "aten::clone", 2 * untyped.nbytes())
         storage, block = memo[key]
-        copied_host = torch.empty((0,), dtype=host.dtype, device=host.device).set_(
-            storage, host.storage_offset(), host.size(), host.stride()
-        )
-        torch_private.follow_bits(copied_host, host)
+        copied_host = _view_of(storage, host)
     copy = VirtualTensor(copied_host, tensor._device, block)
     if getattr(tensor, "_is_param", False):
         copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
@@ -218,7 +213,7 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
 
 
 def _to_other_process(tensor: VirtualTensor) -> tuple[Any, ...]:
-    """As CUDA shares by handle: the other process sees the same memory (torch/multiprocessing/reductions.py)."""
+    """Share a tensor with another process, as CUDA does by handle (torch/multiprocessing/reductions.py)."""
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
             "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
@@ -238,5 +233,5 @@ def _from_other_process(host: torch.Tensor, index: int, requires_grad: bool, is_
     return torch.nn.Parameter(tensor, requires_grad) if is_parameter else tensor.requires_grad_(requires_grad)
 
 
-# Of our own class only: nothing of torch's is changed.
+# Registers our own class only, and changes none of torch's.
 ForkingPickler.register(VirtualTensor, _to_other_process)

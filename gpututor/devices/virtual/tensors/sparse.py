@@ -1,6 +1,6 @@
-"""Sparse COO tensors on a virtual GPU: a wrapper without strides, with the memory of its indices and its values.
+"""Sparse COO tensors on a virtual GPU: a wrapper without strides, with memory for indices and values.
 
-Other sparse layouts are refused by name.
+Other sparse layouts are unsupported.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from gpututor.devices.virtual.memory.allocator import Allocation
 
 
 class SparseBlock:
-    """The memory of a sparse tensor: one block for each storage of its parts, shared with whoever views it."""
+    """Memory of a sparse tensor: an allocation per storage of its parts, shared with their views."""
 
     __slots__ = ("__weakref__", "_storages", "blocks")
 
     def __init__(self, blocks: dict[int, Allocation], storages: list[torch.UntypedStorage]) -> None:
         self.blocks = blocks
-        """By the identity of the storage."""
-        # Kept alive: an operator in place frees them, and a new one at the same address would be taken for the old.
+        """Allocation by the identity of the storage."""
+        # Keeps them alive: a new storage at the same address would be mistaken for one freed by an in-place operator.
         self._storages = storages
 
     @property
@@ -46,12 +46,12 @@ def parts_of(host: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def sparse_bytes(host: torch.Tensor) -> int:
-    """The bytes of the indices and the values of a CPU tensor."""
+    """Return the bytes of the indices and the values of a CPU tensor."""
     return sum(part.nbytes for part in parts_of(host))
 
 
 def known_blocks(wrappers: Iterable[Any]) -> dict[int, Allocation]:
-    """The blocks of the storages that some virtual tensors hold, by the identity of the storage."""
+    """Return the allocations of virtual tensors, by the identity of the storage."""
     known: dict[int, Allocation] = {}
     for wrapper in wrappers:
         if type(wrapper._block) is SparseBlock:
@@ -62,7 +62,7 @@ def known_blocks(wrappers: Iterable[Any]) -> dict[int, Allocation]:
 
 
 def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Allocation]) -> SparseBlock:
-    """The memory of a sparse CPU tensor on `device`; parts that are in `known` take none of their own."""
+    """Allocate the memory of a sparse CPU tensor on `device`; parts in `known` share theirs."""
     memory = active_machine().gpus[device.index].memory
     blocks: dict[int, Allocation] = {}
     storages = [part.untyped_storage() for part in parts_of(host)]
@@ -75,7 +75,7 @@ def blocks_for(host: torch.Tensor, device: torch.device, known: dict[int, Alloca
 
 
 def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: Any = None) -> Any:
-    """A virtual tensor of the class `cls` with the values of a sparse `host`."""
+    """Return a virtual tensor of the class `cls` with the values of a sparse `host`."""
     if not active_machine().values:
         raise cuda_errors.unsupported("sparse tensors without values", "Use dense ones, or run with values.")
     if type(block) is not SparseBlock:
@@ -93,7 +93,7 @@ def sparse_on_device(cls: Any, host: torch.Tensor, device: torch.device, block: 
 
 
 def follow_sparse(wrapper: Any) -> None:
-    """An operator changed a sparse tensor in place: its memory, and its sizes, follow."""
+    """Update the memory and sizes of a sparse tensor that an operator changed in place."""
     host = wrapper._host
     wrapper._block = blocks_for(host, wrapper._device, known_blocks([wrapper]))
     if wrapper.size() != host.size():
@@ -101,7 +101,7 @@ def follow_sparse(wrapper: Any) -> None:
 
 
 def deep_copy_sparse(tensor: Any, memo: dict[int, Any]) -> Any:
-    """A leaf of its own; raises torch's error for a tensor that a graph made."""
+    """Return a copy that is a leaf; raise torch's error for a tensor that is not."""
     if id(tensor) in memo:
         return memo[id(tensor)]
     if not tensor.is_leaf:
@@ -116,17 +116,16 @@ def deep_copy_sparse(tensor: Any, memo: dict[int, Any]) -> Any:
 
 
 def sparse_text(host: torch.Tensor, device: torch.device) -> tuple[str, list[str]]:
-    """The values and the suffixes of a printed sparse tensor, as torch/_tensor_str.py writes them on CUDA."""
+    """Return the values and suffixes of a printed sparse tensor, as torch/_tensor_str.py does on CUDA."""
     texts = []
-    for said, part in zip(("indices", "values"), parts_of(host), strict=True):
-        text = torch_private.format_values(part, len(f"tensor({said}=tensor("))
+    for name, part in zip(("indices", "values"), parts_of(host), strict=True):
+        text = torch_private.format_values(part, len(f"tensor({name}=tensor("))
         size = "" if part.numel() else f", size={tuple(part.shape)}"
-        texts.append(f"{said}=tensor({text if part.numel() else '[]'}{size})")
+        texts.append(f"{name}=tensor({text if part.numel() else '[]'}{size})")
     with torch_private.host_only():
         count = host._nnz()
     suffixes = [f"device='{device}'", f"size={tuple(host.shape)}", f"nnz={count}"]
     if host.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool):
         suffixes.append(f"dtype={host.dtype}")
     suffixes.append(f"layout={host.layout}")
-    # torch puts each part on a line of its own where one of them has more than one line.
     return ",\n       ".join(texts), suffixes

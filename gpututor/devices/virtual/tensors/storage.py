@@ -1,4 +1,4 @@
-"""The storages of virtual tensors, as far as Python sees them."""
+"""Storages of virtual tensors for Python."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
 from gpututor.devices.virtual.memory.allocator import Allocation
-from gpututor.devices.virtual.tensors.moves import record_copy
+from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 
 
 def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:
-    """Stands in for `torch.UntypedStorage(...)`, which knows no virtual GPU."""
+    """Replace `torch.UntypedStorage(...)`, which knows no virtual GPU."""
     if device is None:
         return torch_private.new_storage(cls, *args, **options)
     if meant_device(device).type == "cuda":
@@ -25,12 +25,12 @@ _real_is_storage: Any = torch.is_storage
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Stands in for `torch.is_storage`."""
+    """Replace `torch.is_storage`."""
     return isinstance(obj, VirtualStorage) or bool(_real_is_storage(obj))
 
 
 class VirtualStorage:
-    """What `untyped_storage()` of a virtual tensor gives: it can be compared, measured, read and copied to the host."""
+    """Storage of a virtual tensor, which can be compared, measured, read and copied to the host."""
 
     is_cuda = True
     is_sparse = False
@@ -41,7 +41,7 @@ class VirtualStorage:
 
     def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device) -> None:
         self._host = host
-        # Keeps the device's memory taken, as a storage does.
+        # Keeps the device's memory allocated.
         self._block = block
         self.device = device
         self._cdata = host._cdata
@@ -74,30 +74,23 @@ class VirtualStorage:
         return True
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
-        """Itself where it is on that GPU already."""
+        """Return the storage itself if it is on that GPU."""
         wanted = active_machine().current.index if device is None else torch.device(device).index
         if wanted != self.device.index:
             raise cuda_errors.unsupported("UntypedStorage.cuda() to another GPU", "Move the tensor.")
         return self
 
     def cpu(self) -> torch.UntypedStorage:
-        """A copy on the host: one transfer, one wait."""
-        active_machine().home(self.device)
-        if not active_machine().values:
-            raise cuda_errors.NoValues("UntypedStorage.cpu()")
-        count = self._host.nbytes()
-        record_copy(
-            self.device,
-            CPU,
-            count,
-            torch.uint8,
-            torch.uint8,
-            non_blocking=False,
-            host_pinned=False,
-            name="UntypedStorage.cpu",
-        )
+        """Return a copy on the host: one transfer, one wait."""
+        self._check_values("UntypedStorage.cpu()")
+        record_copy_of_bytes(self.device, CPU, self._host.nbytes(), "UntypedStorage.cpu")
         copy: torch.UntypedStorage = self._host.clone()
         return copy
+
+    def _check_values(self, what: str) -> None:
+        active_machine().home(self.device)
+        if not active_machine().values:
+            raise cuda_errors.NoValues(what)
 
     def tolist(self) -> list[int]:
         values: list[int] = self.cpu().tolist()
@@ -107,9 +100,7 @@ class VirtualStorage:
         return iter(self.tolist())
 
     def __getitem__(self, place: Any) -> Any:
-        active_machine().home(self.device)
-        if not active_machine().values:
-            raise cuda_errors.NoValues("UntypedStorage[...]")
+        self._check_values("UntypedStorage[...]")
         return self._host[place]
 
     def __eq__(self, other: object) -> bool:
@@ -131,7 +122,7 @@ class VirtualStorage:
 
 
 class VirtualTypedStorage(VirtualStorage):
-    """What the deprecated `storage()` of a virtual tensor gives: the same, counted in elements."""
+    """Deprecated `storage()` of a virtual tensor, counted in elements."""
 
     _seen_as = torch.TypedStorage
 
@@ -140,14 +131,12 @@ class VirtualTypedStorage(VirtualStorage):
         self.dtype = dtype
 
     def _values(self) -> torch.Tensor:
-        active_machine().home(self.device)
-        if not active_machine().values:
-            raise cuda_errors.NoValues("TypedStorage[...]")
+        self._check_values("TypedStorage[...]")
         with torch_private.host_only():
             return torch.empty((0,), dtype=self.dtype).set_(self._host)
 
     def _new_shared(self, size: int, *, device: Any = None) -> Any:
-        """A storage of `size` elements; DataLoader's workers put their batches together in such."""
+        """Return a storage of `size` elements, in which DataLoader's workers collate batches."""
         place = CPU if device is None else meant_device(device)
         if place.type != "cuda":
             raise cuda_errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
@@ -195,7 +184,7 @@ class VirtualTypedStorage(VirtualStorage):
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
 
 
-# As with tensors: what a learner prints, and what an error names.
+# For `print(type(x))` and error messages, as with tensors.
 VirtualStorage.__module__ = VirtualTypedStorage.__module__ = "torch.storage"
 VirtualStorage.__name__ = VirtualStorage.__qualname__ = "UntypedStorage"
 VirtualTypedStorage.__name__ = VirtualTypedStorage.__qualname__ = "TypedStorage"

@@ -1,7 +1,7 @@
-"""The tensor of the virtual GPU: its bits, its gradient and its text.
+"""The tensor of the virtual GPU: its conjugate and negative bits, its gradient and its text.
 
-As on CUDA the wrapper has the bit, so that C++ above the modes resolves it, and so has its CPU tensor, which shares
-the memory of what it is a view of. Few programs make such views: until the first one nobody looks for bits.
+As on CUDA the wrapper has the bits, so that C++ above the modes resolves them. Its CPU tensor, which shares memory with
+the base of a view, has them too. Few programs create such views, so bits are ignored until the first one.
 """
 
 from __future__ import annotations
@@ -20,48 +20,36 @@ from gpututor.devices.virtual.tensors.sparse import deep_copy_sparse, parts_of, 
 from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage
 
 seen = False
-"""Whether a CPU tensor behind a virtual one may have a bit; for the life of the process."""
+"""True if a CPU tensor of a virtual one may have a bit; never reset."""
 
 
 def expect() -> None:
-    """From now on, bits are looked for."""
+    """Respect bits from now on."""
     global seen
     seen = True
 
 
 def _wrapper(host: torch.Tensor, device: torch.device) -> Any:
-    # Arguments that can be left out are left out: each one costs a tenth of the call.
-    offset = host.storage_offset()
+    # Optional arguments are omitted: each costs a tenth of the call.
+    size, stride = host.size(), host.stride()
+    offset, dtype = host.storage_offset(), host.dtype
+    meta, keys = META[device.index], torch_private.CUDA_AUTOCAST
+    make = torch_private.make_wrapper
     if offset:
-        return torch_private.make_wrapper(
-            VirtualTensor,
-            host.size(),
-            host.stride(),
-            offset,
-            dtype=host.dtype,
-            device=META[device.index],
-            _extra_dispatch_keys=torch_private.CUDA_AUTOCAST,
-        )
-    return torch_private.make_wrapper(
-        VirtualTensor,
-        host.size(),
-        host.stride(),
-        dtype=host.dtype,
-        device=META[device.index],
-        _extra_dispatch_keys=torch_private.CUDA_AUTOCAST,
-    )
+        return make(VirtualTensor, size, stride, offset, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
+    return make(VirtualTensor, size, stride, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
 
 
-def _kind_in_words(host: torch.Tensor) -> str:
+def _unsupported_kind(host: torch.Tensor) -> str:
     if host.is_nested:
         return "nested tensors (torch.nested) on a device"
     return "quantised tensors" if host.is_quantized else f"tensors of layout {host.layout}"
 
 
 class Hooks:
-    """Functions of higher layers that methods of a tensor call; `session` fills them in as it is imported.
+    """Functions of higher layers that methods of a tensor call; `session` sets them as it is imported.
 
-    A class, which nobody makes an object of: a worker watches the functions of classes.
+    A class without objects, because a worker's integrity checks cover the functions of classes.
     """
 
     run: Callable[..., Any]
@@ -72,11 +60,11 @@ class Hooks:
     reduce: Callable[[Any], Any]
     set_source: Callable[..., Any]
     thread_modes: Callable[[], AbstractContextManager[Any]]
-    """Enters the modes of a thread."""
+    """Context manager that enters the modes of a thread."""
 
 
 class VirtualTensor(torch.Tensor):
-    """`_host` holds the values, `_device` is what Python sees (`cuda:0`), `_block` is the memory."""
+    """Tensor with values in `_host`, the device that Python sees in `_device` (`cuda:0`), and memory in `_block`."""
 
     _host: torch.Tensor
     _device: torch.device
@@ -90,14 +78,14 @@ class VirtualTensor(torch.Tensor):
         return on_device(host, device, block)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """All is done by then; `torch.Tensor(x)` comes here too, with its own arguments."""
+        """Do nothing: `torch.Tensor(x)` calls this too, with its own arguments."""
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        # Reached only where no mode is on, such as in a thread that C++ started.
+        # Reached only without a mode, such as in a thread that C++ started.
         return Hooks.run(func, args, kwargs or {})
 
-    # What C++ would answer wrongly.
+    # Attributes that C++ would answer wrongly.
     device = property(lambda self: self._device)
     is_cuda = property(lambda self: True)
     is_cpu = property(lambda self: False)
@@ -108,7 +96,7 @@ class VirtualTensor(torch.Tensor):
 
     def _set_data(self, value: Any) -> None:
         if not isinstance(value, torch.Tensor):
-            torch_private.set_data(self, value)  # which says what it wants
+            torch_private.set_data(self, value)  # raises torch's error
             return
         if type(value) is not VirtualTensor:
             Hooks.set_data_across_devices(self, value)
@@ -132,11 +120,11 @@ class VirtualTensor(torch.Tensor):
     def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         if dtype is None:
             return self._host.type().replace("torch.", "torch.cuda.", 1)
-        found = Hooks.parse_tensor_type(dtype)
-        if found is None:
+        tensor_type = Hooks.parse_tensor_type(dtype)
+        if tensor_type is None:
             raise ValueError(f"invalid type: {str(dtype)!r}")
-        kind, wanted = found
-        return self.to(device=self._device if kind == "cuda" else kind, dtype=wanted, non_blocking=non_blocking)
+        kind, dtype = tensor_type
+        return self.to(device=self._device if kind == "cuda" else kind, dtype=dtype, non_blocking=non_blocking)
 
     def numpy(self, *, force: bool = False) -> Any:
         if force:
@@ -186,10 +174,8 @@ class VirtualTensor(torch.Tensor):
         return self
 
     def record_stream(self, stream: Any) -> None:
-        """Say that a stream uses the memory: once the tensor is gone, it is kept until that stream is done."""
-        if self._block.recorded is None:
-            self._block.recorded = set()
-        self._block.recorded.add(waits.number_of(stream.stream_id))
+        """Keep the memory, once the tensor is gone, until that stream has done its present work."""
+        self._block.recorded = {*(self._block.recorded or ()), waits.number_of(stream.stream_id)}
 
     def data_ptr(self) -> int:
         active_machine().home(self._device)
@@ -197,7 +183,7 @@ class VirtualTensor(torch.Tensor):
             return self._block.address + int(self.storage_offset()) * self.element_size()
         return self._host.data_ptr()
 
-    # torch's own is not seen by function modes.
+    # torch's own method bypasses function modes.
     def set_(self, *args: Any, **kwargs: Any) -> VirtualTensor:
         return cast(VirtualTensor, Hooks.set_source(self, *args, **kwargs))
 
@@ -219,7 +205,7 @@ class VirtualTensor(torch.Tensor):
 
     @property
     def __cuda_array_interface__(self) -> Any:
-        # The memory is the host's: a library that would read it as a GPU's must not see it.
+        # The memory is the host's: a library must not read it as a GPU's.
         raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
 
     def __dlpack__(self, **kwargs: Any) -> Any:
@@ -227,74 +213,74 @@ class VirtualTensor(torch.Tensor):
 
 
 def on_device(host: torch.Tensor, device: torch.device, block: Allocation | None = None) -> VirtualTensor:
-    """A virtual tensor with the values of `host`; without a block, one is taken for its storage.
+    """Return a virtual tensor with the values of `host`; without a block, memory is allocated for its storage.
 
-    Raises CUDA's out-of-memory error, and `NotImplementedError` for kinds of tensor that have no such wrapper.
+    Raise CUDA's out-of-memory error, and `NotImplementedError` for unsupported kinds of tensors.
     """
     if host.layout is not torch.strided or host.is_quantized or host.is_nested:
         if host.layout is torch.sparse_coo:
             return cast(VirtualTensor, sparse_on_device(VirtualTensor, host, device, block))
-        raise cuda_errors.unsupported(_kind_in_words(host))
+        raise cuda_errors.unsupported(_unsupported_kind(host))
     if block is None:
         block = Allocation(active_machine().gpus[device.index].memory, host.untyped_storage().nbytes())
     if torch.is_inference_mode_enabled() and not host.is_inference():
         # A view of an ordinary tensor is ordinary, also in inference mode.
         with torch.inference_mode(False):
-            made = _wrapper(host, device)
+            wrapper = _wrapper(host, device)
     else:
-        made = _wrapper(host, device)
-    made._host = host
-    made._device = device
-    made._block = block
+        wrapper = _wrapper(host, device)
+    wrapper._host = host
+    wrapper._device = device
+    wrapper._block = block
     if seen:
-        torch_private.follow_bits(made, host)
-    return cast(VirtualTensor, made)
+        torch_private.follow_bits(wrapper, host)
+    return cast(VirtualTensor, wrapper)
 
 
-# A learner who prints type(x) sees what CUDA shows; torch's own error texts name the class too.
+# For `print(type(x))`, and for torch's error messages, which name the class.
 VirtualTensor.__module__ = "torch"
 VirtualTensor.__name__ = VirtualTensor.__qualname__ = "Tensor"
 
 
 def is_virtual(tensor: object) -> bool:
-    """Whether `tensor` lives on a virtual GPU."""
+    """Return True if `tensor` is on a virtual GPU."""
     return type(tensor) is VirtualTensor
 
 
 def host_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """The plain CPU tensor behind a virtual one, detached, sharing its memory; a CPU tensor detached. Not recorded."""
+    """Return the detached CPU tensor of a virtual one, sharing its memory, or a CPU tensor, detached. Not recorded."""
     with torch_private.host_only():
         return (tensor._host if type(tensor) is VirtualTensor else tensor).detach()
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    """Equal for tensors that share memory, different for those that do not, while both live."""
+    """Return a key that two live tensors have in common if they share memory."""
     host = tensor._host if type(tensor) is VirtualTensor else tensor
     return torch_private.storage_id(host if host.layout is torch.strided else parts_of(host)[-1])
 
 
 def size_bytes(tensor: torch.Tensor) -> int:
-    """The bytes of its elements, not of its storage."""
+    """Return the bytes of a tensor's elements, not of its storage."""
     return tensor.numel() * tensor.element_size()
 
 
 def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
-    """A blocking copy of the whole tensor to the host: one transfer and one wait."""
+    """Record a blocking copy of the whole tensor to the host: one transfer and one wait."""
     if is_on() and tensor.numel() and id(tensor._device) in active_machine().by_device:
         execution.copy_to_host(active_machine(), tensor._device, size_bytes(tensor), name)
 
 
 def text_of(tensor: VirtualTensor) -> str:
-    """`tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`; a parameter says so first."""
+    """Format as `tensor([1., 2.], device='cuda:0', grad_fn=<MulBackward0>)`, after a line for a parameter."""
     node = tensor.grad_fn
     with torch_private.host_only():
         host = tensor._host.detach()
         prefix = "tensor("
         suffixes = [f"device='{tensor._device}'"]
         complex_default = torch.complex128 if torch.get_default_dtype() is torch.float64 else torch.complex64
-        usual = host.dtype in (torch.get_default_dtype(), complex_default, torch.int64, torch.bool)
+        default_dtype = host.dtype in (torch.get_default_dtype(), complex_default, torch.int64, torch.bool)
         if host.is_meta:
-            suffixes += [f"size={tuple(host.shape)}", *([] if usual else [f"dtype={host.dtype}"]), "no values"]
+            suffixes += [f"size={tuple(host.shape)}", *([] if default_dtype else [f"dtype={host.dtype}"]), "no values"]
             values = "..."
         elif host.layout is not torch.strided:
             values, suffixes = sparse_text(host, tensor._device)
@@ -305,7 +291,7 @@ def text_of(tensor: VirtualTensor) -> str:
                 suffixes.append(f"dtype={host.dtype}")
             values = "[]"
         else:
-            if not usual:
+            if not default_dtype:
                 suffixes.append(f"dtype={host.dtype}")
             values = torch_private.format_values(host, len(prefix))
         if node is not None:
@@ -325,12 +311,12 @@ _real_custom_backward: Any = torch.autograd.function.BackwardCFunction.apply
 
 
 def seen_device(device: torch.device) -> torch.device:
-    """What Python calls a device that C++ named: the tensors that torch.func wraps say C++'s name."""
+    """Return Python's name of a device that C++ named: tensors wrapped by torch.func have C++'s name."""
     return python_device(device) if device.type == "meta" and device.index is not None else device
 
 
 def check_gradients(roots: Any, gradients: Any) -> None:
-    """The gradients that a backward pass starts from; raises `RuntimeError`."""
+    """Check the devices of the gradients that start a backward pass; raise `RuntimeError`."""
     roots = [roots] if isinstance(roots, Tensor) else list(roots)
     gradients = [gradients] if isinstance(gradients, Tensor) or gradients is None else list(gradients)
     for position, (root, gradient) in enumerate(zip(roots, gradients, strict=False)):
@@ -341,26 +327,26 @@ def check_gradients(roots: Any, gradients: Any) -> None:
 
 
 def custom_backward(self: Any, *gradients: Any) -> Any:
-    """Stands in for what runs the `backward` of a custom Function: what it returns has to be where the input was."""
-    found = _real_custom_backward(self, *gradients)
-    results = found if isinstance(found, tuple) else (found,)
+    """Run the `backward` of a custom Function and check that its results are on the devices of the inputs."""
+    returned = _real_custom_backward(self, *gradients)
+    results = returned if isinstance(returned, tuple) else (returned,)
     edges = self.next_functions
     if len(results) != len(edges):
-        # Arguments that are no tensors have no edge, and None as their gradient.
-        results = tuple(one for one in results if one is not None)
+        # Arguments other than tensors have no edge, and None as their gradient.
+        results = tuple(result for result in results if result is not None)
     pairs = zip(results, edges, strict=True) if len(results) == len(edges) else ()
     for position, (gradient, (node, place)) in enumerate(pairs):
-        # The engine moves a gradient without dimensions by itself.
+        # The engine itself moves a 0-d gradient.
         if node is None or not isinstance(gradient, Tensor) or gradient.dim() == 0:
             continue
         expected, got = seen_device(node._input_metadata[place].device), seen_device(gradient.device)
         if expected != got:
             raise cuda_errors.invalid_gradient(self.name(), position, expected, got)
-    return found
+    return returned
 
 
 def device_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.device`, also inside `vmap` and `grad`."""
+    """Return `tensor.device`, also inside `vmap` and `grad`."""
     return seen_device(func(*args))
 
 
@@ -370,16 +356,16 @@ def _is_on_gpu(tensor: Tensor) -> bool:
 
 
 def is_cuda_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.is_cuda`, also inside `vmap` and `grad`."""
+    """Return `tensor.is_cuda`, also inside `vmap` and `grad`."""
     return _is_on_gpu(args[0])
 
 
 def is_meta_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.is_meta`, also inside `vmap` and `grad`."""
+    """Return `tensor.is_meta`, also inside `vmap` and `grad`."""
     return func(*args) and not _is_on_gpu(args[0])
 
 
 def get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """`tensor.get_device()`, also inside `vmap` and `grad`."""
+    """Return `tensor.get_device()`, also inside `vmap` and `grad`."""
     device = seen_device(args[0].device)
     return device.index if device.type == "cuda" else func(*args, **kwargs)
