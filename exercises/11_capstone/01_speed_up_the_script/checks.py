@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from gpututor.checks import Call, Check, Finding, Run, Wanted, files, launches, speed, syncs
-from gpututor.checks.bounds import line_with_most, names, where
+from gpututor.checks.bounds import describe_lines, describe_names, line_with_most
 from gpututor.checks.launches import launches_of
 from gpututor.protocol.values import ObservedTensor
 from gpututor.trace.events import Event, Kind
@@ -158,7 +158,7 @@ def updates_one_by_one(run: Run) -> Finding | None:
         launched = [event for event in launches_of(call) if event.line in lines]
         most = 5 * _steps(call) + FEW_MORE_AT_FIRST
         if len(launched) > most:
-            got = f"{len(launched)} launches, {where(launched)}: {names(launched)}{run.which(call)}"
+            got = f"{len(launched)} launches, {describe_lines(launched)}: {describe_names(launched)}{run.which(call)}"
             return Finding(f"no more than {most} launches to update the weights", got, line_with_most(launched))
     return None
 
