@@ -44,7 +44,7 @@ from gpututor.toml_schema import nearest
 
 MOST_WORKERS = 64
 MOST_BY_DEFAULT = 8
-"""Judges by deproblem. Each has two processes with PyTorch, and a third while it audits checks."""
+"""Judges by default. Each has two processes with PyTorch, and a third while it audits checks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

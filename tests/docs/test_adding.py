@@ -60,7 +60,7 @@ def test_a_page_has_a_diff_and_names_the_tests_that_need_it(page: Path) -> None:
 def test_the_worked_diffs_pass_the_tests_that_their_pages_name(tmp_path: Path) -> None:
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "pictures"))
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, tmp_path / name)
     for page in PAGES:
