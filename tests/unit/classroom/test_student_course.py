@@ -204,7 +204,8 @@ def test_students_list_read_run_and_hand_in_and_are_told_that_it_does_not_grade(
 def test_the_course_that_comes_with_gpututor_can_be_handed_out() -> None:
     course = load_course(builtin_course())
     files = student_course(course)
-    assert len(files) == 1 + 2 * len(course.lessons) + 4 * len(course.exercises)
+    assert len(files) == 2 + 2 * len(course.lessons) + 4 * len(course.exercises)
+    assert files["glossary.md"].decode() == course.glossary
     shown = b"\n".join(files.values()).decode()
     for exercise in course.exercises:
         for text in (exercise.solution, exercise.checks, *(path.read_text() for path in exercise.wrong_solutions)):
