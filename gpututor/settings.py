@@ -38,7 +38,7 @@ class Settings:
     auto_run: str = "asked"
     motion: str = "full"
     device: str = "auto"
-    """As in a `GradeRequest`."""
+    """The device of a `GradeRequest`."""
     gpu: str = OWN_GPU
     """A model of the virtual GPU, or `OWN_GPU`."""
     costs: bool = True

@@ -115,7 +115,7 @@ class Recorder:
     ) -> None:
         """`Places` explains the first two. `limit` is the number of events to store, None for all."""
         self.switched_off = 0
-        """How often `enabled` became false: unchanged between two reads only if the recorder stayed on."""
+        """Number of times that `enabled` became false: unchanged between two reads only if the recorder stayed on."""
         self.trace = Trace(limit)
         self.enabled = True
         self.finish: Callable[[], None] = lambda: None

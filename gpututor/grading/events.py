@@ -61,7 +61,7 @@ class ScenarioStarted:
 
     scenario: str
     device: str
-    """For people: "cuda:0, virtual T4"."""
+    """Name shown to people: "cuda:0, virtual T4"."""
     number: int = 1
     """The number of the run, from 1."""
     of: int = 1

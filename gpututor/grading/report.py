@@ -124,7 +124,7 @@ class RunSummary:
 
     scenario: str
     device: str
-    """For people: "cuda:0, virtual T4"."""
+    """Name shown to people: "cuda:0, virtual T4"."""
     virtual: bool
     """True if the device was the virtual GPU."""
     output: str = ""

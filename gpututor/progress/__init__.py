@@ -1,1 +1,1 @@
-"""What the learner has done so far."""
+"""The learner's attempts, hints and notes, stored in SQLite."""

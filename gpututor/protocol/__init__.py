@@ -1,1 +1,1 @@
-"""What crosses a process border: bounded frames of JSON and raw bytes, and the values in them. No pickle."""
+"""Messages between processes: bounded frames of JSON and raw bytes, and the values in them. No pickle."""

@@ -1,1 +1,1 @@
-"""What a device did: events in columns, and their summaries. No torch here."""
+"""Traces of devices: events in columns, and their summaries. No torch here."""

@@ -1,4 +1,4 @@
-"""What a person should look at in a class, and how to look closer. Nothing on it says that anybody did anything wrong.
+"""Submissions that a person should look at, and how to look closer. An entry does not mean that a student did wrong.
 
 OUT is the folder that `classroom grade` made. On the list are: figures or code that need a person; what was faster
 than the device can be, or far faster than the class; inconclusive timings; what could not be graded; texts of different

@@ -1,1 +1,1 @@
-"""What work on a virtual GPU costs, and when it runs: prices from spec sheets and a few fitted factors, timelines."""
+"""Clocks of host and streams: when modelled work runs."""

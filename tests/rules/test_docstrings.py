@@ -1,0 +1,32 @@
+"""Docstrings start with a verb or a noun phrase: see docs/dev/style.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpututor
+
+PACKAGE = Path(gpututor.__path__[0])
+FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As)\b")
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each string statement: docstrings of modules, classes, functions and fields."""
+    for node in ast.walk(tree):
+        for statement in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            match statement:
+                case ast.Expr(ast.Constant(str() as text)):
+                    yield statement.lineno, text.strip()
+
+
+def test_no_docstring_starts_with_a_question_word_or_a_preposition() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)}:{line}: {text[:60]}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        if FORBIDDEN.match(text)
+    ]
+    assert wrong == []
