@@ -1,6 +1,6 @@
-"""Python imports this as it starts: a process that was started on a virtual machine enters one like it.
+"""Hook that Python imports as it starts: a child of a process on a virtual machine enters a machine like it.
 
-It stands in front of the installation's own `sitecustomize`, which is imported afterwards.
+It shadows the installation's own `sitecustomize`, which is imported afterwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder) != _here]
 
-# Another Python, without gpututor, can be a child too.
+# The child may be another Python, without gpututor.
 if importlib.util.find_spec("gpututor") is not None:
     from gpututor.devices.virtual.distributed.child_processes import MachineSettings, enter_when_torch_is_imported
 
@@ -29,5 +29,5 @@ try:
     if importlib.util.find_spec("sitecustomize") is not None:
         importlib.import_module("sitecustomize")
 finally:
-    # Python looks for what it imported under this name.
+    # Python looks up the imported module under this name.
     sys.modules.setdefault("sitecustomize", _this)
