@@ -132,7 +132,7 @@ async def test_it_takes_the_place_of_jump_letters(desk: Desk) -> None:
         await pilot.press("semicolon")
         await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
         await pilot.press("ctrl+p", *"attempts")
-        await until_shown(pilot, "See your attempts, and what changed between them.")
+        await until_shown(pilot, "See your attempts and their changes.")
         await pilot.press("escape")
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end of both")
 

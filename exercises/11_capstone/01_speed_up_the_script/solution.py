@@ -25,7 +25,7 @@ def make_images(
 
 
 def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth, which nobody looked at."""
+    """The labels, with -1 for every eighth, which has no label."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
