@@ -26,3 +26,10 @@ async def test_a_folder_that_was_named_for_this_start_does_not_become_the_one_fo
         await ready(pilot)
         assert main_screen(pilot).learner.workspace.folder == desk.workspace_folder
     assert find_workspace(course=desk.course) == usual
+
+
+async def test_leaving_while_the_first_exercise_opens_does_no_harm(desk: Desk) -> None:
+    async with desk.start(first=True) as pilot:
+        await pilot.app.run_action("begin")
+        pilot.app.exit()
+    assert pilot.app.return_code == 0

@@ -119,6 +119,8 @@ class MainScreen(BaseScreen[None]):
         yield self.key_bar
 
     def on_mount(self) -> None:
+        if not self.panes.is_attached:
+            return  # The learner is leaving already: Textual mounts nothing more.
         # The text is on screen at once; the file, the list and the results, 30 ms of work, come right after it.
         self._place = self.navigator.place_left()
         self.show_pane(self._place.pane)
