@@ -118,7 +118,7 @@ def _isolation() -> Diagnosis:
         answer = json.loads(done.stdout.decode("utf-8", "replace").strip().rpartition("\n")[2])
         works, title, advice, devices = (answer[key] for key in ("works", "title", "advice", "devices"))
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
-        return Diagnosis(NOTE, "isolation", f"it cannot be told whether bubblewrap works: {error}", OWN_FILES)
+        return Diagnosis(NOTE, "isolation", f"cannot check bubblewrap: {error}", OWN_FILES)
     if not works:
         return Diagnosis(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
     lacking = [device.name for device in load_inventory().accelerators if device.name not in devices]

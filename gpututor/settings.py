@@ -162,7 +162,7 @@ class SettingsFile:
             text = _with_choice(_read(self.path), key, value)
             write_atomically(self.path, text)
         except (OSError, ValueError) as error:
-            advice = f"Mend {self.path}, or move it away. Until then the choice holds as long as this app runs."
+            advice = f"Fix {self.path}, or move it away. Until then the choice holds as long as this app runs."
             raise TutorError(f"The choice could not be written: {_reason(error)}", advice) from error
         self._stamp = _stamp(self.path)
         self.faults = read_settings(self.path, self._themes).faults
@@ -187,7 +187,7 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
     except FileNotFoundError:
         return Reading(Settings())
     except (OSError, ValueError) as error:
-        return Reading(Settings(), (f"{path}: {_reason(error)}. All settings have their defaults until it is mended.",))
+        return Reading(Settings(), (f"{path}: {_reason(error)}. All settings have their defaults until it is fixed.",))
     taken: dict[str, Any] = {}
     faults: list[str] = []
     for key, value in entries.items():

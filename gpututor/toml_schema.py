@@ -114,7 +114,7 @@ def unreadable(path: Path, error: Exception) -> CourseError:
         case RecursionError():
             return CourseError(f"{path}: nested too deeply", "Manifests are flat: a few keys and tables.")
         case _:
-            return CourseError(f"{path}: not TOML: {error}", "Mend the line; text stands in double quotes.")
+            return CourseError(f"{path}: not TOML: {error}", "Fix the line; put text in double quotes.")
 
 
 def values_of(

@@ -202,7 +202,7 @@ def _starter(exercise: Exercise) -> Iterator[Problem]:
     try:
         starter, solution = (arguments_of(source, exercise.entry) for source in (text, exercise.solution))
     except SyntaxError as error:
-        yield Problem(file, f"starter or solution is no Python: {error.msg}", "Mend the line.", line=error.lineno)
+        yield Problem(file, f"starter or solution is no Python: {error.msg}", "Fix the line.", line=error.lineno)
         return
     if starter is None:
         yield Problem(file, f"it does not define {exercise.entry}()", f"Write `def {exercise.entry}(…):` there.")
@@ -287,10 +287,10 @@ def _link(file: Path, line: int, target: str, text: str) -> Iterator[Problem]:
     path, _, anchor = target.partition("#")
     goal = file.parent / path if path else file
     if not goal.exists():
-        yield Problem(file, f"the link leads to {path}, which is not there", "Mend the link.", line=line)
+        yield Problem(file, f"the link leads to {path}, which is not there", "Fix the link.", line=line)
         return
     if anchor and goal.suffix == ".md":
         text = text if goal == file else goal.read_text(encoding="utf-8")
         if anchor not in anchors(text):
             problem = f"the link leads to #{anchor}, and there is no such heading"
-            yield Problem(file, problem, "Mend the link.", line=line)
+            yield Problem(file, problem, "Fix the link.", line=line)

@@ -336,13 +336,13 @@ def _starter(exercise: Exercise, report: Report) -> Iterator[Problem]:
 def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterator[Problem]:
     failed = failed_first(report)
     if report.outcome is Outcome.PASSED:
-        yield Problem(file, "it passes", f"Add a check that sees the mistake, or mend {named}.", line=1)
+        yield Problem(file, "it passes", f"Add a check that sees the mistake, or fix {named}.", line=1)
         return
     if others := sorted(set(failed.values()) - {named}) or ([] if failed else ["nothing"]):
         scenarios = ", ".join(scenario for scenario, check in failed.items() if check != named)
         where = f" ({scenarios})" if scenarios and len(exercise.scenarios) > 1 else ""
         problem = f"it fails first on {', '.join(others)}{where}, not on {named}"
-        advice = "Put the check that names the mistake first, name the other one, or mend the check."
+        advice = "Put the check that names the mistake first, name the other one, or fix the check."
         yield Problem(file, problem, advice, line=1, details=describe_failure(report))
         return
     if report.suspicions:
@@ -375,7 +375,7 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
     ]
     if wrong or report.outcome is Outcome.INTERNAL_ERROR:
         checks = ", ".join(dict.fromkeys(verdict.check for verdict in wrong)) or str(report.outcome)
-        advice = "Mend it: others are judged beside it."
+        advice = "Fix it: others are judged next to it."
         yield Problem(
             exercise.folder / name, f"its values are not right: {checks}", advice, details=describe_failure(report)
         )

@@ -328,7 +328,7 @@ class Verifier:
             return ()
         except SyntaxError as error:
             problem = f"it is no Python: {error.msg}"
-            self._add(subject, [Problem(exercise.folder / "solution.py", problem, "Mend the line.", error.lineno)])
+            self._add(subject, [Problem(exercise.folder / "solution.py", problem, "Fix the line.", error.lineno)])
             return ()
         with self._lock:
             return [
@@ -403,7 +403,7 @@ def example_problems(lesson: Lesson, judge: JudgePool) -> Iterator[Problem]:
     for result in results:
         if result["error"] is not None:
             raised = result["error"]
-            advice = "Mend the example; examples run one after the other, in one namespace."
+            advice = "Fix the example; examples run one after the other, in one namespace."
             yield Problem(file, f"the example raises {raised['words']}", advice, line=raised["line"])
         elif result["expected"] is not None and result["printed"] != result["expected"]:
             said, printed = ([f"  {line}" for line in result[key].splitlines()] for key in ("expected", "printed"))

@@ -198,4 +198,4 @@ def _only(rows: TraceArrays, numbers: Numbers) -> Mask:
 
 
 def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return inconclusive(expected, f"nobody knows when these ran{run.which(call)}")
+    return inconclusive(expected, f"these times are unknown here{run.which(call)}")

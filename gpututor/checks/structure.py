@@ -25,7 +25,7 @@ from gpututor.protocol.values import ObservedTensor
 
 MemoryFormat = Literal["contiguous", "channels_last"]
 
-WHY = "Other code relies on what a function returns: its type, its parts, their shapes and dtypes."
+WHY = "Callers depend on the type, shapes and dtypes that a function returns."
 _SHOWN_PARTS = 6
 _SHOWN_DEPTH = 2
 

@@ -130,7 +130,7 @@ def syncs(
             advice="Keep results on the device; bring one value to the host, once, at the end.",
         )
 
-    sentence = "The host waits for the device no more than it must"
+    sentence = "No unnecessary waits for the device"
     return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
 
 

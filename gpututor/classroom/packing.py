@@ -224,7 +224,7 @@ def student_course(course: Course) -> dict[str, bytes]:
     """Return the files of the course for students by path. Raises `CourseError` for a course with mistakes."""
     if course.problems:
         titles = "\n".join(problem.title for problem in course.problems)
-        raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Mend them first: `gpututor verify`.")
+        raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Fix them first: `gpututor verify`.")
     return {path: text.encode() for path, text in _files(course)}
 
 

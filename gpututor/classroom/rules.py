@@ -262,7 +262,7 @@ def mistakes_error(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageE
         return UsageError(titles[0], mistakes[0].advice)
     pairs = zip(titles, mistakes, strict=True)
     title = "\n".join(f"{title}\n    {mistake.advice}".rstrip() for title, mistake in pairs)
-    return UsageError(title, "Mend them, then try again: nothing was written.")
+    return UsageError(title, "Fix them, then try again: nothing was written.")
 
 
 def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]:

@@ -23,7 +23,7 @@ from gpututor.text import escape_control_chars
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
-    parser.add_argument("--refresh", action="store_true", help="look again instead of telling what was found last")
+    parser.add_argument("--refresh", action="store_true", help="look again instead of printing the stored list")
 
 
 def main(arguments: argparse.Namespace) -> int:

@@ -24,5 +24,5 @@ def main(arguments: argparse.Namespace) -> int:
         if finding.advice:
             print(f"{'':<21}{escape_control_chars(finding.advice)}", flush=True)
         wrong += finding.state == WRONG
-    print(f"\n{wrong} thing{'s' * (wrong != 1)} to mend" if wrong else "\nNothing is wrong.")
+    print(f"\n{wrong} thing{'s' * (wrong != 1)} to fix" if wrong else "\nNothing is wrong.")
     return 1 if wrong else 0

@@ -1,4 +1,4 @@
-"""The author's gate: whether exercises and lessons are as they should be, and how to mend what is not so.
+"""The author's gate: checks exercises and lessons, and says how to fix them.
 
 PATH is the folder of an exercise, a lesson or a course, a number (5 or 5.1) or a name; without one, all of the course.
 

@@ -342,7 +342,7 @@ def _beginning_of(path: str) -> bytes:
 
 
 def _unreadable(path: Path | str, error: OSError) -> CourseError:
-    return CourseError(f"{path}: cannot be read ({error.strerror})", "Mend it so that you may read it, or remove it.")
+    return CourseError(f"{path}: cannot be read ({error.strerror})", "Make it readable for you, or remove it.")
 
 
 def _missing(path: str) -> CourseError:
@@ -380,7 +380,7 @@ def course_folder(word: str) -> Path:
     except ImportError:
         found = None
     if found is None or not found.submodule_search_locations:
-        problem = f"the course {word!r} is said to be in {module}, and there is no such package"
+        problem = f"the course {word!r} is in {module}, and there is no such package"
         raise CourseError(problem, "Install the package that brings it again, or name a folder.")
     return Path(found.submodule_search_locations[0])
 

@@ -23,7 +23,7 @@ OUTCOME_TITLES = {
     Outcome.NEEDS_REVIEW: "○ Needs review",
     Outcome.NOT_GRADABLE_HERE: "○ Not gradable here",
     Outcome.REJECTED: "✗ Refused",
-    Outcome.INTERNAL_ERROR: "! The grader broke",
+    Outcome.INTERNAL_ERROR: "! The grader failed",
 }
 
 DOES_NOT_RUN = "✗ Does not run yet"

@@ -146,7 +146,7 @@ def _probe(installed: str) -> Inventory:
             kill_tree(child.pid)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            reason = f"PyTorch did not tell its devices within {PROBE_TIMEOUT_S:g} s; a driver may hang."
+            reason = f"PyTorch did not list its devices within {PROBE_TIMEOUT_S:g} s; a driver may hang."
             return Inventory(installed, (), _now(), f"{reason} Try `python -c 'import torch'`.")
     try:
         # The last line alone: drivers print on stdout too.

@@ -109,8 +109,8 @@ def _without_full_stop(words: str) -> str:
 _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "syntax": (
         Outcome.ERROR,
-        "Python that can be read",
-        "Nothing of a file runs while one line of it cannot be read.",
+        "valid Python",
+        "Python cannot run the file until this line is valid.",
         "Look at that line and the one before it: a bracket, a quote, a colon or the indentation.",
     ),
     "missing": (
@@ -122,7 +122,7 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "exit": (
         Outcome.ERROR,
         "{end}",
-        "Whoever started it takes this for a failure: what should come after it does not.",
+        "exit() ends the whole program, so the checks after it cannot run.",
         "Reach the end of the code instead: return a value, or leave out the exit.",
     ),
     "out of memory": (

@@ -213,4 +213,4 @@ def _check_waits(events: list[Event]) -> Iterator[str]:
     """Check that the host waited for each synchronous copy to it."""
     copies = sum(event.to_host and not event.asynchronous for event in events)
     if copies > sum(event.kind is Kind.SYNCHRONISE for event in events):
-        yield "copies came back that nobody waited for"
+        yield "the host did not wait for copies to it"

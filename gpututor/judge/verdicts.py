@@ -135,7 +135,7 @@ def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcom
         if status in statuses:
             return outcome
     if not any(verdict.status is Status.PASSED and verdict.check not in BUILTIN_CHECKS for verdict in verdicts):
-        raise TutorError("No check of this exercise applied to any scenario.", "Mend the exercise's checks.py.")
+        raise TutorError("No check of this exercise applied to any scenario.", "Fix the exercise's checks.py.")
     return Outcome.PASSED
 
 

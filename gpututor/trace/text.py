@@ -85,7 +85,7 @@ def _head(summary: Summary, modelled: bool) -> Iterator[str]:
         yield f"{duration(summary.span)} of {word}: the host waited for {duration(summary.host_waiting)} of it, and"
         yield f"computed on the CPU for {duration(summary.host_computing)}"
     if summary.dropped:
-        yield f"{summary.dropped:,} more events came after the limit, and are missing here"
+        yield f"{summary.dropped:,} more events exceed the limit and are not shown"
 
 
 def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:

@@ -276,7 +276,7 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
         await until_shown(pilot, "The same result again: ✓ Passed")
         client.judge = lambda request: replace(judged(ONE, RIGHT), outcome=Outcome.INTERNAL_ERROR, reason="A fault.")
         await grade_again(pilot)
-        await until_shown(pilot, "It could not be graded: ! The grader broke")
+        await until_shown(pilot, "It could not be graded: ! The grader failed")
         assert len(client.requests) == 2
         client.judge = lambda request: judged(ONE, request.submission, passes=False)
         await grade_again(pilot)

@@ -148,17 +148,17 @@ async def test_with_nothing_to_compare_it_says_what_to_do(desk: Desk) -> None:
         desk.client.records = False
         await run_checks(pilot)
         await pilot.press("V")
-        await until_shown(pilot, "No attempt was recorded yet")
+        await until_shown(pilot, "No attempt has a trace yet")
         await pilot.press("d")
         await until_shown(pilot, "Of attempt 1 nothing was recorded")
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
-        await until(pilot, lambda: "No attempt was recorded" not in screen_text(pilot.app), "for the answer to go")
+        await until(pilot, lambda: "No attempt has a trace" not in screen_text(pilot.app), "for the answer to go")
         assert "Failed" in screen_lines(pilot.app)[-2], "the news are there again"
         desk.client.records = True
         await run(pilot, desk)
         await pilot.press("V")
-        await until_shown(pilot, "There is nothing to set this attempt beside yet")
+        await until_shown(pilot, "There is no other attempt to compare with yet")
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
 
@@ -183,8 +183,8 @@ async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(des
         await run(pilot, desk, "def twice(number):\n    return 2 * number\n")
         await compare(pilot)
         text = " ".join(screen_text(pilot.app).split())
-        assert "Neither did anything on a device in this call." in text
-        assert "this call" not in text.split("Neither did anything on a device in this call.")[1]
+        assert "Neither used a device in this call." in text
+        assert "this call" not in text.split("Neither used a device in this call.")[1]
         for words in ("attempt 2 ✓ Passed: all 3 checks", "attempt 1 ✗ Failed: 1 of 3 checks passed, 1 not run"):
             assert words in text, words
         assert "✓ passed ✗ failed The check called placement holds (one GPU)" in text

@@ -295,7 +295,7 @@ async def test_a_line_that_is_gone_is_told(desk: Desk) -> None:
         main.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
         await open_device(pilot)
         await pilot.press("enter")
-        await until_shown(pilot, "Line 2 of that run was changed or removed since. It stood here.")
+        await until_shown(pilot, "Line 2 of that run was changed or removed since. It was here.")
 
 
 async def test_what_no_line_of_the_file_caused_says_so(desk: Desk) -> None:

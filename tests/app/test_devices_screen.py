@@ -131,12 +131,12 @@ async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypat
         await until_shown(pilot, "✓ ok     Python        3.11 [/b]")
         assert "… Looking." in screen_text(pilot.app)
         go_on.set()
-        await until_shown(pilot, "✗ 1 to mend.")
+        await until_shown(pilot, "✗ 1 to fix.")
         text = screen_text(pilot.app)
         for words in ("! note   isolation     no bubblewrap", "Install it.", "✗ wrong  torch", "`pip install torch`"):
             assert words in text
         await pilot.press("r")
-        await until_shown(pilot, "✗ 1 to mend.")
+        await until_shown(pilot, "✗ 1 to fix.")
         assert len(pilot.app.screen.query("FindingRow")) == 3, "the rows of the first look are gone"
         await pilot.press("escape")
         await until_shown(pilot, "cuda:0, NVIDIA H200 [/x]")
@@ -152,7 +152,7 @@ async def test_a_look_that_breaks_is_told(desk: Desk, monkeypatch: pytest.Monkey
     async with desk.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "the look itself broke: RuntimeError('a driver [/x] fell over')")
-        await until_shown(pilot, "✗ 1 to mend.")
+        await until_shown(pilot, "✗ 1 to fix.")
 
 
 async def test_the_screen_closes_with_its_own_key_too(desk: Desk) -> None:

@@ -224,7 +224,7 @@ async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(desk:
         await pilot.press("f")
         await until_shown(pilot, "The file cannot be used")
         await pilot.press("c")
-        await until_shown(pilot, "not saved: ^s tells why")
+        await until_shown(pilot, "not saved: ^s shows why")
         assert not is_asking(pilot)
         await pilot.press("ctrl+s")
         await until_shown(pilot, "changed on disk and in the editor")

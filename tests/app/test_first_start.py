@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from gpututor.app.commands import Pane
 from gpututor.course.workspace import find_workspace, make_workspace
-from tests.app.conftest import Desk, main_screen, ready
+from tests.app.conftest import Desk, main_screen, ready, until
 from tests.app.screen import screen_text
 
 
@@ -31,5 +33,27 @@ async def test_a_folder_that_was_named_for_this_start_does_not_become_the_one_fo
 async def test_leaving_while_the_first_exercise_opens_does_no_harm(desk: Desk) -> None:
     async with desk.start(first=True) as pilot:
         await pilot.app.run_action("begin")
+        pilot.app.exit()
+    assert pilot.app.return_code == 0
+
+
+OPENING = (
+    "show_help",
+    "reset",
+    "search",
+    "show_settings",
+    "show_devices",
+    "show_progress",
+    "show_history",
+    "show_glossary",
+)
+
+
+@pytest.mark.parametrize("command", OPENING)
+async def test_leaving_while_a_screen_opens_does_no_harm(desk: Desk, command: str) -> None:
+    (desk.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU. (1)\n")
+    async with desk.start() as pilot:
+        await until(pilot, lambda: main_screen(pilot).is_ready, "for the app")
+        await pilot.app.screen.run_action(f"run_command('{command}')")
         pilot.app.exit()
     assert pilot.app.return_code == 0

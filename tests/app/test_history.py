@@ -101,7 +101,7 @@ async def test_a_line_of_an_older_attempt_that_is_gone_is_told(desk: Desk, now: 
         await pilot.press("j", "enter")
         await until_shown(pilot, "This is attempt 1, an older one")
         await pilot.press("f")
-        await until_shown(pilot, "Line 2 of that run was changed or removed since. It stood here.")
+        await until_shown(pilot, "Line 2 of that run was changed or removed since. It was here.")
         row = main.panes.editor.cursor_location[0]
         assert "return" in main.editor_text.split("\n")[row] or not now
 
@@ -127,7 +127,7 @@ async def test_an_attempt_of_an_older_gpututor_says_that_it_has_no_text(desk: De
         screen = await open_history(pilot)
         await until_shown(pilot, "The text of attempt 1 was not kept.")
         await pilot.press("j")
-        await until_shown(pilot, "Its text was not kept: an older gpututor wrote it down.")
+        await until_shown(pilot, "An older gpututor did not save its text.")
         await pilot.press("b")
         await pilot.pause()
         assert pilot.app.screen is screen, "there is nothing to take back"
@@ -142,7 +142,7 @@ async def test_enter_opens_the_report_and_the_file_stays(desk: Desk) -> None:
         await open_history(pilot)
         await pilot.press("j", "enter")
         await until_shown(pilot, "This is attempt 1, an older one")
-        await until_shown(pilot, "Your file is as it was.")
+        await until_shown(pilot, "Your file is unchanged.")
         await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")
         await until_shown(pilot, "Line 2 return number")  # as it was then
         assert main.panes.current is Pane.RESULTS

@@ -93,7 +93,7 @@ async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(desk:
 async def test_a_fault_in_the_file_is_told_at_the_start_and_explained_on_the_screen(desk: Desk) -> None:
     path = write('motion = "some"\ndevice = "cpu"\n')
     async with desk.start((100, 30)) as pilot:
-        await until_shown(pilot, "A setting could not be taken. Press , to see which.")
+        await until_shown(pilot, "A setting is invalid. Press , to see which.")
         assert main_screen(pilot).learner.settings.now.device == "cpu", "the rest holds"
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: motion cannot be "some"')
@@ -105,7 +105,7 @@ async def test_a_theme_that_nobody_knows_leaves_the_first_one(desk: Desk) -> Non
     write('theme = "no-such"\n')
     async with desk.start() as pilot:
         assert pilot.app.theme == "night"
-        await until_shown(pilot, "A setting could not be taken.")
+        await until_shown(pilot, "A setting is invalid.")
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: theme cannot be "no-such": there is no such theme')
 

@@ -56,7 +56,7 @@ def make_huge(file: Path) -> None:
     file.write_bytes(b"#" * (2 << 20))
 
 
-def mend(file: Path, text: str) -> None:
+def repair(file: Path, text: str) -> None:
     if file.is_dir():
         file.rmdir()
     file.write_text(text)
@@ -86,13 +86,13 @@ async def test_a_file_that_becomes_unreadable_is_told_once_with_its_name_and_wha
             screen.check_disk()
             await pilot.pause()
         assert not is_asking(pilot), "typing goes on"
-        assert "not saved: ^s tells why" in screen_text(pilot.app)
+        assert "not saved: ^s shows why" in screen_text(pilot.app)
         await pilot.press("ctrl+s")
         await until_shown(pilot, words)
         assert desk.client.requests == []
         await pilot.press("escape")
         assert [kept.read_text() for kept in drafts_folder().iterdir()] == ["m=1" + text]
-        mend(desk.file(), text)
+        repair(desk.file(), text)
         await until(
             pilot, lambda: desk.file().is_file() and desk.file().read_text() == "m=1" + text, "for the autosave"
         )
@@ -111,7 +111,7 @@ async def test_a_file_that_is_unreadable_from_the_start_opens_once_it_is_mended(
         await pilot.press("escape", "e", *"abc", "ctrl+s")
         await until_shown(pilot, words)
         await pilot.press("escape")
-        mend(desk.file(), "a = 1\n")
+        repair(desk.file(), "a = 1\n")
         await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
         await pilot.press("m")
         await until(pilot, lambda: desk.file().read_text() == "ma = 1\n", "for the autosave")
@@ -143,7 +143,7 @@ async def test_the_program_can_be_left_though_the_file_cannot_be_written_and_the
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("l")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    mend(desk.file(), text)
+    repair(desk.file(), text)
     async with desk.start(size=(100, 30)) as pilot:
         await until_shown(pilot, "There is text here that was not saved last time")
         assert desk.file().read_text() == text, "nothing is written before the answer"

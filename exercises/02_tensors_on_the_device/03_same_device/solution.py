@@ -1,4 +1,4 @@
-"""Same device: mend code that mixes devices; move the smaller side."""
+"""Same device: fix code that mixes devices; move the smaller side."""
 
 import torch
 

@@ -269,7 +269,7 @@ checks = [
     ),
     fault(
         "mask",
-        "No result's size depends on values",
+        "No result has a data-dependent size",
         _waits_for_a_size,
         _few,
         "waits for a mask",

@@ -236,7 +236,7 @@ class ClassScreen(BaseScreen[None]):
         if self.table is None:
             return
         if cell is None or row is None:
-            empty = "Nothing matches. Esc shows all." if self._filter.value.strip() else "Nobody handed anything in."
+            empty = "Nothing matches. Esc shows all." if self._filter.value.strip() else "There are no submissions."
             self._cell.update(empty)
             return
         exercise = self.table.gradebook.exercise(cell.mark.exercise)

@@ -306,7 +306,7 @@ class SubmissionScreen(BaseScreen[bool]):
             case WaitingForDevice(device):
                 self.say(f"… Another grading is on {device}: waiting for its end. Esc stops it.")
             case TutorError() as error:
-                self._end("! The grader broke. The journal is as it was.")
+                self._end("! The grader failed. The journal is as it was.")
                 self.app.push_screen(error_dialog(error))
             case GradingCancelled():
                 self._end("Stopped.")

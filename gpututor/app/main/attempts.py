@@ -185,7 +185,7 @@ class AttemptController:
             self.show_last_report()
         else:
             when = moment(attempt.report.started_at, datetime.now().astimezone())
-            news = f"This is attempt {attempt.number}, an older one ({when}). Your file is as it was."
+            news = f"This is attempt {attempt.number}, an older one ({when}). Your file is unchanged."
             host.panes.add_class("ran")
             host.panes.results.show_report(attempt.report, attempt.source or "", news, older=True)
         host.show_pane(Pane.RESULTS)
@@ -379,7 +379,7 @@ class AttemptController:
             return
         if newest is None:
             none = "No attempt yet that could be compared: ^s runs the checks."
-            unrecorded = "No attempt was recorded yet: each stopped too early. ^s runs again."
+            unrecorded = "No attempt has a trace yet: every run ended too early. ^s runs again."
             self._host.status.show_answer(unrecorded if ids else none)
             return
         attempt, view = newest

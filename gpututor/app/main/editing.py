@@ -265,7 +265,7 @@ class EditorController:
 
             chosen = line
             line, is_there = map_line(of, self._host.editor_text, line)
-            news = "" if is_there else f"Line {chosen} of that run was changed or removed since. It stood here."
+            news = "" if is_there else f"Line {chosen} of that run was changed or removed since. It was here."
         self._host.show_pane(Pane.CODE)
         # Only a displayed editor knows its size, and so how far to scroll.
         self._host.call_after_refresh(self._mark_line, line, news)

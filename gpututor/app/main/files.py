@@ -79,7 +79,7 @@ class FileController:
             return "no file"
         if self.is_saved:
             return "saved" if self._failed_checks < CHECKS_BEFORE_REPORT else "file cannot be read"
-        return "not saved: ^s tells why" if self._reported or self._put_off is not None else "not saved yet"
+        return "not saved: ^s shows why" if self._reported or self._put_off is not None else "not saved yet"
 
     # Opening
 

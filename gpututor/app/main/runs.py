@@ -224,7 +224,7 @@ class RunController:
         if self.grader.is_over(run):
             return
         self._set_running(False)
-        self._host.status.show_news("The grader broke")
+        self._host.status.show_news("The grader failed")
         if self._is_for_open_exercise:
             self._host.panes.results.fail()
         self._host.show_error(error)

@@ -211,7 +211,7 @@ class MainScreen(BaseScreen[None]):
             self.panes.editor.costs_on = settings.costs
         self.show_file_state()
         if self.learner.settings.faults:
-            self.status.show_news("A setting could not be taken. Press , to see which.")
+            self.status.show_news("A setting is invalid. Press , to see which.")
 
     async def caught_up(self) -> None:
         """Wait until the editor has all the text that was typed so far."""

@@ -191,7 +191,8 @@ class QuestionDialog(BaseModal[str]):
                     yield Button(label, name=answer.id, compact=True)
 
     def on_mount(self) -> None:
-        self.query(Button).last().focus()
+        for button in list(self.query(Button))[-1:]:  # None while the app is leaving: Textual mounts nothing then.
+            button.focus()
 
     def on_key(self, event: events.Key) -> None:
         answer = next((answer for answer in self._answers if answer.key == event.key), None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PAGES = ("Figures", "Lines", "Timelines")
 NOTHING = (
-    "There is nothing to set this attempt beside yet: no other attempt at this exercise was recorded, and its checks"
+    "There is no other attempt to compare with yet: no other attempt at this exercise was recorded, and its checks"
     " compare with no baseline.\n\nRun the checks again after a change, and both can be compared."
 )
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from gpututor.hardware.inventory import Inventory
 
 VIRTUAL_GPU = (
-    "A model of a GPU inside PyTorch: tensors say cuda:0; CUDA's laws hold",
-    "Values are real: your CPU computes them; what a GPU forbids, fails",
+    "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules hold",
+    "Values are real: your CPU computes them; what a GPU forbids fails",
     "Times are modelled: what kernels, copies, waits take on that GPU",
-    "What it makes up says modelled; what it cannot do, it refuses by name",
+    "What it makes up is marked modelled; unsupported calls raise errors",
 )
 """Four lines that fit the narrowest dialog."""
 _ALWAYS = {
@@ -221,7 +221,7 @@ class DevicesScreen(BaseModal["Inventory"]):
 
     def _show_findings(self) -> None:
         wrong = sum(finding.state == WRONG for finding in self._findings)
-        end = f"✗ {wrong} to mend." if wrong else "✓ Nothing is wrong."
+        end = f"✗ {wrong} to fix." if wrong else "✓ Nothing is wrong."
         self._end.update(end if self._looked else "… Looking. PyTorch takes some seconds.")
 
 

@@ -141,7 +141,8 @@ class TextScreen(BaseModal[None]):
             yield PlainText(foot("text"), classes="foot")
 
     def on_mount(self) -> None:
-        self.query_one("#keys").focus()
+        for text in self.query("#keys"):  # None while the app is leaving: Textual mounts nothing then.
+            text.focus()
 
     def action_scroll(self, by: int) -> None:
         self.query_one("#keys").scroll_relative(y=by, animate=False)

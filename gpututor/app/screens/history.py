@@ -159,7 +159,7 @@ _BREAKPOINTS = [(0, "-below"), (130, "-beside")]
 _CONTEXT = 1
 """Lines shown before and after a change."""
 _GAP = DiffLine(" ", "⋮", 0)
-_NO_TEXT = "Its text was not kept: an older gpututor wrote it down."
+_NO_TEXT = "An older gpututor did not save its text."
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_MISTAKES = 5
 _TITLE_WIDTH, _WIDTHS = 32, (7, 9, 6, 6, 8)
 """Widths of the table of lessons; with a scroll bar it fits a dialog on 80 columns."""
-_GONE = "the course has it no more"
+_GONE = "no longer in the course"
 
 
 @dataclass(frozen=True)

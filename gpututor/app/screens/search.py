@@ -42,8 +42,11 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
             yield PlainText(foot("search"), classes="foot")
 
     def on_mount(self) -> None:
-        self.query_one(OptionList).can_focus = False
-        self.query_one(Input).focus()
+        # Loops: while the app is leaving, Textual mounts nothing.
+        for places in self.query(OptionList):
+            places.can_focus = False
+        for field in self.query(Input):
+            field.focus()
         self.run_worker(self._index_texts, thread=True, exit_on_error=True)
 
     def _index_texts(self) -> None:

@@ -104,7 +104,8 @@ class FinishedScreen(BaseModal[str]):
             yield PlainText(self._keys(), classes="foot")
 
     def on_mount(self) -> None:
-        self.query_one("#remember").focus()
+        for text in self.query("#remember"):  # None while the app is leaving: Textual mounts nothing then.
+            text.focus()
 
     def _next_words(self) -> str:
         finished = self._finished

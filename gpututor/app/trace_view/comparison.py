@@ -136,7 +136,7 @@ def figures_page() -> ScrollableText[Pair]:
 
 def _figures(pair: Pair, width: int) -> Iterator[Content]:
     (ours, left), (theirs, right) = pair.sides
-    summary = in_one_sentence(pair.differences) if pair.differences else "neither did anything on a device in this call"
+    summary = in_one_sentence(pair.differences) if pair.differences else "neither used a device in this call"
     yield Content(f"{summary[:1].upper()}{summary[1:]}.").stylize("bold")
     outcomes = list(_outcomes(pair, width))
     yield from outcomes
@@ -401,7 +401,7 @@ class TimelinesPage(Vertical):
         message.stop()
         chart = self._current
         if self._pair is None or chart.picture is None or chart is not self.charts[0]:
-            self._words.update("Only lines of the upper one are in your editor." if self._pair else "")
+            self._words.update("Only the upper attempt's lines are in your editor." if self._pair else "")
             return
         line = line_of(describe_event(chart.picture, chart.lane, chart.number).place, self._pair.left.file_name)
         if line is None:

@@ -277,7 +277,7 @@ class Results(Vertical, can_focus=True):
 
     def fail(self) -> None:
         self._end_progress()
-        self._show_title("! The grader broke. Nothing was recorded.", "-neutral")
+        self._show_title("! The grader failed. Nothing was recorded.", "-neutral")
 
     def finish(self, report: Report, news: str = "", *, older: bool = False) -> None:
         """Show the report and, above it, `news`. `older`: the run is not the newest."""

@@ -439,7 +439,7 @@ class RayExecutor:
             f"{node.name}: {node.refusals.get('') or node.refusals.get(device) or 'it has no such device'}"
             for node in self._nodes.values()
         ]
-        advice = "Mend it, then go on with --resume. docs/classroom/clusters.md says what a node needs."
+        advice = "Fix it, then go on with --resume. docs/classroom/clusters.md says what a node needs."
         words = f" on {device}" if device else ""
         raise NotGradableHere(f"No node of the cluster can grade{words}.\n  " + "\n  ".join(reasons), advice)
 

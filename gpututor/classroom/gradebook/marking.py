@@ -211,7 +211,7 @@ def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkSta
         return graded.problem
     match report.outcome:
         case Outcome.INTERNAL_ERROR:
-            return f"The grader broke: {report.reason}"
+            return f"The grader failed: {report.reason}"
         case Outcome.NOT_GRADABLE_HERE:
             return f"It cannot be graded on that machine: {report.reason}"
     if report.suspicions:

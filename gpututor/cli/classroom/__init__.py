@@ -31,5 +31,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     if arguments.deed is None:
         names = ", ".join(verb.name.removeprefix(_PREFIX) for verb in VERBS if verb.name.startswith(_PREFIX))
-        raise UsageError("classroom needs a word more.", f"One of {names}: `gpututor classroom --help` tells more.")
+        raise UsageError("classroom needs a subcommand.", f"One of {names}: `gpututor classroom --help` tells more.")
     return int(arguments.do(arguments))

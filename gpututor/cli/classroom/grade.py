@@ -120,9 +120,9 @@ class GradingOutput:
         for line in failure_lines(work.failures):
             self._print(f"  {line}")
         if is_stopped:
-            self._print(f"Stopped. What is done is kept. Go on with:\n  {self._resume}")
+            self._print(f"Stopped. Finished gradings are saved. Resume with:\n  {self._resume}")
         elif work.failures:
-            self._print(f"No student is to blame for these. To try them again:\n  {self._resume}")
+            self._print(f"These failures are not the students' fault. Retry with:\n  {self._resume}")
 
     def _print(self, line: str) -> None:
         _write(self.stream, fitting("\n".join(map(escape_control_chars, line.split("\n")))) + "\n")

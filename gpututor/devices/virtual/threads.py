@@ -35,7 +35,7 @@ from gpututor.devices.virtual.clock.machine_clock import HostClocks, Stamp
 from gpututor.devices.virtual.clock.python_time import is_learners, on_behalf, virtual_host
 from gpututor.devices.virtual.machine import active_machine, is_on
 
-UNFOLLOWED = "threads wait here by means the clock does not follow"
+UNFOLLOWED = "threads wait here in a way that the virtual clock does not follow"
 """The name of the range in the trace at which learner code first waits in real time."""
 
 

@@ -178,7 +178,7 @@ def _prepare(
     if wrong is not None:
         raise CourseError(
             f"{path}: the baseline is no good: expected {wrong.expected}; got {wrong.got}",
-            "Mend it: it is timed against, and has to do what the solution does.",
+            "Fix it: it is timed against, and has to do what the solution does.",
         )
 
 

@@ -65,7 +65,7 @@ def test_what_could_not_be_graded_is_told_and_nobody_blamed(tmp_path: Path) -> N
     assert f"{MOST_ATTEMPTS} attempts: It " in said
     assert "\x1b" not in said
     assert "… and 1 more: troubles.json has all of them" in said
-    assert "No student is to blame" in said
+    assert "not the students' fault" in said
     assert "gpututor classroom grade in --out out --resume" in said
 
 
@@ -86,7 +86,7 @@ def test_who_is_stopped_reads_how_to_go_on_and_the_summary_says_why(tmp_path: Pa
     stream = io.StringIO()
     GradingOutput(stream, "go on").print_end(start, work, is_stopped=True)
     assert "Graded 1 of 3" in stream.getvalue()
-    assert "What is done is kept. Go on with:\n  go on" in stream.getvalue()
+    assert "Finished gradings are saved. Resume with:\n  go on" in stream.getvalue()
     summary = summary_of(tmp_path, start, work, NotGradableHere("No device is left."))
     assert (summary["gradings"], summary["already"], summary["done"]) == (5, 2, 1)
     assert summary["stopped"] == "No device is left."

@@ -168,7 +168,7 @@ def test_a_dead_head_or_raylet_loses_nothing(
     assert code in (0, GradingError.exit_code), said(folder)
     if code:
         assert "The Ray cluster is lost: " in said(folder)
-        assert "What is done is kept. Go on with:" in said(folder)
+        assert "Finished gradings are saved. Resume with:" in said(folder)
         assert "--resume" in said(folder)
         with grading(course, handed_in, folder, "--executor", "local", "--resume") as process:
             assert process.wait(WITHIN_S) == 0, said(folder)

@@ -266,7 +266,7 @@ def test_doctor_says_what_is_wrong_and_ends_with_1(gpututor: Call, course_folder
     paths.data_folder().write_text("in the way")
     said = gpututor("doctor")
     assert said.code == 1
-    assert said.out.endswith("\n2 things to mend\n")
+    assert said.out.endswith("\n2 things to fix\n")
     wrong = [line.split()[1] for line in said.out.splitlines() if line.startswith("WRONG")]
     assert wrong == ["course", "progress"]
 

@@ -141,7 +141,7 @@ def test_a_probe_that_hangs_is_ended_with_all_that_it_started(
         f"open({str(grandchild)!r}, 'w').write(str(child.pid))\nchild.wait()"
     )
     monkeypatch.setattr(inventory, "PROBE_TIMEOUT_S", 1.5)
-    assert "did not tell its devices within 1.5 s" in load_inventory().error
+    assert "did not list its devices within 1.5 s" in load_inventory().error
     state = subprocess.run(["ps", "-o", "stat=", "-p", grandchild.read_text()], capture_output=True, text=True)
     assert state.stdout.strip()[:1] in ("", "Z")
 

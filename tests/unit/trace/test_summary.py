@@ -132,7 +132,7 @@ def test_without_times_counts_still_hold() -> None:
     assert (found.timed, found.devices[0].kernel_count, found.devices[0].busy, found.dropped) == (False, 2, 0, 1)
     text = describe(found)
     assert "not known" in text
-    assert "1 more events came after the limit" in text
+    assert "1 more events exceed the limit" in text
     assert " ns" not in text
 
 

@@ -54,7 +54,7 @@ def number_of(stream_id: int) -> int:
         return 0
     pool, place = (stream_id >> 1 & 0xF) - 1, stream_id >> (_TYPE_BITS + 1)
     if not stream_id & 1 or not 0 <= pool < PRIORITIES or place >= STREAMS_PER_POOL:
-        raise cuda_errors.unsupported("streams of other libraries", "Make streams by torch.cuda.Stream().")
+        raise cuda_errors.unsupported("streams of other libraries", "Create streams with torch.cuda.Stream().")
     return 1 + pool * STREAMS_PER_POOL + place
 
 
