@@ -60,6 +60,8 @@ class SettingsScreen(BaseModal[None]):
             yield self._foot
 
     def on_mount(self) -> None:
+        if not self._list.is_attached:
+            return  # The app is leaving: Textual mounts nothing more.
         prepare_to_write()
         try:
             self._settings.create()
