@@ -78,7 +78,7 @@ def test_an_honest_run_is_not_suspected() -> None:
         ({"second": {"start": 8999}}, "two things at once"),
         ({"kernel": {"flops": 1e12}}, "a kernel was faster"),
         ({"copy": {"size_bytes": 10**7}}, "a copy was faster"),
-        ({"wait": None}, "nobody waited for"),
+        ({"wait": None}, "did not wait for"),
     ],
 )
 def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], words: str) -> None:
