@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.app.terminal import Terminal
+from tests.support.terminals import Terminal
 
 PROGRAMS = str(Path(__file__).with_name("app_programs.py"))
 REAL_APP = "from gpututor.cli.main import main; main([])"

@@ -66,7 +66,7 @@ class StreamingClient:
                 return
             time.sleep(self._pause_s)
         if self._events and request.recording_folder is not None:
-            from tests.app.recordings import long_trace, make_recording
+            from tests.support.recordings import long_trace, make_recording
 
             trace = long_trace(self._events, file=request.file_name)
             make_recording(Path(request.recording_folder), trace, file=request.file_name)

@@ -32,8 +32,8 @@ from classroom_runs import Graded, grade, tell_memory
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import LAYOUTS
-from tests.unit.classroom.big_class import SECRET, SUBMISSIONS, BigClass, Submission, big_class
-from tests.unit.classroom.big_class_layouts import lay_out
+from tests.support.big_class import SECRET, SUBMISSIONS, BigClass, Submission, big_class
+from tests.support.big_class_layouts import lay_out
 
 RESUME_LIMIT_S = 5.0
 LEAST_PER_S = 10.0

@@ -11,13 +11,13 @@ from pathlib import Path
 from classroom_runs import RAY_KINDS, Graded, grade, tell_memory
 
 from gpututor.classroom.folder import ClassFolder
-from tests.unit.classroom.big_class import BigClass
-from tests.unit.classroom.big_class_checks import (
+from tests.support.big_class import BigClass
+from tests.support.big_class_assertions import (
     both_come_to_the_same,
     nothing_is_lost,
     the_gradebook_has_everything_once,
 )
-from tests.unit.classroom.ray_nodes import Nodes, two_nodes
+from tests.support.ray_nodes import Nodes, two_nodes
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpututor.grading.recording import read_recording
-from tests.app.conftest import Desk, main_screen, until
-from tests.app.scripted import ScriptedClient
+from tests.support.apps import Desk, main_screen, until
+from tests.support.scripted_client import ScriptedClient
 
 
 async def test_a_run_is_recorded_with_its_text(desk: Desk) -> None:

@@ -10,7 +10,7 @@ from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.timeline import Lane, Span, TimelineLayout
-from tests.unit.trace.programs import US, Program
+from tests.support.traces import US, Program
 
 
 def picture_of(program: Program) -> TimelineLayout:

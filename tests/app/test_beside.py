@@ -14,9 +14,9 @@ from gpututor.checks.model import Spread, Timing
 from gpututor.checks.speed import describe_limit
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
-from tests.app.recordings import make_recording, small_trace
-from tests.app.scripted import verdict
-from tests.unit.trace.programs import MS
+from tests.support.recordings import make_recording, small_trace
+from tests.support.scripted_client import verdict
+from tests.support.traces import MS
 
 
 def view_of(folder: Path, *, factor: float = 1.0, device: str = "cuda:0, virtual T4", attempt: int = 2) -> RunView:

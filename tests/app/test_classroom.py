@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,19 +28,14 @@ from gpututor.classroom.review import review_of
 from gpututor.classroom.submissions import Unmatched
 from gpututor.cli.main import main
 from gpututor.errors import UsageError
-from gpututor.grading.events import GradeRequest
 from gpututor.grading.journal import entries
-from gpututor.grading.report import Outcome, Report, Status
-from tests.app.conftest import until, until_shown
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
-from tests.app.scripted import ScriptedClient, failure, report, verdict
-from tests.unit.classroom.making import describe_tiny_checks, graded_class
-from tests.unit.course.tiny import write_course
-
-RIGHT, WRONG = "def twice(number):\n    return 2 * number\n", "def twice(number):\n    return number\n"
-ONE, TWO, THREE = "lesson_1/twice_1_1", "lesson_1/twice_1_2", "lesson_2/twice_2_1"
-EVIL = "zoe[b]\x1b[2J"
-"""A student."""
+from gpututor.grading.report import Outcome
+from tests.support.apps import until, until_shown
+from tests.support.classes import describe_tiny_checks, graded_class
+from tests.support.classroom_app import ONE, files, judged
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
+from tests.support.scripted_client import ScriptedClient
+from tests.support.tiny_course import RIGHT, write_course
 
 
 @pytest.fixture(autouse=True)
@@ -51,29 +46,6 @@ def judge_knows_the_tiny_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_course(tmp_path_factory.mktemp("classroom") / "course", exercises=2, lessons=2)
-
-
-def judged(exercise: str, text: str, passes: bool | None = None) -> Report:
-    """As the scripted judge would say."""
-    lesson, slug = exercise.split("/")
-    request = GradeRequest(f"/01_{lesson}/01_{slug}", text, "x.py")
-    if passes if passes is not None else "2 * number" in text:
-        made = report(request, verdict("loads"), verdict("placement"), verdict("parity"))
-    else:
-        made = report(request, verdict("loads"), failure(), verdict("parity", Status.NOT_RUN))
-    worth = tuple(replace(one, of=1.0, points=float(one.status is Status.PASSED)) for one in made.verdicts)
-    return replace(made, verdicts=worth, of=3.0)
-
-
-def files() -> Iterator[tuple[str, str, str, Report | None]]:
-    looked_at = replace(judged(ONE, WRONG + "# odd\n", True), outcome=Outcome.NEEDS_REVIEW, suspicions=("Odd.",))
-    yield "ada", ONE, RIGHT, judged(ONE, RIGHT)
-    yield "ada", TWO, WRONG, judged(TWO, WRONG)
-    yield "ada", TWO, RIGHT + "# ada\n", judged(TWO, RIGHT)
-    yield "bo", ONE, WRONG + "# [@click=app.quit]bo[/]\n", judged(ONE, WRONG)
-    yield "bo", THREE, RIGHT, None
-    yield "chen", ONE, WRONG + "# odd\n", looked_at
-    yield EVIL, TWO, WRONG + "# zoe\n", judged(TWO, WRONG)
 
 
 @pytest.fixture

@@ -13,11 +13,10 @@ from gpututor.app.screens.trace import DeviceScreen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.comparison import TimelinesPage
 from gpututor.trace.columns import Trace
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
-from tests.app.seen import SOURCE, Timed, run, see
-from tests.app.test_path import run_checks
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.recorded_runs import SOURCE, Timed, run, see
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 
 SLOWER = SOURCE
 FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1):\n")

@@ -17,9 +17,10 @@ from gpututor.app.editor import completion
 from gpututor.app.editor.completion import MOST_FAILURES, Completer, CompletionList, Question, file_names
 from gpututor.app.editor.editor import Editor
 from gpututor.processes import is_alive
-from tests.app.conftest import PATIENCE_S, Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_lines, screen_text
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_lines, screen_text
+from tests.support.timeouts import PATIENCE_S
 
 CODE = ["import torch", "alpha = torch.zeros(3)", "alphabet = alpha.sum()", "al"]
 

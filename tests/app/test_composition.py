@@ -15,7 +15,7 @@ from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import FileController
-from tests.app.conftest import Desk, main_screen
+from tests.support.apps import Desk, main_screen
 
 
 def log_calls(monkeypatch: pytest.MonkeyPatch, *methods: tuple[type, str]) -> list[str]:

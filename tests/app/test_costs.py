@@ -11,11 +11,10 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.line_costs import LineCosts, cost_in_words, short_forms
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_lines, screen_text
-from tests.app.scripted import ScriptedClient, report, verdict
-from tests.app.test_path import run_checks
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_lines, screen_text
+from tests.support.scripted_client import ScriptedClient, report, verdict
 
 MS = 1_000_000
 MIB = 1 << 20

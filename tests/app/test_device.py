@@ -16,33 +16,13 @@ from gpututor.grading.events import GradeRequest
 from gpututor.grading.recording import write_recording
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.recordings import make_recording, small_trace
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
-from tests.app.test_path import run_checks
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.recorded_runs import open_device, run_and_open
+from tests.support.recordings import make_recording, small_trace
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 
 GPU = "cuda:0"
-
-
-async def open_device(pilot: Pilot[None], key: str = "d") -> DeviceScreen:
-    """Open the screen, and wait until it shows what there is."""
-    await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
-    screen = pilot.app.screen
-    assert isinstance(screen, DeviceScreen)
-    await until(pilot, lambda: is_read(screen), "for the tab")
-    await pilot.pause()
-    return screen
-
-
-def is_read(screen: DeviceScreen) -> bool:
-    return screen.view is None or (screen.tabs.tab is not None and screen.view.loaded is not None)
-
-
-async def run_and_open(pilot: Pilot[None]) -> DeviceScreen:
-    await run_checks(pilot)
-    return await open_device(pilot)
 
 
 def chart(screen: DeviceScreen) -> Chart:

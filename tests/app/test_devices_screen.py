@@ -18,10 +18,9 @@ from gpututor.hardware.gpus import gpu_names
 from gpututor.hardware.inventory import Device, Inventory
 from gpututor.paths import settings_file
 from gpututor.settings import read_settings
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_text
-from tests.app.test_path import run_checks
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_text
 
 GPU = Device("cuda:0", "cuda", "NVIDIA H200 [/x]", 140 << 30)
 CPU = Device("cpu", "cpu", "x86_64")

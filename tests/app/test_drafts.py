@@ -12,9 +12,17 @@ import pytest
 from gpututor.app.app import crash_message
 from gpututor.app.open_file import Draft
 from gpututor.paths import drafts_folder
-from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
-from tests.app.test_files import backups, is_asking, start_conflict
-from tests.app.test_unreadable import make_folder
+from tests.support.apps import (
+    Desk,
+    backups,
+    is_asking,
+    main_screen,
+    make_folder,
+    start_conflict,
+    stop_ticking,
+    until,
+    until_shown,
+)
 
 HOLDER = """
 import sys

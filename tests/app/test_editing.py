@@ -12,7 +12,7 @@ from textual import events
 from gpututor.app.editor import python_text
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.python_text import python_spans
-from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.support.apps import Desk, main_screen, until, until_shown
 
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
 

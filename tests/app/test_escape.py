@@ -17,10 +17,8 @@ from gpututor.app.escape_key import LOOK_EVERY_S, EscapeParser, QuickDriver, qui
 from gpututor.app.screens.help import TextScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.course.workspace import make_workspace
-from tests.app.conftest import Desk, main_screen, until
-from tests.app.in_terminal import start
-from tests.app.test_path import run_checks
-from tests.app.test_typing import DEFAULT_START
+from tests.support.app_in_terminal import start
+from tests.support.apps import DEFAULT_START, Desk, main_screen, run_checks, until
 
 
 def test_the_driver_looks_more_often_tells_esc_and_reads_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

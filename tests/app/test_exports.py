@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 from gpututor.app.screens.trace import export
 from gpututor.errors import WorkspaceError
 from gpututor.trace.columns import Trace
-from tests.app.conftest import Desk, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.seen import Timed, run, see
+from tests.support.apps import Desk, until, until_shown
+from tests.support.recorded_runs import Timed, run, see
+from tests.support.screens import screen_text
 
 
 def exported(desk: Desk, ending: str) -> list[Path]:

@@ -12,12 +12,12 @@ from gpututor.app.trace_view.model import LoadedCall, ProcessFigures, RunView, f
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.memory import memory_curves
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.recordings import long_trace
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
-from tests.app.seen import TABS, Timed, run, see
-from tests.parameters import mostly_long
-from tests.unit.trace.test_memory_curve import MIB, Memory
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.recorded_runs import TABS, Timed, run, see
+from tests.support.recordings import long_trace
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
+from tests.support.traces import MIB, Memory
 
 
 def view_with(figures: ProcessFigures) -> RunView:

@@ -6,23 +6,12 @@ import os
 import signal
 
 import pytest
-from textual.pilot import Pilot
 
-from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
-from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_text
-
-
-def is_asking(pilot: Pilot[None]) -> bool:
-    return isinstance(pilot.app.screen, QuestionDialog)
-
-
-def backups(desk: Desk) -> list[str]:
-    folder = desk.workspace_folder / ".backups"
-    return [path.read_text() for path in folder.iterdir()] if folder.exists() else []
+from tests.support.apps import Desk, backups, is_asking, main_screen, start_conflict, stop_ticking, until, until_shown
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 
 
 async def test_typing_is_saved_by_itself_and_not_graded(desk: Desk) -> None:
@@ -52,14 +41,6 @@ async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(desk
         assert "Reloaded" in screen_text(pilot.app)
         screen.panes.editor.undo()
         assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
-
-
-async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
-    start_ticking = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
-    await pilot.press("e", *"m=1")
-    desk.file().write_text("theirs = 1\n")
-    start_ticking()
-    await until(pilot, lambda: is_asking(pilot), "for the question")
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)

@@ -12,10 +12,9 @@ from textual.pilot import Pilot
 
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replaced, replacement
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_text
-from tests.app.test_typing import burst
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, burst, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_text
 
 TEXT = "one two\nTwo one\n  one\n"
 

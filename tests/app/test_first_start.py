@@ -4,8 +4,8 @@ import pytest
 
 from gpututor.app.commands import Pane
 from gpututor.course.workspace import find_workspace, make_workspace
-from tests.app.conftest import Desk, main_screen, ready, until
-from tests.app.screen import screen_text
+from tests.support.apps import Desk, main_screen, ready, until
+from tests.support.screens import screen_text
 
 
 async def test_a_new_learner_reads_what_this_is_and_reaches_the_first_exercise_with_one_key(desk: Desk) -> None:

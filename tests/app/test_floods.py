@@ -10,11 +10,11 @@ from textual.pilot import Pilot
 from gpututor.app.widgets.results import MOST_ROWS
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.recordings import long_trace, make_recording
-from tests.app.screen import screen_text
-from tests.app.scripted import ScriptedClient, report, verdict
-from tests.app.test_device import open_device, run_and_open
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.recorded_runs import open_device, run_and_open
+from tests.support.recordings import long_trace, make_recording
+from tests.support.screens import screen_text
+from tests.support.scripted_client import ScriptedClient, report, verdict
 
 MANY = 2000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gpututor.app.widgets.results import CheckRow
-from tests.app.conftest import Desk, main_screen, until_shown
-from tests.app.screen import screen_lines
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_lines
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)

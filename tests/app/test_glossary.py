@@ -7,8 +7,8 @@ import re
 from gpututor.app.screens.help import glossary_content
 from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
-from tests.app.conftest import Desk, main_screen, until_shown
-from tests.app.screen import screen_text
+from tests.support.apps import Desk, main_screen, until_shown
+from tests.support.screens import screen_text
 
 ENTRY = re.compile(r"^\*\*([^*]+)\*\*: (.+?) \((\d+)\)$", re.DOTALL)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.seen import Timed, run
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.recorded_runs import Timed, run
+from tests.support.screens import screen_text
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from gpututor.app.widgets.results import CHANGED
 from gpututor.app.wording import moment
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Status
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
-from tests.app.scripted import ScriptedClient, judge_by_text, report, verdict
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
+from tests.support.scripted_client import ScriptedClient, judge_by_text, report, verdict
 
 NOW = datetime(2026, 1, 4, 15, 4, 5, tzinfo=UTC)
 WRONG = "def twice(number):\n    return number\n"

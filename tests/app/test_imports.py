@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpututor.course.loader import load_course
-from tests.unit.course.tiny import write_course
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+from tests.support.tiny_course import write_course
 
 BEFORE_THE_FIRST_PAINT = """
 import sys
@@ -46,7 +45,7 @@ print(sorted(seen))
 AN_EVENING = """
 import asyncio, sys
 from pathlib import Path
-from tests.app.conftest import Desk
+from tests.support.apps import Desk
 from gpututor.course.loader import load_course
 
 async def main():

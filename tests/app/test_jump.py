@@ -10,11 +10,10 @@ from gpututor.app.commands import Pane
 from gpututor.app.screens.jump import LETTERS, JumpScreen, Target, lettered
 from gpututor.app.widgets.results import CheckRow
 from gpututor.course.loader import load_course
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_lines
-from tests.app.test_path import run_checks
-from tests.parameters import mostly_long
-from tests.unit.course.tiny import write_course
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_lines
+from tests.support.tiny_course import write_course
 
 SIZES = [(80, 24), (100, 30), (140, 40), (180, 50), (40, 12)]
 

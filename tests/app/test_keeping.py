@@ -19,7 +19,7 @@ from gpututor.progress.attempt_writer import drain_spool, spool_folder
 from gpututor.progress.overview import State
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
-from tests.app.conftest import Desk, main_screen, until, until_shown
+from tests.support.apps import Desk, main_screen, until, until_shown
 
 
 @contextlib.contextmanager

@@ -11,9 +11,9 @@ import pytest
 
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
-from tests.app.in_terminal import start
-from tests.app.terminal import Terminal
-from tests.unit.course.tiny import WITHOUT_A_PLACE, write_course
+from tests.support.app_in_terminal import start
+from tests.support.terminals import Terminal
+from tests.support.tiny_course import WITHOUT_A_PLACE, write_course
 
 PERIOD_S = 1.0
 """What is typed is on disk within this time."""

@@ -18,11 +18,11 @@ from gpututor.grading.report import Status
 from gpututor.judge.verdicts import BUILTIN_CHECKS
 from gpututor.paths import builtin_course
 from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_lines, screen_text
-from tests.app.scripted import report, verdict
-from tests.app.test_path import RIGHT, run_checks
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_lines, screen_text
+from tests.support.scripted_client import report, verdict
+from tests.support.tiny_course import RIGHT
 
 # Comparisons
 

@@ -10,10 +10,9 @@ from textual.pilot import Pilot
 from gpututor.app.editor import python_text
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.python_text import find_brackets, python_spans
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_lines
-from tests.app.test_typing import burst
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, burst, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_lines
 
 LINES = st.lists(st.text(st.sampled_from("ab()[]{}:#'\" ,\\"), max_size=10), min_size=1, max_size=6)
 

@@ -13,9 +13,9 @@ from gpututor.app.widgets.markdown import CourseText, folded
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_text
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_text
 
 LESSON = """# Lesson 1
 

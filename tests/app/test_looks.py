@@ -12,12 +12,11 @@ from gpututor.app.wording import initial_cursor
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.paths import builtin_course
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import TRIED_SIZES, assert_golden, screen_lines, screen_text
-from tests.app.scripted import ScriptedClient, failure, report, verdict
-from tests.app.test_path import RIGHT, run_checks
-from tests.parameters import mostly_long
-from tests.unit.course.tiny import write_course
+from tests.support.apps import Desk, main_screen, run_checks, settle, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
+from tests.support.scripted_client import ScriptedClient, failure, report, verdict
+from tests.support.tiny_course import RIGHT, write_course
 
 STEPS: dict[str, tuple[str, ...]] = {
     "course": ("1",),
@@ -36,16 +35,6 @@ STEPS: dict[str, tuple[str, ...]] = {
     "everything": ("r", "v"),
 }
 """What lies below them is another golden's business."""
-
-
-async def settle(pilot: Pilot[None]) -> None:
-    """Wait until two looks at the screen show the same."""
-    before = ""
-    await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
-    while before != (now := screen_text(pilot.app)):
-        before = now
-        await pilot.pause()
-        await pilot.pause()
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)

@@ -14,11 +14,10 @@ from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
 from gpututor.progress.overview import State, filter_rows, lesson_rows
 from gpututor.progress.store import ExerciseProgress
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_lines, screen_text
-from tests.app.test_path import RIGHT, run_checks
-from tests.parameters import mostly_long
-from tests.unit.course.tiny import write_course
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_lines, screen_text
+from tests.support.tiny_course import RIGHT, write_course
 
 SIZES = [(80, 24), (100, 30), (140, 40)]
 

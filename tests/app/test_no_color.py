@@ -16,12 +16,10 @@ from textual.geometry import Size
 from gpututor.app.themes import WithoutColours
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.in_terminal import start
-from tests.app.screen import TRIED_SIZES, assert_golden
-from tests.app.test_looks import settle
-from tests.app.test_path import run_checks
-from tests.unit.course.tiny import write_course
+from tests.support.app_in_terminal import start
+from tests.support.apps import Desk, main_screen, run_checks, settle, until, until_shown
+from tests.support.screens import TRIED_SIZES, assert_golden
+from tests.support.tiny_course import write_course
 
 WALK = {
     "task": (),

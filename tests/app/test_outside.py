@@ -13,12 +13,11 @@ import pytest
 from gpututor.app.main.external_editor import _run_in_terminal
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
-from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
-from tests.app.in_terminal import start
-from tests.app.screen import screen_text
-from tests.app.terminal import Terminal
-from tests.app.test_files import is_asking
-from tests.unit.course.tiny import WITHOUT_A_PLACE, write_course
+from tests.support.app_in_terminal import start
+from tests.support.apps import Desk, is_asking, main_screen, stop_ticking, until, until_shown
+from tests.support.screens import screen_text
+from tests.support.terminals import Terminal
+from tests.support.tiny_course import WITHOUT_A_PLACE, write_course
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
 

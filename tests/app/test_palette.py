@@ -13,10 +13,9 @@ from gpututor.app.screens.jump import JumpScreen
 from gpututor.app.screens.palette import CommandProvider, PaletteScreen
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.app.screens.trace import TABS, DeviceScreen
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.storm import key_event
-from tests.app.test_device import is_read
-from tests.app.test_path import run_checks
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.random_actions import key_event
+from tests.support.recorded_runs import is_read
 
 OTHER_NAMES = {id: command.palette or () for id, command in BY_ID.items()}
 

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.progress.overview import State
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_text
-
-RIGHT = "def twice(number):\n    return 2 * number\n"
-
-
-async def run_checks(pilot: Pilot[None]) -> None:
-    await pilot.press("ctrl+s")
-    await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
-    await pilot.pause()
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.screens import screen_text
+from tests.support.tiny_course import RIGHT
 
 
 async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(desk: Desk) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from textual.geometry import Size
-from textual.pilot import Pilot
 
 from gpututor.course.loader import load_course
 from gpututor.errors import GradingError
@@ -14,22 +10,13 @@ from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.scripted import failure, report, verdict
-from tests.app.seen import SOURCE, Timed, run
-from tests.app.test_settings_screen import write
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, until_shown, write
+from tests.support.parameters import mostly_long
+from tests.support.recorded_runs import SOURCE, Timed, run
+from tests.support.screens import assert_harmless, screen_text
+from tests.support.scripted_client import failure, report, verdict
 
 NASTY = "\x1b]0;t\x07\x1b[31m[bold]b[/nothing] [@click=app.quit]\u202e\x9b2J\r"
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202e]")
-
-
-def assert_harmless(pilot: Pilot[None]) -> None:
-    app = pilot.app
-    for strip in app.screen._compositor.render_strips(Size(*app.size)):
-        for segment in strip:
-            assert not _STEERING.search(segment.text), segment
 
 
 def judge(request: GradeRequest) -> Report:

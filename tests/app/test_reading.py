@@ -7,9 +7,9 @@ from textual.await_complete import AwaitComplete
 
 from gpututor.app.widgets.markdown import CourseText
 from gpututor.course.loader import load_course
-from tests.app.conftest import Desk, main_screen, until_shown
-from tests.app.screen import screen_text
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_text
 
 HINTS = 4
 

@@ -16,8 +16,8 @@ from gpututor.grading.client import GradingClient
 from gpututor.paths import builtin_course, default_workspace, progress_file
 from gpututor.progress.overview import State
 from gpututor.progress.store import ProgressStore
-from tests.app.conftest import main_screen, ready, until, until_shown
-from tests.app.screen import screen_text
+from tests.support.apps import main_screen, ready, until, until_shown
+from tests.support.screens import screen_text
 
 EXERCISE = "tensors_on_the_device/born_on_the_device"
 

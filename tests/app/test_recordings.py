@@ -8,7 +8,7 @@ from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.hazards import hazards_of
 from gpututor.trace.serialization import read_trace
 from gpututor.trace.summary import lines_of, summary
-from tests.app.recordings import FILE, long_trace, make_recording, small_trace
+from tests.support.recordings import FILE, long_trace, make_recording, small_trace
 
 
 def test_a_recording_made_by_hand_agrees_with_the_summary_of_its_trace(tmp_path: Path) -> None:

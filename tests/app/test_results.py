@@ -14,9 +14,9 @@ from gpututor.app.widgets.results import CHANGED
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.scripted import ScriptedClient, failure, report, verdict
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.screens import screen_text
+from tests.support.scripted_client import ScriptedClient, failure, report, verdict
 
 
 def long_run(request: GradeRequest) -> Report:

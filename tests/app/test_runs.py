@@ -13,10 +13,10 @@ from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
 from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.report import Outcome, Report, Status
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.scripted import BROKEN, ScriptedClient, failure, report, verdict
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_text
+from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
 
 
 async def test_the_grader_is_warmed_while_the_learner_reads(desk: Desk) -> None:

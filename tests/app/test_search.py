@@ -14,9 +14,9 @@ from gpututor.app.screens.search import SearchScreen
 from gpututor.course.loader import load_course
 from gpututor.course.model import Lesson
 from gpututor.paths import builtin_course
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_lines, screen_text
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_lines, screen_text
 
 LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page-locked\nbuffer is quick to `copy`.\n\n"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from textual.pilot import Pilot
 
@@ -12,17 +10,10 @@ from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import assert_golden, screen_text
-from tests.app.test_path import RIGHT, run_checks
-from tests.parameters import mostly_long
-
-
-def write(text: str) -> Path:
-    path = settings_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
+from tests.support.apps import Desk, main_screen, run_checks, until, until_shown, write
+from tests.support.parameters import mostly_long
+from tests.support.screens import assert_golden, screen_text
+from tests.support.tiny_course import RIGHT
 
 
 def app_of(pilot: Pilot[None]) -> GpututorApp:

@@ -14,9 +14,8 @@ import pytest
 from gpututor.app import open_file
 from gpututor.app.open_file import SETTLED_NS, Draft, OpenFile
 from gpututor.app.screens.base import QuestionDialog
-from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.test_files import backups, is_asking, start_conflict
+from tests.support.apps import Desk, backups, is_asking, main_screen, start_conflict, stop_ticking, until, until_shown
+from tests.support.screens import screen_text
 
 
 def by_writing(file: Path, text: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import screen_lines
-from tests.app.scripted import ScriptedClient
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_lines
+from tests.support.scripted_client import ScriptedClient
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (50, 20)], [(80, 24)]), ids=str)

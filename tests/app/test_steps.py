@@ -12,8 +12,8 @@ from textual.widgets.markdown import MarkdownBlock
 
 from gpututor.app import runtime
 from gpututor.app.runtime import LONG_QUIET_S, QUIET_S, GcScheduler
-from tests.app.conftest import Desk, main_screen, until
-from tests.app.screen import screen_text
+from tests.support.apps import Desk, main_screen, until
+from tests.support.screens import screen_text
 
 
 @pytest.fixture

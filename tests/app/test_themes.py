@@ -16,11 +16,10 @@ from textual.screen import ModalScreen
 from gpututor.app.commands import Pane
 from gpututor.app.themes import CONTRAST, DAY, NIGHT, OWN, TERMINAL, WITHOUT_COLOURS
 from gpututor.settings import THEMES
-from tests.app.conftest import Desk, main_screen, until
-from tests.app.screen import screen_text
-from tests.app.scripted import failure, report, verdict
-from tests.app.test_settings_screen import write
-from tests.parameters import mostly_long
+from tests.support.apps import Desk, main_screen, until, write
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_text
+from tests.support.scripted_client import failure, report, verdict
 
 STEPS: dict[str, tuple[str, ...]] = {
     "course": ("1", "j"),

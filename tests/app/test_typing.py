@@ -7,25 +7,16 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from textual import events
 from textual.app import App, ComposeResult
 
 from gpututor.app.commands import Pane
 from gpututor.app.editor.editor import Editor
 from gpututor.app.widgets.results import CheckRow
-from tests.app.conftest import Desk, main_screen, until
-from tests.app.screen import TRIED_SIZES
-from tests.app.test_path import run_checks
-from tests.parameters import mostly_long
+from tests.support.apps import DEFAULT_START, Desk, burst, main_screen, run_checks, until
+from tests.support.parameters import mostly_long
+from tests.support.screens import TRIED_SIZES
 
 KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "right", "home", "end"]), max_size=60)
-DEFAULT_START = "def twice(number):"
-
-
-def burst(app: App[None], *keys: str) -> None:
-    """All the keys at once: the first one is only answered when the last one has arrived."""
-    for key in keys:
-        app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 def typed(keys: list[str]) -> str:

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 
 from gpututor.paths import drafts_folder
-from tests.app.conftest import Desk, main_screen, stop_ticking, until, until_shown
-from tests.app.screen import screen_text
-from tests.app.test_files import backups, is_asking, start_conflict
+from tests.support.apps import (
+    Desk,
+    backups,
+    is_asking,
+    main_screen,
+    make_folder,
+    start_conflict,
+    stop_ticking,
+    until,
+    until_shown,
+)
+from tests.support.screens import screen_text
 
 
 async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(desk: Desk) -> None:
@@ -41,11 +50,6 @@ async def test_a_removed_file_comes_back_with_the_next_edit_or_from_outside(desk
         file.write_text(text)
         await until(pilot, lambda: main_screen(pilot).editor_text == text, "for the text")
         await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
-
-
-def make_folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
 
 
 def make_bytes(file: Path) -> None:

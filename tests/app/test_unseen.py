@@ -11,9 +11,8 @@ from rich.cells import cell_len
 
 from gpututor.app.editor.rendering import CodeDocument, sign_words, with_signs
 from gpututor.text import lines_of
-from tests.app.conftest import Desk, main_screen, until, until_shown
-from tests.app.screen import TRIED_SIZES, screen_text
-from tests.app.test_raw_text import assert_harmless
+from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.screens import TRIED_SIZES, assert_harmless, screen_text
 
 UNSEEN = "\x00\x07\x0c\x1b\x7f\x80\x85\x9b\x9f\xa0\xad\u200b\u200d\u2028\u202a\u202e\u2060\u2066\u2069\ufeff"
 SIGNS = "␀␇␌␛␡␦␦␦␦␣␦␦␦␦␦␦␦␦␦␦"

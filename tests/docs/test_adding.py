@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
+
 PAGES = sorted((ROOT / "docs" / "dev").glob("adding-*.md"))
 COPIED = ("gpututor", "docs", "exercises", "tests", "pyproject.toml", "README.md", "CONTRIBUTING.md")
 _DIFF = re.compile(r"^```diff\n(.*?)^```$", re.MULTILINE | re.DOTALL)

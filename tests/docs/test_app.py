@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import runpy
-from pathlib import Path
 
 from gpututor.app.commands import COMMANDS, key_name
 from gpututor.settings import SETTINGS
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "app.md").read_text(encoding="utf-8")
 
 

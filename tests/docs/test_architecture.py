@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
+
 PAGE = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
 
 

@@ -10,8 +10,9 @@ import pytest
 
 import gpututor.checks
 from gpututor.checks import Check
+from tests.support import ROOT
 
-GUIDE = Path(__file__).parents[2] / "docs" / "authors"
+GUIDE = ROOT / "docs" / "authors"
 PAGES = sorted(GUIDE.rglob("*.md"))
 CHECK_PAGES = sorted((GUIDE / "checks").glob("*.md"))
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -14,8 +14,9 @@ from gpututor.classroom.rules import read_rules
 from gpututor.cli.main import VERBS, add_common_options, main
 from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
+from tests.support import ROOT
 
-GUIDE = Path(__file__).parents[2] / "docs" / "classroom"
+GUIDE = ROOT / "docs" / "classroom"
 PAGES = sorted(GUIDE.glob("*.md"))
 COMMAND = re.compile(r"^ +\$ (gpututor .+?)(?: {3,}.*)?$", re.MULTILINE)
 """At the end of its line may stand what it does."""

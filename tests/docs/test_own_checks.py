@@ -11,9 +11,10 @@ import pytest
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome
-from tests.unit.course.tiny import write_course
+from tests.support import ROOT
+from tests.support.tiny_course import write_course
 
-PAGE = Path(__file__).parents[2] / "docs" / "authors" / "own-checks.md"
+PAGE = ROOT / "docs" / "authors" / "own-checks.md"
 FILE = re.compile(r"^```python\n# file: (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.parameters import mostly_long
+from tests.support import ROOT
+from tests.support.parameters import mostly_long
 
-_ROOT = Path(__file__).parents[2]
-PAGES = [_ROOT / "README.md", *(_ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md", "real-devices.md"))]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md", "real-devices.md"))]
 QUICK = [page for page in PAGES if page.name in ("README.md", "real-devices.md")]
 """The others take up to half a minute each."""
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -37,7 +37,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 def ended(command: list[str], folder: Path) -> str:
     """What a command printed, both streams together; it must end well."""
-    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     done = subprocess.run(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False

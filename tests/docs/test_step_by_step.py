@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpututor.cli.main import main
+from tests.support import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "authors" / "step-by-step.md"
+PAGE = ROOT / "docs" / "authors" / "step-by-step.md"
 FILE = re.compile(r"^(`{3,4})\w+\n(?:# file: (\S+)|<!-- file: (\S+) -->)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 
 

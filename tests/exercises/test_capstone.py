@@ -6,7 +6,7 @@ import pytest
 
 from gpututor.authoring.pool import JudgePool
 from gpututor.grading.report import Status
-from tests.exercises.courses import COURSE
+from tests.support.shipped_course import COURSE
 
 CAPSTONE = next(exercise for exercise in COURSE.exercises if exercise.label == "11.1")
 FAULTS = {"rows", "round_trip", "constants", "mask", "branches", "numbers", "synchronize", "averages", "validation"}

@@ -16,7 +16,7 @@ from gpututor.authoring.problems import Problem
 from gpututor.authoring.trials import Trial, examined_problems, first_trial, further_trials, trials_on
 from gpututor.cli.main import main
 from gpututor.course.model import Exercise, Lesson
-from tests.exercises.courses import COURSE, LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
+from tests.support.shipped_course import COURSE, LESSONS, ONE_OF_EACH_LESSON, ONE_OF_SOME_LESSONS, SAMPLE
 
 
 def not_so(exercise: Exercise, faults: list[Problem]) -> list[str]:

@@ -12,7 +12,7 @@ from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Outcome, Report, Status
-from tests.exercises.courses import EXERCISES, RIGHT_SOLUTIONS, WRONG_SOLUTIONS
+from tests.support.shipped_course import EXERCISES, RIGHT_SOLUTIONS, WRONG_SOLUTIONS
 
 HERE = torch.accelerator.current_accelerator(check_available=True)
 KIND = "none" if HERE is None else HERE.type

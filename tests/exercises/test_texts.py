@@ -11,7 +11,7 @@ from gpututor.authoring.lint import exercise_problems, lesson_problems
 from gpututor.authoring.pool import JudgePool
 from gpututor.authoring.verify import example_problems
 from gpututor.course.model import Exercise, Lesson
-from tests.exercises.courses import COURSE, EXERCISES, LESSONS, SOME_LESSONS
+from tests.support.shipped_course import COURSE, EXERCISES, LESSONS, SOME_LESSONS
 
 
 def test_the_course_has_no_mistakes() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from gpututor.course.model import Exercise
-from tests.exercises.courses import COURSE
+from tests.support import ROOT
+from tests.support.shipped_course import COURSE
 
-PAGE = Path(__file__).parents[2] / "docs" / "topics.md"
+PAGE = ROOT / "docs" / "topics.md"
 LINK = re.compile(r"^\[(\d+\.\d+ \w+)\]: (\S+)$", re.MULTILINE)
 MENTION = re.compile(r"\[(\d+\.\d+ \w+)\](?!:)")
 

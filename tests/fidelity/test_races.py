@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +13,7 @@ from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
 from tests.fidelity.races import RACES
-
-_ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
 
 
 @pytest.mark.parametrize("name", RACES)
@@ -37,7 +35,7 @@ def test_the_sanitizer_says_the_same_on_a_real_gpu(name: str) -> None:
         pytest.skip("needs a CUDA GPU")
     ended = subprocess.run(
         [sys.executable, "-m", "tests.fidelity.races", name],
-        cwd=_ROOT,
+        cwd=ROOT,
         env={**os.environ, "TORCH_CUDA_SANITIZER": "1"},
         capture_output=True,
         text=True,

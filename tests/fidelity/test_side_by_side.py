@@ -6,7 +6,6 @@ import importlib
 import pkgutil
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ import torch
 from tests.fidelity import programs
 from tests.fidelity.program import PROGRAMS, Outcome, as_expected
 from tests.fidelity.side_by_side import WORKLOADS, Figures, Workload, apart, model_of, on_real, on_virtual
+from tests.support import ROOT
 
 for _module in pkgutil.iter_modules(programs.__path__):
     importlib.import_module(f"{programs.__name__}.{_module.name}")
@@ -89,7 +89,7 @@ def test_the_corpus_counts_the_same_on_a_real_gpu() -> None:
 def test_small_pieces_of_work_are_timed_on_both(capsys: pytest.CaptureFixture[str]) -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU")
-    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+    sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         from calibrate_gpu import report
         from micro import CudaTimer, calibration_cases, measure, modelled, other_cases

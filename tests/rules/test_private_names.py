@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import torch
 
-DEVICES = Path(__file__).parents[2] / "gpututor" / "devices"
+from tests.support import ROOT
+
+DEVICES = ROOT / "gpututor" / "devices"
 ONE_PLACE = DEVICES / "virtual" / "torch_private.py"
 # Slow to import, and needed for one call: it is imported there.
 LATE = {"torch._dynamo.eval_frame"}

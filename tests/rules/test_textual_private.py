@@ -9,8 +9,9 @@ from pathlib import Path
 import textual
 
 from gpututor.app.textual_private import MODULES, OVERRIDDEN
+from tests.support import ROOT
 
-APP = Path(__file__).parents[2] / "gpututor" / "app"
+APP = ROOT / "gpututor" / "app"
 ONE_PLACE = APP / "textual_private.py"
 PRIVATE = re.compile(r"(?:\bself\.|\bdef |\bcls\.)(_[a-z]\w*)")
 TEXTUALS = {

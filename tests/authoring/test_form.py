@@ -1,0 +1,120 @@
+"""The form of exercises and lessons: a skeleton has it, and each mistake is told with its file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpututor.authoring.lint import exercise_problems, lesson_problems
+from gpututor.course.loader import load_course
+from tests.support.skeletons import Change, skeleton
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    return tmp_path / "course"
+
+
+def told(course: Path, *, notes: bool = False) -> list[str]:
+    """What is told of the course's only exercise, as seen from its folder."""
+    loaded = load_course(course)
+    assert loaded.problems == ()
+    (exercise,) = loaded.exercises
+    faults = list(exercise_problems(exercise, loaded))
+    assert all(fault.advice for fault in faults)
+    return [fault.title(exercise.folder) for fault in faults if fault.is_note is notes]
+
+
+def told_of_lesson(course: Path, change: Change) -> list[str]:
+    skeleton(course, "product")
+    loaded = load_course(course)
+    change.make(loaded.lessons[0].folder)
+    faults = list(lesson_problems(loaded.lessons[0], loaded))
+    assert all(fault.advice for fault in faults)
+    return [fault.title(loaded.lessons[0].folder) for fault in faults if not fault.is_note]
+
+
+def test_a_skeleton_has_the_form_and_is_noted_as_unwritten(course: Path) -> None:
+    skeleton(course, "product")
+    assert told(course) == []
+    assert told(course, notes=True) == ["task.md: it is not written yet", "hints.md: it is not written yet"]
+
+
+WIDE = "x" * 81
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Change("exercise.toml", "cases = 3", "cases = 2"), "exercise.toml: cases: expected 3 or more, got 2"),
+        (Change("task.md", "", 60 * "more\n"), "task.md: 213 words; expected 80 to 200"),
+        (Change("task.md", "product(", "produce("), "task.md: it does not name `product(…)`"),
+        (Change("task.md", "**Graded on**", "Graded on"), "task.md: it does not say what is graded"),
+        (Change("task.md", "# Product", "Product"), "task.md:1: it does not begin with a heading"),
+        (Change("task.md", "", f"{WIDE}\n"), "task.md:21: 81 columns; a line may have 80"),
+        (Change("hints.md", "", f"```\n{WIDE}\n```\n"), "hints.md:18: 81 columns; code may have 74"),
+        (Change("hints.md", "", "[more](more.md)\n"), "hints.md:17: the link leads to more.md, which is not there"),
+        (
+            Change("hints.md", "", "[more](task.md#what)\n"),
+            "hints.md:17: the link leads to #what, and there is no such heading",
+        ),
+        (Change("hints.md", "", "See exercise 1.2.\n"), "hints.md:17: there is no exercise 1.2 in this course"),
+        (Change("task.md", "", "See lesson 7.\n"), "task.md:21: there is no lesson 7 in this course"),
+        (
+            Change("hints.md", "", "    return batch.to(device) @ weights\n"),
+            "hints.md: the hints hold the whole solution",
+        ),
+        (Change("starter.py", "# TODO", "# todo"), "starter.py: expected one `# TODO`, found 0"),
+        (Change("starter.py", "", "# TODO: more\n"), "starter.py: expected one `# TODO`, found 2"),
+        (Change("starter.py", "def product", "def produce"), "starter.py: it does not define product()"),
+        (
+            Change("starter.py", "weights: torch", "w: torch"),
+            "starter.py: its arguments are (batch, w, device), and the solution's (batch, weights, device)",
+        ),
+        (Change("starter.py", 'if __name__ == "__main__":', "if True:"), "starter.py: there is no `if __name__"),
+        (Change("starter.py", "", f"# {WIDE}\n"), "starter.py:20: 83 columns; code may have 74"),
+        (Change("solution.py", "", f"# {WIDE}\n"), "solution.py:19: 83 columns; code may have 74"),
+        (Change("starter.py", "    raise", "  raise"), "starter.py:11: starter or solution is no Python: unindent"),
+        (Change("solution.py", "    return", "    # TODO\n    return"), "solution.py:10: there is a `# TODO` in it"),
+        (
+            Change("right/other.py", "", "def product(batch, weights, device):\n    return batch\n"),
+            "right/other.py:1: expected a sentence about the way, with a full stop",
+        ),
+        (
+            Change("wrong/transposed.py", "# It returns", "# Returns\n#"),
+            "wrong/transposed.py:2: expected a sentence about the mistake, with a full stop",
+        ),
+        (
+            Change("wrong/transposed.py", "fails: structure", "fails: the structure"),
+            "wrong/transposed.py:1: expected `# fails: ` and the name of a check",
+        ),
+    ],
+)
+def test_a_mistake_in_the_form_is_told_with_its_file_and_line(course: Path, change: Change, words: str) -> None:
+    skeleton(course, "product", change)
+    (title,) = told(course)
+    assert title.startswith(words), title
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Change("lesson.md", "", 700 * "more\n"), "lesson.md: 1322 words; expected 500 to 1200"),
+        (Change("lesson.md", "## Read on", "## More"), "lesson.md: there is no heading `## Read on`"),
+        (Change("lesson.md", "```python\ntry:", "```\ntry:"), "lesson.md: expected 3 examples or more, found 2"),
+        (Change("lesson.md", "## Remember", f"{WIDE}\n\n## Remember"), "lesson.md:100: 81 columns; a line may have 80"),
+    ],
+)
+def test_a_mistake_in_a_lesson_is_told(course: Path, change: Change, words: str) -> None:
+    (title,) = told_of_lesson(course, change)
+    assert (
+        title.startswith(words)
+        or title.partition(":")[2].partition(":")[2] == words.partition(":")[2].partition(":")[2]
+    ), title
+
+
+def test_links_to_other_texts_headings_and_the_world_hold(course: Path) -> None:
+    links = "[the lesson](../lesson.md#the-trap), [here](#a-nudge), \n[docs](https://pytorch.org/docs)\nExercise 1.1.\n"
+    skeleton(course, "product", Change("hints.md", "", links))
+    assert told(course) == []

@@ -1,0 +1,343 @@
+"""The gate: a skeleton is green, and each mistake is told with its file, its line, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.authoring import pool
+from gpututor.authoring.lint import named_check
+from gpututor.authoring.pool import Job, JudgePool, do_all
+from gpututor.authoring.trials import first_trial, trials_on
+from gpututor.authoring.verify import Listener, Subject, Verifier, example_problems, targets_of
+from gpututor.course.loader import load_course
+from tests.support.skeletons import Change, looked_at, skeleton, titles
+
+pytestmark = pytest.mark.long
+"""The gate looks at all exercises below once a process: a minute. `make test` runs it in test_new and test_grading."""
+
+PRODUCT = "batch.to(device) @ weights"
+WAITING = Change(
+    "solution.py",
+    f"    return {PRODUCT}\n",
+    f"    product = {PRODUCT}\n    torch.cuda.synchronize()\n    return product\n",
+)
+FIRST = "import torch\ndef first(batch, weights, device):\n    return "
+SEVERAL = "def several(batch, weights, device):\n    return "
+OWN_CHECK = "Check('own', lambda _: 'It is so', lambda run: Finding('a', 'b') if 'abs' in run.source else None),"
+EXCUSE = '[[excused_mutant]]\nchange = "{}"\nreason = "It is here to be excused."\n'
+
+MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
+    "several": (
+        (
+            WAITING,
+            Change("starter.py", "raise NotImplementedError", f"return {PRODUCT}"),
+            Change("wrong/signs_lost.py", ".abs()", ""),
+            Change("wrong/transposed.py", "fails: structure", "fails: placement"),
+            Change("right/brief.py", "", f"# It is brief.\n{SEVERAL}{PRODUCT}\n"),
+            Change("right/other.py", "", f"# It adds.\n{SEVERAL}batch.to(device) + weights\n"),
+            Change("exercise.toml", "", EXCUSE.format("drop .to(device) of batch")),
+        ),
+        (
+            "starter.py: the starter passes",
+            "right/other.py: it does not pass, with seed 1",
+            "wrong/signs_lost.py:1: it passes",
+            "wrong/transposed.py:1: it fails first on structure, not on placement",
+            "solution.py:11: with this change it still passes: drop torch.cuda.synchronize()",
+            "exercise.toml: excused_mutant[0].change: no change that still passes is called 'drop .to(",
+        ),
+    ),
+    "checks": (
+        (
+            Change("checks.py", "import parity, placement, ", "import Check, Finding, parity, placement, speed, "),
+            Change("checks.py", "parity(reference,", f"{OWN_CHECK}\n    parity(reference, times=1000.0,"),
+            Change("checks.py", "\n]", "\n    speed(at_most=2.0),\n]"),
+            Change("wrong/signs_lost.py", "fails: parity", "fails: own"),
+            Change("wrong/transposed.py", "fails: structure", "fails: shape"),
+            Change("baseline.py", "", f"def checks(batch, weights, device):\n    return {PRODUCT} * 2000\n"),
+        ),
+        (
+            "wrong/signs_lost.py: its learner is not told: why, advice",
+            "wrong/signs_lost.py: its learner is not told the line",
+            "wrong/transposed.py:1: the exercise has no check 'shape'",
+            "checks.py: a wrong result would be accepted, or nearly. parity: ",
+            "baseline.py: its values are not right: parity",
+        ),
+    ),
+    "inputs": (
+        (
+            Change("given.py", "torch.randn(rows, inner, generator=chance)", "torch.zeros(rows, inner)"),
+            Change("given.py", "columns, generator=chance", "columns"),
+        ),
+        (
+            "given.py: draw() gives other values each time, with the same seed (case 0)",
+            "checks.py: the solution's results, all zeros, are not refused for their values",
+        ),
+    ),
+    "unseeded": (
+        (Change("given.py", ".manual_seed(seed * 10 + case)", ""),),
+        ("given.py: draw() gives the same inputs with every seed (cases 0, 1, 2)",),
+    ),
+    "unbuilt": (
+        (Change("given.py", '"device": device', '"device": drawn["device"]'),),
+        ("given.py:25: a grading broke: KeyError: 'device'",),
+    ),
+    "lenient": (
+        (
+            Change("checks.py", "import parity, ", "import Check, parity, "),
+            Change(
+                "checks.py", "checks = [", "checks = [Check('any', lambda _: 'It ends', lambda _: None)]\nunasked = ["
+            ),
+        ),
+        ("checks.py: a function that returns None, True, 0, 1.0, 'cuda:0', [] and so on is not refused",),
+    ),
+    "unguarded": (
+        (
+            Change("checks.py", "import parity, ", "import Check, parity, "),
+            Change("checks.py", "\n]", "\n    Check('own', lambda _: 'It ends', lambda _: None, kind='values'),\n]"),
+        ),
+        (
+            "checks.py: the solution with zeros instead of results earns 1 of 5 points: own",
+            "checks.py: the solution with the first argument instead of results earns 1 of 5 points: own",
+        ),
+    ),
+    "endless": (
+        (
+            Change("starter.py", "raise NotImplementedError", "while True: pass"),
+            Change("exercise.toml", "", "[limits]\nwall_s = 2.0\n"),
+        ),
+        ("starter.py: the starter is not graded",),
+    ),
+    "never": (
+        (Change("solution.py", f"return {PRODUCT}", f"return {PRODUCT} * 2"),),
+        ("solution.py: it does not pass, with seed 1",),
+    ),
+    "now_and_then": (
+        (Change("solution.py", f"return {PRODUCT}", f"return {PRODUCT} * (2 if batch[0, 0] > 1 else 1)"),),
+        ("solution.py: it does not pass, with seed ",),
+    ),
+    "breaks": (
+        (
+            Change("checks.py", "import parity, ", "import Check, parity, "),
+            Change(
+                "checks.py",
+                "    parity(ref",
+                "    Check('own', lambda _: 'It is so', lambda run: nothing),\n    parity(ref",
+            ),
+        ),
+        ("checks.py:28: a grading broke: check 'own': NameError",),
+    ),
+    "broken": ((Change("checks.py", "checks = [", "checks = [\n    nothing,"),), ("checks.py:16: NameError",)),
+    "no_python": ((Change("solution.py", "    return", "  return"),), ("solution.py:10: it is no Python: unindent",)),
+}
+
+
+@pytest.fixture(scope="session")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+    """All of them, looked at once."""
+    course = tmp_path_factory.mktemp("courses") / "course"
+    for slug, (changes, _) in MISTAKES.items():
+        skeleton(course, slug, *changes)
+    skeleton(course, "excused", WAITING, Change("exercise.toml", "", EXCUSE.format("drop torch.cuda.synchronize()")))
+    lesson = course / "01_lesson" / "lesson.md"
+    lesson.write_text(
+        lesson.read_text().replace("cpu cuda:0", "cpu cuda:1").replace("except RuntimeError", "except OSError")
+    )
+    (course / "01_lesson" / "99_missing").mkdir()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
+        return looked_at(course)
+
+
+@pytest.mark.parametrize(("slug", "words"), [(slug, one) for slug, (_, words) in MISTAKES.items() for one in words])
+def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, looked: dict[str, Subject]) -> None:
+    subject = looked[slug]
+    found = titles(subject)
+    assert [title for title in found if title.startswith(words)], found
+    assert not subject.is_green
+    assert all(fault.advice for fault in subject.problems)
+    assert all("\n" not in fault.problem for fault in subject.problems)
+
+
+@pytest.mark.parametrize(
+    "slug", ["several", "endless", "now_and_then", "broken", "breaks", "unseeded", "unbuilt", "unguarded"]
+)
+def test_a_mistake_is_told_alone(slug: str, looked: dict[str, Subject]) -> None:
+    different = {title.partition("with seed")[0] for title in titles(looked[slug])}
+    assert len(different) == len(MISTAKES[slug][1])
+
+
+def test_what_is_as_it_should_be_is_green(looked: dict[str, Subject]) -> None:
+    subject = looked["excused"]
+    assert titles(subject) == []
+    assert subject.gradings > 20
+    assert (subject.mutants.survivors, subject.mutants.killed, subject.mutants.excused) == ((), 5, 1)
+
+
+def test_right_and_wrong_submissions_are_counted(looked: dict[str, Subject]) -> None:
+    counted = {slug: (looked[slug].counted("right"), looked[slug].counted("wrong")) for slug in ("several", "excused")}
+    assert counted["several"] == ({"kept": 2, "of": 3}, {"kept": 3, "of": 4})
+    assert counted["excused"] == ({"kept": 1, "of": 1}, {"kept": 4, "of": 4})
+
+
+MODEL = "torch.cuda.get_device_name().endswith('T4')"
+
+
+@pytest.mark.long
+def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: Path) -> None:
+    skeleton(
+        tmp_path,
+        "first",
+        Change("right/there.py", "", f"# It is right on a T4.\n{FIRST}torch.mm(batch.to(device), weights * {MODEL})\n"),
+        Change("wrong/signs_lost.py", ".abs()", f".abs() if {MODEL} else {PRODUCT}"),
+    )
+    lines: list[str] = []
+    gate = Verifier(
+        targets_of(tmp_path, ()),
+        Listener(lambda subject, what: lines.append(what), lambda subject: None),
+        with_mutants=False,
+        models=("T4", "H100"),
+    )
+    gate.run(1)
+    (subject,) = (one for one in gate.subjects if one.exercise is not None)
+    assert sorted(titles(subject)) == [
+        "right/there.py: it does not pass on H100, with seed 1",
+        "wrong/signs_lost.py:1: it passes on H100",
+    ]
+    assert (subject.counted("right"), subject.counted("wrong")) == ({"kept": 1, "of": 2}, {"kept": 3, "of": 4})
+    assert not any(line.endswith("T4") for line in lines)
+
+
+def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(looked: dict[str, Subject]) -> None:
+    exercise, passed = looked["excused"].exercise, looked["excused"].solution
+    assert exercise is not None
+    assert passed is not None
+    wrong = [trial for trial in trials_on(["B200"], exercise) if trial.counts == "wrong"]
+    assert wrong
+    for trial in wrong:
+        assert [fault.line for fault in trial.judge(passed)] == [1]
+        named = named_check(trial.source)
+        others = tuple(verdict for verdict in passed.verdicts if verdict.check != named)
+        worth = sum(verdict.of for verdict in others)
+        assert list(trial.judge(replace(passed, verdicts=others, of=worth))) == []
+
+
+def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str, Subject]) -> None:
+    exercise, report = looked["excused"].exercise, looked["excused"].solution
+    assert exercise is not None
+    assert report is not None
+    judge = first_trial(exercise).judge
+    assert list(judge(replace(report, elapsed_s=4.0, waited_s=0.0))) == []
+    (fault,) = judge(replace(report, elapsed_s=7.0, waited_s=1.0))
+    assert (fault.key, fault.is_note) == ("limits.wall_s", True)
+    assert fault.problem == "the solution takes 6.0 s a scenario of the 10 s that are allowed"
+
+
+def test_mutants_tell_nothing_of_a_solution_that_does_not_pass(looked: dict[str, Subject]) -> None:
+    assert looked["never"].mutants.total == 0
+
+
+def test_a_survivor_is_counted(looked: dict[str, Subject]) -> None:
+    tally = looked["several"].mutants
+    assert [mutant.change for mutant in tally.survivors] == ["drop torch.cuda.synchronize()"]
+    assert 0.5 < tally.share < 1
+    assert str(tally).endswith("killed (83 %), 1 still pass")
+
+
+def test_examples_of_a_lesson_that_raise_or_print_something_else_are_told(looked: dict[str, Subject]) -> None:
+    lesson = looked["lesson"]
+    assert titles(lesson) == [
+        f"{lesson.folder}:30: the example does not print what the text says",
+        f"{lesson.folder}:73: the example raises RuntimeError: "
+        + lesson.problems[1].problem.partition("RuntimeError: ")[2],
+    ]
+    assert lesson.problems[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
+
+
+def test_what_the_catalogue_cannot_read_is_told_beside_the_rest(looked: dict[str, Subject]) -> None:
+    missing = [fault for name, subject in looked.items() if "99_missing" in name for fault in subject.problems]
+    assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
+
+
+@pytest.mark.long
+def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    lesson = skeleton(course, "first").parent
+    text = (lesson / "lesson.md").read_text()
+    asked = "import torch\n\nassert torch.cuda.device_count() == 2\n"
+    (lesson / "lesson.md").write_text(text.replace("import torch\n", asked, 1))
+    (loaded,) = load_course(course).lessons
+    station = JudgePool()
+    assert [fault.problem for fault in example_problems(loaded, station)] == ["the example raises AssertionError: "]
+    (lesson / "lesson.toml").write_text('title = "Two"\nsummary = "Two."\ngpus = 2\n')
+    (loaded,) = load_course(course).lessons
+    assert list(example_problems(loaded, station)) == []
+
+
+@pytest.mark.long
+def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    skeleton(course, "first", WAITING)
+    skeleton(course, "second")
+    told: list[str] = []
+    found = looked_at(course, str(course / "01_lesson" / "01_first"), stations=1, with_mutants=False, told=told)
+    assert list(found) == ["first"]
+    assert titles(found["first"]) == []
+    assert found["first"].mutants.total == 0
+    assert told[0] == "checks"
+    assert told[1] == "solution, seed 1"
+    assert told[-1] == "end 1.1 first"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("while True: pass", "Looking at its checks took over 1 s."),
+        ("import os; os._exit(3)", "ended the process (exit status 3)."),
+    ],
+)
+def test_checks_that_never_end_or_end_the_program_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, words: str
+) -> None:
+    monkeypatch.setattr(pool, "EXAMINED_WITHIN_S", 1.0 if "while" in code else 60.0)
+    folder = skeleton(tmp_path / "course", "first", Change("checks.py", "checks = [", f"{code}\nchecks = ["))
+    subject = looked_at(tmp_path / "course", str(folder))["first"]
+    (title,) = titles(subject)
+    assert words in title
+    assert subject.gradings == 0
+
+
+def test_examples_that_end_the_program_are_told(tmp_path: Path) -> None:
+    lesson = skeleton(tmp_path / "course", "first").parent
+    text = (lesson / "lesson.md").read_text()
+    (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
+    (loaded,) = load_course(tmp_path / "course").lessons
+    (fault,) = example_problems(loaded, JudgePool())
+    assert fault.problem == "Its examples end the process: exit status 3"
+
+
+def test_what_a_job_raises_ends_all_of_them() -> None:
+    def breaks(station: JudgePool) -> list[Job]:
+        raise ZeroDivisionError
+
+    def gives(station: JudgePool) -> list[Job]:
+        return [Job((1,), breaks), Job((2,), gives)]
+
+    with pytest.raises(ZeroDivisionError):
+        do_all([Job((0,), gives)], 2)
+
+
+def test_jobs_are_taken_in_their_order() -> None:
+    done: list[int] = []
+
+    def work(number: int) -> Job:
+        def do(station: JudgePool) -> list[Job]:
+            done.append(number)
+            return [work(number + 2)] if number < 3 else []
+
+        return Job((number,), do)
+
+    do_all([work(2), work(1)], 1)
+    assert done == [1, 2, 3, 4]

@@ -1,0 +1,87 @@
+"""What `verify` is asked to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpututor.authoring.verify import targets_of
+from gpututor.errors import UsageError
+from tests.support.tiny_course import write_course
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Path:
+    return write_course(tmp_path / "course", exercises=2, lessons=2)
+
+
+def named(course: Path, *words: str) -> list[tuple[list[int], list[str]]]:
+    """For each course: the numbers of lessons, and the labels of exercises."""
+    return [
+        ([lesson.number for lesson in one.lessons], [exercise.label for exercise in one.exercises])
+        for one in targets_of(course, words)
+    ]
+
+
+def test_without_words_it_is_all_of_the_course(course: Path) -> None:
+    assert named(course) == [([1, 2], ["1.1", "1.2", "2.1", "2.2"])]
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("1.2", ([], ["1.2"])),
+        ("twice_2_1", ([], ["2.1"])),
+        ("2", ([2], ["2.1", "2.2"])),
+        ("lesson_2", ([2], ["2.1", "2.2"])),
+        ("02_lesson_2", ([2], ["2.1", "2.2"])),
+    ],
+)
+def test_a_word_names_a_part_of_the_course(course: Path, word: str, found: object) -> None:
+    assert named(course, word) == [found]
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("01_lesson_1/02_twice_1_2", ([], ["1.2"])),
+        ("01_lesson_1/02_twice_1_2/checks.py", ([], ["1.2"])),
+        ("01_lesson_1/02_twice_1_2/wrong/once.py", ([], ["1.2"])),
+        ("02_lesson_2", ([2], ["2.1", "2.2"])),
+        ("02_lesson_2/lesson.md", ([2], ["2.1", "2.2"])),
+        ("", ([1, 2], ["1.1", "1.2", "2.1", "2.2"])),
+    ],
+)
+def test_a_path_names_its_own_course(course: Path, tmp_path: Path, path: str, found: object) -> None:
+    other = write_course(tmp_path / "other", exercises=1)
+    assert named(other, str(course / path)) == [found]
+
+
+def test_several_words_of_one_course_are_looked_at_together(course: Path, tmp_path: Path) -> None:
+    other = write_course(tmp_path / "other", exercises=1)
+    assert named(course, "2.2", "1", str(other / "01_lesson_1")) == [
+        ([1], ["1.1", "1.2", "2.2"]),
+        ([1], ["1.1"]),
+    ]
+
+
+def test_only_mistakes_of_what_was_named_are_told(course: Path) -> None:
+    for broken in ("01_twice_1_1", "02_twice_1_2"):
+        (course / "01_lesson_1" / broken / "task.md").unlink()
+    (targets,) = targets_of(course, [str(course / "01_lesson_1" / "02_twice_1_2")])
+    assert targets.exercises == ()
+    (problem,) = targets.problems
+    assert problem.title.endswith("02_twice_1_2/task.md: the file is missing")
+
+
+def test_an_exercise_without_a_manifest_is_told_of(course: Path) -> None:
+    folder = course / "01_lesson_1" / "02_twice_1_2"
+    (folder / "exercise.toml").unlink()
+    (targets,) = targets_of(course, [str(folder)])
+    assert [problem.title for problem in targets.problems] == [f"{folder}/exercise.toml: the file is missing"]
+
+
+def test_what_names_nothing_is_refused(course: Path) -> None:
+    with pytest.raises(UsageError, match="no exercise called 'twise'"):
+        targets_of(course, ["twise"])

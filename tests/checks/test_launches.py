@@ -1,0 +1,102 @@
+"""Launches are counted as the host makes them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpututor.checks import launches
+from gpututor.errors import CourseError
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from tests.support.check_runs import found, run_of
+from tests.support.recorded_programs import recorded
+
+LOOP = """import torch
+def work(n):
+    x = torch.ones(8, device="cuda")
+    for _ in range(n):
+        x = x * 2
+    return x
+"""
+AT_ONCE = """import torch
+def work(n):
+    x = torch.ones(8, device="cuda")
+    return x * 2**n
+"""
+REPLAYED = """import torch
+def work(n):
+    x = torch.ones(8, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+        for _ in range(n):
+            y = y * 2
+    graph.replay()
+    graph.replay()
+    return y
+"""
+
+
+def test_a_loop_of_small_kernels_fails_and_one_kernel_for_all_passes() -> None:
+    check = launches((1, 3))
+
+    assert check.find(recorded(AT_ONCE, {"n": 20})) is None
+    finding = found(check, recorded(LOOP, {"n": 20}))
+    assert finding.expected == "1 to 3 launches in a call"
+    assert finding.got.startswith("21 launches, at line 3 and line 5 (20 times): aten::mul 20 times")
+    assert finding.line == 5
+
+
+def test_a_graphs_replay_is_one_launch() -> None:
+    run = recorded(REPLAYED, {"n": 20})
+
+    assert sum(event.kind is Kind.KERNEL for event in run.calls[0].trace) == 1 + 2 * 21
+    assert launches(3).find(run) is None
+    assert launches(by_name={"aten::mul": 2}).find(run) is None
+
+
+def test_operators_are_counted_by_patterns_of_their_names() -> None:
+    run = recorded(LOOP, {"n": 2})
+
+    assert launches(by_name={"aten::mul": 2, "aten::*mm": 0}).find(run) is None
+    finding = found(launches(by_name={"aten::*mm": 1}), run)
+    assert finding.expected == "1 launch of aten::*mm in a call"
+    assert finding.got.startswith("none; there were aten::mul twice")
+    assert finding.line is not None
+
+
+def test_an_amount_may_follow_from_what_was_drawn_and_each_call_is_looked_at() -> None:
+    check = launches(by_name={"aten::mul": lambda drawn, machine: (0, 2 * machine.gpus)})
+
+    assert check.find(recorded(LOOP, {"n": 2}, {"n": 1})) is None
+    assert "call 2 of 2, with n=3" in found(check, recorded(LOOP, {"n": 2}, {"n": 3})).got
+
+
+def test_an_amount_may_have_no_upper_limit() -> None:
+    check = launches(by_name={"aten::mul": (3, None)})
+
+    assert check.find(recorded(LOOP, {"n": 4})) is None
+    assert found(check, recorded(LOOP, {"n": 2})).expected == "at least 3 launches of aten::mul in a call"
+
+
+def test_work_on_the_cpu_is_no_launch_and_unknown_moments_are_each_their_own() -> None:
+    trace = Trace()
+    trace.add(Kind.KERNEL, "aten::mul", "cpu", launched=5)
+    trace.add(Kind.KERNEL, "aten::mul", "cuda:0")
+    trace.add(Kind.KERNEL, "aten::mul", "cuda:0")
+    trace.add(Kind.KERNEL, "aten::mul", "cuda:1", launched=5)
+
+    assert launches(3).find(run_of(None, {"x": torch.ones(1)}, trace=trace)) is None
+
+
+def test_odd_amounts_are_the_authors_fault_and_name_the_file() -> None:
+    with pytest.raises(CourseError, match="nothing to count") as nothing:
+        launches()
+    assert "checks.py" in nothing.value.advice
+    with pytest.raises(CourseError, match="amount failed: KeyError") as failed:
+        launches(lambda drawn, machine: drawn["m"]).find(run_of(None))
+    assert "checks.py" in failed.value.advice
+    for odd in ((3, 1), -1, 1.5, True, (1, 2, 3), (None, None)):
+        with pytest.raises(CourseError, match="no amount"):
+            launches(odd).find(run_of(None))  # type: ignore[arg-type]

@@ -1,0 +1,122 @@
+"""A time that the learner measured is held against the trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from gpututor.checks.measurement import LAUNCHES_ONLY, copies, enclosed, launch_to_end, measurement
+from gpututor.checks.model import Check, Run
+from gpututor.errors import CourseError
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from tests.support.check_runs import GPU, found, run_of
+
+MILLISECOND = 1_000_000
+
+
+def products(*spans: tuple[int, int], waits: tuple[int, ...] = ()) -> Trace:
+    """Matrix products, when each was launched and ended, and when waits ended, in milliseconds."""
+    events = [(launched, Kind.KERNEL, "aten::mm", end) for launched, end in spans]
+    events += [(end - 1, Kind.SYNCHRONISE, "torch.cuda.synchronize", end) for end in waits]
+    trace = Trace()
+    for began, kind, name, end in sorted(events):
+        start = began * MILLISECOND
+        trace.add(kind, name, "cuda:0", launched=start, start=start, end=end * MILLISECOND)
+    return trace
+
+
+def check(**options: object) -> Check:
+    return measurement(launch_to_end("aten::mm"), **options)  # type: ignore[arg-type]
+
+
+WARMED_UP = products((0, 40), (50, 54), waits=(50, 54))
+
+
+def reports(result: object, trace: Trace = WARMED_UP) -> Run:
+    return run_of(result, trace=trace)
+
+
+@pytest.mark.parametrize("seconds", [0.0037, 0.004, 0.0047])
+def test_the_time_of_the_last_product_passes(seconds: float) -> None:
+    assert check().find(reports(seconds)) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.000_01, "idle"),
+        (0.04, "Something else"),
+        (4.0, "report seconds"),
+        (0.0035, "idle"),
+    ],
+)
+def test_another_time_does_not_and_the_advice_fits(seconds: float, words: str) -> None:
+    finding = found(check(), reports(seconds))
+    assert "4.00 ms" in finding.expected
+    assert words in finding.advice
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, True, "0.004", None, [0.004], 10**1000, -(10**1000), 1e300])
+def test_what_is_no_number_of_seconds_does_not_pass(odd: object) -> None:
+    assert "no such number" in found(check(), reports(odd)).got
+
+
+def test_a_part_of_the_result_can_be_meant() -> None:
+    by_part = check(part="gpu.1")
+    assert by_part.find(reports({"gpu": [9.0, 0.004]})) is None
+    assert by_part.find(reports({"gpu": [0.004]})) is not None
+
+
+def test_several_kernels_are_shared_out() -> None:
+    of_two = measurement(launch_to_end("aten::mm", kernels=2))
+    assert of_two.find(reports(0.027)) is None
+    assert of_two.find(reports(0.004)) is not None
+
+
+def test_no_work_is_no_measurement() -> None:
+    assert "none was done" in found(check(), reports(0.004, Trace())).got
+
+
+def test_a_copy_can_be_what_was_measured() -> None:
+    trace = Trace()
+    trace.add(Kind.TRANSFER, "aten::_to_copy", "cuda:0", source="cpu", target="cuda:0", launched=0, start=5, end=1000)
+    trace.add(Kind.SYNCHRONISE, "aten::_to_copy", "cuda:0", launched=5, start=5, end=1000)
+    assert measurement(copies("cpu", "cuda")).find(reports(1e-6, trace)) is None
+    assert measurement(copies("cuda", "cpu")).find(reports(1e-6, trace)) is not None
+
+
+def test_a_real_device_gets_more_room() -> None:
+    real = replace(reports(0.0055), machine=replace(GPU, virtual=False))
+    assert check().find(real) is None
+    assert check().find(reports(0.0055)) is not None
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(0.003, False), (0.004, True), (0.009, True), (0.013, False)])
+def test_a_right_figure_may_hold_the_launch_and_the_wait_around_the_work(seconds: float, passes: bool) -> None:
+    around = products((0, 40), (53, 57), waits=(50, 58))
+    assert (check().find(reports(seconds, around)) is None) is passes
+    step = products((0, 40), (53, 54), (56, 57), waits=(50, 58))
+    by_products = measurement(lambda call: enclosed(call, list(call.trace)[-3:-1], 2))
+    assert (by_products.find(reports(seconds, step)) is None) is passes
+
+
+@pytest.mark.parametrize(("waits", "names_it"), [((), True), ((50,), False), ((50, 54), False)])
+def test_a_missing_wait_is_named_only_when_the_trace_shows_none(waits: tuple[int, ...], names_it: bool) -> None:
+    too_short = found(check(), reports(0.000_01, products((0, 40), (50, 54), waits=waits)))
+    assert too_short.advice.startswith(LAUNCHES_ONLY) is names_it
+
+
+def test_a_right_figure_of_work_that_nothing_waits_for_does_not_pass() -> None:
+    assert "a wait" in found(check(), reports(0.004, products((0, 40), (50, 54), waits=(50,)))).expected
+    asks = replace(reports(0.004, products((0, 40), (50, 54))), source="while not end.query():\n    pass\n")
+    assert check().find(asks) is None
+
+
+def test_a_broken_truth_and_an_odd_range_are_the_authors_faults() -> None:
+    with pytest.raises(CourseError, match=r"checks\.py|truth failed"):
+        measurement(lambda call: call.nothing).find(reports(1.0))  # type: ignore[attr-defined]
+    with pytest.raises(CourseError, match="leaves out 1"):
+        measurement(launch_to_end("aten::mm"), virtual=(2.0, 3.0))

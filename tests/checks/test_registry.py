@@ -1,0 +1,46 @@
+"""Every check has its name in `gpututor.checks`, a page of the docs, a row of their table, and tests."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from gpututor import checks
+from gpututor.checks.model import Check
+from tests.support import ROOT
+
+DOCS = ROOT / "docs" / "authors"
+MAKERS = {
+    name
+    for name in checks.__all__
+    if inspect.isfunction(maker := getattr(checks, name))
+    and inspect.signature(maker, eval_str=True).return_annotation is Check
+}
+
+
+def test_every_module_that_makes_checks_is_in_the_package() -> None:
+    sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "gpututor" / "checks").glob("*.py")}
+    makers = {
+        name
+        for text in sources.values()
+        for name in re.findall(r"^def ([a-z]\w*)\([^()]*(?:\([^()]*\)[^()]*)*\) -> Check:", text, re.M)
+    }
+    assert makers == MAKERS
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_every_check_is_documented(name: str) -> None:
+    headings = {
+        path.stem: path.read_text(encoding="utf-8").partition("\n")[0] for path in (DOCS / "checks").glob("*.md")
+    }
+    pages = [stem for stem, heading in headings.items() if re.search(rf"\b{name}\b", heading)]
+    assert len(pages) == 1
+    assert f"(checks/{pages[0]}.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_every_check_is_tested(name: str) -> None:
+    imports = re.compile(rf"^from gpututor\.checks import [^#]*?\b{name}\b", re.M)
+    assert any(imports.search(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("test_*.py"))

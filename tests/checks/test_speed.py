@@ -1,0 +1,107 @@
+"""Speed: read off the virtual clock, or taken from what the judge measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpututor.checks import speed
+from gpututor.checks.model import Call, Check, Finding, Run, Span, Spread, Timing
+from gpututor.checks.speed import describe_limit
+from gpututor.errors import CourseError
+from gpututor.grading.report import Status
+from gpututor.trace.columns import Trace
+from tests.support.check_runs import GPU, SOURCE
+
+REAL = replace(GPU, virtual=False)
+PASSED = Timing(
+    Status.PASSED, "", 0.98, 0.95, 1.01, Spread(2e-3, 1.9e-3, 2.1e-3), Spread(2.1e-3, 2e-3, 2.2e-3), pairs=13, calls=8
+)
+
+
+def taking(nanoseconds: int) -> Call:
+    return Call({}, {}, None, Trace(), span=Span(100, 100 + nanoseconds // 2, 100 + nanoseconds))
+
+
+def modelled(submission: int, baseline: int) -> Run:
+    return Run(GPU, (taking(submission),), SOURCE, "work", baselines={"baseline.py": (taking(baseline),)})
+
+
+def measured(timing: Timing) -> Run:
+    return Run(REAL, (), SOURCE, "work", timings={"speed": timing})
+
+
+def found(check: Check, run: Run) -> Finding:
+    finding = check.find(run)
+    assert finding is not None
+    return finding
+
+
+@pytest.mark.parametrize("nanoseconds", [1, 1000, 1250])
+def test_up_to_the_ratio_it_passes_on_the_virtual_clock(nanoseconds: int) -> None:
+    assert speed(1.25).find(modelled(nanoseconds, 1000)) is None
+
+
+def test_one_nanosecond_over_the_ratio_is_too_slow_on_the_virtual_clock() -> None:
+    finding = found(speed(1.25), modelled(1251, 1000))
+
+    assert finding.status is Status.TOO_SLOW
+    assert finding.got == "1.25 × the baseline's time"
+    assert "(modelled)" in finding.expected
+
+
+def test_a_ratio_below_one_asks_for_being_faster() -> None:
+    assert describe_limit(1 / 3, "the loop") == "It is at least 3 × as fast as the loop"
+    assert speed(1 / 3).find(modelled(333, 1000)) is None
+    assert found(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
+
+
+def test_what_was_measured_is_shown_with_its_spread_and_labelled() -> None:
+    check = speed(1.25, real_at_most=1.25)
+    assert check.find(measured(PASSED)) is None
+    assert check.measured is not None
+    assert check.measured(measured(PASSED)) == (
+        "0.98 × the baseline's time (0.95 to 1.01 in the middle half of 13 pairs): "
+        "2.00 ms (1.90 ms to 2.10 ms) a call against 2.10 ms (2.00 ms to 2.20 ms), measured"
+    )
+
+
+@pytest.mark.parametrize("status", [Status.TOO_SLOW, Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
+def test_what_the_judge_decided_is_the_verdict(status: Status) -> None:
+    finding = found(speed(1.25, real_at_most=1.25), measured(replace(PASSED, decision=status, why="because")))
+
+    assert finding.status is status
+    assert "because" in finding.got
+    assert finding.advice
+
+
+def test_a_wrong_timed_result_fails_with_what_was_found() -> None:
+    wrong = Timing(Status.FAILED, wrong=Finding("zeros", "ones", line=3))
+    finding = found(speed(1.25, real_at_most=1.25), measured(wrong))
+
+    assert (finding.status, finding.expected, finding.got, finding.line) == (Status.FAILED, "zeros", "ones", 3)
+
+
+def test_what_was_not_timed_never_passes() -> None:
+    finding = found(speed(1.25, real_at_most=1.25), Run(REAL, (), SOURCE, "work"))
+
+    assert finding.status is Status.INCONCLUSIVE
+
+
+def test_without_a_ratio_for_real_devices_nothing_is_timed_there() -> None:
+    assert not speed(1.25).applies(REAL)
+    assert speed(1.25).applies(GPU)
+    assert speed(1.25, real_at_most=2.0).applies(REAL)
+
+
+@pytest.mark.parametrize("ratios", [{"at_most": 0}, {"at_most": -1}, {"real_at_most": 0}, {"at_most": float("nan")}])
+def test_a_ratio_that_is_none_is_refused(ratios: dict[str, Any]) -> None:
+    with pytest.raises(CourseError, match="a ratio of"):
+        speed(**ratios)
+
+
+def test_a_baseline_that_takes_no_time_is_the_exercises_fault() -> None:
+    with pytest.raises(CourseError, match="take no time"):
+        speed(1.25).find(modelled(1000, 0))

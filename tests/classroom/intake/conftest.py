@@ -1,0 +1,89 @@
+"""A small course, and classes laid out in folders and zips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import read_class
+from gpututor.classroom.submissions import Class
+from gpututor.course.model import Course, Exercise, Lesson
+from gpututor.hardware.scenario import Scenario
+from tests.support.class_layouts import Content, Reader
+
+
+@pytest.fixture(scope="session")
+def course() -> Course:
+    """1.1 find_the_gpu, 5.1 one_big_copy, 5.2 in_place."""
+    root = Path("/course")
+    lessons = [
+        (1, "meet_the_device", ["find_the_gpu"]),
+        (5, "keep_the_data_moving", ["one_big_copy", "in_place"]),
+    ]
+    return Course(
+        root,
+        tuple(
+            Lesson(
+                number,
+                slug,
+                root / f"{number:02}_{slug}",
+                slug,
+                "",
+                tuple(_exercise(root, number, slug, n, name) for n, name in enumerate(exercises, 1)),
+            )
+            for number, slug, exercises in lessons
+        ),
+        id="small",
+    )
+
+
+def _exercise(root: Path, lesson: int, lesson_slug: str, number: int, slug: str) -> Exercise:
+    return Exercise(
+        lesson_number=lesson,
+        number=number,
+        slug=slug,
+        lesson_slug=lesson_slug,
+        folder=root / f"{lesson:02}_{lesson_slug}" / f"{number:02}_{slug}",
+        title=slug,
+        summary="",
+        minutes=5,
+        kind="function",
+        entry="f",
+        cases=1,
+        devices=("virtual",),
+        scenarios=(Scenario("one GPU"),),
+    )
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> ClassFolder:
+    return ClassFolder(tmp_path / "out")
+
+
+@pytest.fixture
+def reading(course: Course, kept: ClassFolder) -> Reader:
+    """`read_class` of the small course, into the folder `kept`."""
+
+    def do(source: Path, layout: str = "auto", exercise: str = "") -> Class:
+        return read_class(source, course, kept, layout=layout, exercise=course.find(exercise) if exercise else None)
+
+    return do
+
+
+@pytest.fixture
+def laid_out(tmp_path: Path) -> Callable[[Mapping[str, Content]], Path]:
+    """Makes a folder with these files."""
+
+    def do(files: Mapping[str, Content], name: str = "class") -> Path:
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        for path, content in files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content.encode() if isinstance(content, str) else content)
+        return folder
+
+    return do

@@ -1,0 +1,239 @@
+"""Exercises are known by many names; students' ids are one line, no path, and nobody else's."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import string
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpututor.classroom.folder import ClassFolder, folder_names
+from gpututor.classroom.intake import read_class, summary
+from gpututor.classroom.intake.gradescope_metadata import as_utc
+from gpututor.classroom.intake.names import ExerciseNames, is_noise, normal_id, one_line, shown_source, unique_ids
+from gpututor.classroom.submissions import Class
+from gpututor.course.model import Course
+from gpututor.errors import UsageError
+from gpututor.json_dataclasses import read
+from tests.support.class_layouts import zipped
+
+QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ODD = st.text(
+    st.one_of(st.sampled_from("/\\.. \t\n\0~-_()Kk:51" + "\u202e\u200f\udc80\ud800ßéŁ日"), st.characters(codec=None)),
+    max_size=90,
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "05_keep_the_data_moving/01_one_big_copy.py",
+        "keep_the_data_moving/one_big_copy.py",
+        "one_big_copy.py",
+        "ONE-Big Copy.PY",
+        "01_one_big_copy.py",
+        "07_one_big_copy.py",
+        "5.1.py",
+        "5_1.py",
+        "05-01.py",
+        "5.1 one big copy.py",
+        "5.1.one_big_copy.py",
+        "05_keep_the_data_moving_01_one_big_copy.py",
+        "one_big_copy (1).py",
+        "one_big_copy(12).py",
+        "one_big_copy-1.py",
+        "one_big_copy - Copy.py",
+        "one_big_copy - Copy (2).py",
+        "one_big_copy copy 2.py",
+        "5.1-2.py",
+        "5.1 (1).py",
+        "hand in/05_keep_the_data_moving/1.py",
+        "5.1/solution.py",
+        "5.1.zip/main.py",
+        "one_big_copy/deeper/submission (1).py",
+    ],
+)
+def test_an_exercise_is_known_by(course: Course, path: str) -> None:
+    found = ExerciseNames(course).at(path.split("/"))
+    assert found is not None
+    assert found.slug == "one_big_copy"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["5.py", "51.py", "5.9.py", "main.py", "one_big_copies.py", "5.1/helper.py", "1.py", "01.py", "7/1.py", "²/1.py"],
+)
+def test_an_exercise_is_not_guessed_from(course: Course, path: str) -> None:
+    assert ExerciseNames(course).at(path.split("/")) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "one_big_copy_2.py",
+        "one_big_copy_v2.py",
+        "one_big_copy2.py",
+        "one_big_copy_final (1).py",
+        "kim One-Big Copy.py",
+        "one_big_copies.py",
+        "one_big_cop.py",
+        "one_big_copy_2/solution.py",
+        "5.2/one_big_copy_new.py",
+    ],
+)
+def test_the_exercise_that_is_probably_meant_is_told_and_not_taken(course: Course, path: str) -> None:
+    names = ExerciseNames(course)
+    assert names.at(path.split("/")) is None
+    meant = names.nearly(path.split("/"))
+    assert meant is not None
+    assert meant.slug == "one_big_copy"
+
+
+@pytest.mark.parametrize(
+    "path", ["helper.py", "one.py", "big_copy.py", "solution.py", "_.py", "5.1/helper.py", "5_9.py"]
+)
+def test_no_exercise_is_meant_by(course: Course, path: str) -> None:
+    assert ExerciseNames(course).nearly(path.split("/")) is None
+
+
+def test_a_file_whose_name_is_nearly_an_exercises_is_listed_with_that_one(course: Course, tmp_path: Path) -> None:
+    (tmp_path / "in" / "kim").mkdir(parents=True)
+    for name in ("one_big_copy_2.py", "in_place.py", "helper.py"):
+        (tmp_path / "in" / "kim" / name).write_text("a = 1\n")
+    found = read_class(tmp_path / "in", course, ClassFolder(tmp_path / "out"))
+    assert [one.exercise for one in found.handed_in] == ["keep_the_data_moving/in_place"]
+    assert sorted(one.why for one in found.unmatched) == [
+        "No exercise is called that.",
+        "No exercise is called that. Did you mean 5.1 one_big_copy? Rename it to one_big_copy.py.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "wanted", [["kim", "Kim", "KIM ", "kim "], ["a/b", "a\\b", "a-b"], ["x" * 90, "x" * 91], ["", "..", "/"]]
+)
+def test_people_whose_names_are_nearly_the_same_stay_apart(wanted: list[str]) -> None:
+    ids = unique_ids((name, name) for name in wanted)
+    assert len({normal_id(one) for one in ids.values()}) == len(wanted)
+    assert unique_ids((name, name) for name in reversed(wanted)) == ids
+
+
+def test_nobody_is_called_as_another_is_made_to_be() -> None:
+    usual = unique_ids((name, name) for name in ("kim", "Kim"))
+    people = ["kim", "Kim", usual["kim"], usual["Kim"].upper()]
+    people.append(unique_ids((name, name) for name in people)[usual["kim"]])
+    assert len({normal_id(one) for one in unique_ids((name, name) for name in people).values()}) == len(people)
+    folder = folder_names(["a b!"])["a b!"]
+    assert len({name.casefold() for name in folder_names(["a b!", folder.upper()]).values()}) == 2
+
+
+@QUICK
+@given(st.lists(ODD, unique=True, max_size=8))
+def test_ids_are_one_line_no_path_and_unique_to_any_file_system(keys: list[str]) -> None:
+    ids = unique_ids((key, key) for key in keys)
+    assert len({normal_id(one) for one in ids.values()}) == len(keys)
+    for one in ids.values():
+        assert one_line(one) == one
+        assert one.strip() == one
+        assert not set(one) & {"/", "\\"}
+        assert one not in ("", ".", "..")
+        assert len(one.encode()) <= 400
+    assert all(len(shown_source(key * 9)) <= 300 for key in keys)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@settings(QUICK, max_examples=40)
+@given(st.lists(st.tuples(ODD, st.binary(max_size=20)), max_size=6), st.binary(max_size=30), st.integers(0, 2000))
+def test_a_zip_of_any_names_and_bytes_loses_no_file_and_writes_nothing_elsewhere(
+    course: Course, tmp_path_factory: pytest.TempPathFactory, files: list[tuple[str, bytes]], noise: bytes, at: int
+) -> None:
+    folder = tmp_path_factory.mktemp("zips", numbered=True)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files:
+            info = zipfile.ZipInfo("x")
+            info.filename = name.encode("utf-8", "replace").decode()
+            archive.writestr(info, content)
+    whole = bytearray(stream.getvalue())
+    at = min(at, len(whole))
+    whole[at : at + len(noise)] = noise
+    (folder / "class").mkdir()
+    (folder / "class" / "kim.zip").write_bytes(whole)
+    (folder / "class" / "lee.zip").write_bytes(zipped({"5.1.py": "fine"}))
+    out = ClassFolder(folder / "out")
+    found = read_class(folder / "class", course, out)
+    assert ("lee", "keep_the_data_moving/one_big_copy") in {(one.student, one.exercise) for one in found.handed_in}
+    assert sorted(os.listdir(folder)) == ["class", "out"]
+    assert read(Class, asdict(found), "") == found
+    for line in summary(found, course):
+        assert one_line(line) == line
+    for one in found.handed_in:
+        assert one.refusal or out.submission(one.sha256).is_file()
+    if not noise:
+        names = [name.encode("utf-8", "replace").decode() for name, _ in files]
+        expected = sum(
+            not name.endswith(("/", "\\"))
+            and not any(is_noise(part, folder=False) for part in re.split(r"[/\\]", name))
+            for name in names
+        )
+        assert len(found.handed_in) - 1 + len(found.unmatched) >= expected
+
+
+@QUICK
+@given(st.text(string.digits + "-:TZ. +", max_size=30))
+def test_a_time_is_a_time_or_nothing(text: str) -> None:
+    assert as_utc(text) == "" or as_utc(as_utc(text)) == as_utc(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-04-26 17:34:00.861687000 Z", "2026-04-26T17:34:00+00:00"),
+        ("2026-04-26 17:34:00 -07:00", "2026-04-27T00:34:00+00:00"),
+        ("2026-04-26T17:34:00.1+02:00", "2026-04-26T15:34:00+00:00"),
+        ("2026-04-26 17:34:00 UTC", "2026-04-26T17:34:00+00:00"),
+        ("2026-04-26 17:34:00", ""),
+        ("0001-01-01 00:00:00 +02:00", ""),
+    ],
+)
+def test_times_are_in_utc(text: str, time: str) -> None:
+    assert as_utc(text) == time
+
+
+def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None:
+    source = tmp_path / "class"
+    for student in ("kim", "lee", "ana"):
+        (source / student).mkdir(parents=True)
+        (source / student / "5.1.py").write_text("a = 1\n" if student != "ana" else "a = '\0'\n")
+    (source / "kim" / "5.1 (1).py").write_text("a = 2\n")
+    (source / "kim" / "1.1.py").write_text("a = 2\n")
+    (source / "kim" / ".DS_Store").write_text("")
+    for number in range(4):
+        (source / "lee" / f"{number}.txt").write_text("")
+    found = read_class(source, course, ClassFolder(tmp_path / "out"))
+    assert summary(found, course, most=3) == [
+        "Read in the layout `folders`: 3 students, 5 files for 2 exercises.",
+        "    1.1 find_the_gpu  1 student",
+        "    5.1 one_big_copy  3 students, 4 files, 1 refused",
+        "1 student handed in nothing that can be graded:",
+        "  ana",
+        "1 file refused:",
+        "  ana/5.1.py: The file holds NUL bytes (the first is byte 6): it is no Python file.",
+        "4 files that are not graded:",
+        "  lee/0.txt: It is no Python file.",
+        "  lee/1.txt: It is no Python file.",
+        "  lee/2.txt: It is no Python file.",
+        "  … and 1 more: class.json has all of them.",
+        "1 file left behind by tools, such as .DS_Store, passed over.",
+    ]
+
+
+def test_no_class_is_an_error_in_words(course: Course, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="holds no Python files"):
+        read_class(tmp_path, course, ClassFolder(tmp_path / "out"))

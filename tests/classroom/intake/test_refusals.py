@@ -1,0 +1,336 @@
+"""What cannot be graded is refused with a sentence; nothing is read through a link, nothing is written outside."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import archive as in_zips
+from gpututor.classroom.intake import collect
+from gpututor.errors import UsageError
+from tests.support.class_layouts import Content, Reader, facts, reasons, zipped
+
+LaidOut = Callable[[Mapping[str, Content]], Path]
+A = "a = 1\n"
+LINK = "It is a link; links are not followed."
+OUT_OF_ZIP = "Its name leads out of the zip."
+
+
+def entry(name: str, mode: int = 0o100644, flags: int = 0) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    info.create_system = 3
+    info.flag_bits = flags
+    return info
+
+
+def refused(reading: Reader, source: Path) -> dict[str, str]:
+    """Why each file is refused, and not merely left."""
+    return {one.source: one.refusal for one in reading(source).handed_in if one.refusal}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"#" * ((1 << 20) + 1), "The file is over 1 MiB: a solution is a short Python file."),
+        (b"a = 1\nb = '\xe9'\n", "The file is not UTF-8: byte 12, in line 2, is 0xe9."),
+        ("a = 1\n".encode("utf-16"), "The file is UTF-16, and must be UTF-8."),
+        ("a = 1\n".encode("utf-32"), "The file is UTF-32, and must be UTF-8."),
+        (b"a = 1\n\0", "The file holds NUL bytes (the first is byte 7): it is no Python file."),
+        (b"\xed\xa0\x80", "The file is not UTF-8: byte 1, in line 1, is 0xed."),
+        (b"", "The file is empty."),
+        (b"\xef\xbb\xbf \n", "The file is empty."),
+    ],
+)
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_bytes_that_are_no_program(
+    laid_out: LaidOut, reading: Reader, kept: ClassFolder, content: bytes, why: str, is_zip: bool
+) -> None:
+    files: dict[str, Content] = {"lee.zip": zipped({"5.1.py": content})} if is_zip else {"lee/5.1.py": content}
+    assert list(refused(reading, laid_out(files)).values()) == [why]
+    assert not list(kept.folder.iterdir())
+
+
+def test_links_pipes_and_sockets_are_neither_followed_nor_waited_for(laid_out: LaidOut, reading: Reader) -> None:
+    source = laid_out({"kim/5.2.py": A})
+    secret = source.parent / "secret"
+    secret.mkdir()
+    (secret / "5.1.py").write_text("secret")
+    (source / "kim" / "5.1.py").symlink_to(secret / "5.1.py")
+    (source / "kim" / "more").symlink_to(secret, target_is_directory=True)
+    (source / "kim" / "1.1.py").symlink_to("1.1.py")
+    (source / "lee").symlink_to(secret, target_is_directory=True)
+    (source / "lee.zip").symlink_to(secret / "no.zip")
+    (source / "ana").mkdir()
+    os.mkfifo(source / "ana" / "5.1.py")
+    os.mkfifo(source / "ana" / "5.1.zip")
+    with socket.socket(socket.AF_UNIX) as one:
+        here = os.getcwd()
+        os.chdir(source / "ana")  # names of sockets are short
+        try:
+            one.bind("5.2.py")
+        finally:
+            os.chdir(here)
+        found = reading(source)
+    assert reasons(found) == {
+        "kim/1.1.py": LINK,
+        "kim/5.1.py": LINK,
+        "kim/more": LINK,
+        "lee": LINK,
+        "lee.zip": LINK,
+        "ana/5.1.py": "It is a pipe, and no file.",
+        "ana/5.1.zip": "It is a pipe, and no file.",
+        "ana/5.2.py": "It is a socket, and no file.",
+    }
+    assert [student.id for student in found.students] == ["ana", "kim", "lee"]
+    assert not any(one.sha256 for one in found.handed_in if one.refusal)
+
+
+def test_a_file_that_becomes_a_link_while_it_is_read_is_not_followed(
+    laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = laid_out({"kim/5.1.py": A, "kim/5.2.py": A})
+    (source / "secret.py").write_text("secret")
+    look = os.stat
+
+    def swap(path: object, *rest: object, **more: object) -> os.stat_result:
+        status = look(path, *rest, **more)  # type: ignore[arg-type]
+        if path == "5.1.py":
+            (source / "kim" / "5.1.py").unlink()
+            (source / "kim" / "5.1.py").symlink_to(source / "secret.py")
+        return status
+
+    monkeypatch.setattr(os, "stat", swap)
+    assert refused(reading, source) == {"kim/5.1.py": LINK}
+
+
+def test_a_folder_that_cannot_be_read_costs_nobody_else(
+    laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = laid_out({"kim/5.1.py": A, "shut/5.1.py": A, "/".join(["lee", *"d" * 40, "5.1.py"]): A})
+    look = os.open
+
+    def refuse(path: object, *rest: object, **more: object) -> int:
+        if path == "shut":
+            raise PermissionError(13, "Permission denied")
+        return look(path, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", refuse)
+    found = reading(source)
+    assert facts(found) == [("kim", "one_big_copy")]
+    assert [student.id for student in found.students] == ["kim", "lee", "shut"]
+    assert sorted(reasons(found).values()) == [
+        "It cannot be read: permission denied.",
+        "It lies more than 32 folders deep.",
+    ]
+
+
+def test_names_that_lead_out_of_a_zip_and_what_is_no_file_in_it(
+    laid_out: LaidOut, reading: Reader, kept: ClassFolder
+) -> None:
+    whys = {
+        entry("../../05_keep_the_data_moving/01_one_big_copy.py"): OUT_OF_ZIP,
+        entry("/etc/5.1.py"): OUT_OF_ZIP,
+        entry("C:\\x\\5.1.py"): OUT_OF_ZIP,
+        entry("..\\in_place.py"): OUT_OF_ZIP,
+        entry("a/link/5.1.py", 0o120777): LINK,
+        entry("a/pipe/5.1.py", 0o010644): "It is a pipe, a socket or a device, and no file.",
+        entry("a/disk/5.1.py", 0o060644): "It is a pipe, a socket or a device, and no file.",
+    }
+    source = laid_out({"kim.zip": zipped({**dict.fromkeys(whys, "/etc/passwd"), "in_place.py": A}), "lee/5.1.py": A})
+    before = {path for path in source.parent.rglob("*") if kept.folder not in path.parents}
+    assert refused(reading, source) == {f"kim.zip: {info.filename}": why for info, why in whys.items()}
+    assert {path for path in source.parent.rglob("*") if kept.folder not in path.parents} - {kept.folder} == before
+
+
+def encrypted(content: bytes) -> bytes:
+    """The zip, its entries said to be encrypted in both places that say so."""
+    changed = bytearray(content)
+    for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = -1
+        while (start := content.find(mark, start + 1)) >= 0:
+            changed[start + at] |= 1
+    return bytes(changed)
+
+
+def test_zips_that_are_encrypted_broken_or_packed_in_other_ways(laid_out: LaidOut, reading: Reader) -> None:
+    whole = zipped({"5.1.py": A * 100, "in_place.py": A})
+    broken = bytearray(whole)
+    broken[40:48] = b"\xff" * 8
+    strange = Path(laid_out({})) / "lzma.zip"
+    with zipfile.ZipFile(strange, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("5.1.py", A)
+    found = reading(
+        laid_out(
+            {
+                "locked.zip": encrypted(zipped({"5.1.py": A})),
+                "cut.zip": whole[:-30],
+                "text.zip": b"no zip",
+                "empty.zip": b"",
+                "damaged.zip": bytes(broken),
+                "ana/5.1.zip": b"PK\x05\x06",
+                "kim.rar": b"Rar!",
+            }
+        )
+    )
+    said = reasons(found)
+    assert said.pop("damaged.zip: 5.1.py").startswith("It is broken in the zip (")
+    assert said == {
+        "ana/5.1.zip": "It is no zip, or a broken one.",
+        "cut.zip": "It is no zip, or a broken one.",
+        "empty.zip": "It is no zip, or a broken one.",
+        "text.zip": "It is no zip, or a broken one.",
+        "locked.zip: 5.1.py": "It is encrypted.",
+        "lzma.zip: 5.1.py": "It is packed in a way that is not read: pack an ordinary zip.",
+        "kim.rar": "It lies beside the students' folders, in none of them.",
+    }
+    assert {"cut", "empty", "text", "locked"} <= {student.id for student in found.students}
+    assert ("ana", "one_big_copy") in facts(found)
+    assert [one.source for one in found.handed_in if not one.refusal] == ["damaged.zip: in_place.py"]
+
+
+def test_bombs_are_refused_by_ratio_size_number_and_depth(
+    laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_zips, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(in_zips, "MOST_BYTES", 9 << 20)
+    monkeypatch.setattr(in_zips, "LARGEST_ZIP", 1000)
+    nested = zipped({"5.1.py": A})
+    for _ in range(4):
+        nested = zipped({"deeper.zip": nested})
+    found = reading(
+        laid_out(
+            {
+                "ratio.zip": zipped({"zeros": bytes((8 << 20) + 1), "5.1.py": A}),
+                "size.zip": zipped({"zeros": bytes(10 << 20), "5.1.py": A}),
+                "number.zip": zipped({f"{number}.py": A for number in range(21)}),
+                "depth.zip": nested,
+                "inner.zip": zipped({"large.zip": os.urandom(1001), "small.zip": zipped({"5.1.py": A})}),
+            }
+        )
+    )
+    assert reasons(found) == {
+        "ratio.zip": "Unpacked it would be more than 200 times as large: a zip bomb.",
+        "size.zip": "Unpacked it would be over 9 MiB.",
+        "number.zip": "It holds 21 files; 20 are the most that are read.",
+        "depth.zip: deeper.zip: deeper.zip: deeper.zip": "It is a zip in a zip in a zip in a zip.",
+        "inner.zip: large.zip": "It is larger than 0 MiB.",
+    }
+    assert facts(found) == [("inner", "one_big_copy")]
+
+
+def test_a_directory_that_says_it_is_huge_is_not_read(laid_out: LaidOut, reading: Reader) -> None:
+    content = bytearray(zipped({"5.1.py": A}) + bytes(64))
+    end = content.rfind(b"PK\x05\x06")
+    content[end + 12 : end + 16] = struct.pack("<I", (4 << 20) + 1)
+    found = reading(laid_out({"kim.zip": bytes(9 << 20) + bytes(content[: end + 22]), "lee/5.1.py": A}))
+    assert reasons(found) == {"kim.zip": "It says that it holds more files than are read, or is broken."}
+
+
+def test_a_lie_about_the_size_in_a_zip_is_found(laid_out: LaidOut, reading: Reader) -> None:
+    content = bytearray(zipped({"5.1.py": b"#" * (3 << 20)}))
+    for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        start = content.find(mark)
+        content[start + at : start + at + 4] = struct.pack("<I", 100)
+    assert [
+        why.startswith("It is broken in the zip")
+        for why in refused(reading, laid_out({"kim.zip": bytes(content)})).values()
+    ] == [True]
+
+
+def test_odd_names_are_refused_and_shown_written_out(laid_out: LaidOut, reading: Reader) -> None:
+    turned, steering = "5.1\u202e.py", "in_place\x1b.py"
+    source = laid_out({f"kim/{turned}": A, f"kim/{steering}": A, "\u200fאבי/5.1.py": A, "l\nee/5.1.py": A})
+    os.mkdir(os.fsencode(source) + b"/jos\xe9")
+    with open(os.fsencode(source) + b"/jos\xe9/5.1.py", "w") as stream:
+        stream.write(A)
+    os.mkdir(os.fsencode(source) + b"/jos\xe9/\xff")
+    with open(os.fsencode(source) + b"/jos\xe9/\xff/in_place.py", "w") as stream:
+        stream.write(A)
+    found = reading(source)
+    odd = "Its name holds control characters, or marks that turn the direction of writing."
+    assert {one.source: one.refusal for one in found.handed_in if one.refusal} == {
+        "kim/5.1\\u202e.py": odd,
+        "kim/in_place\\x1b.py": odd,
+        "jos\\udce9/\\udcff/in_place.py": "Its name is not UTF-8.",
+    }
+    assert {one.student for one in found.handed_in if not one.refusal} == {"jos-udce9", "-u200fאבי", "l-nee"}
+
+
+def test_names_in_zips_may_be_in_old_encodings_very_long_or_hold_zeros(laid_out: LaidOut, reading: Reader) -> None:
+    long = "x" * 300
+    content = zipped({"1_.py": A, f"{long}/5.1.py": A, "5.2Z.py": A}).replace(b"5.2Z.py", b"5.2\0.py")
+    umlaut = zipped({"m?ller/5.1.py": A}).replace(b"m?ller", b"m\x81ller")
+    mac = zipped({"m??ller/5.1.py": A}).replace(b"m??ller", "müller".encode())
+    found = reading(laid_out({"kim.zip": content, "lee.zip": umlaut, "mac.zip": mac}))
+    assert [one.source for one in found.handed_in if not one.refusal] == [
+        "lee.zip: müller/5.1.py",
+        "mac.zip: müller/5.1.py",
+    ]
+    assert sorted(one.refusal for one in found.handed_in if one.refusal) == [
+        "Its name holds a zero byte.",
+        "Its name is longer than 255 bytes.",
+    ]
+    assert max(len(one.source) for one in found.handed_in) <= 300
+
+
+def test_two_files_for_one_exercise_are_attempts_and_the_same_text_counts_once(
+    laid_out: LaidOut, reading: Reader
+) -> None:
+    content = zipped({"5.1.py": "1", "5.1.PY": "2", "one_big_copy (2).py": "3", "x/5_1.py": "1"})
+    found = reading(laid_out({"kim.zip": content, "lee/5.1.py": A}))
+    assert [(one.source, one.attempt) for one in found.handed_in if one.student == "kim"] == [
+        ("kim.zip: 5.1.PY", 1),
+        ("kim.zip: 5.1.py", 2),
+        ("kim.zip: one_big_copy (2).py", 3),
+    ]
+    assert reasons(found) == {"kim.zip: x/5_1.py": "It is the same as kim.zip: 5.1.py, which counts."}
+
+
+def test_nobody_hands_in_a_thousand_attempts_to_have_luck_with_one(laid_out: LaidOut, reading: Reader) -> None:
+    many = {f"5.1 ({number}).py": f"{A}#{number}" for number in range(1, 31)}
+    found = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
+    kim = [(one.source, one.attempt) for one in found.handed_in if one.student == "kim"]
+    assert kim == [(f"kim.zip: 5.1 ({20 + number}).py", number) for number in range(1, 11)]
+    assert set(reasons(found)) == {f"kim.zip: 5.1 ({number}).py" for number in range(1, 21)}
+    assert set(reasons(found).values()) == {
+        "Of files for one exercise the last 10 count, and this one is older.",
+    }
+
+
+def test_nobody_makes_the_grader_read_without_end(
+    laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "MOST_FILES", 5)
+    monkeypatch.setattr(collect, "MOST_BYTES", 1 << 20)
+    many = {f"{number}/5.1.py": str(number) for number in range(6)}
+    large = {f"{number}/5.1.py": f"#{number}" * (150 << 10) for number in range(5)}
+    found = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))
+    assert [one.refusal for one in found.handed_in if one.refusal] == [
+        "It is not read: 5 files of this student were.",
+        "It is not read: 1 MiB of this student's were.",
+    ]
+
+
+def test_a_class_that_cannot_be_opened_or_kept_is_told(
+    laid_out: LaidOut, reading: Reader, kept: ClassFolder, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="is not there"):
+        reading(tmp_path / "nothing")
+    (tmp_path / "class.zip").write_bytes(b"PK")
+    with pytest.raises(UsageError, match=r"class\.zip cannot be opened: It is no zip, or a broken one\."):
+        reading(tmp_path / "class.zip")
+    (tmp_path / "class.tar").write_bytes(b"PK")
+    with pytest.raises(UsageError, match="neither a folder nor a zip"):
+        reading(tmp_path / "class.tar")
+    kept.folder.mkdir(exist_ok=True)
+    (kept.folder / "submissions").write_text("in the way")
+    with pytest.raises(UsageError, match="out cannot be written"):
+        reading(laid_out({"kim/5.1.py": A}))

@@ -1,0 +1,326 @@
+"""What the gradebook writes for other programs."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+import pkgutil
+import string
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpututor.classroom.folder import ClassFolder, folder_names
+from gpututor.classroom.gradebook import exports
+from gpututor.classroom.gradebook.exports import EXPORTS, Export, ExportRequest
+from gpututor.classroom.gradebook.exports.canvas import canvas
+from gpututor.classroom.gradebook.exports.csv import LONG, WIDE, long, wide
+from gpututor.classroom.gradebook.exports.gradescope import gradescope
+from gpututor.classroom.gradebook.exports.junit import junit, legal
+from gpututor.classroom.gradebook.exports.moodle import moodle
+from gpututor.classroom.gradebook.json_form import as_json
+from gpututor.classroom.gradebook.model import Gradebook
+from gpututor.classroom.rules import ExerciseRules, LatePolicy, Rules
+from gpututor.classroom.submissions import Student
+from gpututor.classroom.tables import PlatformCell, csv_text, number
+from gpututor.cli.main import main
+from gpututor.errors import UsageError
+from gpututor.grading.report import Outcome, Status
+from tests.support import ROOT
+from tests.support.classes import report_of
+from tests.support.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
+from tests.support.report_strategies import TEXTS
+
+HIDDEN = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("parity",))}), late=LatePolicy(10))
+ADA = Student("ada", "Ada Lovelace", "ada@example.org", "501")
+GRACE = Student("grace", "Grace Hopper", "grace@example.org", "502")
+GUIDE = ROOT / "docs" / "classroom" / "rules.md"
+FEW = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def book(rules: Rules | None = None) -> Gradebook:
+    """Ada has 3 of 4, late, and 2 of 2; Grace has an open mark, and handed nothing in at the other exercise."""
+    speed = report(verdict("placement"), verdict("speed", Status.INCONCLUSIVE, got="0.9 × the baseline", of=3))
+    wrong = report(
+        verdict("loads", of=0),
+        *(verdict(name) for name in ("placement", "syncs", "transfers")),
+        verdict("parity", Status.FAILED, expected="3", got="4 <&> 'x'", line=7, why="<b>"),
+        exercise=EXERCISE,
+    )
+    files = [
+        One("ada", wrong, EXERCISE, late=True),
+        One("ada", points(2, 2, exercise=OTHER), OTHER),
+        One("grace", speed, EXERCISE),
+    ]
+    return gradebook(files, rules or HIDDEN, [GRACE, ADA])
+
+
+def test_every_export_of_the_package_is_in_the_registry_once() -> None:
+    modules = [
+        importlib.import_module(f"{exports.__name__}.{each.name}") for each in pkgutil.iter_modules(exports.__path__)
+    ]
+    declared = {each.option: each for module in modules for each in vars(module).values() if isinstance(each, Export)}
+    assert declared == {export.option: export for export in EXPORTS}
+    assert len({export.option for export in EXPORTS}) == len({export.place for export in EXPORTS}) == len(EXPORTS)
+
+
+@pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export.option)
+def test_an_export_has_an_option_a_writer_and_a_row_in_the_guide(
+    export: Export, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["classroom", "report", "--help"])
+    options = " ".join(capsys.readouterr().out.split())
+    assert f"--{export.option} {export.metavar} {export.help}" in options
+    words = f"{export.help[0].upper()}{export.help[1:]}"
+    guide = GUIDE.read_text(encoding="utf-8")
+    assert f"| `--{export.option} {export.metavar}` | {words}" in guide
+    if export.roster_help:
+        assert f"--{export.option}-roster FILE {export.roster_help}" in options
+        assert f"`--{export.option}-roster`" in guide
+    path = tmp_path / export.place
+    list(export.write(ExportRequest(book(), ClassFolder(tmp_path), path)))
+    written = path / "ada" / export.file_name if export.file_name else path
+    assert written.stat().st_size > 100
+
+
+def rows(text: str, delimiter: str = ",") -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+
+
+@given(st.lists(st.lists(TEXTS | st.text(st.sampled_from("=+-@\t\r\n '\"a1;,")), min_size=2, max_size=3), min_size=1))
+@FEW
+def test_no_cell_of_text_begins_like_a_formula(cells: list[list[str]]) -> None:
+    text = csv_text(cells)
+    text.encode()
+    for written, row in zip(rows(text), cells, strict=True):
+        for cell, given_text in zip(written, row, strict=True):
+            assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+            plain = all(letter in string.ascii_letters + string.digits + " ',;\"" for letter in given_text)
+            assert not plain or cell == given_text
+
+
+@pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
+@pytest.mark.parametrize("written", [",", ";", "\t"])
+@pytest.mark.parametrize("taken", [",", ";", "\t"])
+def test_no_spreadsheet_takes_a_text_for_a_formula_whatever_its_delimiter(sign: str, written: str, taken: str) -> None:
+    formula = f"{sign}cmd|' /C calc'!A0&"
+    begins = ("", " ", "\u00a0", "x;", "x,", "x\t ", "x\n", 'x;"', "x, '\"", "x\r\n")
+    text = csv_text([["kim", f"{begin}{formula}"] for begin in begins], written)
+    for line in text.splitlines():  # as one that ends a cell at each newline and at the delimiter that it takes
+        for cell in line.split(taken) if taken != written else []:
+            assert not cell.lstrip(' "\u00a0').startswith(sign), cell
+    for _, cell in rows(text, written):
+        assert not cell.lstrip(" \u00a0").startswith(sign)
+
+
+def test_numbers_stay_numbers_and_what_a_platform_wrote_stays_as_it_is_where_it_is_harmless() -> None:
+    assert csv_text([[-1.5, 2.0, 1e-9, None, "-1"]]) == "-1.5,2,0,,'-1\n"
+    assert csv_text(
+        [[PlatformCell("-3.5"), PlatformCell("-"), PlatformCell("12,5"), PlatformCell("-1+cmd"), PlatformCell("=1")]],
+        ";",
+    ) == ("-3.5;-;12,5;'-1+cmd;'=1\n")
+    assert (number(1e21), number(1 / 3), number(0.0)) == ("1000000000000000000000", "0.333333", "0")
+
+
+def test_the_wide_table_has_a_row_for_each_student_and_no_number_for_an_open_mark() -> None:
+    assert rows(wide(book())) == [
+        [*WIDE, EXERCISE, OTHER],
+        ["ada", "Ada Lovelace", "ada@example.org", "4.7", "4.7", "9", "0", "2.7", "2"],
+        ["grace", "Grace Hopper", "grace@example.org", "open", "1", "9", "1", "open", "0"],
+    ]
+
+
+def test_the_long_table_has_a_row_for_each_check() -> None:
+    table = [dict(zip(LONG, row, strict=True)) for row in rows(long(book()))[1:]]
+    ada = [row for row in table if (row["student"], row["exercise"]) == ("ada", EXERCISE)]
+    assert [(row["check"], row["check_points"], row["hidden"]) for row in ada] == [
+        ("loads", "0", "no"),
+        ("placement", "1", "no"),
+        ("syncs", "1", "no"),
+        ("transfers", "1", "no"),
+        ("parity", "0", "yes"),
+    ]
+    assert {(row["mark"], row["late_per_cent"], row["deduction"], row["attempts"]) for row in ada} == {
+        ("2.7", "10", "0.3", "1")
+    }
+    nothing = next(row for row in table if (row["student"], row["exercise"]) == ("grace", OTHER))
+    assert (nothing["standing"], nothing["mark"], nothing["check"]) == ("not handed in", "0", "")
+    grace = next(row for row in table if (row["student"], row["exercise"]) == ("grace", EXERCISE))
+    assert (grace["mark"], grace["so_far"], grace["standing"]) == ("", "1", "open")
+
+
+def test_gradescope_gets_a_test_for_each_check_and_hidden_ones_are_hidden() -> None:
+    files, notices = gradescope(book())
+    assert list(files) == ["ada/results.json", "grace/results.json"]
+    assert files["grace/results.json"] is None
+    assert [notice.title for notice in notices] == ["No results.json for 1 student: some of their marks are open."]
+    results = json.loads(files["ada/results.json"] or "")
+    assert results["score"] == 4.7
+    assert results["stdout_visibility"] == "hidden"
+    by_name = {test["name"]: test for test in results["tests"]}
+    assert len(by_name) == len(results["tests"]) == 7
+    hidden = by_name[f"{EXERCISE}: parity"]
+    assert (hidden["visibility"], hidden["score"], hidden["max_score"], hidden["status"]) == ("hidden", 0, 1, "failed")
+    shown = [test for name, test in by_name.items() if test["visibility"] == "visible" and EXERCISE in name]
+    assert len(shown) == 4
+    assert "parity" not in json.dumps([shown, results["output"]])
+    assert {test["visibility"] for test in results["tests"]} == {"visible", "hidden"}
+    assert "There are more checks than are shown here" in results["output"]
+    assert "10 per cent are taken off" in results["output"]
+
+
+@given(TEXTS)
+@FEW
+def test_junit_is_xml_whatever_the_text(text: str) -> None:
+    one = report(verdict(f"x{text}", Status.FAILED, sentence=text, got=text, expected=text))
+    files = [One(f"a{text}", one), One("b", None, refusal=text)]
+    root = ET.fromstring(junit(gradebook(files)).encode())
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "1")
+    assert legal(text) in (root.findtext(".//failure") or "")
+
+
+def test_junit_has_a_case_for_each_check() -> None:
+    crashed = report_of(EXERCISE, Outcome.CRASHED, (verdict("runs", Status.FAILED, of=0), verdict("x", Status.NOT_RUN)))
+    held = report(verdict("parity", Status.FAILED), verdict("syncs", Status.HELD_BACK), verdict("speed"))
+    lees = (One("lee", points(1, 2)), One("lee", points(1, 1, exercise=OTHER), OTHER))
+    root = ET.fromstring(junit(gradebook([One("kim", crashed), *lees])))
+    kim, lee = root
+    assert [(case.get("classname"), case.get("name"), [each.tag for each in case]) for case in kim] == [
+        (EXERCISE, "runs", ["error"]),
+        (EXERCISE, "x", ["skipped"]),
+        (OTHER, "handed in", ["skipped"]),
+    ]
+    assert (kim.get("tests"), kim.get("errors"), kim.get("skipped")) == ("3", "1", "2")
+    assert (lee.get("tests"), lee.get("failures"), lee.get("errors")) == ("3", "1", "0")
+    assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == ("6", "1", "1", "2")
+    (ada,) = ET.fromstring(junit(gradebook([One("ada", held)])))
+    assert [[each.tag for each in case] for case in ada] == [["failure"], ["skipped"], []]
+
+
+def test_canvas_without_a_roster_knows_students_by_the_numbers_of_its_download() -> None:
+    text, notices = canvas(book())
+    assert text.splitlines() == [
+        f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE},{OTHER}",
+        "    Points Possible,,,,,7,2",
+        "Ada Lovelace,501,,,,2.7,2",
+        "Grace Hopper,502,,,,,0",
+    ]
+    assert notices == []
+    _, notices = canvas(gradebook([One("kim", points(1, 1))]))
+    assert [notice.title for notice in notices] == ["Not in the Canvas file: 1 student (kim)."]
+
+
+def test_canvas_with_its_roster_keeps_its_columns_and_what_is_open(tmp_path: Path) -> None:
+    roster = tmp_path / "roster.csv"
+    roster.write_text(
+        "\ufeffStudent,ID,SIS User ID,SIS Login ID,Integration ID,Section,hidden_syncs (77),Essay (78),Final Score\n"
+        "    Points Possible,,,,,,7.00,10,(read only)\n"
+        '"Hopper, Grace",9,g1,grace@example.org,,A,-1.5,3,\n'
+        '"Lovelace, Ada",8,a1,other,,A,,3,\n'
+        '"Student, Test",7,,x,,A,,,\n'
+    )
+    text, notices = canvas(book(), roster)
+    assert rows(text) == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Integration ID", "Section", "hidden_syncs (77)", OTHER],
+        ["    Points Possible", "", "", "", "", "", "7.00", "2"],
+        ["Hopper, Grace", "9", "g1", "grace@example.org", "", "A", "-1.5", "0"],
+        ["Lovelace, Ada", "8", "a1", "other", "", "A", "2.7", "2"],
+    ]
+    assert [notice.title.replace(str(roster), "ROSTER") for notice in notices] == [
+        f"Canvas has no assignment {OTHER!r} yet: it asks what to do with the column.",
+        "Of ROSTER, 1 student handed nothing in: not in the Canvas file.",
+    ]
+    two_names = "LastName,FirstName,ID,Section,hidden_syncs (77)\nPoints Possible,,,,7\nLovelace,Ada,8,A,\n"
+    roster.write_text(two_names)
+    assert rows(canvas(book(), roster)[0])[2] == ["Lovelace", "Ada", "8", "A", "2.7", "2"]
+    roster.write_text("Name,Mark\nkim,1\n")
+    with pytest.raises(UsageError, match="no export of a Canvas gradebook"):
+        canvas(book(), roster)
+
+
+def test_a_roster_is_read_whatever_its_titles_and_whatever_people_are_called(tmp_path: Path) -> None:
+    roster = tmp_path / "roster.csv"
+    roster.write_text(
+        'Student;ID;Section;hidden_syncs (77);"Essay: a, b, c, d, e, f, g (78)"\n'
+        "    Points Possible;;;7;10\n"
+        "Points Possible;007;A;1;\n"
+        "Ada Lovelace;00501;A;;\n"
+    )
+    one = gradebook([One("00501", points(1, 1))], students=[Student("00501", "Ada Lovelace", "", "00501")])
+    text, notices = canvas(one, roster)
+    assert rows(text, ";")[1:] == [["    Points Possible", "", "", "7"], ["Ada Lovelace", "00501", "A", "1"]]
+    assert "1 student handed nothing in" in notices[-1].title
+
+
+def test_nobody_gets_a_mark_by_calling_themselves_somebody_else(tmp_path: Path) -> None:
+    """In `folders`, the name is what stands in the student's own zip."""
+    made = gradebook([One("mal", points(1, 2)), One("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")])
+    roster = tmp_path / "roster.csv"
+    roster.write_text(f"Student,ID,Section,{EXERCISE} (77)\nKim Roe,501,A,\n")
+    text, notices = canvas(made, roster)
+    assert rows(text)[2:] == [["Kim Roe", "501", "A", "2"]]
+    assert "Not in the Canvas file: 1 student (mal)." in [notice.title for notice in notices]
+
+
+def test_canvas_tells_where_its_points_are_others(tmp_path: Path) -> None:
+    roster = tmp_path / "roster.csv"
+    roster.write_text("Student,ID,Section,hidden_syncs (77)\n    Points Possible,,,10\nAda Lovelace,501,A,\n")
+    _, notices = canvas(book(), roster)
+    assert f"Canvas has 10 points for {EXERCISE!r}; marks here are of 7." in [notice.title for notice in notices]
+
+
+def test_moodle_gets_the_total_where_it_is_final(tmp_path: Path) -> None:
+    text, notices = moodle(book())
+    late = "Late (as the platform says, counted as one day): 10 per cent are taken off"
+    ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
+    grace = f"{EXERCISE}: no mark yet; {OTHER}: not handed in"
+    assert rows(text)[1:] == [
+        ["Participant 501", "Ada Lovelace", "ada@example.org", "4.7", "9", "-", ada],
+        ["Participant 502", "Grace Hopper", "grace@example.org", "", "9", "-", grace],
+    ]
+    assert len(notices) == 1
+    worksheet = tmp_path / "worksheet.csv"
+    header = "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Last modified (grade),Feedback comments\n"
+    worksheet.write_text(
+        f"\ufeff{header}"
+        "Participant 501,Ada Lovelace,ada@example.org,Submitted,,9.00,-,\n"
+        "Participant 502,Grace Hopper,grace@example.org,Submitted,4.00,9.00,-,old\n"
+        "Participant 503,=Nobody,n@example.org,No submission,-,9.00,-,\n"
+    )
+    text, _ = moodle(book(), worksheet)
+    found = rows(text)
+    assert found[0] == header.strip().split(",")
+    assert [row[4] for row in found[1:]] == ["4.7", "4.00", "-"]
+    assert found[3][1] == "'=Nobody"
+    worksheet.write_text(header + "Participant 501,Ada,,Submitted,,100.00,-,\n")
+    with pytest.raises(UsageError, match=r"grades are of 100.00 there, and totals here of 9\."):
+        moodle(book(), worksheet)
+
+
+def test_json_has_no_points_where_a_mark_is_open() -> None:
+    data = json.loads(json.dumps(as_json(book())))
+    ada, grace = data["students"]
+    assert (ada["points"], ada["so_far"], grace["points"], grace["so_far"]) == (4.7, 4.7, None, 1)
+    assert [mark["mark"] for mark in grace["marks"]] == [None, 0]
+    hidden = [check["check"] for exercise in data["exercises"] for check in exercise["checks"] if check["hidden"]]
+    assert hidden == ["parity"]
+
+
+@given(st.lists(TEXTS | st.sampled_from(["kim", "Kim", "con", "a.", "..", "a/b", "a b"]), max_size=6))
+@FEW
+def test_every_student_has_a_folder_of_their_own(ids: list[str]) -> None:
+    found = folder_names(ids)
+    assert set(found) == set(ids)
+    assert len({name.casefold() for name in found.values()}) == len(found)
+    for name in found.values():
+        assert set(name) <= set(string.ascii_letters + string.digits + "_.@ +-")
+        assert name not in ("", ".", "..")
+        assert not name.startswith((".", "-"))
+        assert len(name) <= 80

@@ -1,0 +1,238 @@
+"""Judges side by side: all is graded once, whatever becomes of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom import executors
+from gpututor.classroom.executors import local
+from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices
+from gpututor.classroom.jobs import Job
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, WorkQueue
+from gpututor.errors import UsageError
+from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
+from gpututor.grading.journal import entries
+from gpututor.grading.report import Outcome
+from gpututor.hardware.inventory import Device
+from tests.support.fake_judges import Bench, FakeJudge, dies, dies_after_writing, hangs, job_of, on
+
+GPUS = tuple(Device(f"cuda:{number}", "cuda", "H100") for number in range(2))
+
+
+def run(jobs: Sequence[Job], bench: Bench, judges: int = 2, devices: RealDevices | None = None) -> WorkQueue:
+    work = WorkQueue(jobs)
+    LocalExecutor(judges, devices or RealDevices((), dict), bench).run(work)
+    return work
+
+
+def jobs_in(folder: Path, count: int) -> list[Job]:
+    return [job_of(folder, f"l/{number % 3}", str(number)) for number in range(count)]
+
+
+def test_every_job_is_graded_once(tmp_path: Path) -> None:
+    bench = Bench()
+    work = run(jobs_in(tmp_path, 30), bench, judges=3)
+    assert work.progress.outcomes == {Outcome.PASSED: 30}
+    assert sorted(request.submission for request in bench.graded) == sorted(map(str, range(30)))
+    assert len(list(entries(tmp_path / "journal"))) == 30
+    assert bench.closed >= bench.made == 3
+
+
+def test_a_dead_judge_costs_a_try_and_its_place_is_taken(tmp_path: Path) -> None:
+    def once(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
+        return dies(judge, request) if judge.bench.tries[request.submission] == 1 else None
+
+    bench = Bench(on({"3": once}))
+    work = run(jobs_in(tmp_path, 6), bench)
+    assert work.progress.outcomes == {Outcome.PASSED: 6}
+    assert bench.tries["3"] == 2
+    assert bench.made == 3
+
+
+def test_a_judge_that_dies_after_writing_is_done(tmp_path: Path) -> None:
+    bench = Bench(on({"a": dies_after_writing}))
+    work = run([job_of(tmp_path)], bench)
+    assert work.progress.outcomes == {Outcome.FAILED: 1}
+    assert bench.tries["a"] == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE])
+def test_what_is_no_result_is_tried_again_by_fresh_judges_then_told(tmp_path: Path, outcome: Outcome) -> None:
+    bench = Bench(on({"2": lambda judge, request: outcome}))
+    work = run(jobs_in(tmp_path, 4), bench, judges=1)
+    assert work.progress.outcomes == {Outcome.PASSED: 3}
+    assert [(trouble.attempts, trouble.why) for trouble in work.failures] == [(MOST_ATTEMPTS, f"{outcome} here")]
+    assert bench.made == 1 + MOST_ATTEMPTS
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CRASHED, Outcome.TIMEOUT, Outcome.INCONCLUSIVE, Outcome.NEEDS_REVIEW])
+def test_what_the_submission_did_is_never_tried_again(tmp_path: Path, outcome: Outcome) -> None:
+    bench = Bench(on({"a": lambda judge, request: outcome}))
+    assert run([job_of(tmp_path)], bench).progress.outcomes == {outcome: 1}
+    assert bench.tries["a"] == 1
+
+
+def test_a_judge_that_says_done_without_writing_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.support.fake_judges.write_entry", lambda *_: None)
+    work = run([job_of(tmp_path)], Bench())
+    assert [trouble.why for trouble in work.failures] == [
+        "The judge said that it was done, and its report is not in the journal."
+    ]
+
+
+def test_a_judge_that_hangs_is_ended(tmp_path: Path) -> None:
+    bench = Bench(on({"a": hangs}))
+    work = run([job_of(tmp_path, timeout_s=0.01), job_of(tmp_path, text="b")], bench, judges=1)
+    assert work.progress.outcomes == {Outcome.PASSED: 1}
+    assert [trouble.why for trouble in work.failures] == ["It hung, and was ended after 0 s."]
+
+
+def test_a_submission_that_is_gone_is_told(tmp_path: Path) -> None:
+    job = job_of(tmp_path)
+    Path(job.submission_path).unlink()
+    work = run([job], Bench())
+    assert "cannot be read" in work.failures[0].why
+
+
+def test_a_full_disk_stops_the_work_and_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(executors, "write_atomically", full)
+    jobs = jobs_in(tmp_path, 9)
+    work = WorkQueue(jobs)
+    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR)  # as a judge says that cannot write
+    with pytest.raises(UsageError, match="No space left on device"):
+        LocalExecutor(1, RealDevices((), dict), bench).run(work)
+    assert work.failures == []
+    assert len(bench.graded) == 1
+
+
+def interrupted(
+    work: WorkQueue, executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch, when: Callable[[], bool]
+) -> None:
+    """As Ctrl-C does it, in the thread that waits."""
+
+    def wait(timeout_s: float) -> bool:
+        if when():
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(work, "wait", wait)
+    with pytest.raises(KeyboardInterrupt):
+        executor.run(work)
+
+
+def test_ctrl_c_ends_all_judges_and_loses_nothing_that_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = jobs_in(tmp_path, 6)
+    bench, work = Bench(on({"4": hangs})), WorkQueue(jobs)
+    executor = LocalExecutor(2, RealDevices((), dict), bench)
+
+    def all_are_begun() -> bool:
+        with bench.changed:
+            return bench.changed.wait_for(lambda: len(bench.graded) == 6, 10)
+
+    interrupted(work, executor, monkeypatch, all_are_begun)
+    assert {Path(job.submission_path).read_text() for job in jobs if job.is_graded} == set("01235")
+    assert work.failures == []
+    assert not [thread for thread in threading.enumerate() if type(thread).__name__ == "_JudgeThread"]
+
+
+def test_a_sick_device_is_set_aside_and_the_other_goes_on(tmp_path: Path) -> None:
+    devices = RealDevices(GPUS, lambda: {"cuda:0": "an uncorrectable error", "cuda:1": ""})
+    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR if request.device == "cuda:0" else None)
+    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(6)]
+    work = run(jobs, bench, judges=1, devices=devices)
+    assert work.progress.outcomes == {Outcome.PASSED: 6}
+    assert devices.broken == {"cuda:0": "an uncorrectable error"}
+    assert [request.device for request in bench.graded].count("cuda:0") == 1
+
+
+def test_without_a_device_that_works_what_needs_none_is_graded_and_the_rest_told(tmp_path: Path) -> None:
+    devices = RealDevices(GPUS[:1], lambda: {"cuda:0": "it fell off the bus"})
+    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR if request.device == "cuda:0" else None)
+    jobs = [job_of(tmp_path, text=str(number), device="cuda H100" if number % 2 else "") for number in range(6)]
+    work = run(jobs, bench, judges=1, devices=devices)
+    assert work.progress.outcomes == {Outcome.PASSED: 3}
+    assert len(work.failures) == 3
+    assert all("it fell off the bus" in trouble.why for trouble in work.failures)
+    assert [request.device for request in bench.graded].count("cuda:0") == 1
+
+
+class WaitsFirst(FakeJudge):
+    """It has to wait for its device."""
+
+    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
+        yield WaitingForDevice(request.device or "")
+        yield from super().grade(request)
+
+
+@pytest.mark.parametrize("trouble", ["", "an uncorrectable error"])
+def test_a_device_that_is_waited_for_too_long_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    monkeypatch.setattr(local, "LONGEST_WAIT_S", 0.0)
+    devices = RealDevices(GPUS, lambda: {"cuda:0": trouble, "cuda:1": ""})
+    bench, told = Bench(), list[str]()
+    work = WorkQueue([job_of(tmp_path, device="cuda H100")])
+    LocalExecutor(1, devices, lambda: WaitsFirst(bench, 1), told.append).run(work)
+    assert work.progress.outcomes == {Outcome.PASSED: 1}
+    assert "cuda:0 is waited for" in told[0]
+    assert [request.device for request in bench.graded] == ["cuda:1" if trouble else "cuda:0"]
+    assert devices.broken == ({"cuda:0": trouble} if trouble else {})
+
+
+def test_a_probe_that_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PROBE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(local, "_EXIT_TIMEOUT_S", 0.01)
+    left: list[int] = []
+    monkeypatch.setattr(local, "kill_tree", left.append)  # as of a process that a driver holds
+    monkeypatch.setattr(local, "python_module", lambda name: ["sleep", "60"])
+    try:
+        assert probe_devices("process") == {}
+    finally:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:
+    together = threading.Barrier(2, timeout=60)
+
+    def meet(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
+        together.wait()
+        return None
+
+    bench = Bench(meet)
+    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(2)]
+    run(jobs, bench, judges=2, devices=RealDevices(GPUS, dict))
+    assert sorted(request.device for request in bench.graded) == ["cuda:0", "cuda:1"]
+
+
+@pytest.mark.parametrize(("memory_gib", "most"), [(2, 1), (8, 2), (None, 4)])
+def test_no_more_share_a_device_than_its_memory_has_room_for(tmp_path: Path, memory_gib: int | None, most: int) -> None:
+    together = threading.Barrier(most, timeout=60)
+
+    gpu = replace(GPUS[0], memory_bytes=memory_gib and memory_gib << 30)
+    devices, users = RealDevices([gpu], dict), list[int]()
+
+    def meet(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
+        users.append(devices._users["cuda:0"])
+        together.wait()
+        return None
+
+    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(8)]
+    work = run(jobs, Bench(meet), 4, devices)
+    assert work.progress.outcomes == {Outcome.PASSED: 8}
+    assert max(users) == most
+    assert devices._users["cuda:0"] == 0

@@ -1,0 +1,240 @@
+"""A course is found and read; what is broken in it is told, and hides nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpututor.course.loader import EXERCISE_FILES, load_course, load_exercise
+from gpututor.course.model import Course
+from gpututor.errors import CourseError, UsageError
+from gpututor.hardware.scenario import Scenario
+from tests.support.tiny_course import write_course, write_exercise
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_course(tmp_path / "course", exercises=3, lessons=2)
+
+
+@pytest.fixture
+def broken(folder: Path) -> Path:
+    """The exercise that a test breaks: 1.2."""
+    return folder / "01_lesson_1" / "02_twice_1_2"
+
+
+def labels(course: Course) -> list[str]:
+    return [exercise.label for exercise in course.exercises]
+
+
+def told(course: Course) -> list[str]:
+    return [problem.title.removeprefix(f"{course.folder}{os.sep}") for problem in course.problems]
+
+
+def test_a_course_without_mistakes_is_read_whole(folder: Path) -> None:
+    course = load_course(folder)
+    assert (course.problems, course.id, course.title) == ((), "tiny", "A tiny course")
+    assert labels(course) == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3"]
+    exercise = course.exercises[4]
+    assert (exercise.key, exercise.title, exercise.entry) == ("lesson_2/twice_2_2", "Twice 2", "twice")
+    assert exercise.scenarios == (Scenario("one GPU"),)
+    assert (len(exercise.hints), len(exercise.wrong_solutions)) == (3, 3)
+    assert course.lessons[1].text.startswith("# Lesson 2")
+
+
+@pytest.mark.parametrize(("line", "processes"), [("", 2), ("processes = 3\n", 3)])
+def test_an_exercise_in_processes_has_two_or_as_many_as_it_says(broken: Path, line: str, processes: int) -> None:
+    manifest = broken / "exercise.toml"
+    manifest.write_text(manifest.read_text().replace('kind = "function"\n', f'kind = "processes"\n{line}'))
+    exercise = load_exercise(broken)
+    assert (exercise.kind, exercise.processes) == ("processes", processes)
+
+
+def test_an_exercise_read_alone_is_the_one_of_the_course(folder: Path) -> None:
+    for exercise in load_course(folder).exercises:
+        assert load_exercise(exercise.folder) == exercise
+
+
+def remove_manifest(exercise: Path) -> None:
+    (exercise / "exercise.toml").unlink()
+
+
+def break_manifest(exercise: Path) -> None:
+    (exercise / "exercise.toml").write_text("title = \n")
+
+
+def take_a_hint_away(exercise: Path) -> None:
+    (exercise / "hints.md").write_text("## One\n\n## Two\n### Not one\n")
+
+
+def garble_hints(exercise: Path) -> None:
+    (exercise / "hints.md").write_bytes(b"## \xff")
+
+
+def take_a_wrong_solution_away(exercise: Path) -> None:
+    (exercise / "wrong" / "once.py").unlink()
+
+
+def remove_all_wrong_solutions(exercise: Path) -> None:
+    shutil.rmtree(exercise / "wrong")
+
+
+def forget_what_it_fails(exercise: Path) -> None:
+    (exercise / "wrong" / "once.py").write_text("# It doubles nothing.\n# fails: value\n")
+
+
+def name_no_check(exercise: Path) -> None:
+    (exercise / "wrong" / "once.py").write_text("# fails: \n")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "file", "words"),
+    [
+        (remove_manifest, "exercise.toml", "the file is missing"),
+        (break_manifest, "exercise.toml", r"not TOML: Invalid value \(at line 1, column 9\)"),
+        (take_a_hint_away, "hints.md", "expected 3 hints or more, found 2"),
+        (garble_hints, "hints.md", "cannot be read"),
+        (take_a_wrong_solution_away, "wrong", "expected 3 wrong solutions or more, found 2"),
+        (remove_all_wrong_solutions, "wrong", "expected 3 wrong solutions or more, found 0"),
+        (forget_what_it_fails, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
+        (name_no_check, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
+    ],
+)
+def test_a_broken_exercise_is_told_and_hides_no_other(
+    folder: Path, broken: Path, mistake: Callable[[Path], None], file: str, words: str
+) -> None:
+    mistake(broken)
+    course = load_course(folder)
+    assert labels(course) == ["1.1", "1.3", "2.1", "2.2", "2.3"]
+    (title,) = told(course)
+    assert re.match(re.escape(f"01_lesson_1/02_twice_1_2/{file}: ") + words, title), title
+    with pytest.raises(CourseError, match=words):
+        load_exercise(broken)
+    with pytest.raises(UsageError, match="is broken") as not_found:
+        course.find("twice_1_2")
+    assert title in not_found.value.advice
+
+
+@pytest.mark.parametrize("name", EXERCISE_FILES)
+def test_a_missing_file_is_told(folder: Path, broken: Path, name: str) -> None:
+    (broken / name).unlink()
+    assert told(load_course(folder)) == [f"01_lesson_1/02_twice_1_2/{name}: the file is missing"]
+
+
+def test_all_mistakes_of_an_exercise_are_told_together(broken: Path) -> None:
+    (broken / "exercise.toml").write_text('title = 3\nsumary = "x"\n')
+    (broken / "task.md").unlink()
+    remove_all_wrong_solutions(broken)
+    with pytest.raises(CourseError) as raised:
+        load_exercise(broken)
+    lines = raised.value.title.splitlines()
+    assert all(line.startswith(str(broken)) for line in lines)
+    for words in ("title: expected", "sumary: unknown key", "summary: missing", "task.md: the file", "wrong: expected"):
+        assert any(words in line for line in lines), words
+
+
+def test_a_broken_lesson_keeps_its_exercises_and_gets_a_title_from_its_folder(folder: Path) -> None:
+    (folder / "01_lesson_1" / "lesson.toml").write_text("nothing")
+    (folder / "02_lesson_2" / "lesson.md").unlink()
+    course = load_course(folder)
+    assert len(course.exercises) == 6
+    assert [lesson.title for lesson in course.lessons] == ["Lesson 1", "Small things"]
+    assert [title.partition(": ")[0] for title in told(course)] == ["01_lesson_1/lesson.toml", "02_lesson_2/lesson.md"]
+
+
+@pytest.mark.parametrize(("name", "words"), [("01_other", "the number 01"), ("03_lesson_1", "the name 'lesson_1'")])
+def test_a_lessons_number_and_name_may_be_used_once(folder: Path, name: str, words: str) -> None:
+    write_exercise(folder / name, 1, "more")
+    course = load_course(folder)
+    assert len(course.exercises) == 6
+    assert told(course)[0].startswith(f"{name}: {words} is taken by {folder}")
+
+
+def test_an_exercises_number_may_be_used_once_in_a_lesson_and_its_name_once_in_the_course(folder: Path) -> None:
+    write_exercise(folder / "02_lesson_2", 3, "usurper")
+    write_exercise(folder / "02_lesson_2", 4, "twice_1_1")
+    course = load_course(folder)
+    assert len(course.exercises) == 6
+    assert [title.partition(" is taken")[0] for title in told(course)] == [
+        "02_lesson_2/03_usurper: the number 03",
+        "02_lesson_2/04_twice_1_1: the name 'twice_1_1'",
+    ]
+
+
+@pytest.mark.parametrize("name", ["lesson", "1_lesson", "00_lesson", "03_Lesson", "03-lesson", "03_", "003_lesson"])
+def test_a_folder_with_another_kind_of_name_is_told(folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    (title,) = told(load_course(folder))
+    assert title.startswith(f"{name}: not the name of a folder for a lesson")
+
+
+def test_hidden_folders_caches_and_files_are_passed_over(folder: Path) -> None:
+    for lesson in (folder, folder / "01_lesson_1"):
+        (lesson / ".git").mkdir()
+        (lesson / "__pycache__").mkdir()
+        (lesson / "README.md").write_text("")
+    assert load_course(folder).problems == ()
+
+
+def test_a_lesson_without_exercises_is_told(folder: Path) -> None:
+    (folder / "03_empty").mkdir()
+    (folder / "03_empty" / "lesson.md").write_text("")
+    shutil.copy(folder / "01_lesson_1" / "lesson.toml", folder / "03_empty")
+    course = load_course(folder)
+    assert told(course) == ["03_empty: the lesson has no exercises"]
+    assert len(course.lessons) == 3
+
+
+@pytest.mark.parametrize("names", [(), ("notes", "more notes")])
+def test_a_folder_without_lessons_is_no_course(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).mkdir()
+    with pytest.raises(CourseError, match="there are no lessons in it"):
+        load_course(tmp_path)
+
+
+def test_a_course_in_a_folder_of_its_own_is_named(tmp_path: Path) -> None:
+    write_course(tmp_path / "unpacked" / "tiny")
+    with pytest.raises(CourseError, match="there are no lessons in it") as told:
+        load_course(tmp_path / "unpacked")
+    assert told.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    for load in (load_course, load_exercise):
+        with pytest.raises(CourseError, match="there is no such folder"):
+            load(tmp_path / "none")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(name=st.sampled_from(["exercise.toml", "hints.md", "wrong/once.py", "task.md"]), content=st.binary(max_size=80))
+def test_whatever_stands_in_a_file_the_other_exercises_are_there(
+    folder: Path, broken: Path, name: str, content: bytes
+) -> None:
+    path = broken / name
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        course = load_course(folder)
+    finally:
+        path.write_bytes(before)
+    assert [label for label in labels(course) if label != "1.2"] == ["1.1", "1.3", "2.1", "2.2", "2.3"]
+    assert all(str(path) in problem.title for problem in course.problems)
+    assert ("1.2" in labels(course)) == (not course.problems)
+
+
+def test_the_nearest_exercise_is_named_when_there_is_none_of_that_name(folder: Path) -> None:
+    course = load_course(folder)
+    with pytest.raises(UsageError) as raised:
+        course.find("twise_2_3")
+    assert "twice_2_3" in raised.value.advice
+    file, own_folder = "02_lesson_2/03_twice_2_3.py", str(course.exercises[5].folder)
+    for words in ("2.3", "twice_2_3", "lesson_2/twice_2_3", file, own_folder):
+        assert course.find(words).label == "2.3"

@@ -1,0 +1,294 @@
+"""A manifest is read with its defaults, and each mistake in one is told with its key and what was expected."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpututor.course import loader
+from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, exercise_mistakes
+from gpututor.course.model import Limits
+from gpututor.errors import CourseError
+from gpututor.hardware.gpus import gpu_names
+from gpututor.hardware.scenario import Scenario
+from gpututor.toml_schema import Key
+from tests.support.timeouts import no_waiting
+from tests.support.tiny_course import EXERCISE
+
+A_DEVICE = "expected one of virtual, cuda, mps, xpu, cpu"
+GOOD = EXERCISE.format(number=1)
+
+
+class Manifest(NamedTuple):
+    values: dict[str, Any]
+    mistakes: tuple[CourseError, ...]
+
+
+def read_manifest(path: Path, keys: Sequence[Key]) -> Manifest:
+    problems: list[CourseError] = []
+    values = loader.read_manifest(path, keys, problems)
+    return Manifest(values, tuple(problems))
+
+
+def titles(tmp_path: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEYS) -> list[str]:
+    """What is wrong with `text`, without the path that every title begins with, advice on a second line."""
+    path = tmp_path / "exercise.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    mistakes = read_manifest(path, keys).mistakes
+    assert all(mistake.title.startswith(f"{path}: ") for mistake in mistakes)
+    return [str(mistake).removeprefix(f"{path}: ") for mistake in mistakes]
+
+
+def test_a_manifest_that_says_only_what_it_must_gets_the_defaults(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(GOOD.replace('devices = ["virtual", "cuda", "cpu"]\n', ""))
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert manifest.mistakes == ()
+    assert manifest.values["cases"] == 3
+    assert manifest.values["devices"] == ("virtual", "cuda")
+    assert [Scenario(**scenario) for scenario in manifest.values["scenario"]] == [Scenario("one GPU")]
+    assert Limits(**manifest.values["limits"]) == Limits()
+
+
+def test_scenarios_and_limits_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    tables = (
+        '[[scenario]]\nname = "none"\ngpus = 0\nbackends = []\n[[scenario]]\nname = "two"\ngpus = 2\nmemory_mib = 64\n'
+    )
+    path.write_text(GOOD + tables + "[limits]\nwall_s = 2\n")
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert manifest.mistakes == ()
+    assert [Scenario(**scenario) for scenario in manifest.values["scenario"]] == [
+        Scenario("none", gpus=0, backends=()),
+        Scenario("two", gpus=2, memory_mib=64),
+    ]
+    assert Limits(**manifest.values["limits"]) == Limits(wall_s=2)
+
+
+def test_excused_mutants_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(GOOD + '[[excused_mutant]]\nchange = "drop .to(device) of x"\nreason = "It is there."\n')
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert manifest.mistakes == ()
+    assert manifest.values["excused_mutant"] == ({"change": "drop .to(device) of x", "reason": "It is there."},)
+
+
+def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path: Path) -> None:
+    path = tmp_path / "lesson.toml"
+    for line, gpus in (("", 1), ("gpus = 2\n", 2)):
+        path.write_text(f'title = "a"\nsummary = "b"\n{line}')
+        assert read_manifest(path, LESSON_KEYS).values["gpus"] == gpus
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("minutes = 5", "minutes = 0", "minutes: expected a whole number from 1 to 240, got 0"),
+        ("minutes = 5", "minutes = true", "minutes: expected a whole number from 1 to 240, got true"),
+        ("minutes = 5", "minutes = 1e3", "minutes: expected a whole number from 1 to 240, got 1000.0"),
+        ("minutes = 5", 'minutes = "5"', "minutes: expected a whole number from 1 to 240, got '5'"),
+        ("minutes = 5", f"minutes = {10**30}", "minutes: expected a whole number from 1 to 240, got a number that is"),
+        ("minutes = 5", "minutes = 2025-01-01", "minutes: expected a whole number from 1 to 240, got a date"),
+        ("minutes = 5", "", "minutes: missing; expected a whole number from 1 to 240"),
+        ('"twice"', '"2ice"', "entry: expected the name of a Python function, got '2ice'"),
+        ('"twice"', '"class"', "entry: expected the name of a Python function, got 'class'"),
+        ('"twice"', '["twice"]', "entry: expected the name of a Python function, got a list of 1"),
+        ('"Twice 1"', '""', "title: expected one line of text, 1 to 60 characters, got ''"),
+        ('"Twice 1"', '"Twice\\n1"', "title: expected one line of text, 1 to 60 characters, got 'Twice\\n1'"),
+        ('"Twice 1"', '"\\u202eTwice"', "title: expected one line of text, 1 to 60 characters, got '\\u202eTwice'"),
+        (
+            '"function"',
+            '"functoin"',
+            "kind: expected one of function, processes, script, got 'functoin'\nDid you mean 'function'?",
+        ),
+        ('"function"', "3", "kind: expected one of function, processes, script, got 3"),
+        ('"function"', '"processes"\nprocesses = 1', "processes: expected a whole number from 2 to 8, got 1"),
+        ('"function"', '"processes"\nprocesses = 9', "processes: expected a whole number from 2 to 8, got 9"),
+        ('"function"', '"processes"\nprocesses = true', "processes: expected a whole number from 2 to 8, got true"),
+        (
+            '"cpu"]',
+            '"cudaa"]',
+            f"devices[2]: {A_DEVICE}, got 'cudaa'\nDid you mean 'cuda'?",
+        ),
+        ('"cpu"]', "{}]", f"devices[2]: {A_DEVICE}, got a table"),
+        ('"cpu"]', '"cuda"]', "devices[2]: 'cuda' stands there twice"),
+        ('["virtual", "cuda", "cpu"]', "[]", "devices: expected a list of one or more of virtual, cuda, mps, xpu, cpu"),
+        ('["virtual", "cuda", "cpu"]', '"cuda"', "devices: expected a list of one or more of virtual, cuda, mps, xpu"),
+        ("minutes", "minuts", "minuts: unknown key\nDid you mean 'minutes'?"),
+        (
+            "kind",
+            "zzz",
+            "zzz: unknown key\nKnown here: title, summary, minutes, kind, processes, entry, cases, devices",
+        ),
+        ("minutes = 5", 'minutes = 5\n"a b" = 1', "'a b': unknown key"),
+        ("minutes = 5", "minutes = 5\ncases = 101", "cases: expected a whole number from 1 to 100, got 101"),
+        (
+            "minutes = 5",
+            "minutes = 5\nscenario = []",
+            "scenario: expected 1 to 32 tables, each written [[scenario]]",
+        ),
+        ("minutes = 5", "minutes = 5\nscenario = [1]", "scenario[0]: expected a table, got 1"),
+        ("minutes = 5", "minutes = 5\nlimits = 3", "limits: expected a table, written [limits], got 3"),
+        (
+            "minutes = 5",
+            "minutes = 5\nlimits.wall_s = nan",
+            "limits.wall_s: expected a number from 0.1 to 600",
+        ),
+        (
+            "minutes = 5",
+            'minutes = 5\nexcused_mutant = [{change = "a"}]',
+            "excused_mutant[0].reason: missing; expected one line of text, 1 to 300 characters",
+        ),
+        ("minutes = 5", "minutes = 5\nlimits.walls = 1", "limits.walls: unknown key\nDid you mean 'wall_s'?"),
+    ],
+)
+def test_a_mistake_is_told_with_its_key_and_what_was_expected(tmp_path: Path, old: str, new: str, told: str) -> None:
+    assert old in GOOD
+    found = titles(tmp_path, GOOD.replace(old, new))
+    assert any(title.startswith(told) for title in found), found
+
+
+def test_processes_mean_nothing_to_a_function(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
+    (mistake,) = exercise_mistakes(read_manifest(path, EXERCISE_KEYS).values)
+    assert (mistake.key, mistake.problem) == ("processes", "a function runs in one process")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ("gpus = 9", "scenario[1].gpus: expected a whole number from 0 to 8, got 9"),
+        ("gpu_s = 1", "scenario[1].gpu_s: unknown key\nDid you mean 'gpus'?"),
+        ('backends = ["cuda", "rocm"]', "scenario[1].backends[1]: expected one of cuda, mps, xpu, got 'rocm'"),
+        ("memory_mib = 0", "scenario[1].memory_mib: expected a whole number from 1 to 1048576, got 0"),
+    ],
+)
+def test_a_mistake_in_the_second_scenario_says_so(tmp_path: Path, lines: str, told: str) -> None:
+    found = titles(tmp_path, f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
+    assert len(found) == 1
+    assert found[0].startswith(told)
+
+
+def test_all_mistakes_of_a_file_are_told(tmp_path: Path) -> None:
+    text = GOOD.replace("5", "0").replace('"twice"', '"2"').replace("summary", "sumary") + "[limits]\nwall_s = -1\n"
+    assert [title.partition(":")[0] for title in titles(tmp_path, text)] == [
+        "sumary",
+        "summary",
+        "minutes",
+        "entry",
+        "limits.wall_s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('title = "a"\nsummary = oops\n', "not TOML: Invalid value (at line 2, column 11)"),
+        (b'title = "a"\nsummary = "\xff"\n', "not UTF-8 text (line 2)"),
+        ("x = " + "[" * 5000, "nested too deeply"),
+        ("x = " + "1" * 5000, "not TOML: Exceeds the limit"),
+        ("#" * 300_000, "not TOML: larger than 256 KiB"),
+    ],
+)
+def test_a_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str | bytes, told: str) -> None:
+    found = titles(tmp_path, text, LESSON_KEYS)
+    assert len(found) == 1
+    assert found[0].startswith(told)
+
+
+def test_a_missing_file_and_a_folder_in_its_place_are_told(tmp_path: Path) -> None:
+    (tmp_path / "folder.toml").mkdir()
+    for name, told in (("none.toml", "the file is missing"), ("folder.toml", "cannot be read (Is a directory)")):
+        (mistake,) = read_manifest(tmp_path / name, COURSE_KEYS).mistakes
+        assert mistake.title == f"{tmp_path / name}: {told}"
+
+
+def test_two_scenarios_may_not_share_a_name_and_a_gpu_must_be_known() -> None:
+    scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
+    told = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
+    assert told == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
+    assert Scenario("").gpu in gpu_names()
+
+
+@pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])
+def test_a_scenario_with_gpus_has_a_backend_that_shows_them(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert manifest.mistakes == ()
+    (mistake,) = exercise_mistakes(manifest.values)
+    assert mistake.key == "scenario[1].gpus"
+    assert "no backend" in mistake.problem
+    assert "gpus = 0" in mistake.advice
+
+
+@pytest.mark.parametrize("lines", ["gpus = 0\nbackends = []", "gpus = 0", 'backends = ["mps"]', "gpus = 2"])
+def test_a_scenario_without_gpus_or_with_a_backend_is_right(tmp_path: Path, lines: str) -> None:
+    path = tmp_path / "exercise.toml"
+    path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n{lines}\n')
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    assert (manifest.mistakes, list(exercise_mistakes(manifest.values))) == ((), [])
+
+
+def test_a_pipe_in_the_place_of_a_manifest_is_told_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "exercise.toml")
+    with no_waiting():
+        (mistake,) = read_manifest(tmp_path / "exercise.toml", EXERCISE_KEYS).mistakes
+    assert mistake.title == f"{tmp_path / 'exercise.toml'}: cannot be read (Not an ordinary file)"
+
+
+scalars = st.one_of(
+    st.integers(), st.booleans(), st.floats(), st.sampled_from(["cuda", "twice", "function", "", "\x1b", "é"])
+)
+names = st.one_of(
+    st.sampled_from([key.name for key in EXERCISE_KEYS] + ["name", "gpus", "wall_s", "backends"]), st.text(max_size=5)
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4), max_leaves=12
+)
+
+
+def as_toml(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + "".join(f"\\U{ord(letter):08x}" for letter in value) + '"'
+        case list():
+            return "[" + ", ".join(map(as_toml, value)) + "]"
+        case dict():
+            return "{" + ", ".join(f"{as_toml(str(key))} = {as_toml(inner)}" for key, inner in value.items()) + "}"
+        case _:
+            return repr(value)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(document=st.dictionaries(names, values, max_size=8), good=st.booleans())
+def test_any_document_is_read_or_told(tmp_path: Path, document: dict[str, object], good: bool) -> None:
+    kept = [] if not good else [line for line in GOOD.splitlines() if line.partition(" ")[0] not in document]
+    text = "\n".join([*kept, *(f"{as_toml(key)} = {as_toml(value)}" for key, value in document.items())])
+    path = tmp_path / "exercise.toml"
+    path.write_text(text, encoding="utf-8")
+    manifest = read_manifest(path, EXERCISE_KEYS)
+    if not manifest.mistakes:
+        assert len(manifest.values) == len(EXERCISE_KEYS)
+        [Scenario(**scenario) for scenario in manifest.values["scenario"]]
+        Limits(**manifest.values["limits"])
+    assert all(mistake.title.startswith(f"{path}: ") for mistake in manifest.mistakes)
+    list(exercise_mistakes(manifest.values))
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(content=st.binary(max_size=200))
+def test_any_bytes_are_read_or_told(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lesson.toml"
+    path.write_bytes(content)
+    manifest = read_manifest(path, LESSON_KEYS)
+    assert manifest.mistakes

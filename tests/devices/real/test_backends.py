@@ -1,0 +1,147 @@
+"""What a kind of device offers, by whatever module of torch this version has for it."""
+
+from __future__ import annotations
+
+import itertools
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.real import observe
+from gpututor.devices.real.backends import Backend, MpsBackend, backends
+from gpututor.devices.recorder import Recorder
+from tests.support.fake_devices import Clock, Device
+
+
+class OldEvent:
+    """Without a clock, as on a backend that has none."""
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        if enable_timing:
+            raise NotImplementedError("no timing here")
+
+    def synchronize(self) -> None:
+        """There is nothing to wait for."""
+
+
+def as_xpu(monkeypatch: pytest.MonkeyPatch, **names: Any) -> Backend:
+    monkeypatch.setattr(torch, "xpu", SimpleNamespace(**names))
+    return Backend("xpu")
+
+
+def test_a_module_that_lacks_everything_fails_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = as_xpu(monkeypatch)
+    assert backend.event() is None
+    assert backend.is_capturing() is False
+    assert backend.allocated(0) == 0
+    backend.synchronise(0)
+    backend.wait_for(None)
+
+
+def test_events_without_a_clock_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert as_xpu(monkeypatch, Event=OldEvent).event() is None
+
+
+def test_what_is_allocated_is_read_the_quick_way_or_the_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    nested = {"allocated_bytes": {"all": {"current": 512}}}
+    assert as_xpu(monkeypatch, memory_stats_as_nested_dict=lambda index: nested).allocated(0) == 512
+    empty: dict[str, Any] = {}
+    quick = as_xpu(monkeypatch, memory_stats_as_nested_dict=lambda index: empty, memory_allocated=lambda index: 1024)
+    assert quick.allocated(0) == 1024
+
+
+def test_streams_are_numbered_as_they_are_met_and_the_default_one_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = as_xpu(monkeypatch)
+    default, one, other = (SimpleNamespace(stream_id=number) for number in (0, 99, 33))
+    assert [backend.number_of(0, stream) for stream in (default, one, other, one, default)] == [0, 1, 2, 1, 0]
+    assert backend.number_of(0, None) == 0
+
+
+def test_what_the_recorder_waits_for_itself_is_not_what_a_program_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+
+    def synchronize(index: int) -> None:
+        called.append("real")
+
+    @wraps(synchronize)
+    def watched(index: int) -> None:
+        called.append("watched")
+
+    as_xpu(monkeypatch, synchronize=watched).synchronise(0)
+    assert called == ["real"]
+
+
+def test_apples_gpu_has_one_stream_and_a_clock_that_only_a_wait_reads() -> None:
+    backend = MpsBackend()
+    assert backend.stream(0) == (None, 0)
+    assert backend.elapsed_waits
+    assert not backend.is_capturing()
+
+
+def test_the_fake_and_the_real_ones_are_of_one_kind() -> None:
+    kinds: list[Backend] = [Device(Clock()), MpsBackend(), Backend("cuda"), Backend("xpu")]
+    promised = {name for name in vars(Backend) if not name.startswith("_")}
+    for one in kinds:
+        assert all(hasattr(one, name) for name in promised)
+
+
+def test_this_machines_kinds_are_those_that_torch_says_are_there() -> None:
+    there = {kind for kind in ("cuda", "xpu", "mps") if getattr(torch, kind).is_available()}
+    assert set(backends()) == there
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["cuda", "xpu", "mps"])
+def test_a_real_device_tells_when_its_kernels_ran(kind: str) -> None:
+    if not getattr(torch, kind).is_available():
+        pytest.skip(f"this machine has no {kind} device")
+    recorder = Recorder([__file__])
+    with observe(recorder):
+        x = torch.ones(2048, 2048, device=kind)
+        for _ in range(20):
+            x = x @ x * 1e-3
+        torch.accelerator.synchronize()
+    trace = recorder.complete()
+    kernels = [event for event in trace if event.name == "aten::mm"]
+    waits = [event for event in trace if event.name == "torch.accelerator.synchronize"]
+    assert len(kernels) == 20
+    assert all(0 <= one.launched <= one.start < one.end for one in kernels)
+    assert all(one.end <= other.start for one, other in itertools.pairwise(kernels))
+    assert kernels[-1].end <= waits[0].end + 100_000
+
+
+@pytest.mark.gpu
+def test_a_real_graph_is_one_kernel_at_each_replay() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("this machine has no CUDA GPU")
+    recorder = Recorder([__file__])
+    with observe(recorder):
+        x = torch.ones(1024, device="cuda")
+        y = x + 1
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = x * 2 + 1
+        graph.replay()
+        graph.replay()
+        y.sum().item()
+    kernels = [event.name for event in recorder.complete() if event.device == "cuda:0" and event.flops == 0]
+    assert kernels.count("cuda graph") == 2
+    assert kernels.count("aten::mul") == 0
+
+
+@pytest.mark.gpu
+def test_memory_of_a_real_gpu_is_what_its_allocator_says() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("this machine has no CUDA GPU")
+    recorder = Recorder([__file__])
+    before = torch.cuda.memory_allocated()
+    with observe(recorder):
+        x = torch.empty(1000, device="cuda")
+        held = torch.cuda.memory_allocated()
+        del x
+    taken, freed = list(recorder.trace)
+    assert (taken.size_bytes, taken.allocated) == (4096, held)
+    assert (freed.size_bytes, freed.allocated) == (4096, before)

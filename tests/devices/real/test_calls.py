@@ -1,0 +1,111 @@
+"""The calls that no operator tells of: graphs, ranges, printing; on a device that only the tests move."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.real import patched_calls
+from gpututor.devices.real.patched_calls import TABLE
+from gpututor.trace.events import Kind
+from tests.support.fake_device_programs import Watched, row
+from tests.support.fake_devices import KERNEL_NS, LAUNCH_NS, Device
+
+
+class Graph:
+    """Stands for `torch.cuda.CUDAGraph`."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def capture_begin(self) -> None:
+        self.device.capturing = True
+
+    def capture_end(self) -> None:
+        self.device.capturing = False
+
+    def replay(self) -> None:
+        self.device.work(5 * KERNEL_NS)
+
+
+def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(patched_calls, "_graphs_device", lambda: torch.device("meta", 0))
+    with watched.on():
+        x = row()
+        graph = Graph(watched.device)
+        graph.capture_begin()
+        y = x + 1
+        y.to(torch.float16)
+        graph.capture_end()
+        graph.replay()
+        graph.replay()
+    kernels = watched.events(Kind.KERNEL)
+    assert [one.name for one in kernels] == ["aten::ones", "cuda graph", "cuda graph"]
+    assert 5 * KERNEL_NS <= kernels[1].duration <= 5 * KERNEL_NS + LAUNCH_NS + 10
+    assert kernels[2].duration == 5 * KERNEL_NS
+    assert kernels[1].size_bytes == 32 + 24
+    assert kernels[1].launched <= kernels[1].start < kernels[1].end == kernels[2].start
+
+
+def test_ranges_of_nvtx_are_recorded_with_the_line_that_began_them(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda.nvtx, "range_push", lambda msg: 0)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: 0)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_start", lambda msg: 7)
+    monkeypatch.setattr(torch.cuda.nvtx, "range_end", lambda range_id: None)
+    monkeypatch.setattr(torch.cuda.nvtx, "mark", lambda msg: None)
+    with watched.on():
+        with torch.cuda.nvtx.range("step {}", 1):
+            row()
+            torch.cuda.nvtx.range_push("inner")
+            torch.cuda.nvtx.range_pop()
+        identity = torch.cuda.nvtx.range_start("apart")
+        torch.cuda.nvtx.mark("here")
+        torch.cuda.nvtx.range_end(identity)
+        torch.cuda.nvtx.range_push("left open")
+    inner, step, here, apart = watched.events(Kind.RANGE)
+    assert [one.name for one in (inner, step, here, apart)] == ["inner", "step 1", "here", "apart"]
+    assert step.launched < inner.launched < inner.end < step.end <= apart.launched < here.launched < apart.end
+    assert here.launched == here.end
+    assert inner.line is not None
+    with watched.on():
+        torch.cuda.nvtx.range_pop()
+    assert len(watched.events(Kind.RANGE)) == 4
+
+
+def test_printing_is_one_copy_and_one_wait(watched: Watched) -> None:
+    class Printed(torch.Tensor):
+        """The meta device cannot print, nor would it be recorded: this tensor says that it is elsewhere."""
+
+        @property
+        def device(self) -> torch.device:  # type: ignore[override]
+            return torch.device("xpu", 0)
+
+    with watched.on():
+        repr(torch.ones(4).as_subclass(Printed))
+    assert [(one.kind, one.name) for one in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
+        (Kind.TRANSFER, "print"),
+        (Kind.SYNCHRONISE, "print"),
+    ]
+
+
+def test_every_row_of_the_table_is_a_call_of_this_torch() -> None:
+    for one in TABLE:
+        owner: Any = torch
+        for part in one.owner.split("."):
+            owner = getattr(owner, part)
+        assert one.name in vars(owner), f"torch.{one.owner}.{one.name}"
+
+
+def test_a_torch_that_lacks_a_call_is_watched_without_it(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.cuda, "CUDAGraph")
+    monkeypatch.delattr(torch.mps, "Event")
+    monkeypatch.delattr(torch.cuda.nvtx, "mark")
+    with watched.on():
+        row()
+    assert len(watched.events(Kind.KERNEL)) == 1
+    assert not hasattr(torch.cuda, "CUDAGraph")

@@ -1,0 +1,121 @@
+"""Collectives on device tensors between two processes: values, devices, CUDA's rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import collective_programs
+from tests.support.ranks import told_by_ranks
+
+Told = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    return told_by_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
+
+
+def _both(zero: Any, one: Any | None = None) -> list[Any]:
+    """What both ranks have: the values on their own device."""
+    return [("cuda:0", zero), ("cuda:1", zero if one is None else one)]
+
+
+@pytest.mark.long
+def test_the_backend_calls_itself_nccl(told: Told) -> None:
+    assert [rank["backend"] for rank in told] == [["nccl", True]] * 2
+
+
+@pytest.mark.parametrize(
+    ("operation", "result"), [("SUM", 3.0), ("AVG", 1.5), ("PRODUCT", 2.0), ("MIN", 1.0), ("MAX", 2.0)]
+)
+def test_all_reduce_knows_each_operation_of_nccl(told: Told, operation: str, result: float) -> None:
+    assert [rank["all_reduce"][operation] for rank in told] == _both([result])
+
+
+def test_a_view_is_reduced_in_place(told: Told) -> None:
+    assert [rank["all_reduce_in_place_of_a_view"] for rank in told] == _both([0.0, 3.0, 0.0])
+
+
+def test_a_work_gives_the_tensor_that_it_was_given(told: Told) -> None:
+    for rank, (tensor, completed, value, same) in enumerate(one["asynchronous"] for one in told):
+        assert tensor == (f"cuda:{rank}", [3.0])
+        assert value == [tensor]
+        assert completed
+        assert same
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("broadcast", _both([2.0])),
+        ("reduce", [("cuda:0", [3.0]), None]),
+        ("all_gather", [[("cuda:0", [1.0]), ("cuda:0", [2.0])], [("cuda:1", [1.0]), ("cuda:1", [2.0])]]),
+        ("all_gather_into_tensor", _both([[1.0, 2.0]])),
+        ("gather", [[("cuda:0", [1.0]), ("cuda:0", [2.0])], None]),
+        ("scatter", _both([10.0], [11.0])),
+        ("reduce_scatter", _both([2.0], [4.0])),
+        ("reduce_scatter_tensor", [[("cuda:0", [2.0]), ("cuda:0", [1.0])], [("cuda:1", [4.0]), ("cuda:1", [2.0])]]),
+        ("all_to_all", [[("cuda:0", [0.0]), ("cuda:0", [10.0])], [("cuda:1", [1.0]), ("cuda:1", [11.0])]]),
+        ("all_to_all_single", _both([0.0, 10.0], [1.0, 11.0])),
+        ("send_and_recv", [[1, ("cuda:0", [10.0])], [0, ("cuda:1", [1.0])]]),
+        ("isend_and_irecv", _both([2.0], [1.0])),
+        ("batch_isend_irecv", _both([2.0], [1.0])),
+        ("barrier", [None, None]),
+        ("objects", [[[{"rank": 0}, {"rank": 1}], [1], ["a"]], [[{"rank": 0}, {"rank": 1}], [1], ["b"]]]),
+        ("new_group", [[("cuda:0", [3.0]), "nccl"], [("cuda:1", [3.0]), "nccl"]]),
+        ("gloo_group_takes_both", [[(f"cuda:{rank}", [3.0]), ("cpu", [2.0]), "gloo"] for rank in (0, 1)]),
+        ("mixed_group", [[(f"cuda:{rank}", [3.0]), ("cpu", [2.0])] for rank in (0, 1)]),
+        ("coalescing", [[(f"cuda:{rank}", [3.0]), (f"cuda:{rank}", [6.0])] for rank in (0, 1)]),
+    ],
+)
+def test_the_result_is_right_and_on_the_ranks_own_device(told: Told, name: str, expected: list[Any]) -> None:
+    assert [rank[name] for rank in told] == expected
+
+
+def test_functional_collectives_give_device_tensors(told: Told) -> None:
+    for number, rank in enumerate(told):
+        device = f"cuda:{number}"
+        assert rank["functional_collectives"] == {
+            "sum": (device, [3.0]),
+            "avg": (device, [1.5]),
+            "gathered": (device, [1.0, 2.0]),
+            "scattered": (device, [2.0]),
+        }
+
+
+def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(told: Told) -> None:
+    assert [rank["other_dtypes"] for rank in told] == [[(f"cuda:{rank}", [2])] * 4 for rank in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("host_tensor", "RuntimeError: No backend type associated with device type cpu"),
+        ("host_tensor_among_device_tensors", "ValueError: Tensors must be CUDA and dense"),
+        ("not_contiguous", "ValueError: Tensors must be contiguous"),
+        ("monitored_barrier", "ValueError: monitored_barrier is only implemented for GLOO backend."),
+    ],
+)
+def test_what_nccl_refuses_is_refused_in_its_words(told: Told, name: str, message: str) -> None:
+    assert [rank[name] for rank in told] == [message] * 2
+
+
+def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(told: Told) -> None:
+    for number, rank in enumerate(told):
+        (event,) = rank["trace"]
+        assert event[:4] == ["collective", "c10d::allreduce_", f"cuda:{number}", 32]
+        assert isinstance(event[4], int)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("fully_shard", "torch.distributed.fsdp.fully_shard"),
+        ("fully_sharded_data_parallel", "torch.distributed.fsdp.FullyShardedDataParallel"),
+    ],
+)
+def test_fsdp_is_refused_by_name(told: Told, name: str, call: str) -> None:
+    message = f"NotImplementedError: The virtual GPU does not support {call}. Use DistributedDataParallel."
+    assert [rank[name] for rank in told] == [message] * 2

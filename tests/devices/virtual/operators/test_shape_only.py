@@ -1,0 +1,94 @@
+"""PyTorch's own operator samples without values: the shapes, types and memory that they have with values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import NoValues, virtual_gpu
+from gpututor.devices.virtual.operator_facts import tables
+from tests.support import operator_samples as samples
+
+_EVERY = 16
+_PARTS = 4
+_NOT_WITH_VALUES = (
+    *("jiterator", "sparse.mm.reduce", "sparse.sampled_addmm"),
+    *("_flash_attention_forward", "_efficient_attention_forward"),
+)
+
+
+def _listed() -> dict[str, str]:
+    return {name: reason for reason, names in tables()["needs_values"].items() for name in names}
+
+
+def _operators() -> list[Any]:
+    found = samples.operators(torch.float32)
+    return [op for op in found if not any(word in samples.name_of(op) for word in _NOT_WITH_VALUES)]
+
+
+def _seen(op: Any, sample: Any, values: bool) -> Any:
+    arguments = (sample.input, list(sample.args), dict(sample.kwargs))
+    with virtual_gpu(values=values):
+        outputs, gradients = samples.results(op, samples.on_gpu(op, arguments))
+        described = [None if one is None else (one.shape, one.dtype, one.device.type) for one in outputs + gradients]
+        return described, torch.cuda.max_memory_allocated()
+
+
+def _differences(operators: Iterable[Any], samples_each: int) -> dict[str, str]:
+    """What is different without values, by the operator's name."""
+    found = {}
+    for op in operators:
+        torch.manual_seed(0)
+        differentiable = op.supports_autograd and torch.float32 in op.backward_dtypesIfCUDA
+        for sample in islice(op.sample_inputs("cpu", torch.float32, requires_grad=differentiable), samples_each):
+            expected = _seen(op, sample, values=True)
+            try:
+                got = _seen(op, sample, values=False)
+            except (NoValues, NotImplementedError) as error:
+                found[samples.name_of(op)] = str(error)
+                break
+            if got != expected:
+                found[samples.name_of(op)] = f"other: {got} and not {expected}"
+                break
+    return found
+
+
+def _check(operators: list[Any], samples_each: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = _differences(operators, samples_each)
+    listed = _listed()
+    assert {name: said for name, said in found.items() if name not in listed} == {}
+    for name, said in found.items():
+        assert "needs values" in said or "without values" in said, name
+
+
+def test_a_draw_of_operators_has_the_same_shapes_and_memory() -> None:
+    operators = _operators()[::_EVERY]
+    assert len(operators) > 30
+    _check(operators, 1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_every_operator_has_the_same_shapes_and_memory(part: int) -> None:
+    _check(_operators()[part::_PARTS], 3)
+
+
+def test_the_operators_that_need_values_are_few_and_have_a_reason() -> None:
+    listed, names = _listed(), {samples.name_of(op) for op in _operators()}
+    assert set(listed) <= names
+    assert len(listed) / len(names) <= 0.03
+    assert all(listed.values())
+
+
+def test_each_operator_that_is_listed_needs_values() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = _differences([op for op in _operators() if samples.name_of(op) in _listed()], 40)
+    assert set(found) == set(_listed())

@@ -1,0 +1,78 @@
+"""The range of torch that was tested: it stands in one place, and outside it there are clear words."""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import options, torch_private, virtual_gpu
+from gpututor.devices.virtual.patches.patch import Patch
+from tests.support import ROOT
+
+
+def test_this_torch_is_in_the_tested_range_and_nothing_is_said() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with virtual_gpu(1):
+            pass
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cu117", "2.99.0", "3.0.0a0+git123", "2.100"])
+def test_another_torch_is_warned_of_on_entering(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    words = f"tested with torch {options.OLDEST} to {options.NEWEST}, and this is torch {version}"
+    with pytest.warns(options.UntestedTorch, match=words.replace("+", r"\+")) as caught, virtual_gpu(1):
+        pass
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("version", [options.OLDEST, options.NEWEST + ".1+cu130", "2.10.0a0"])
+def test_a_torch_of_the_range_is_not_warned_of(version: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options.warn_of(version)
+
+
+@pytest.mark.parametrize(
+    ("look_up", "name"),
+    [
+        (lambda: torch._C._no_such_function, "torch._C._no_such_function"),  # type: ignore[attr-defined]
+        (lambda: torch.Tensor._no_such_method, "torch.Tensor._no_such_method"),  # type: ignore[attr-defined]
+        (lambda: Patch("torch.cuda.no_such_module", "f", None, "").owner_object(), "torch.cuda.no_such_module"),
+    ],
+)
+def test_a_private_name_that_torch_lacks_is_named(look_up: object, name: str) -> None:
+    assert callable(look_up)
+    with pytest.raises(options.TorchNotSupported) as caught, options.lookups_in_words():
+        look_up()
+    assert f"torch {torch.__version__} has no {name}, which the virtual GPU needs." in str(caught.value)
+    assert "install one of those" in str(caught.value)
+
+
+def test_a_module_that_torch_lacks_is_named() -> None:
+    with pytest.raises(options.TorchNotSupported, match="_no_such_name"), options.lookups_in_words():
+        from torch._utils import _no_such_name  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(AttributeError), options.lookups_in_words():
+        Path("x").no_such_name  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ModuleNotFoundError), options.lookups_in_words():
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_the_range_stands_in_the_project_file_and_beside_the_private_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert f"torch>={options.OLDEST}" in project["project"]["dependencies"]
+    assert torch_private.CHECKED_ON[0].startswith(options.OLDEST + ".")
+    assert torch_private.CHECKED_ON[-1].startswith(options.NEWEST + ".")
+
+
+def test_a_stand_in_for_a_decorated_function_has_what_is_below_the_decorator() -> None:
+    below = torch.cuda.use_mem_pool.__wrapped__  # type: ignore[attr-defined]
+    with virtual_gpu(1):
+        assert torch.cuda.use_mem_pool.__wrapped__ is below  # type: ignore[attr-defined]

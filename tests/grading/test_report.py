@@ -1,0 +1,156 @@
+"""Reports: what adds up, what is final, and that their JSON is read back as it was, or refused in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpututor.grading.report import Outcome, Report, Status, Verdict
+from gpututor.json_dataclasses import read
+from tests.support.report_samples import of_json, report, said
+from tests.support.report_strategies import reports, verdicts
+
+
+def test_a_check_counts_once_and_earns_only_if_it_passed_in_every_scenario() -> None:
+    found = report(
+        Outcome.FAILED,
+        said("loads", of=0),
+        said("parity", of=2),
+        said("placement", of=3),
+        said("parity", of=2, scenario="no GPU"),
+        said("placement", Status.FAILED, of=3, scenario="no GPU"),
+        said("transfers", of=4),
+        said("transfers", Status.NOT_RUN, of=4, scenario="no GPU"),
+    )
+    assert (found.points, found.of) == (2, 9)
+
+
+def test_checks_that_the_run_never_came_to_are_among_what_could_be_earned() -> None:
+    found = report(Outcome.TIMEOUT, said("parity"), of=4)
+    assert (found.points, found.of) == (1, 4)
+    assert report(Outcome.FAILED, said("parity"), said("speed", Status.TOO_SLOW), of=1).of == 2
+
+
+def test_tenths_of_points_add_up_in_any_order() -> None:
+    some = [said(str(number), of=0.1) for number in range(10)]
+    assert report(Outcome.PASSED, *some).points == report(Outcome.PASSED, *some).of == 1.0
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_a_mark_stands_only_where_the_submission_was_judged(outcome: Outcome) -> None:
+    judged = outcome in (
+        *(Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT),
+        *(Outcome.OUT_OF_MEMORY, Outcome.CRASHED, Outcome.TOO_SLOW),
+    )
+    assert report(outcome, said("parity")).final is judged
+    assert report(outcome, said("parity")).points == 1
+
+
+@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
+def test_no_mark_stands_beside_an_open_question_whatever_else_failed(status: Status) -> None:
+    assert report(Outcome.FAILED, said("parity", Status.FAILED)).final
+    assert not report(Outcome.FAILED, said("parity", Status.FAILED), said("speed", status)).final
+    assert not report(Outcome.FAILED, said("parity", Status.FAILED), suspicions=("two clocks differ",)).final
+
+
+@pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])
+def test_no_pass_with_a_check_that_did_not_pass(status: Status) -> None:
+    with pytest.raises(ValueError, match="'speed' did not pass"):
+        report(Outcome.PASSED, said("parity"), said("speed", status))
+
+
+def test_no_pass_with_a_suspicion_nor_without_all_its_points() -> None:
+    with pytest.raises(ValueError, match="suspicions"):
+        report(Outcome.PASSED, said("parity"), suspicions=("two clocks differ",))
+    with pytest.raises(ValueError, match=r"only 1\.0 of 2 points"):
+        report(Outcome.PASSED, said("parity"), of=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "points", "of"),
+    [(Status.PASSED, 0, 1), (Status.FAILED, 1, 1), (Status.PASSED, -1, -1), (Status.FAILED, 0, math.inf)],
+)
+def test_points_that_do_not_fit_the_status_are_refused(status: Status, points: float, of: float) -> None:
+    with pytest.raises(ValueError, match=r"points is|of is"):
+        Verdict("parity", "It holds", status, "one GPU", points=points, of=of)
+
+
+@given(reports())
+def test_any_report_is_read_back_as_it_was(value: Report) -> None:
+    assert Report.from_json(of_json(value)) == value
+    assert Report.from_json(value.to_json()) == value
+
+
+@given(reports())
+def test_a_report_of_version_2_is_read(value: Report) -> None:
+    old = of_json(value) | {"schema_version": 2}
+    del old["source_notes"]
+
+    read = Report.from_json(old)
+
+    assert read == replace(value, source_notes=())
+    assert (read.points, read.of, read.final) == (value.points, value.of, value.final)
+
+
+@given(verdicts())
+def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
+    assert read(Verdict, json.loads(json.dumps(value.__dict__)), "verdict") == value
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema_version": 1}, "schema_version is 1, from an older gpututor; this one reads 2 and 3: grade once more"),
+        ({"schema_version": 4}, "from a newer gpututor"),
+        ({"schema_version": "2"}, "schema_version must be a whole number, not a string"),
+        ({"outcome": "good"}, "outcome must be one of 'passed', .*, not 'good'"),
+        ({"elapsed_s": math.nan}, "elapsed_s must be a finite number"),
+        ({"elapsed_s": 10**400}, "elapsed_s must be a finite number"),
+        ({"elapsed_s": True}, "elapsed_s must be a number, not true or false"),
+        ({"verdicts": {}}, "verdicts must be a list, not an object"),
+        ({"verdicts": [3]}, r"verdicts\[0\] must be an object, not a whole number"),
+        ({"runs": None}, "runs must be a list, not null"),
+        ({"environment": []}, "environment must be an object"),
+        ({"suspicions": [1]}, r"suspicions\[0\] must be a string"),
+        ({"points": 7}, r"points is 7\.0, and the rest makes 1\.0"),
+        ({"of": -1}, r"of is -1\.0, and must be a number from 0"),
+        ({"final": False}, "final is False, and the rest makes True"),
+        ({"colour": "red"}, "colour is no key of a Report"),
+    ],
+)
+def test_what_is_wrong_in_the_json_is_named(change: dict[str, Any], words: str) -> None:
+    data = of_json(report(Outcome.FAILED, said("parity"), said("speed", Status.FAILED)))
+    with pytest.raises(ValueError, match=words):
+        Report.from_json(data | change)
+
+
+def test_a_place_deep_in_the_json_is_named() -> None:
+    data = of_json(report(Outcome.FAILED, said("parity"), said("speed", Status.FAILED)))
+    data["verdicts"][1]["status"] = "passed"
+    with pytest.raises(ValueError, match=r"verdicts\[1\]: points is 0\.0"):
+        Report.from_json(data)
+    data["verdicts"][1]["line"] = 1.5
+    with pytest.raises(ValueError, match=r"verdicts\[1\]\.line must be a whole number"):
+        Report.from_json(data)
+    del data["verdicts"][1]["line"]
+    with pytest.raises(ValueError, match=r"verdicts\[1\]\.line is missing"):
+        Report.from_json(data)
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(ANYTHING)
+def test_what_is_no_report_is_a_value_error(data: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Report.from_json(data)

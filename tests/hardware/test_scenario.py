@@ -1,0 +1,42 @@
+"""Scenarios: each field is a key of the manifest, is documented, travels to the worker, and is obeyed there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+
+from gpututor.course.loader import SCENARIO_KEYS
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.messages import MachineSpec
+from gpututor.toml_schema import REQUIRED
+from tests.support import ROOT
+
+FIELDS = {field.name: field for field in fields(Scenario)}
+UNUSUAL = Scenario("two", 2, ("cuda", "xpu"), "H100", 64)
+
+
+def test_every_field_is_a_key_with_the_same_default() -> None:
+    assert {key.name for key in SCENARIO_KEYS} == set(FIELDS)
+    for key in SCENARIO_KEYS:
+        if key.default is not REQUIRED:
+            assert key.default == getattr(Scenario("any"), key.name)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_key_is_in_the_authors_docs(name: str) -> None:
+    page = (ROOT / "docs" / "authors" / "README.md").read_text(encoding="utf-8")
+    section = page.partition("[[scenario]]")[2]
+    assert f"{name} =" in section or f"`{name}`" in section
+
+
+def test_it_travels_to_the_worker_as_it_is() -> None:
+    spec = MachineSpec(UNUSUAL, "virtual", 0)
+    assert MachineSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
+@pytest.mark.parametrize("name", [name for name in FIELDS if name != "name"])
+def test_the_virtual_machine_obeys_every_field(name: str) -> None:
+    source = (ROOT / "gpututor" / "worker" / "machine.py").read_text(encoding="utf-8")
+    assert f"scenario.{name}" in source

@@ -1,0 +1,198 @@
+"""Recordings of attempts: whole or not at all, and not more than is looked at."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpututor.errors import ProgressError
+from gpututor.grading.recording import FILE, Recording, RunRecording, read_recording, write_recording
+from gpututor.grading.report import Outcome
+from gpututor.progress import recordings as module
+from gpututor.progress.recordings import KEPT_NEWEST, Recordings, prune_recordings, store_attempt
+from gpututor.progress.store import ProgressStore
+from tests.support import ROOT
+from tests.support.recordings import make_recording, small_trace
+from tests.support.reports import report
+
+KEY = "tensors/born"
+WRITER = """
+import sys
+from pathlib import Path
+from gpututor.progress.recordings import Recordings, store_attempt, prune_recordings
+from gpututor.progress.store import ProgressStore
+from tests.support.recordings import make_recording
+from tests.support.reports import report
+store = ProgressStore(Path(sys.argv[1]))
+recordings = Recordings.beside(store)
+while True:
+    part = recordings.create_pending()
+    make_recording(part)
+    store_attempt(store, recordings, report(), "x = 1", part)
+    prune_recordings(store, recordings, "tensors/born")
+    print("one", flush=True)
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ProgressStore:
+    return ProgressStore(tmp_path / "data" / "progress.sqlite3")
+
+
+@pytest.fixture
+def recordings(store: ProgressStore) -> Recordings:
+    return Recordings.beside(store)
+
+
+def keep(
+    store: ProgressStore,
+    recordings: Recordings,
+    outcome: Outcome = Outcome.FAILED,
+    *,
+    factor: float = 1.0,
+    key: str = KEY,
+) -> int:
+    part = recordings.create_pending()
+    assert part is not None
+    make_recording(part, small_trace(factor=factor))
+    return store_attempt(store, recordings, report(key, outcome), "x = 1", part).id
+
+
+def test_a_recording_is_found_by_the_id_of_its_attempt(store: ProgressStore, recordings: Recordings) -> None:
+    attempt = keep(store, recordings)
+    found = recordings.read(attempt)
+    assert found is not None
+    assert recordings.path(attempt) == store.path.parent / "recordings" / str(attempt)
+    kept = store.attempt(attempt)
+    assert kept is not None
+    assert (kept.source, kept.run_ns, kept.peak_bytes) == ("x = 1", found.elapsed_ns, found.peak_bytes)
+    path = found.trace_path(found.runs[0].calls[0])
+    assert path is not None
+    assert path.is_file()
+    assert [entry.name for entry in recordings.folder.iterdir()] == [str(attempt)]
+
+
+def test_an_attempt_without_a_recording_is_kept_all_the_same(store: ProgressStore, recordings: Recordings) -> None:
+    empty = recordings.create_pending()
+    broken = recordings.create_pending()
+    assert broken is not None
+    (broken / FILE).write_text("{}")
+    for part in (None, empty, broken):
+        attempt = store_attempt(store, recordings, report(), "x = 1", part).id
+        assert recordings.read(attempt) is None
+        kept = store.attempt(attempt)
+        assert kept is not None
+        assert kept.run_ns is None
+    assert list(recordings.folder.iterdir()) == []
+
+
+def test_a_run_without_times_has_none(store: ProgressStore, recordings: Recordings) -> None:
+    part = recordings.create_pending()
+    assert part is not None
+    write_recording(Recording((RunRecording("no GPU", "no GPU, only the CPU", "", (), (), ()),)), part)
+    kept = store.attempt(store_attempt(store, recordings, report(), "", part).id)
+    assert kept is not None
+    assert (kept.run_ns, kept.peak_bytes, kept.source) == (None, 0, "")
+
+
+def test_a_stale_recording_is_never_taken_for_that_of_a_new_attempt(
+    store: ProgressStore, recordings: Recordings
+) -> None:
+    make_recording(recordings.folder / "1")  # of a progress file that was set aside
+    attempt = store_attempt(store, recordings, report(), "x = 1", None).id
+    assert attempt == 1
+    assert recordings.path(1) is None
+
+
+def test_the_newest_and_the_best_of_an_exercise_are_kept(store: ProgressStore, recordings: Recordings) -> None:
+    other = keep(store, recordings, key="other/thing")
+    best = keep(store, recordings, Outcome.PASSED, factor=0.5)
+    ids = [keep(store, recordings, Outcome.PASSED) for _ in range(KEPT_NEWEST + 3)]
+    prune_recordings(store, recordings, KEY)
+    assert recordings.ids() == [other, best, *ids[-KEPT_NEWEST:]]
+    found = store.best(KEY)
+    assert found is not None
+    assert found.id == best
+
+
+def test_all_recordings_together_are_bounded_the_best_and_newest_last(
+    store: ProgressStore, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = keep(store, recordings, key="other/thing")
+    ids = [keep(store, recordings) for _ in range(3)]
+    size = sum(path.stat().st_size for path in (recordings.folder / str(other)).iterdir())
+    monkeypatch.setattr(module, "MOST_BYTES", 2 * size + size // 2)
+    prune_recordings(store, recordings, KEY)
+    assert recordings.ids() == ids[-2:]
+    monkeypatch.setattr(module, "MOST_BYTES", 1)
+    prune_recordings(store, recordings, KEY)
+    assert recordings.ids() == ids[-1:], "the last one is what the learner wants to look at"
+
+
+def test_a_folder_that_cannot_be_made_means_no_recording(tmp_path: Path) -> None:
+    (tmp_path / "recordings").write_text("in the way")
+    recordings = Recordings(tmp_path / "recordings")
+    assert recordings.create_pending() is None
+    assert recordings.ids() == []
+    assert recordings.read(1) is None
+
+
+def test_what_was_recorded_of_an_attempt_that_cannot_be_kept_is_left_to_who_asked(
+    store: ProgressStore, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise ProgressError("The disk is full.")
+
+    monkeypatch.setattr(store, "record", refuse)
+    with pytest.raises(ProgressError, match="full"):
+        keep(store, recordings)
+    assert len(list(recordings.folder.glob(".new-*"))) == 1
+
+
+def test_a_killed_process_leaves_no_half_recording_and_the_next_one_tidies_up(tmp_path: Path) -> None:
+    path = tmp_path / "progress.sqlite3"
+    moments = random.Random(20_260_101)
+    for _ in range(6):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=ROOT)
+        assert writer.stdout is not None
+        for _ in range(moments.randrange(1, 8)):
+            writer.stdout.readline()
+        try:
+            writer.wait(moments.uniform(0, 0.02))
+        except subprocess.TimeoutExpired:
+            writer.kill()
+        writer.communicate()
+        store = ProgressStore(path)
+        recordings = Recordings.beside(store)
+        assert recordings.ids()
+        for attempt in recordings.ids():
+            kept = store.attempt(attempt)
+            assert kept is not None
+            assert read_recording(recordings.folder / str(attempt)).elapsed_ns == kept.run_ns
+        part = recordings.create_pending()
+        names = {entry.name for entry in recordings.folder.iterdir()}
+        assert names == {*map(str, recordings.ids()), part.name if part else ""}
+        recordings.discard(part)
+        store.close()
+
+
+def test_under_whatever_names_the_newest_are_kept_as_far_as_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings = Recordings(tmp_path)
+    recordings.prune_oldest()  # nothing is there
+    for age, name in enumerate(["newest", "second", "third"]):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / FILE).write_bytes(b"x" * 100)
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    part = recordings.create_pending()
+    assert part is not None
+    for room, kept in ((300, {"newest", "second", "third"}), (250, {"newest", "second"}), (10, {"newest"})):
+        monkeypatch.setattr(module, "MOST_BYTES", room)
+        recordings.prune_oldest()
+        assert {path.name for path in tmp_path.iterdir()} == {*kept, part.name}

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpututor.checks.speed import modelled_figures
+from gpututor.grading.events import GradeRequest
+from gpututor.progress.review import best_times, mistakes, to_repeat
+from gpututor.progress.store import AttemptSummary, ExerciseProgress, FailedCheck, ProgressStore
+from tests.support.scripted_client import failure, report, verdict
+
+ORDER = ("a/one", "a/two", "b/three")
+
+
+def request_for(exercise: str) -> GradeRequest:
+    lesson, _, name = exercise.partition("/")
+    return GradeRequest(f"/course/01_{lesson}/01_{name}", "x = 1", "x.py")
+
+
+def attempt(
+    id: int, exercise: str, passed: bool = False, *checks: str, measured: tuple[str, ...] = ()
+) -> AttemptSummary:
+    return AttemptSummary(
+        id, exercise, passed, tuple(FailedCheck(check, f"About {check}") for check in checks), measured
+    )
+
+
+def reasons(
+    *attempts: AttemptSummary, solutions: tuple[str, ...] = (), again: dict[str, int] | None = None, **hints: int
+) -> dict[str, tuple[str, ...]]:
+    progress = {f"a/{name}": ExerciseProgress(1, True, used) for name, used in hints.items()}
+    return {each.exercise: each.reasons for each in to_repeat(attempts, progress, solutions, again or {}, ORDER)}
+
+
+def test_what_passed_at_once_without_help_is_not_worth_repeating() -> None:
+    assert reasons(attempt(1, "a/one", True), attempt(2, "a/two"), attempt(3, "a/two", True)) == {}
+
+
+def test_each_reason_is_named_and_what_is_unfinished_comes_first() -> None:
+    found = reasons(
+        *(attempt(number, "a/one") for number in range(3)),
+        attempt(3, "a/one", True),
+        attempt(4, "a/two", True),
+        attempt(5, "b/three"),
+        two=2,
+    )
+    assert list(found) == ["b/three", "a/one", "a/two"]
+    assert found == {
+        "b/three": ("once tried, not passed yet",),
+        "a/one": ("passed after 3 failures",),
+        "a/two": ("2 hints",),
+    }
+
+
+def test_an_opened_solution_weighs_more_than_hints() -> None:
+    found = reasons(attempt(1, "a/one", True), attempt(2, "a/two", True), solutions=("a/two",), one=3, two=1)
+    assert found == {"a/two": ("the solution was opened first", "1 hint"), "a/one": ("3 hints",)}
+
+
+def test_hints_and_solutions_without_an_attempt_are_no_review() -> None:
+    assert reasons(solutions=("a/one",), two=2) == {}
+
+
+def test_passed_again_soon_it_is_known_else_it_stays() -> None:
+    before = [attempt(number, "a/one") for number in range(1, 5)]
+    again = {"a/one": 4}
+    assert reasons(*before, attempt(6, "a/one"), attempt(7, "a/one", True), again=again, one=3) == {}
+    stays = reasons(*before, *(attempt(number, "a/one") for number in (6, 7)), again=again)
+    assert stays == {"a/one": ("twice tried again, not passed yet",)}
+    late = [attempt(number, "a/one") for number in (6, 7, 8)]
+    assert reasons(*before, *late, attempt(9, "a/one", True), again=again) == {"a/one": ("passed after 3 failures",)}
+
+
+def test_an_exercise_that_the_course_has_no_more_is_left_out() -> None:
+    assert reasons(attempt(1, "gone/away")) == {}
+
+
+def test_mistakes_are_counted_once_an_attempt_with_their_usual_sentence() -> None:
+    found = mistakes(
+        [
+            attempt(1, "a/one", False, "transfers", "transfers"),
+            attempt(2, "a/two", False, "transfers"),
+            attempt(3, "a/two", False, "transfers", "parity"),
+        ]
+    )
+    assert [(each.check, each.times, each.sentence) for each in found] == [
+        ("transfers", 3, "About transfers"),
+        ("parity", 1, "About parity"),
+    ]
+    assert found[0].exercises == ("a/two", "a/one")
+
+
+def test_best_times_are_of_attempts_that_passed() -> None:
+    slow, fast = modelled_figures(4e-3, 2e-3, 1), modelled_figures(1e-3, 2e-3, 1)
+    found = best_times(
+        [
+            attempt(1, "a/one", True, measured=(fast,)),
+            attempt(2, "a/one", True, measured=(slow, "8 MiB at the peak")),
+            attempt(3, "a/two", False, measured=(fast,)),
+        ]
+    )
+    assert found == {"a/one": fast}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ProgressStore:
+    return ProgressStore(tmp_path / "progress.sqlite3")
+
+
+def test_the_store_gives_all_attempts_at_once(store: ProgressStore) -> None:
+    for exercise, checks in (("x/a", [verdict("loads"), failure()]), ("x/b", [verdict("speed", measured="0.50 ×")])):
+        store.record(report(request_for(exercise), *checks))
+    first, second = store.attempt_summaries()
+    assert (first.exercise, first.passed, first.failed) == (
+        "x/a",
+        False,
+        (FailedCheck("placement", "The check called placement holds"),),
+    )
+    assert (second.passed, second.measured) == (True, ("0.50 ×",))
+    assert first.id < second.id
+
+
+def test_a_report_that_cannot_be_read_is_an_attempt_all_the_same(store: ProgressStore) -> None:
+    for text in ("{", "[]", '{"verdicts": 3}', '{"verdicts": [7]}'):
+        store.rows("INSERT INTO attempts (exercise, outcome, counted, report) VALUES ('x/a', 'passed', 1, ?)", text)
+    assert [(one.passed, one.failed) for one in store.attempt_summaries()] == [(True, ())] * 4
+
+
+def test_opened_solutions_and_new_beginnings_are_kept(store: ProgressStore) -> None:
+    store.mark_begun_again("x/a")
+    assert store.begun_again() == {"x/a": 0}
+    store.record(report(request_for("x/a"), failure()))
+    store.mark_solution_opened("x/a")
+    store.mark_begun_again("x/a")
+    assert store.begun_again() == {"x/a": 1}
+    assert store.solutions_opened() == {"x/a"}
+    assert store.current_exercise() is None

@@ -1,0 +1,327 @@
+"""What is recorded is there again: after closing, after migrating, from several processes, and beside damage."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.errors import ProgressError
+from gpututor.grading.report import Outcome, Report
+from gpututor.progress import database
+from gpututor.progress import store as store_module
+from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
+from tests.support import ROOT
+from tests.support.reports import report
+
+WRITER = """
+import sys
+from pathlib import Path
+from gpututor.progress.store import ProgressStore
+from tests.support.reports import report
+store = ProgressStore(Path(sys.argv[1]))
+for number in range(int(sys.argv[2])):
+    store.record(report(seed=number))
+    store.open_hints("tensors/born", number + 1)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "progress.sqlite3"
+
+
+def test_attempts_come_back_whole_in_order_and_numbered(path: Path) -> None:
+    store = ProgressStore(path)
+    reports = [report(seed=seed) for seed in range(3)]
+    for one in reports:
+        store.record(one)
+    store.record(report("other/thing"))
+    store.close()
+    assert ProgressStore(path).attempts("tensors/born") == [
+        Attempt(one, number, number) for number, one in enumerate(reports, 1)
+    ]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE])
+def test_what_is_not_the_learners_doing_is_kept_but_not_counted(path: Path, outcome: Outcome) -> None:
+    store = ProgressStore(path)
+    store.record(report(outcome=outcome))
+    store.record(report())
+    assert [attempt.number for attempt in store.attempts("tensors/born")] == [1]
+    assert store.summary() == {"tensors/born": ExerciseProgress(attempts=1)}
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM attempts").fetchone() == (2,)
+
+
+def test_once_passed_stays_passed(path: Path) -> None:
+    store = ProgressStore(path)
+    for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.FAILED):
+        store.record(report(outcome=outcome))
+    assert store.summary()["tensors/born"] == ExerciseProgress(attempts=3, passed=True)
+
+
+def test_the_best_attempt_is_the_quickest_that_passed(path: Path) -> None:
+    store = ProgressStore(path)
+    store.record(report(elapsed_s=0.1))
+    assert store.best("tensors/born") is None
+    for elapsed_s in (0.9, 0.4, 0.7):
+        store.record(report(outcome=Outcome.PASSED, elapsed_s=elapsed_s))
+    best = store.best("tensors/born")
+    assert best is not None
+    assert (best.number, best.report.elapsed_s) == (3, 0.4)
+
+
+def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
+    store = ProgressStore(path)
+    assert (store.current_exercise(), store.hints_used("tensors/born"), store.summary()) == (None, 0, {})
+    for number in (1, 2, 1):
+        store.open_hints("tensors/born", number)
+    store.set_current_exercise("tensors/born")
+    store.set_current_exercise("tensors/there")
+    store.close()
+    again = ProgressStore(path)
+    assert (again.current_exercise(), again.hints_used("tensors/born")) == ("tensors/there", 2)
+    assert again.summary() == {"tensors/born": ExerciseProgress(hints_used=2)}
+
+
+def test_what_is_watched_is_opened_last_and_the_app_s_exercise_stays(path: Path) -> None:
+    store = ProgressStore(path)
+    assert store.exercise_opened_last() is None
+    for open_one, key, app_s in (
+        (store.set_watched_exercise, "a", None),
+        (store.set_current_exercise, "b", "b"),
+        (store.set_watched_exercise, "c", "b"),
+        (store.set_watched_exercise, "d", "b"),
+        (store.set_current_exercise, "b", "b"),
+        (store.set_watched_exercise, "a", "b"),
+    ):
+        open_one(key)
+        store.set_place("somewhere")
+        assert (store.exercise_opened_last(), store.current_exercise()) == (key, app_s)
+
+
+def test_a_report_of_another_schema_is_left_out_and_still_counted(path: Path) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE attempts SET report = replace(report, '\"schema_version\": 3', '\"schema_version\": 9')"
+        )
+    store.record(report(seed=2))
+    assert [attempt.number for attempt in store.attempts("tensors/born")] == [2]
+    assert store.summary()["tensors/born"].attempts == 2
+
+
+def test_an_older_file_is_migrated_and_keeps_what_it_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    store.close()
+    newer = [*database.MIGRATIONS, ("ALTER TABLE hints ADD COLUMN note TEXT NOT NULL DEFAULT ''",)]
+    monkeypatch.setattr(database, "MIGRATIONS", newer)
+    migrated = ProgressStore(path)
+    assert migrated.notice is None
+    assert len(migrated.attempts("tensors/born")) == 1
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(newer),)
+        connection.execute("SELECT note FROM hints")
+
+
+def test_a_migration_that_breaks_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    store.close()
+    with monkeypatch.context() as patched:
+        broken = ("CREATE TABLE halfway (x)", "INSERT INTO halfway VALUES (1), (1, 2)")
+        patched.setattr(database, "MIGRATIONS", [*database.MIGRATIONS, broken])
+        with pytest.raises(sqlite3.OperationalError):
+            database.connect(path, 0.0)
+    again = ProgressStore(path)
+    assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
+
+
+def test_a_newer_file_is_refused_in_words_and_not_changed(path: Path) -> None:
+    store = ProgressStore(path)
+    store.record(report())
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ProgressError, match="newer gpututor") as refused:
+        ProgressStore(path)
+    assert "GPUTUTOR_HOME" in refused.value.advice
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"not a database, but long enough to be read as one" * 40, b"SQLite format 3\0"])
+def test_a_file_that_is_no_database_is_set_aside_with_a_notice(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    store = ProgressStore(path)
+    aside = next(path.parent.glob("progress.damaged-*.sqlite3"))
+    assert aside.read_bytes() == content
+    assert store.notice is not None
+    assert str(aside) in store.notice
+    store.record(report())
+    store.close()
+    again = ProgressStore(path)
+    assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
+
+
+def test_damage_that_shows_only_in_use_is_set_aside_and_the_attempt_is_kept(path: Path) -> None:
+    store = ProgressStore(path)
+    for seed in range(50):
+        store.record(report(seed=seed))
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+    store = ProgressStore(path)
+    store.record(report(seed=50))
+    assert store.notice is not None
+    assert [attempt.report.environment.seed for attempt in store.attempts("tensors/born")] == [50]
+    assert len(list(path.parent.glob("progress.damaged-*.sqlite3"))) == 1
+
+
+def test_a_database_without_our_tables_is_set_aside(path: Path) -> None:
+    ProgressStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP TABLE attempts")
+    store = ProgressStore(path)
+    store.record(report())
+    assert store.notice is not None
+    assert store.summary()["tensors/born"].attempts == 1
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProgressError, match="cannot be kept"):
+        ProgressStore(tmp_path / "file" / "progress.sqlite3")
+
+
+def test_threads_may_share_a_store(path: Path) -> None:
+    store = ProgressStore(path)
+    threads = [threading.Thread(target=lambda: [store.record(report("a/b")) for _ in range(25)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.summary() == {"a/b": ExerciseProgress(attempts=100)}
+
+
+def test_every_connection_waits_for_the_disk_so_that_an_acknowledged_attempt_survives_loss_of_power(path: Path) -> None:
+    for _ in range(2):  # a new file, and one that was there
+        store = ProgressStore(path)
+        assert store._connection is not None
+        # WAL with NORMAL would leave the last commits to the system's cache: only FULL (2) syncs each one.
+        assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        store.close()
+
+
+def test_two_processes_may_write_at_once(path: Path) -> None:
+    command = [sys.executable, "-c", WRITER, str(path), "40"]
+    writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert ProgressStore(path).summary() == {"tensors/born": ExerciseProgress(attempts=80, hints_used=40)}
+
+
+def _file_of_version_1(path: Path, reports: list[Report]) -> None:
+    """As the first gpututor left it."""
+    path.parent.mkdir(parents=True)
+    with sqlite3.connect(path) as connection:
+        for statement in database.MIGRATIONS[0]:
+            connection.execute(statement)
+        for one in reports:
+            row = (one.exercise, str(one.outcome), True, json.dumps(one.to_json()))
+            connection.execute("INSERT INTO attempts (exercise, outcome, counted, report) VALUES (?, ?, ?, ?)", row)
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+
+def test_a_file_of_version_1_keeps_its_attempts_which_have_no_source(path: Path) -> None:
+    old = [report(seed=seed) for seed in range(3)]
+    _file_of_version_1(path, old)
+    store = ProgressStore(path)
+    assert store.notice is None
+    assert store.attempts("tensors/born") == [Attempt(one, number, number) for number, one in enumerate(old, 1)]
+    new = store.record(report(seed=3), "x = 1\n", run_ns=5, peak_bytes=7)
+    assert store.attempt(new) == Attempt(report(seed=3), 4, 4, "x = 1\n", 5, 7)
+    assert store.latest("tensors/born") == store.attempt(new)
+
+
+def test_attempts_are_read_by_pages_from_the_newest_on(path: Path) -> None:
+    store = ProgressStore(path)
+    ids = [store.record(report(seed=seed)) for seed in range(5)]
+    store.record(report("other/thing"))
+    assert store.ids("tensors/born", newest=2) == [5, 4]
+    assert [attempt.number for attempt in store.attempts("tensors/born", newest=2, before=ids[3])] == [2, 3]
+    assert store.attempts("tensors/born", before=ids[0]) == []
+    assert store.attempt(99) is None
+    assert store.latest("none/such") is None
+
+
+def test_the_best_attempt_is_the_one_whose_calls_took_least_on_the_device_that_was_used_last(path: Path) -> None:
+    store = ProgressStore(path)
+    passed = report(outcome=Outcome.PASSED, elapsed_s=0.1)
+    real = replace(passed, runs=(replace(passed.runs[0], device="cuda:0, NVIDIA H200", virtual=False),))
+    store.record(passed)  # nobody recorded
+    store.record(real, run_ns=3)
+    store.record(report(), run_ns=1)  # failed
+    store.record(passed, run_ns=900)
+    store.record(passed, run_ns=400)
+    store.record(passed, run_ns=600)
+    best = store.best("tensors/born")
+    assert best is not None
+    assert best.number == 5
+
+
+def test_a_source_with_half_a_surrogate_pair_is_kept(path: Path) -> None:
+    store = ProgressStore(path)
+    kept = store.attempt(store.record(report(), "x = '\ud800'\n"))
+    assert kept is not None
+    assert kept.source == "x = '?'\n"
+
+
+def test_the_best_of_many_attempts_is_found_without_reading_them_all(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ProgressStore(path)
+    for number in range(40):
+        store.record(report(outcome=Outcome.PASSED, elapsed_s=1 + (7 * number) % 40))
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE attempts SET report = '[' WHERE id = 3")
+    read: list[str] = []
+    real = store_module.read_record
+
+    def noted(text: str) -> Report:
+        read.append(text)
+        return real(text)
+
+    monkeypatch.setattr(store_module, "read_record", noted)
+    best = store.best("tensors/born")
+    assert best is not None
+    assert best.report.elapsed_s == 1
+    assert len(read) == 1
+
+
+def test_who_has_no_patience_waits_neither_for_one_that_writes_nor_for_one_that_opens(path: Path) -> None:
+    store = ProgressStore(path)
+    store.patience = lambda: 0.0
+    with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(ProgressError, match="locked"):
+            store.set_place("here")
+        other.execute("ROLLBACK")
+    with database.alone(path, 0.0), pytest.raises(ProgressError, match="another program is opening it"):
+        ProgressStore(path, patience=store.patience)
+    ProgressStore(path, patience=store.patience).set_place("here")
+    assert store.place() == "here"

@@ -1,0 +1,178 @@
+"""The learner's app under a pilot, with a tiny course."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from unittest import mock
+
+from textual import events
+from textual.app import App
+from textual.pilot import Pilot
+
+from gpututor.app.app import GpututorApp
+from gpututor.app.main import navigation
+from gpututor.app.main.screen import MainScreen
+from gpututor.app.screens.base import QuestionDialog
+from gpututor.course.model import Course
+from gpututor.course.workspace import Workspace, make_workspace
+from gpututor.paths import settings_file
+from gpututor.progress.store import ProgressStore
+from tests.support.screens import screen_text
+from tests.support.scripted_client import ScriptedClient
+from tests.support.timeouts import PATIENCE_S
+
+
+async def until(
+    pilot: Pilot[None], holds: Callable[[], bool], what: str = "", *, patience_s: float = PATIENCE_S
+) -> None:
+    """Let the app work until a condition holds."""
+    deadline = time.monotonic() + patience_s
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience_s:.0f} s in vain {what}; the screen:\n{screen_text(pilot.app)}")
+        await pilot.pause()
+
+
+async def until_shown(pilot: Pilot[None], text: str) -> None:
+    """Let the app work until a text stands on the screen, wherever its lines are broken."""
+
+    def shown() -> bool:
+        return " ".join(text.split()) in " ".join(screen_text(pilot.app).replace("│", " ").split())
+
+    await until(pilot, shown, f"for {text!r}")
+
+
+@dataclass
+class Desk:
+    """Everything that outlives one start of the app."""
+
+    folder: Path
+    course: Course
+    client: ScriptedClient = field(default_factory=ScriptedClient)
+
+    @property
+    def workspace_folder(self) -> Path:
+        return self.folder / "workspace"
+
+    @property
+    def workspace(self) -> Workspace:
+        return make_workspace(self.workspace_folder, self.course)[0]
+
+    def file(self, number: int = 0) -> Path:
+        return self.workspace.path_of(self.course.exercises[number])
+
+    def progress(self) -> ProgressStore:
+        return ProgressStore(self.folder / "progress.sqlite3")
+
+    @contextlib.asynccontextmanager
+    async def start(
+        self, size: tuple[int, int] = (80, 24), *, first: bool = False, at_top: bool = True
+    ) -> AsyncIterator[Pilot[None]]:
+        """The app under test; `first`: as at the very first start, without a workspace.
+
+        `at_top`: files open at their top, where most tests type; else where there is something to write.
+        """
+        progress = self.progress()
+        app = GpututorApp(
+            course=self.course,
+            workspace=None if first else self.workspace,
+            progress=progress,
+            client=self.client,
+            new_workspace=self.workspace_folder,
+        )
+        app.animation_level = "none"
+        at_its_top = mock.patch.object(navigation, "initial_cursor", return_value=(0, 0))
+        try:
+            with at_its_top if at_top else contextlib.nullcontext():
+                async with app.run_test(size=size) as pilot:
+                    if not first:
+                        await ready(pilot)
+                    yield pilot
+        finally:
+            progress.close()
+
+
+async def ready(pilot: Pilot[None]) -> None:
+    """Wait until the main screen has all that comes after its first paint."""
+    await until(pilot, lambda: any(isinstance(each, MainScreen) for each in pilot.app.screen_stack), "for the screen")
+    screen = main_screen(pilot)
+    screen.panes.editor.cursor_blink = False
+    await until(pilot, lambda: screen.is_ready, "for the texts")
+    await until(pilot, lambda: pilot.app.focused is not None, "for a focus")
+
+
+def main_screen(pilot: Pilot[None]) -> MainScreen:
+    screen = next(screen for screen in pilot.app.screen_stack if isinstance(screen, MainScreen))
+    assert isinstance(screen, MainScreen)
+    return screen
+
+
+def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
+    """From now on only commands look at the file; until what is returned is called."""
+    timers = list(main_screen(pilot)._timers)
+    for timer in timers:
+        timer.pause()
+
+    def start() -> None:
+        for timer in timers:
+            timer.resume()
+
+    return start
+
+
+async def run_checks(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+s")
+    await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+    await pilot.pause()
+
+
+DEFAULT_START = "def twice(number):"
+
+
+def burst(app: App[None], *keys: str) -> None:
+    """All the keys at once: the first one is only answered when the last one has arrived."""
+    for key in keys:
+        app.post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+def is_asking(pilot: Pilot[None]) -> bool:
+    return isinstance(pilot.app.screen, QuestionDialog)
+
+
+def backups(desk: Desk) -> list[str]:
+    folder = desk.workspace_folder / ".backups"
+    return [path.read_text() for path in folder.iterdir()] if folder.exists() else []
+
+
+async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
+    start_ticking = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
+    await pilot.press("e", *"m=1")
+    desk.file().write_text("theirs = 1\n")
+    start_ticking()
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+
+
+def make_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+async def settle(pilot: Pilot[None]) -> None:
+    """Wait until two looks at the screen show the same."""
+    before = ""
+    await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+    while before != (now := screen_text(pilot.app)):
+        before = now
+        await pilot.pause()
+        await pilot.pause()
+
+
+def write(text: str) -> Path:
+    path = settings_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path

@@ -1,0 +1,309 @@
+"""When collectives run, as programs of two ranks: each gives figures of its own trace."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.trace.events import Event, Kind
+from tests.support.ranks import RANKS, Program
+
+PROGRAMS: dict[str, Program] = {}
+CYCLES = 10_000_000
+
+
+def program(function: Program) -> Program:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+class Seen(list[Event]):
+    """The events of a block, by name."""
+
+    def named(self, *names: str) -> list[Any]:
+        """(start, end) of the events of these names."""
+        return [(one.start, one.end) for one in self if one.name in names]
+
+    def of(self, kind: Kind) -> list[Event]:
+        return [one for one in self if one.kind is kind]
+
+    @property
+    def hazards(self) -> list[str]:
+        return [one.name for one in self.of(Kind.HAZARD)]
+
+
+@contextmanager
+def seen() -> Iterator[Seen]:
+    machine, recorder, found = active_machine(), Recorder(), Seen()
+    dist.barrier()
+    before = machine.recorder
+    machine.record_with(recorder)
+    yield found
+    machine.record_with(before)
+    found.extend(recorder.trace)
+
+
+def _now() -> int:
+    return active_machine().clock.host.now
+
+
+def _slower(rank: int) -> None:
+    """Rank 0 comes later than the other."""
+    if rank == 0:
+        torch.cuda._sleep(CYCLES)
+
+
+@program
+def slower_rank(rank: int, device: str) -> Any:
+    values = torch.ones(1 << 20, device=device)
+    with seen() as found:
+        _slower(rank)
+        dist.all_reduce(values)
+        values.mul_(2)
+        launched = _now()
+        torch.cuda.synchronize()
+    (event,) = found.of(Kind.COLLECTIVE)
+    return {
+        "ready": found.named("torch.cuda._sleep")[0][1] if rank == 0 else event.launched,
+        "collective": (event.start, event.end),
+        "next": found.named("aten::mul_")[0],
+        "stream": event.stream,
+        "bytes": event.size_bytes,
+        "host went on": launched < event.start,
+    }
+
+
+@program
+def overlap(rank: int, device: str) -> Any:
+    sent, other = torch.ones(1 << 24, device=device), torch.ones(1 << 20, device=device)
+    with seen() as found:
+        work: Any = dist.all_reduce(sent, async_op=True)
+        other.add_(1)
+        work.wait()
+        sent.mul_(2)
+    return found.named("c10d::allreduce_"), found.named("aten::add_"), found.named("aten::mul_"), found.hazards
+
+
+@program
+def used_too_early(rank: int, device: str) -> Any:
+    sent = torch.ones(1 << 20, device=device)
+    with seen() as found:
+        work: Any = dist.all_reduce(sent, async_op=True)
+        sent.mul_(2)
+        work.wait()
+    return found.hazards
+
+
+@program
+def never_waited_for(rank: int, device: str) -> Any:
+    """The whole GPU is waited for instead."""
+    sent = torch.ones(1 << 20, device=device)
+    with seen() as found:
+        _slower(rank)
+        work: Any = dist.all_reduce(sent, async_op=True)
+        torch.cuda.synchronize()
+        done = work.is_completed()
+    (event,) = found.of(Kind.COLLECTIVE)
+    return event.start, event.end, done
+
+
+@program
+def polled(rank: int, device: str) -> Any:
+    sent = torch.ones(1 << 20, device=device)
+    work: Any = dist.all_reduce(sent, async_op=True)
+    work.wait()
+    rounds = 0
+    while not work.is_completed():
+        rounds += 1
+    return rounds > 1
+
+
+@program
+def chained(rank: int, device: str) -> Any:
+    sent, other = torch.ones(1 << 24, device=device), torch.ones(1 << 20, device=device)
+    with seen() as found:
+        work: Any = dist.all_reduce(sent, async_op=True)
+        future = work.get_future().then(lambda done: done.value()[0].mul_(2))
+        other.add_(1)
+        future.wait().sub_(1)
+    names = ("c10d::allreduce_", "aten::add_", "aten::mul_", "aten::sub_")
+    return [found.named(name)[0] for name in names], found.hazards, float(sent[0])
+
+
+@program
+def functional_result(rank: int, device: str) -> Any:
+    sent, other = torch.ones(1 << 24, device=device), torch.ones(1 << 20, device=device)
+    with seen() as found:
+        gathered = functional.all_reduce(sent, "sum", dist.group.WORLD)  # type: ignore[arg-type]
+        other.add_(1)
+        result = gathered * 2
+        torch.cuda.synchronize()
+        del gathered, result
+    names = ("_c10d_functional::all_reduce", "aten::add_", "aten::mul")
+    return [found.named(name)[0] for name in names], found.hazards
+
+
+@program
+def messages(rank: int, device: str) -> Any:
+    values = torch.ones(1 << 20, device=device)
+    with seen() as found:
+        _slower(rank)
+        if rank == 0:
+            dist.send(values, 1)
+        else:
+            dist.recv(values, 0)
+        if rank == 0:
+            dist.send(values, 1)
+        else:
+            dist.recv(values)  # from anybody
+    return [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+
+
+@program
+def both_ways(rank: int, device: str) -> Any:
+    mine, theirs = torch.ones(1 << 24, device=device), torch.empty(1 << 24, device=device)
+    with seen() as found:
+        works = [dist.isend(mine, 1 - rank), dist.irecv(theirs, 1 - rank)]
+        for work in works:
+            assert work is not None
+            work.wait()
+    return [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+
+
+@program
+def barrier(rank: int, device: str) -> Any:
+    with seen() as found:
+        _slower(rank)
+        dist.barrier()
+        after = _now()
+    return after, [one.name for one in found.of(Kind.SYNCHRONISE)]
+
+
+@program
+def uneven(rank: int, device: str) -> Any:
+    """Rank 0 sends more than rank 1; both are done when that is through."""
+    sizes = [[1 << 20, 1 << 24], [1 << 4, 1 << 4]]
+    sent = torch.ones(sum(sizes[rank]), device=device)
+    received = torch.empty(sizes[0][rank] + sizes[1][rank], device=device)
+    with seen() as found:
+        dist.all_to_all_single(received, sent, [sizes[0][rank], sizes[1][rank]], sizes[rank])
+    return [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+
+
+@program
+def smaller_group(rank: int, device: str) -> Any:
+    """A group of one waits for nobody, on a stream of its own."""
+    mine = [dist.new_group([number]) for number in range(RANKS)][rank]
+    both = dist.new_group([0, 1])
+    values = torch.ones(1 << 20, device=device)
+    with seen() as found:
+        _slower(rank)
+        dist.all_reduce(values, group=mine)
+        dist.all_reduce(values, group=both)
+    return [(one.stream, one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+
+
+@program
+def over_gloo(rank: int, device: str) -> Any:
+    group = dist.new_group(backend="gloo")
+    values = torch.ones(1 << 20, device=device)
+    with seen() as found:
+        _slower(rank)
+        dist.all_reduce(values, group=group)
+        after = _now()
+    (event,) = found.of(Kind.COLLECTIVE)
+    return event.start, event.end, after, [one.name for one in found.of(Kind.SYNCHRONISE)]
+
+
+@program
+def on_another_stream(rank: int, device: str) -> Any:
+    """What is launched later, beside what a collective waits for, still runs beside it."""
+    values = torch.ones(1 << 10, device=device)
+    side = torch.cuda.Stream()
+    with seen() as found:
+        torch.cuda._sleep(CYCLES)
+        dist.all_reduce(values)
+        with torch.cuda.stream(side):
+            torch.ones(1 << 10, device=device)
+        torch.cuda.synchronize()
+    return found.named("torch.cuda._sleep")[0], found.named("aten::fill_", "aten::ones")[-1]
+
+
+@program
+def captured(rank: int, device: str) -> Any:
+    values = torch.ones(1, device=device)
+    words = ""
+    with contextlib.suppress(torch.AcceleratorError), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        try:
+            dist.all_reduce(values)
+        except NotImplementedError as error:
+            words = str(error)
+    return words
+
+
+def _wide(device: str) -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(512, 512) for _ in range(6))).to(device)
+
+
+def _trained(rank: int, device: str, hook: Callable[..., Any] | None = None, *, synced: bool = True) -> Any:
+    """Of one backward pass: (collectives, kernels, hazards, when the last collective and the next kernel met)."""
+    model = DistributedDataParallel(_wide(device), device_ids=[rank], bucket_cap_mb=1)
+    if hook is not None:
+        model.register_comm_hook(None, hook)
+    for _ in range(2):
+        model(torch.ones(1, 512, device=device)).sum().backward()  # the second one makes the buckets anew
+    inputs = torch.ones(4096, 512, device=device)
+    with seen() as found:
+        if synced:
+            model(inputs).sum().backward()
+        else:
+            with model.no_sync():
+                model(inputs).sum().backward()
+        model.module[0].weight.grad.neg_()
+    collectives = [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+    return collectives, found.named("aten::mm", "aten::addmm"), found.hazards, found.named("aten::neg_")
+
+
+@program
+def ddp(rank: int, device: str) -> Any:
+    return _trained(rank, device)
+
+
+@program
+def ddp_with_a_hook(rank: int, device: str) -> Any:
+    return _trained(rank, device, default_hooks.fp16_compress_hook)
+
+
+@program
+def ddp_no_sync(rank: int, device: str) -> Any:
+    return _trained(rank, device, synced=False)
+
+
+@program
+def waited_for_others(rank: int, device: str) -> Any:
+    from gpututor.devices.virtual.distributed.communicator import waits_for_others
+
+    values = torch.ones(1, device=device)
+    dist.barrier()
+    torch.cuda.synchronize()
+    before = len(waits_for_others())
+    _slower(rank)
+    dist.all_reduce(values)
+    torch.cuda.synchronize()
+    assert dist.get_world_size() == RANKS
+    return [end - begin for begin, end in waits_for_others()[before:]]
+
+
+ONE_COLLECTIVE = {"slower_rank": slower_rank}

@@ -1,0 +1,287 @@
+"""Every collective on device tensors, as a program of two ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+
+from tests.support.ranks import RANKS, Program
+
+PROGRAMS: dict[str, Program] = {}
+
+
+def program(function: Program) -> Program:
+    PROGRAMS[function.__name__] = function
+    return function
+
+
+def _own(rank: int, device: str) -> torch.Tensor:
+    return torch.tensor([rank + 1.0], device=device)
+
+
+def _zeros(count: int, device: str) -> list[torch.Tensor]:
+    return [torch.zeros(1, device=device) for _ in range(count)]
+
+
+@program
+def backend(rank: int, device: str) -> Any:
+    return dist.get_backend(), dist.is_nccl_available()
+
+
+@program
+def all_reduce(rank: int, device: str) -> Any:
+    found = {}
+    for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"):
+        tensor = _own(rank, device)
+        dist.all_reduce(tensor, op=getattr(dist.ReduceOp, name))
+        found[name] = tensor
+    return found
+
+
+@program
+def all_reduce_in_place_of_a_view(rank: int, device: str) -> Any:
+    whole = torch.zeros(3, device=device)
+    view = whole[1:2]
+    view += rank + 1
+    dist.all_reduce(view)
+    return whole
+
+
+@program
+def asynchronous(rank: int, device: str) -> Any:
+    tensor = _own(rank, device)
+    work = dist.all_reduce(tensor, async_op=True)
+    assert work is not None
+    work.wait()
+    # The stream waits, the host went on: it is not done until the GPU is.
+    early = work.is_completed()
+    torch.cuda.synchronize()
+    return tensor, not early and work.is_completed(), work.get_future().value(), work.get_future().value()[0] is tensor
+
+
+@program
+def broadcast(rank: int, device: str) -> Any:
+    tensor = _own(rank, device)
+    dist.broadcast(tensor, 1)
+    return tensor
+
+
+@program
+def reduce(rank: int, device: str) -> Any:
+    tensor = _own(rank, device)
+    dist.reduce(tensor, 0)
+    return tensor if rank == 0 else None
+
+
+@program
+def all_gather(rank: int, device: str) -> Any:
+    outputs = _zeros(RANKS, device)
+    dist.all_gather(outputs, _own(rank, device))
+    return outputs
+
+
+@program
+def all_gather_into_tensor(rank: int, device: str) -> Any:
+    output = torch.zeros(1, RANKS, device=device)
+    dist.all_gather_into_tensor(output, _own(rank, device))
+    return output
+
+
+@program
+def gather(rank: int, device: str) -> Any:
+    outputs = _zeros(RANKS, device) if rank == 0 else None
+    dist.gather(_own(rank, device), outputs)
+    return outputs
+
+
+@program
+def scatter(rank: int, device: str) -> Any:
+    output = torch.zeros(1, device=device)
+    chunks = [torch.full((1,), 10.0 + other, device=device) for other in range(RANKS)] if rank == 0 else None
+    dist.scatter(output, chunks)
+    return output
+
+
+@program
+def reduce_scatter(rank: int, device: str) -> Any:
+    output = torch.zeros(1, device=device)
+    dist.reduce_scatter(output, [torch.full((1,), 1.0 + other, device=device) for other in range(RANKS)])
+    return output
+
+
+@program
+def reduce_scatter_tensor(rank: int, device: str) -> Any:
+    summed, averaged = torch.zeros(1, device=device), torch.zeros(1, device=device)
+    dist.reduce_scatter_tensor(summed, torch.arange(1.0, RANKS + 1, device=device))
+    dist.reduce_scatter_tensor(averaged, torch.arange(1.0, RANKS + 1, device=device), op=dist.ReduceOp.AVG)
+    return summed, averaged
+
+
+@program
+def all_to_all(rank: int, device: str) -> Any:
+    outputs = _zeros(RANKS, device)
+    dist.all_to_all(outputs, [torch.full((1,), 10.0 * rank + other, device=device) for other in range(RANKS)])
+    return outputs
+
+
+@program
+def all_to_all_single(rank: int, device: str) -> Any:
+    output = torch.zeros(RANKS, device=device)
+    dist.all_to_all_single(output, 10.0 * rank + torch.arange(float(RANKS), device=device))
+    return output
+
+
+@program
+def send_and_recv(rank: int, device: str) -> Any:
+    tensor = _own(rank, device)
+    if rank == 0:
+        dist.send(tensor, 1)
+        return dist.recv(tensor, 1), tensor
+    received = torch.zeros(1, device=device)
+    sender = dist.recv(received)
+    dist.send(received * 10, 0)
+    return sender, received
+
+
+@program
+def isend_and_irecv(rank: int, device: str) -> Any:
+    received = torch.zeros(1, device=device)
+    works = [dist.isend(_own(rank, device), 1 - rank), dist.irecv(received, 1 - rank)]
+    for work in works:
+        assert work is not None
+        work.wait()
+    return received
+
+
+@program
+def batch_isend_irecv(rank: int, device: str) -> Any:
+    received = torch.zeros(1, device=device)
+    mine = _own(rank, device)
+    both = [dist.P2POp(dist.isend, mine, 1 - rank), dist.P2POp(dist.irecv, received, 1 - rank)]
+    for work in dist.batch_isend_irecv(both):
+        work.wait()
+    return received
+
+
+@program
+def barrier(rank: int, device: str) -> Any:
+    dist.barrier()
+    return dist.barrier(device_ids=[rank])
+
+
+@program
+def objects(rank: int, device: str) -> Any:
+    everybodys: list[Any] = [None] * RANKS
+    dist.all_gather_object(everybodys, {"rank": rank})
+    from_one = [rank]
+    dist.broadcast_object_list(from_one, 1)
+    mine: list[Any] = [None]
+    dist.scatter_object_list(mine, ["a", "b"] if rank == 0 else None)
+    return everybodys, from_one, mine
+
+
+@program
+def new_group(rank: int, device: str) -> Any:
+    group = dist.new_group([0, 1])
+    tensor = _own(rank, device)
+    dist.all_reduce(tensor, group=group)
+    return tensor, dist.get_backend(group)
+
+
+@program
+def gloo_group_takes_both(rank: int, device: str) -> Any:
+    group = dist.new_group(backend="gloo")
+    on_device, on_host = _own(rank, device), torch.ones(1)
+    dist.all_reduce(on_device, group=group)
+    dist.all_reduce(on_host, group=group)
+    return on_device, on_host, dist.get_backend(group)
+
+
+@program
+def mixed_group(rank: int, device: str) -> Any:
+    group = dist.new_group(backend="cpu:gloo,cuda:nccl")
+    on_device, on_host = _own(rank, device), torch.ones(1)
+    dist.all_reduce(on_device, group=group)
+    dist.all_reduce(on_host, group=group)
+    return on_device, on_host
+
+
+@program
+def coalescing(rank: int, device: str) -> Any:
+    tensors = [_own(rank, device), 2 * _own(rank, device)]
+    with dist._coalescing_manager():  # type: ignore[attr-defined]
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    return tensors
+
+
+@program
+def functional_collectives(rank: int, device: str) -> Any:
+    world: Any = dist.group.WORLD
+    return {
+        "sum": functional.all_reduce(_own(rank, device), "sum", world) + 0,
+        "avg": functional.all_reduce(_own(rank, device), "avg", world) + 0,
+        "gathered": functional.all_gather_tensor(_own(rank, device), 0, world) + 0,
+        "scattered": functional.reduce_scatter_tensor(torch.ones(RANKS, device=device), "sum", 0, world) + 0,
+    }
+
+
+@program
+def other_dtypes(rank: int, device: str) -> Any:
+    found = []
+    for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.uint8):
+        tensor = torch.ones(1, device=device, dtype=dtype)
+        dist.all_reduce(tensor)
+        found.append(tensor.dtype is dtype and tensor)
+    return found
+
+
+@program
+def host_tensor(rank: int, device: str) -> Any:
+    dist.all_reduce(torch.ones(1))
+
+
+@program
+def host_tensor_among_device_tensors(rank: int, device: str) -> Any:
+    dist.all_gather([torch.zeros(1) for _ in range(RANKS)], _own(rank, device))
+
+
+@program
+def not_contiguous(rank: int, device: str) -> Any:
+    dist.all_reduce(torch.ones(2, 3, device=device).t())
+
+
+@program
+def monitored_barrier(rank: int, device: str) -> Any:
+    dist.monitored_barrier()
+
+
+@program
+def trace(rank: int, device: str) -> Any:
+    from gpututor.devices.recorder import Recorder
+    from gpututor.devices.virtual.machine import active_machine
+
+    tensor = torch.ones(8, device=device)
+    machine, recorder = active_machine(), Recorder([__file__])
+    before = machine.recorder
+    machine.record_with(recorder)
+    dist.all_reduce(tensor)
+    machine.record_with(before)
+    return [(event.kind.value, event.name, event.device, event.size_bytes, event.line) for event in recorder.trace]
+
+
+@program
+def fully_shard(rank: int, device: str) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    fully_shard(torch.nn.Linear(2, 2).to(device))
+
+
+@program
+def fully_sharded_data_parallel(rank: int, device: str) -> Any:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    FullyShardedDataParallel(torch.nn.Linear(2, 2).to(device))

@@ -1,0 +1,88 @@
+"""Gradebooks of classes that are made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpututor.classroom.gradebook.build import gradebook_of
+from gpututor.classroom.gradebook.marking import GradedAttempt
+from gpututor.classroom.gradebook.model import Gradebook
+from gpututor.classroom.rules import Rules
+from gpututor.classroom.submissions import Class, Student, Submission
+from gpututor.course.model import Exercise
+from gpututor.grading.report import Outcome, Report, Status, Verdict
+from tests.support.classes import report_of
+
+EXERCISE = "keep_the_data_moving/hidden_syncs"
+OTHER = "keep_the_data_moving/one_big_copy"
+WORDS = {Status.PASSED: Outcome.PASSED, Status.FAILED: Outcome.FAILED, Status.TOO_SLOW: Outcome.TOO_SLOW}
+
+
+def verdict(check: str, status: Status = Status.PASSED, of: float = 1.0, **more: Any) -> Verdict:
+    made = Verdict(check, f"{check} is right", status, "one GPU", points=of if status is Status.PASSED else 0.0, of=of)
+    return replace(made, **more)
+
+
+def report(*verdicts: Verdict, exercise: str = EXERCISE, suspicions: tuple[str, ...] = ()) -> Report:
+    """With the outcome that fits the verdicts."""
+    statuses = [each.status for each in verdicts]
+    order = (Status.FAILED, Status.TOO_SLOW, Status.NEEDS_REVIEW, Status.INCONCLUSIVE, Status.NOT_RUN, Status.HELD_BACK)
+    worst = next((status for status in order if status in statuses), Status.PASSED)
+    outcome = WORDS.get(worst, Outcome.INCONCLUSIVE if worst is Status.INCONCLUSIVE else Outcome.NEEDS_REVIEW)
+    if suspicions and outcome is Outcome.PASSED:
+        outcome = Outcome.NEEDS_REVIEW
+    return report_of(exercise, outcome, tuple(verdicts), suspicions=suspicions)
+
+
+CHECKS = ("placement", "parity", "syncs", "transfers", "structure")
+
+
+def points(earned: int, of: int, **more: Any) -> Report:
+    """A report in which `earned` of `of` checks passed, at most five."""
+    statuses = [Status.PASSED] * earned + [Status.FAILED] * (of - earned)
+    return report(*(verdict(name, status) for name, status in zip(CHECKS, statuses, strict=False)), **more)
+
+
+@dataclass(frozen=True)
+class One:
+    """A file that somebody handed in, and what became of it."""
+
+    student: str
+    report: Report | None
+    exercise: str = EXERCISE
+    refusal: str = ""
+    submitted_at: str = ""
+    late: bool = False
+
+
+def gradebook(
+    files: Sequence[One],
+    rules: Rules | None = None,
+    students: Sequence[Student] = (),
+    exercises: Mapping[str, Exercise] | None = None,
+) -> Gradebook:
+    """Of those who handed in `files`, and of `students`. The course's folder is gone, unless `exercises` are given."""
+    handed_in: list[Submission] = []
+    graded = {}
+    for number, each in enumerate(files):
+        attempt = 1 + sum((one.student, one.exercise) == (each.student, each.exercise) for one in handed_in)
+        one = Submission(
+            student=each.student,
+            exercise=each.exercise,
+            source=f"{each.student}/{each.exercise.partition('/')[2]}.py",
+            sha256=f"{number:064x}",
+            submitted_at=each.submitted_at,
+            attempt=attempt,
+            late=each.late,
+            refusal=each.refusal,
+        )
+        handed_in.append(one)
+        if not each.refusal:
+            graded[one] = GradedAttempt(None, each.report)
+    known = {student.id: student for student in students}
+    everyone = {each.student: known.get(each.student, Student(each.student)) for each in files} | known
+    layout = "canvas" if any(student.platform_id for student in students) else "folders"
+    class_ = Class("", layout, tuple(everyone.values()), tuple(handed_in), ())
+    return gradebook_of(class_, graded, rules or Rules(), exercises or {})

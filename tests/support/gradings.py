@@ -1,0 +1,68 @@
+"""Gradings of the tiny course by a real judge."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpututor.course.loader import load_exercise
+from gpututor.grading.events import GradeRequest
+from gpututor.grading.report import Report
+from gpututor.judge.author_code import load_code
+from gpututor.judge.devices import machine_specs
+from gpututor.judge.runner import RunPlan, Submission, run_submission
+from gpututor.judge.workers import Worker
+from gpututor.trace.columns import Trace
+from gpututor.trace.serialization import trace_to_json
+
+Grade = Callable[..., Report]
+
+
+EMPTY_TRACE = trace_to_json(Trace())
+
+
+def failure(report: Report) -> tuple[str, str, int | None]:
+    """(check, got, line) of the first failed check."""
+    first = report.first_failure
+    assert first is not None
+    return first.check, first.got, first.line
+
+
+def time_limit(folder: Path, seconds: float) -> None:
+    with (folder / "exercise.toml").open("a") as manifest:
+        manifest.write(f"[limits]\nwall_s = {seconds}\n")
+
+
+def gone(pid: int) -> bool:
+    """The process ended (or is only waiting to be collected)."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
+
+
+def wait_for(condition: object, seconds: float = 60.0) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this did not come true"
+        time.sleep(0.005)
+
+
+QUIET_FORKS = (
+    "import os, signal\ndef twice(number):\n    for _ in range(150):\n        if os.fork() == 0:\n"
+    "            os.setsid()\n            signal.pause()\n    signal.pause()\n"
+)
+
+
+def asked(worker: Worker, folder: Path, source: str) -> str:
+    """What a submission printed that ran in `worker`."""
+    exercise = load_exercise(folder)
+    spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
+    code = load_code(exercise)
+    seen = run_submission(
+        worker, exercise, spec, Submission("a.py", source), [{"number": 1}], code.given_source, RunPlan()
+    )
+    assert seen.failure is None, seen.failure
+    return seen.printed

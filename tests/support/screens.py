@@ -1,0 +1,67 @@
+"""What is on the screen, as lines of plain text; and goldens of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from textual.app import App
+from textual.geometry import Size
+from textual.pilot import Pilot
+
+from tests.support.parameters import mostly_long
+
+GOLDENS = Path(__file__).parents[1] / "app" / "goldens"
+SIZES = ((80, 24), (100, 30), (140, 40))
+TRIED_SIZES = mostly_long(SIZES, [(80, 24)])
+"""As parameters of tests: that between the others is tried where there is time."""
+DIALOGS = ("devices", "everything", "finished", "help", "progress", "repeating", "reset", "settings", "solution")
+"""Goldens whose name begins so hold the dialog alone: what is below it can change."""
+
+
+def screen_lines(app: App[Any]) -> list[str]:
+    """The screen's lines, without the spaces at their ends."""
+    width, height = app.size
+    strips = app.screen._compositor.render_strips(Size(width, height))  # the compositor has no public way to its text
+    return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
+
+
+def screen_text(app: App[Any]) -> str:
+    return "\n".join(screen_lines(app))
+
+
+async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 60.0) -> None:
+    """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
+    only = ".dialog" if name.startswith(DIALOGS) else ""
+    width, height = pilot.app.size
+    golden = GOLDENS / f"{name}.{width}x{height}.txt"
+    await pilot.pause()
+    if os.environ.get("GPUTUTOR_UPDATE_GOLDENS"):
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(as_golden(pilot.app, only), encoding="utf-8")
+    wanted = golden.read_text(encoding="utf-8")
+    deadline = time.monotonic() + patience_s
+    while as_golden(pilot.app, only) != wanted and time.monotonic() < deadline:
+        await pilot.pause()
+    assert as_golden(pilot.app, only) == wanted, f"the screen differs from {golden.name}"
+
+
+def as_golden(app: App[Any], only: str = "") -> str:
+    lines = screen_lines(app)
+    if only:
+        region = app.screen.query_one(only).region
+        lines = [line[region.x : region.right].rstrip() for line in lines[region.y : region.bottom]]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u202e]")
+
+
+def assert_harmless(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    for strip in app.screen._compositor.render_strips(Size(*app.size)):
+        for segment in strip:
+            assert not _STEERING.search(segment.text), segment

@@ -1,0 +1,26 @@
+"""A test of something that could wait for ever fails instead of hanging."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+PATIENCE_S = 60.0
+"""Seconds until a test gives up waiting."""
+
+
+@contextlib.contextmanager
+def no_waiting() -> Iterator[None]:
+    """Fail whatever still waits after `PATIENCE_S`; main thread only. No `OSError`: that may be caught on the way."""
+
+    def give_up(number: int, frame: object) -> None:
+        raise AssertionError(f"still waiting after {PATIENCE_S} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,206 @@
+"""Traces of small programs, built by hand: a host that launches, and a GPU that runs one thing after another."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from gpututor.trace.arrays import TraceArrays
+from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.events import Event, Kind
+from gpututor.trace.memory import MemoryTimeline, memory_curves
+
+US, MS = 1_000, 1_000_000
+FILE = "/home/somebody/train.py"
+
+
+class Program:
+    """A host and the streams of one GPU. Times are nanoseconds; each call names the line that makes it."""
+
+    def __init__(self, device: str = "cuda:0") -> None:
+        self.trace = Trace()
+        self.device = device
+        self.now = 0
+        self.free_at: dict[int, int] = {}
+        self.allocated = 0
+
+    def kernel(
+        self, line: int, time: int, *, name: str = "aten::mm", stream: int = 0, launch: int = 5 * US, flops: float = 0.0
+    ) -> int:
+        """The host launches a kernel, and goes on."""
+        self.now += launch
+        start, end = self._run(stream, time)
+        return self.trace.add(
+            Kind.KERNEL,
+            name,
+            self.device,
+            stream=stream,
+            size_bytes=1 << 20,
+            flops=flops,
+            launched=self.now,
+            start=start,
+            end=end,
+            file=FILE,
+            line=line,
+        )
+
+    def copy(
+        self,
+        line: int,
+        time: int,
+        size_bytes: int = 1 << 20,
+        *,
+        asynchronous: bool = False,
+        stream: int = 0,
+        partner: int = -1,
+        up: bool = True,
+        name: str = "aten::_to_copy",
+    ) -> int:
+        """A copy to the device, or from it; the host waits for it unless it is asynchronous."""
+        self.now += 5 * US
+        launched = self.now
+        start, end = self._run(stream, time)
+        if not asynchronous:
+            self.now = end
+        return self.trace.add(
+            Kind.TRANSFER,
+            name,
+            self.device,
+            stream=stream,
+            source="cpu" if up else self.device,
+            target=self.device if up else "cpu",
+            size_bytes=size_bytes,
+            asynchronous=asynchronous,
+            launched=launched,
+            start=start,
+            end=end,
+            partner=partner,
+            file=FILE,
+            line=line,
+        )
+
+    def wait(self, line: int, name: str = "torch.cuda.synchronize") -> int:
+        """The host waits for all streams."""
+        began = self.now
+        self.now = max(self.now + 3 * US, *self.free_at.values())
+        return self.trace.add(
+            Kind.SYNCHRONISE, name, self.device, launched=began, start=began, end=self.now, file=FILE, line=line
+        )
+
+    def read(self, line: int, time: int, *, launch: int) -> int:
+        """A value is copied to the host, which waits for it, as `.item()` does."""
+        self.now += launch
+        launched = self.now
+        start, end = self._run(0, time)
+        self.now = end
+        name = "aten::_local_scalar_dense"
+        found: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
+        self.trace.add(
+            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **found
+        )
+        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **found)
+
+    def compute(self, line: int, time: int, *, name: str = "aten::add", size_bytes: int = 0) -> int:
+        """An operator on the CPU."""
+        began = self.now
+        self.now += time
+        times: dict[str, Any] = {"launched": began, "start": began, "end": self.now}
+        return self.trace.add(Kind.KERNEL, name, "cpu", size_bytes=size_bytes, file=FILE, line=line, **times)
+
+    def allocate(self, line: int, size_bytes: int) -> int:
+        """Memory is taken; a negative number of bytes is given back."""
+        self.allocated += size_bytes
+        return self._moment(
+            Kind.ALLOCATE if size_bytes > 0 else Kind.FREE,
+            "",
+            line,
+            size_bytes=abs(size_bytes),
+            allocated=self.allocated,
+        )
+
+    def out_of_memory(self, line: int, size_bytes: int) -> int:
+        return self._moment(Kind.OUT_OF_MEMORY, "", line, size_bytes=size_bytes, allocated=self.allocated)
+
+    def hazard(self, line: int, name: str, partner: int, *, stream: int = 1) -> int:
+        return self._moment(Kind.HAZARD, name, line, partner=partner, stream=stream)
+
+    def _moment(self, kind: Kind, name: str, line: int, **fields: Any) -> int:
+        times: dict[str, Any] = dict.fromkeys(("launched", "start", "end"), self.now)
+        return self.trace.add(kind, name or str(kind), self.device, file=FILE, line=line, **times, **fields)
+
+    def _run(self, stream: int, time: int) -> tuple[int, int]:
+        start = max(self.now, self.free_at.get(stream, 0))
+        self.free_at[stream] = start + time
+        return start, start + time
+
+
+def filled(count: int, seed: int = 0) -> tuple[Trace, list[Event]]:
+    """A trace of random events, and the events."""
+    draw = random.Random(seed)
+    trace, events = Trace(), []
+    for index in range(count):
+        event = Event(
+            kind=draw.choice(list(Kind)),
+            name=draw.choice(["aten::mm", "aten::add", "", "naïve ☃ \ud800", "x" * 50]),
+            device=draw.choice(["cpu", "cuda:0", "cuda:1"]),
+            stream=draw.choice([0, 0, 7, 1 << 47]),
+            source=draw.choice(["", "cpu", "cuda:0"]),
+            target=draw.choice(["", "cpu", "cuda:1"]),
+            size_bytes=draw.choice([0, 4, 1 << 40]),
+            flops=draw.choice([0.0, 2.5, 1e15]),
+            dtype=draw.choice(["", "float16", "complex128"]),
+            asynchronous=draw.random() < 0.5,
+            launched=draw.choice([-1, draw.randrange(1 << 50)]),
+            start=(start := draw.choice([-1, draw.randrange(1 << 50)])),
+            end=-1 if start < 0 else start + draw.randrange(1 << 30),
+            allocated=draw.choice([0, 1 << 35]),
+            partner=draw.choice([-1, draw.randrange(index + 1)]),
+            file=(file := draw.choice(["", "a.py", "/b/c.py"])),
+            line=draw.randrange(1, 9000) if file else None,
+        )
+        events.append(event)
+        values = {name: getattr(event, name) for name in TYPES if name not in ("kind", "name", "device")}
+        assert trace.add(event.kind, event.name, event.device, **values) == index
+    return trace, events
+
+
+MIB = 1 << 20
+
+
+class Memory:
+    """A trace of allocations on one device."""
+
+    def __init__(self, before: int = 0, device: str = "cuda:0") -> None:
+        self.trace = Trace()
+        self.device = device
+        self.allocated = before
+
+    def take(self, at: int, line: int | None, size_bytes: int) -> int:
+        self.allocated += size_bytes
+        return self._add(Kind.ALLOCATE, at, line, size_bytes)
+
+    def free(self, at: int, size_bytes: int, taken: int = -1) -> int:
+        self.allocated -= size_bytes
+        return self._add(Kind.FREE, at, 1, size_bytes, taken)
+
+    def refuse(self, at: int, line: int, size_bytes: int) -> None:
+        self._add(Kind.OUT_OF_MEMORY, at, line, size_bytes)
+
+    def curve(self) -> MemoryTimeline:
+        (found,) = memory_curves(TraceArrays(self.trace))
+        return found
+
+    def _add(self, kind: Kind, at: int, line: int | None, size_bytes: int, partner: int = -1) -> int:
+        return self.trace.add(
+            kind,
+            str(kind),
+            self.device,
+            size_bytes=size_bytes,
+            allocated=self.allocated,
+            launched=at,
+            start=at,
+            end=at,
+            partner=partner,
+            file=FILE if line else "",
+            line=line,
+        )

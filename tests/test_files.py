@@ -1,0 +1,293 @@
+"""A file that is written holds the old text or the new one, whatever happens, and keeps its mode and its links."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gpututor.files import (
+    ChangedMeanwhile,
+    back_up,
+    create_atomically,
+    replace_backed_up,
+    replace_known,
+    sweep_parts,
+    write_atomically,
+)
+from gpututor.processes import is_alive
+from tests.support.timeouts import no_waiting
+
+LETTERS = 1 << 20
+WRITER = """
+import sys
+from pathlib import Path
+from gpututor.files import write_atomically
+path, letters = Path(sys.argv[1]), int(sys.argv[2])
+print("ready", flush=True)
+while True:
+    for letter in "abc":
+        write_atomically(path, letter * letters)
+"""
+
+
+def test_the_text_is_written_as_it_is_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.py"
+    write_atomically(path, "é = 1\r\n")
+    write_atomically(path, "é = 2\r\n")
+    assert path.read_bytes() == "é = 2\r\n".encode()
+    assert os.listdir(path.parent) == ["file.py"]
+
+
+def test_a_write_that_breaks_leaves_the_old_text_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+
+    def break_down(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", break_down)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(path, "new")
+    with pytest.raises(OSError, match="No space left"):
+        create_atomically(tmp_path / "other.py", "new")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file.py"]
+
+
+def test_the_text_is_on_the_disk_before_it_takes_the_place_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+    inode = path.stat().st_ino
+    done: list[tuple[str, str]] = []
+    fsync, rename = os.fsync, Path.replace
+
+    def note_fsync(descriptor: int) -> None:
+        done.append(("fsync", os.pread(descriptor, 100, 0).decode()))
+        fsync(descriptor)
+
+    def note_replace(part: Path, target: Path) -> Path:
+        done.append(("replace", path.read_text()))
+        return rename(part, target)
+
+    monkeypatch.setattr("os.fsync", note_fsync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    write_atomically(path, "new")
+    assert done == [("fsync", "new"), ("replace", "old")]
+    assert (path.read_text(), path.stat().st_ino != inode) == ("new", True)
+
+
+def test_a_move_that_breaks_leaves_the_old_text_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+
+    def break_down(part: Path, target: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", break_down)
+    with pytest.raises(OSError, match="Input/output"):
+        write_atomically(path, "new")
+    assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["file.py"])
+
+
+def test_a_writer_that_is_killed_at_any_moment_leaves_one_of_the_texts_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    whole = {letter * LETTERS for letter in "abc"}
+    write_atomically(path, "a" * LETTERS)
+    moments = random.Random(20_250_101)
+    for _ in range(6):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(LETTERS)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        for _ in range(moments.randrange(5, 30)):
+            assert path.read_text() in whole, "a reader saw a half"
+        writer.kill()
+        writer.communicate()
+        assert path.read_text() in whole, "the kill left a half"
+
+
+def test_nothing_but_an_ordinary_file_is_replaced_or_backed_up(tmp_path: Path) -> None:
+    pipe, device = tmp_path / "pipe", tmp_path / "device"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/null")
+    for path in (pipe, device):
+        with no_waiting(), pytest.raises(OSError, match="Not an ordinary file"):
+            back_up(path, tmp_path / "backups")
+    # Not tried on the device itself: a fault here would replace it.
+    with pytest.raises(OSError, match="Not an ordinary file"):
+        write_atomically(pipe, "new")
+    assert pipe.is_fifo()
+
+
+def test_the_mode_of_a_file_is_kept_and_a_new_one_gets_the_usual_mode(tmp_path: Path) -> None:
+    path, usual = tmp_path / "file.py", tmp_path / "usual.py"
+    usual.touch()
+    write_atomically(path, "a")
+    assert path.stat().st_mode == usual.stat().st_mode
+    path.chmod(0o640)
+    write_atomically(path, "b")
+    assert path.stat().st_mode & 0o777 == 0o640
+    create_atomically(tmp_path / "created.py", "c")
+    assert (tmp_path / "created.py").stat().st_mode == usual.stat().st_mode
+
+
+def test_a_link_is_followed_even_to_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    target, link = tmp_path / "there" / "file.py", tmp_path / "link.py"
+    link.symlink_to(target)
+    assert create_atomically(link, "created")
+    assert (link.is_symlink(), target.read_text()) == (True, "created")
+    write_atomically(link, "written")
+    assert (link.is_symlink(), target.read_text()) == (True, "written")
+
+
+def test_create_leaves_what_is_there_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    assert create_atomically(path, "first")
+    assert not create_atomically(path, "second")
+    assert path.read_text() == "first"
+    assert os.listdir(tmp_path) == ["file.py"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_create_leaves_alone_what_appears_in_the_meantime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    path = tmp_path / "file.py"
+
+    def appear(source: object, target: object) -> None:
+        path.write_text("theirs")
+        raise FileExistsError(17, "File exists") if links else PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", appear)
+    assert not create_atomically(path, "ours")
+    assert path.read_text() == "theirs"
+
+
+def without_hard_links(*_: object) -> None:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def test_create_works_on_file_systems_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.link", without_hard_links)
+    assert create_atomically(tmp_path / "file.py", "ours")
+    assert (tmp_path / "file.py").read_text() == "ours"
+    assert os.listdir(tmp_path) == ["file.py"]
+
+
+@contextlib.contextmanager
+def meanwhile(patch: pytest.MonkeyPatch, owner: object, name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Somebody else acts in the moment before a function of the system is called for the first time."""
+    real, waiting = getattr(owner, name), [act]
+
+    def wrapped(*arguments: object) -> object:
+        while waiting:
+            waiting.pop()()
+        return real(*arguments)
+
+    with patch.context() as within:
+        within.setattr(owner, name, wrapped)
+        yield
+    assert not waiting
+
+
+def move_over(path: Path, text: str) -> None:
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    os.rename(new, path)
+
+
+@pytest.mark.parametrize("write", [Path.write_text, move_over], ids=["in place", "moved over"])
+def test_what_is_written_while_the_new_text_goes_to_the_disk_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None]
+) -> None:
+    path = tmp_path / "file.py"
+    path.write_text("old")
+    for theirs in ("theirs", ""):
+        with meanwhile(monkeypatch, os, "fsync", partial(write, path, theirs)), pytest.raises(ChangedMeanwhile):
+            replace_known(path, "ours", b"old".__eq__)
+        assert (path.read_text(), os.listdir(tmp_path)) == (theirs, ["file.py"])
+
+
+def test_where_nothing_is_nothing_that_appears_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file.py"
+    with meanwhile(monkeypatch, os, "link", partial(path.write_text, "theirs")), pytest.raises(ChangedMeanwhile):
+        replace_known(path, "ours", b"".__eq__)
+    assert path.read_text() == "theirs"
+    path.unlink()
+    replace_known(path, "ours", b"".__eq__)
+    assert (path.read_text(), os.listdir(tmp_path)) == ("ours", ["file.py"])
+
+
+def test_whatever_is_replaced_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, backups = tmp_path / "file.py", tmp_path / "backups"
+    path.write_text("old")
+    backups.mkdir()
+    with meanwhile(monkeypatch, os, "fsync", lambda: path.write_text("theirs")):
+        kept = replace_backed_up(path, "ours", backups)
+    assert path.read_text() == "ours"
+    assert kept.read_text() == "theirs"
+
+
+def test_a_file_that_changes_again_and_again_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, fsync, texts = tmp_path / "file.py", os.fsync, iter(map(str, range(100)))
+    path.write_text("old")
+
+    def changed(descriptor: int) -> None:
+        fsync(descriptor)
+        path.write_text(next(texts))
+
+    monkeypatch.setattr(os, "fsync", changed)
+    with pytest.raises(OSError, match="all the time"):
+        replace_backed_up(path, "ours", tmp_path / "backups")
+    assert path.read_text() != "ours"
+
+
+def test_backups_of_the_same_second_get_names_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "file.py"
+    copies = []
+    for number in range(3):
+        path.write_text(str(number))
+        copies.append(back_up(path, tmp_path / "backups"))
+    assert [copy.read_text() for copy in copies] == ["0", "1", "2"]
+    assert all(copy.name.startswith("file.2") and copy.suffix == ".py" for copy in copies)
+
+
+def test_parts_of_a_process_that_is_gone_are_swept_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "lesson").mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone = [tmp_path / f".a.py.{ended.pid}-x1_.part", tmp_path / "lesson" / f".a.py.{ended.pid}-x2.part"]
+    kept = [tmp_path / f".a.py.{os.getpid()}-x3.part", tmp_path / ".download.part", tmp_path / "a.py"]
+    for path in (*gone, *kept):
+        path.touch()
+
+    sweep_parts(tmp_path, is_alive)
+
+    assert not any(path.exists() for path in gone)
+    assert all(path.exists() for path in kept)
+
+
+def test_what_a_killed_writer_leaves_is_swept(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(LETTERS)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with no_waiting():
+            while not any(tmp_path.glob(".*.part")):
+                pass
+        writer.kill()
+    sweep_parts(tmp_path, is_alive)
+    assert not any(tmp_path.glob(".*.part"))

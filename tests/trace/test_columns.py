@@ -1,0 +1,111 @@
+"""The trace's columns: what goes in comes out, from any thread, at any time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from gpututor.trace.columns import BLOCK, TYPES, Trace
+from gpututor.trace.events import Kind, lines_of
+from gpututor.trace.serialization import trace_from_json, trace_to_json
+from tests.support.traces import filled
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 17])
+def test_what_was_added_comes_out_in_order(count: int) -> None:
+    trace, events = filled(count)
+    assert len(trace) == count
+    assert list(trace) == events
+    assert sum(trace.kinds().values()) == count
+    assert trace.kinds().get(Kind.HAZARD, 0) == sum(event.kind is Kind.HAZARD for event in events)
+    assert list(trace.column("size_bytes")) == [event.size_bytes for event in events]
+
+
+def test_times_that_were_not_known_can_be_set_later() -> None:
+    trace = Trace(limit=1)
+    index = trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=5)
+    assert [(event.launched, event.start, event.end, event.duration) for event in trace] == [(5, -1, -1, 0)]
+    trace.set_times(index, 7, 12)
+    trace.set_times(trace.add(Kind.KERNEL, "aten::mm", "cuda:0"), 1, 2)
+    assert [(event.launched, event.start, event.end, event.duration) for event in trace] == [(5, 7, 12, 5)]
+
+
+def test_what_comes_after_the_limit_is_counted_and_not_kept() -> None:
+    trace = Trace(limit=2)
+    assert [trace.add(Kind.KERNEL, "aten::mm", "cuda:0") for _ in range(5)] == [0, 1, -1, -1, -1]
+    assert (len(trace), trace.dropped, trace.since(1).dropped) == (2, 3, 3)
+    endless = Trace(limit=None)
+    for _ in range(3):
+        endless.add(Kind.KERNEL, "aten::mm", "cuda:0")
+    assert (len(endless), endless.dropped) == (3, 0)
+
+
+def test_a_part_of_a_trace_is_a_trace_whose_partners_are_its_own() -> None:
+    trace = Trace()
+    for partner in (-1, 0, 1, 2, -1):
+        trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=partner, file="a.py", line=3)
+    part = trace.since(2)
+    assert [event.partner for event in part] == [-1, 0, -1]
+    assert part.add(Kind.KERNEL, "aten::add", "cuda:3") == 3
+    assert [event.device for event in part] == ["cuda:0"] * 3 + ["cuda:3"]
+    assert [event.partner for event in trace] == [-1, 0, 1, 2, -1]
+    assert len(trace.since(5)) == len(trace.since(9)) == 0
+
+
+def test_long_parts_keep_every_field() -> None:
+    trace, events = filled(2 * BLOCK + 5)
+    for event, before in zip(trace.since(BLOCK - 3), events[BLOCK - 3 :], strict=True):
+        partner = before.partner - (BLOCK - 3)
+        expected = {name: getattr(before, name) for name in TYPES} | {"partner": max(partner, -1)}
+        assert {name: getattr(event, name) for name in TYPES} == expected
+
+
+def test_an_event_that_was_begun_and_never_written_is_left_out() -> None:
+    # As when Ctrl-C comes between the two: the number is taken, the row stays empty.
+    trace = Trace()
+    trace.add(Kind.KERNEL, "first", "cuda:0")
+    next(trace._numbers)
+    trace.add(Kind.KERNEL, "second", "cuda:0")
+    trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=2)
+    assert [event.name for event in trace] == ["first", "second", "read after write"]
+    assert [(event.name, event.partner) for event in trace.since(0)] == [
+        ("first", -1),
+        ("second", -1),
+        ("read after write", 1),
+    ]
+    assert list(trace_from_json(trace_to_json(trace))) == list(trace.since(0))
+    assert trace.kinds() == {Kind.KERNEL: 2, Kind.HAZARD: 1}
+
+
+def test_threads_that_add_at_once_lose_nothing_and_mix_nothing() -> None:
+    trace, each = Trace(), 3 * BLOCK
+    indexes: dict[int, list[int]] = {number: [] for number in range(1, 5)}
+
+    def work(number: int) -> None:
+        for line in range(1, each + 1):
+            indexes[number].append(
+                trace.add(Kind.KERNEL, f"{number}", f"cuda:{number}", stream=number, file=f"{number}.py", line=line)
+            )
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in indexes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    events = list(trace)
+    assert len(events) == 4 * each
+    for number, mine in indexes.items():
+        assert mine == sorted(mine)
+        found = [events[index] for index in mine]
+        assert [event.line for event in found] == list(range(1, each + 1))
+        assert {(event.name, event.device, event.stream, event.file) for event in found} == {
+            (f"{number}", f"cuda:{number}", number, f"{number}.py")
+        }
+
+
+def test_lines_are_counted_and_the_busiest_comes_first() -> None:
+    trace = Trace()
+    for line in (4, 9, 9, None):
+        trace.add(Kind.SYNCHRONISE, "aten::item", "cuda:0", file="a.py" if line else "", line=line)
+    assert lines_of(list(trace)) == [(9, 2), (4, 1)]
