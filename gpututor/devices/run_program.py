@@ -160,6 +160,7 @@ def run(words: list[str]) -> None:
 def trace(task: Task) -> None:
     """Run a program with the recorder on."""
     die_with_parent()
+    received: list[int] = []
     program = Program(task.name, tuple(task.arguments), task.is_module)
     try:
         request = parse_device(task.device, task.gpu, task.gpus, task.memory, **task.options)
@@ -173,21 +174,26 @@ def trace(task: Task) -> None:
             os.environ[process_report.VARIABLE] = trace_request.to_json()
             name = device.description if device.machine is None else request.gpu.name
             report.begin(device.kind, name, device.machine)
-            _end_on_sigterm()
+            _end_on_sigterm(received)
 
         run_on(on_device(request, report.recorder), program, began=began, failed=report.failed)
     except UsageError as error:
         process_report.write(os.path.join(task.folder, process_report.FIRST), {"refused": [error.title, error.advice]})
         sys.exit(error.exit_code)
+    except SystemExit:
+        if received:  # raised in a callback of C code, the handler's exception may have become another one
+            sys.exit(128 + received[0])
+        raise
 
 
-def _end_on_sigterm() -> None:
-    """End the program on SIGTERM as `sys.exit` does; a forked child just ends."""
+def _end_on_sigterm(received: list[int]) -> None:
+    """End the program on SIGTERM as `sys.exit` does, and note the signal; a forked child just ends."""
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return
     report_ignored = sys.unraisablehook
 
     def end(number: int, _: object) -> None:
+        received.append(number)
         raise SystemExit(128 + number)
 
     def retry(ignored: Any) -> None:

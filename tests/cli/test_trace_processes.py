@@ -136,8 +136,27 @@ def test_sigterm_ends_a_program_that_is_in_a_finaliser(tmp_path: Path) -> None:
         assert child.stdout.readline() == "began\n"
         child.send_signal(signal.SIGTERM)
         _, err = child.communicate(timeout=LIMIT_S)
-    assert child.returncode == 128 + signal.SIGTERM
+    assert child.returncode == 128 + signal.SIGTERM, err
     assert "It ended by SIGTERM." in err
+
+
+def test_sigterm_gives_the_exit_code_though_c_code_replaces_the_exception(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import torch\n"
+        "print('began', flush=True)\n"
+        "try:\n"
+        "    while True:\n"
+        "        torch.ones(3, device='cuda').mul(2)\n"
+        "except BaseException:\n"
+        "    raise SystemError('returned a result with an exception set')\n"
+    )
+    command = [sys.executable, "-m", "gpututor", "trace", "--gpu", "T4", "script.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "began\n"
+        child.send_signal(signal.SIGTERM)
+        _, err = child.communicate(timeout=LIMIT_S)
+    assert child.returncode == 128 + signal.SIGTERM, err
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
