@@ -1,4 +1,4 @@
-"""What the gradebook writes for other programs."""
+"""Exports of the gradebook, CSV tables, and folder names of students."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpututor.classroom.feedback import MORE_CHECKS
 from gpututor.classroom.folder import ClassFolder, folder_names
 from gpututor.classroom.gradebook import exports
 from gpututor.classroom.gradebook.exports import EXPORTS, Export, ExportRequest
@@ -45,7 +46,7 @@ FEW = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scop
 
 
 def book(rules: Rules | None = None) -> Gradebook:
-    """Ada has 3 of 4, late, and 2 of 2; Grace has an open mark, and handed nothing in at the other exercise."""
+    """Make a gradebook: Ada has 3 of 4, late, and 2 of 2; Grace has an open mark and one missing file."""
     speed = report(verdict("placement"), verdict("speed", Status.INCONCLUSIVE, got="0.9 × the baseline", of=3))
     wrong = report(
         verdict("loads", of=0),
@@ -61,7 +62,7 @@ def book(rules: Rules | None = None) -> Gradebook:
     return gradebook(files, rules or HIDDEN, [GRACE, ADA])
 
 
-def test_every_export_of_the_package_is_in_the_registry_once() -> None:
+def test_every_export_is_in_the_registry_once() -> None:
     modules = [
         importlib.import_module(f"{exports.__name__}.{each.name}") for each in pkgutil.iter_modules(exports.__path__)
     ]
@@ -96,7 +97,7 @@ def rows(text: str, delimiter: str = ",") -> list[list[str]]:
 
 @given(st.lists(st.lists(TEXTS | st.text(st.sampled_from("=+-@\t\r\n '\"a1;,")), min_size=2, max_size=3), min_size=1))
 @FEW
-def test_no_cell_of_text_begins_like_a_formula(cells: list[list[str]]) -> None:
+def test_no_text_cell_starts_like_a_formula(cells: list[list[str]]) -> None:
     text = csv_text(cells)
     text.encode()
     for written, row in zip(rows(text), cells, strict=True):
@@ -109,18 +110,18 @@ def test_no_cell_of_text_begins_like_a_formula(cells: list[list[str]]) -> None:
 @pytest.mark.parametrize("sign", "=+-@\uff1d\uff0b\uff0d\uff20")
 @pytest.mark.parametrize("written", [",", ";", "\t"])
 @pytest.mark.parametrize("taken", [",", ";", "\t"])
-def test_no_spreadsheet_takes_a_text_for_a_formula_whatever_its_delimiter(sign: str, written: str, taken: str) -> None:
+def test_no_delimiter_turns_a_text_into_a_formula(sign: str, written: str, taken: str) -> None:
     formula = f"{sign}cmd|' /C calc'!A0&"
     begins = ("", " ", "\u00a0", "x;", "x,", "x\t ", "x\n", 'x;"', "x, '\"", "x\r\n")
     text = csv_text([["kim", f"{begin}{formula}"] for begin in begins], written)
-    for line in text.splitlines():  # as one that ends a cell at each newline and at the delimiter that it takes
+    for line in text.splitlines():  # as a spreadsheet with another delimiter reads it
         for cell in line.split(taken) if taken != written else []:
             assert not cell.lstrip(' "\u00a0').startswith(sign), cell
     for _, cell in rows(text, written):
         assert not cell.lstrip(" \u00a0").startswith(sign)
 
 
-def test_numbers_stay_numbers_and_what_a_platform_wrote_stays_as_it_is_where_it_is_harmless() -> None:
+def test_numbers_and_harmless_platform_cells_stay() -> None:
     assert csv_text([[-1.5, 2.0, 1e-9, None, "-1"]]) == "-1.5,2,0,,'-1\n"
     assert csv_text(
         [[PlatformCell("-3.5"), PlatformCell("-"), PlatformCell("12,5"), PlatformCell("-1+cmd"), PlatformCell("=1")]],
@@ -129,7 +130,7 @@ def test_numbers_stay_numbers_and_what_a_platform_wrote_stays_as_it_is_where_it_
     assert (number(1e21), number(1 / 3), number(0.0)) == ("1000000000000000000000", "0.333333", "0")
 
 
-def test_the_wide_table_has_a_row_for_each_student_and_no_number_for_an_open_mark() -> None:
+def test_the_wide_table_has_a_row_for_each_student() -> None:
     assert rows(wide(book())) == [
         [*WIDE, EXERCISE, OTHER],
         ["ada", "Ada Lovelace", "ada@example.org", "4.7", "4.7", "9", "0", "2.7", "2"],
@@ -156,11 +157,11 @@ def test_the_long_table_has_a_row_for_each_check() -> None:
     assert (grace["mark"], grace["so_far"], grace["standing"]) == ("", "1", "open")
 
 
-def test_gradescope_gets_a_test_for_each_check_and_hidden_ones_are_hidden() -> None:
+def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
     files, notices = gradescope(book())
     assert list(files) == ["ada/results.json", "grace/results.json"]
     assert files["grace/results.json"] is None
-    assert [notice.title for notice in notices] == ["No results.json for 1 student: some of their marks are open."]
+    assert len(notices) == 1
     results = json.loads(files["ada/results.json"] or "")
     assert results["score"] == 4.7
     assert results["stdout_visibility"] == "hidden"
@@ -172,15 +173,15 @@ def test_gradescope_gets_a_test_for_each_check_and_hidden_ones_are_hidden() -> N
     assert len(shown) == 4
     assert "parity" not in json.dumps([shown, results["output"]])
     assert {test["visibility"] for test in results["tests"]} == {"visible", "hidden"}
-    assert "There are more checks than are shown here" in results["output"]
-    assert "10 per cent are taken off" in results["output"]
+    assert MORE_CHECKS in results["output"]
+    assert "10 per cent" in results["output"]
 
 
 @given(TEXTS)
 @FEW
-def test_junit_is_xml_whatever_the_text(text: str) -> None:
-    one = report(verdict(f"x{text}", Status.FAILED, sentence=text, got=text, expected=text))
-    files = [One(f"a{text}", one), One("b", None, refusal=text)]
+def test_junit_is_valid_xml_for_any_text(text: str) -> None:
+    book_of_one = report(verdict(f"x{text}", Status.FAILED, sentence=text, got=text, expected=text))
+    files = [One(f"a{text}", book_of_one), One("b", None, refusal=text)]
     root = ET.fromstring(junit(gradebook(files)).encode())
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "1")
     assert legal(text) in (root.findtext(".//failure") or "")
@@ -204,7 +205,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert [[each.tag for each in case] for case in ada] == [["failure"], ["skipped"], []]
 
 
-def test_canvas_without_a_roster_knows_students_by_the_numbers_of_its_download() -> None:
+def test_canvas_without_a_roster_uses_platform_numbers() -> None:
     text, notices = canvas(book())
     assert text.splitlines() == [
         f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE},{OTHER}",
@@ -214,10 +215,10 @@ def test_canvas_without_a_roster_knows_students_by_the_numbers_of_its_download()
     ]
     assert notices == []
     _, notices = canvas(gradebook([One("kim", points(1, 1))]))
-    assert [notice.title for notice in notices] == ["Not in the Canvas file: 1 student (kim)."]
+    assert ["kim" in notice.title for notice in notices] == [True]
 
 
-def test_canvas_with_its_roster_keeps_its_columns_and_what_is_open(tmp_path: Path) -> None:
+def test_canvas_with_a_roster_keeps_its_columns_and_open_marks(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text(
         "\ufeffStudent,ID,SIS User ID,SIS Login ID,Integration ID,Section,hidden_syncs (77),Essay (78),Final Score\n"
@@ -233,19 +234,16 @@ def test_canvas_with_its_roster_keeps_its_columns_and_what_is_open(tmp_path: Pat
         ["Hopper, Grace", "9", "g1", "grace@example.org", "", "A", "-1.5", "0"],
         ["Lovelace, Ada", "8", "a1", "other", "", "A", "2.7", "2"],
     ]
-    assert [notice.title.replace(str(roster), "ROSTER") for notice in notices] == [
-        f"Canvas has no assignment {OTHER!r} yet: it asks what to do with the column.",
-        "Of ROSTER, 1 student handed nothing in: not in the Canvas file.",
-    ]
+    assert [OTHER in notice.title for notice in notices] == [True, False]
     two_names = "LastName,FirstName,ID,Section,hidden_syncs (77)\nPoints Possible,,,,7\nLovelace,Ada,8,A,\n"
     roster.write_text(two_names)
     assert rows(canvas(book(), roster)[0])[2] == ["Lovelace", "Ada", "8", "A", "2.7", "2"]
     roster.write_text("Name,Mark\nkim,1\n")
-    with pytest.raises(UsageError, match="no export of a Canvas gradebook"):
+    with pytest.raises(UsageError, match=roster.name):
         canvas(book(), roster)
 
 
-def test_a_roster_is_read_whatever_its_titles_and_whatever_people_are_called(tmp_path: Path) -> None:
+def test_a_roster_with_semicolons_and_odd_names_is_read(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text(
         'Student;ID;Section;hidden_syncs (77);"Essay: a, b, c, d, e, f, g (78)"\n'
@@ -253,30 +251,30 @@ def test_a_roster_is_read_whatever_its_titles_and_whatever_people_are_called(tmp
         "Points Possible;007;A;1;\n"
         "Ada Lovelace;00501;A;;\n"
     )
-    one = gradebook([One("00501", points(1, 1))], students=[Student("00501", "Ada Lovelace", "", "00501")])
-    text, notices = canvas(one, roster)
+    book_of_one = gradebook([One("00501", points(1, 1))], students=[Student("00501", "Ada Lovelace", "", "00501")])
+    text, notices = canvas(book_of_one, roster)
     assert rows(text, ";")[1:] == [["    Points Possible", "", "", "7"], ["Ada Lovelace", "00501", "A", "1"]]
-    assert "1 student handed nothing in" in notices[-1].title
+    assert "1 student" in notices[-1].title
 
 
-def test_nobody_gets_a_mark_by_calling_themselves_somebody_else(tmp_path: Path) -> None:
-    """In `folders`, the name is what stands in the student's own zip."""
+def test_a_chosen_name_gets_no_other_students_mark(tmp_path: Path) -> None:
+    """In `folders`, students choose the name in their zips."""
     made = gradebook([One("mal", points(1, 2)), One("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")])
     roster = tmp_path / "roster.csv"
     roster.write_text(f"Student,ID,Section,{EXERCISE} (77)\nKim Roe,501,A,\n")
     text, notices = canvas(made, roster)
     assert rows(text)[2:] == [["Kim Roe", "501", "A", "2"]]
-    assert "Not in the Canvas file: 1 student (mal)." in [notice.title for notice in notices]
+    assert any("mal" in notice.title for notice in notices)
 
 
-def test_canvas_tells_where_its_points_are_others(tmp_path: Path) -> None:
+def test_canvas_warns_about_different_points(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text("Student,ID,Section,hidden_syncs (77)\n    Points Possible,,,10\nAda Lovelace,501,A,\n")
     _, notices = canvas(book(), roster)
-    assert f"Canvas has 10 points for {EXERCISE!r}; marks here are of 7." in [notice.title for notice in notices]
+    assert any(repr(EXERCISE) in notice.title for notice in notices)
 
 
-def test_moodle_gets_the_total_where_it_is_final(tmp_path: Path) -> None:
+def test_moodle_gets_final_totals(tmp_path: Path) -> None:
     text, notices = moodle(book())
     late = "Late (as the platform says, counted as one day): 10 per cent are taken off"
     ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
@@ -295,16 +293,16 @@ def test_moodle_gets_the_total_where_it_is_final(tmp_path: Path) -> None:
         "Participant 503,=Nobody,n@example.org,No submission,-,9.00,-,\n"
     )
     text, _ = moodle(book(), worksheet)
-    found = rows(text)
-    assert found[0] == header.strip().split(",")
-    assert [row[4] for row in found[1:]] == ["4.7", "4.00", "-"]
-    assert found[3][1] == "'=Nobody"
+    table = rows(text)
+    assert table[0] == header.strip().split(",")
+    assert [row[4] for row in table[1:]] == ["4.7", "4.00", "-"]
+    assert table[3][1] == "'=Nobody"
     worksheet.write_text(header + "Participant 501,Ada,,Submitted,,100.00,-,\n")
-    with pytest.raises(UsageError, match=r"grades are of 100.00 there, and totals here of 9\."):
+    with pytest.raises(UsageError, match=r"100\.00"):
         moodle(book(), worksheet)
 
 
-def test_json_has_no_points_where_a_mark_is_open() -> None:
+def test_json_has_no_points_for_an_open_mark() -> None:
     data = json.loads(json.dumps(as_json(book())))
     ada, grace = data["students"]
     assert (ada["points"], ada["so_far"], grace["points"], grace["so_far"]) == (4.7, 4.7, None, 1)
@@ -315,11 +313,11 @@ def test_json_has_no_points_where_a_mark_is_open() -> None:
 
 @given(st.lists(TEXTS | st.sampled_from(["kim", "Kim", "con", "a.", "..", "a/b", "a b"]), max_size=6))
 @FEW
-def test_every_student_has_a_folder_of_their_own(ids: list[str]) -> None:
-    found = folder_names(ids)
-    assert set(found) == set(ids)
-    assert len({name.casefold() for name in found.values()}) == len(found)
-    for name in found.values():
+def test_every_student_gets_a_unique_folder_name(ids: list[str]) -> None:
+    table = folder_names(ids)
+    assert set(table) == set(ids)
+    assert len({name.casefold() for name in table.values()}) == len(table)
+    for name in table.values():
         assert set(name) <= set(string.ascii_letters + string.digits + "_.@ +-")
         assert name not in ("", ".", "..")
         assert not name.startswith((".", "-"))

@@ -1,4 +1,4 @@
-"""What students are told: nothing of hidden checks and suspicions; and in Markdown that no text of others can break."""
+"""Feedback: nothing about hidden checks and suspicions, and Markdown that no text can break."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SEEN = (verdict("loads", of=0), verdict("parity", Status.FAILED, expected="3", g
 RUN = RunSummary("one GPU", "cuda:0", True, output="PRINTED", traceback="TRACEBACK")
 
 
-def told(one: Report | None, rules: Rules = HIDING, hints: tuple[str, ...] = (), **more: object) -> str:
-    """Kim's feedback."""
-    return of_book(gradebook([One("kim", one, **more)], rules), hints)  # type: ignore[arg-type]
+def kims(graded: Report | None, rules: Rules = HIDING, hints: tuple[str, ...] = (), **more: object) -> str:
+    """Return the feedback for Kim."""
+    return of_book(gradebook([One("kim", graded, **more)], rules), hints)  # type: ignore[arg-type]
 
 
 def of_book(book: Gradebook, hints: tuple[str, ...] = (), lines: SubmittedLines = NOWHERE) -> str:
@@ -44,16 +44,16 @@ def of_book(book: Gradebook, hints: tuple[str, ...] = (), lines: SubmittedLines 
 
 
 def with_secret(status: Status, *seen: Verdict, **more: object) -> Report:
-    found: dict[str, Any] = (
+    failed: dict[str, Any] = (
         {} if status in (Status.PASSED, Status.NOT_RUN) else {"expected": "E!", "got": "G!", "why": "W!", "line": 9}
     )
-    secret = verdict("secret", status, measured="0.5 × the baseline", **found)
+    secret = verdict("secret", status, measured="0.5 × the baseline", **failed)
     made = report(*(seen or SEEN), replace(secret, sentence="SENTENCE"), **more)  # type: ignore[arg-type]
     return replace(made, runs=(RUN,))
 
 
-def test_a_hidden_check_gives_nothing_away_whatever_it_found() -> None:
-    texts = {told(with_secret(status)) for status in (Status.PASSED, Status.FAILED, Status.TOO_SLOW, Status.NOT_RUN)}
+def test_feedback_is_the_same_for_any_result_of_a_hidden_check() -> None:
+    texts = {kims(with_secret(status)) for status in (Status.PASSED, Status.FAILED, Status.TOO_SLOW, Status.NOT_RUN)}
     assert len(texts) == 1
     text = texts.pop()
     assert MORE_CHECKS in text
@@ -61,88 +61,88 @@ def test_a_hidden_check_gives_nothing_away_whatever_it_found() -> None:
     for word in ("secret", "SENTENCE", "E!", "G!", "W!", "0.5", "PRINTED", "TRACEBACK", "ine 9"):
         assert word not in text
     right = [
-        told(with_secret(status, verdict("loads"), verdict("parity"))) for status in (Status.PASSED, Status.FAILED)
+        kims(with_secret(status, verdict("loads"), verdict("parity"))) for status in (Status.PASSED, Status.FAILED)
     ]
     assert right[0] == right[1]
     assert "✓ All that is shown here passed" in right[0]
 
 
-def test_a_check_that_perhaps_did_not_run_because_of_a_hidden_one_is_not_shown() -> None:
+def test_a_check_that_a_hidden_one_may_have_stopped_is_not_shown() -> None:
     waiting = verdict("parity", Status.NOT_RUN)
     for first in (verdict("loads"), verdict("structure", Status.FAILED)):
-        text = told(with_secret(Status.FAILED, first, waiting))
+        text = kims(with_secret(Status.FAILED, first, waiting))
         assert "not run" not in text
         assert "parity" not in text
-    seen = told(with_secret(Status.NOT_RUN, verdict("loads", Status.FAILED, of=0), waiting))
+    seen = kims(with_secret(Status.NOT_RUN, verdict("loads", Status.FAILED, of=0), waiting))
     assert "○ not run: parity is right" in seen
 
 
-def test_a_check_that_a_hidden_one_perhaps_holds_back_is_not_shown() -> None:
+def test_a_check_that_a_hidden_one_may_hold_back_is_not_shown() -> None:
     held = (verdict("loads"), verdict("placement", Status.HELD_BACK))
 
-    assert "placement" not in told(with_secret(Status.FAILED, *held))
-    shown = told(report(*held, verdict("parity", Status.FAILED)), Rules())
+    assert "placement" not in kims(with_secret(Status.FAILED, *held))
+    shown = kims(report(*held, verdict("parity", Status.FAILED)), Rules())
     assert "○ held back: placement is right" in shown
 
 
-def test_where_the_graders_own_checks_are_hidden_nothing_tells_how_it_ended() -> None:
+def test_hidden_own_checks_hide_how_the_run_ended() -> None:
     hiding = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("runs",))}))
     broke = (verdict("runs", Status.FAILED, of=0), verdict("parity", Status.NOT_RUN))
-    texts = {told(report_of(EXERCISE, each, broke), hiding) for each in (Outcome.CRASHED, Outcome.TIMEOUT)}
+    texts = {kims(report_of(EXERCISE, each, broke), hiding) for each in (Outcome.CRASHED, Outcome.TIMEOUT)}
     assert len(texts) == 1
-    shown = told(report_of(EXERCISE, Outcome.TIMEOUT, broke), Rules())
+    shown = kims(report_of(EXERCISE, Outcome.TIMEOUT, broke), Rules())
     assert "✗ Took too long: 0 of 2 checks passed" in shown
 
 
-def test_of_what_is_open_students_are_told_only_that_a_person_looks_at_it() -> None:
+def test_an_open_mark_gives_no_details() -> None:
     passing = (verdict("loads"), verdict("parity"))
     suspicious = report(*passing, verdict("secret"), suspicions=("line 3 reaches for gpututor",))
     texts = {
-        told(suspicious),
-        *(told(with_secret(status, *passing)) for status in (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)),
+        kims(suspicious),
+        *(kims(with_secret(status, *passing)) for status in (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)),
     }
     assert len(texts) == 1
     text = texts.pop()
     assert NO_MARK_YET in text
     assert "gpututor" not in text
-    review = told(report(verdict("parity", Status.NEEDS_REVIEW, got="G!", why="W!", measured="M!")), Rules())
+    review = kims(report(verdict("parity", Status.NEEDS_REVIEW, got="G!", why="W!", measured="M!")), Rules())
     assert "○ not decided yet: parity is right" in review
-    broken = told(report_of(EXERCISE, Outcome.INTERNAL_ERROR, reason="KeyError in the judge"), Rules())
+    broken = kims(report_of(EXERCISE, Outcome.INTERNAL_ERROR, reason="KeyError in the judge"), Rules())
     assert NO_MARK_YET in broken
     for word in ("needs review", "G!", "W!", "M!", "KeyError", "internal"):
         assert word not in review + broken
 
 
-def test_a_report_has_what_helps() -> None:
+def test_feedback_has_findings_output_hints_and_penalties() -> None:
     late = Rules(late=LatePolicy(10))
-    found = report(*SEEN, verdict("syncs", measured="0.5 × the baseline"))
-    text = told(replace(found, runs=(RUN,)), late, ("## First\n\nThink.\n```\nopen",), late=True)
+    failed = report(*SEEN, verdict("syncs", measured="0.5 × the baseline"))
+    text = kims(replace(failed, runs=(RUN,)), late, ("## First\n\nThink.\n```\nopen",), late=True)
     assert "# Feedback for `kim`" in text
     assert "**Total: 0.9 of 2 points**" in text
     assert "### ✗ failed: parity is right · 0 of 1\n\n```text\nExpected  3\nGot       4\nLine 2\n```\n" in text
     assert "Why: w\n\nWhat to try: a" in text
     assert "- ✓ passed: syncs is right · 1 of 1 (0.5 × the baseline)" in text
-    assert "10 per cent are taken off. That is 0.1 of the 1 points that it earned." in text
+    assert "10 per cent" in text
+    assert "0.1 of the 1 points" in text
     assert "```text\nTRACEBACK\n```" in text
     assert "```text\nPRINTED\n```" in text
     assert "> **Hint 1: First**\n>\n> Think.\n> ```\n> open\n" in text
-    assert "Hint" not in told(report(verdict("parity")), Rules(), ("## First\n",))
-    assert "It was refused: It is too large." in told(None, Rules(), refusal="It is too large.")
+    assert "Hint" not in kims(report(verdict("parity")), Rules(), ("## First\n",))
+    assert "It is too large." in kims(None, Rules(), refusal="It is too large.")
 
 
-def test_when_it_was_handed_in_is_told_in_the_time_zone_of_the_date_that_holds() -> None:
+def test_times_are_in_the_time_zone_of_the_due_date() -> None:
     due = datetime(2026, 3, 1, 23, 59, tzinfo=timezone(timedelta(hours=1)))
     more_time = (Extension("kim", hours=24),)
-    text = told(report(*SEEN), Rules(due=due, extensions=more_time), submitted_at="2026-03-03T10:10:00+00:00")
+    text = kims(report(*SEEN), Rules(due=due, extensions=more_time), submitted_at="2026-03-03T10:10:00+00:00")
     assert ", 2026-03-03 11:10:00+01:00; due 2026-03-02 23:59:00+01:00\n" in text
-    assert ", 2026-03-03 10:10:00+00:00\n" in told(report(*SEEN), Rules(), submitted_at="2026-03-03T10:10:00+00:00")
-    assert "due" not in told(report(*SEEN), Rules(due=due))
+    assert ", 2026-03-03 10:10:00+00:00\n" in kims(report(*SEEN), Rules(), submitted_at="2026-03-03T10:10:00+00:00")
+    assert "due" not in kims(report(*SEEN), Rules(due=due))
 
 
-def test_what_is_printed_is_bounded() -> None:
+def test_output_is_bounded() -> None:
     long = replace(report(verdict("parity")), runs=(replace(RUN, output="x\n" * 100_000, traceback=""),))
-    text = told(long, Rules())
-    assert "What it printed (the beginning):" in text
+    text = kims(long, Rules())
     assert len(text) < 1000
 
 
@@ -157,7 +157,7 @@ HOSTILE = (
 
 
 def shape(text: str) -> list[str]:
-    """Of which blocks and spans it is made, in a reader that also makes links of addresses."""
+    """Return the kinds of blocks and spans, as parsed with automatic links."""
     tokens = MarkdownIt("gfm-like").parse(text)
     spans = [child for token in tokens for child in token.children or () if child.type != "text_special"]
     kinds = [child.type for child in spans if child.type != "text"]
@@ -165,29 +165,29 @@ def shape(text: str) -> list[str]:
 
 
 def hostile(text: str) -> str:
-    found = verdict(
+    failed = verdict(
         "parity", Status.FAILED, sentence=text, expected=f"{text}x", got=f"{text}x", why=f"{text}x", advice=f"{text}x"
     )
     run = replace(RUN, output=f"{text}x", traceback=f"{text}x", scenario=text)
-    one = replace(report(found, verdict("syncs", sentence=text, measured=f"{text}x")), runs=(run,))
+    graded = replace(report(failed, verdict("syncs", sentence=text, measured=f"{text}x")), runs=(run,))
     kim = Student(f"kim{text}", f"¿{text}")
-    return of_book(gradebook([One(kim.id, one)], Rules(), [kim]))
+    return of_book(gradebook([One(kim.id, graded)], Rules(), [kim]))
 
 
 @given(TEXTS)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
-def test_no_text_of_others_is_markup(text: str) -> None:
+def test_no_text_becomes_markup(text: str) -> None:
     hostile(text).encode()
     assert shape(hostile(text)) == shape(hostile("x"))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_hostile_text_is_markup(text: str) -> None:
+def test_no_hostile_text_becomes_markup(text: str) -> None:
     assert shape(hostile(text)) == shape(hostile("x"))
     assert "\u202e" not in hostile(text)
 
 
-def test_gradescope_is_told_no_more_than_feedback() -> None:
+def test_gradescope_gets_no_more_than_feedback() -> None:
     book = gradebook(
         [One("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
     )
@@ -198,19 +198,19 @@ def test_gradescope_is_told_no_more_than_feedback() -> None:
     assert [check.check for check in student_view(mark, book.exercises[0], HIDING).checks] == ["loads"]
 
 
-def test_the_deed_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_feedback_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ClassFolder(tmp_path / "class")
     course = load_course(builtin_course())
     source = "import torch\n    x = '```'" + "y" * 300
-    found = class_of(folder, [("kim", EXERCISE, source), ("../lee", EXERCISE, source)], course.folder)
+    failed = class_of(folder, [("kim", EXERCISE, source), ("../lee", EXERCISE, source)], course.folder)
     asked = Options("auto", "", "process", "", "", secret_id(bytes(32)), "", "")
-    options = resolve_options(asked, found, course, (), "2.9.0")
+    options = resolve_options(asked, failed, course, (), "2.9.0")
     options.write(folder)
-    key = options.key_of(found.handed_in[0])
+    key = options.key_of(failed.handed_in[0])
     assert key is not None
     write_entry(folder.journal, key, report(*SEEN))
     assert main(["classroom", "feedback", str(folder.folder), "--hints", "1"]) == 0
-    assert capsys.readouterr().out == f"Written: 2 reports to {folder.feedback}\n"
+    assert str(folder.feedback) in capsys.readouterr().out
     paths = sorted(folder.feedback.iterdir())
     assert [path.name[:4] for path in paths] == ["kim.", "lee-"]
     text = paths[0].read_text()
@@ -221,9 +221,8 @@ def test_the_deed_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.
     assert main(["classroom", "feedback", str(folder.folder), "--student", "kim", "--hints", "0"]) == 0
     assert "Hint" not in paths[0].read_text()
     assert main(["classroom", "feedback", str(folder.folder), "--student", "kin"]) == 2
-    assert "Did you mean 'kim'?" in capsys.readouterr().err
-    (folder.feedback / "moe.md").write_text("of somebody who was in the class")
+    assert "'kim'" in capsys.readouterr().err
+    (folder.feedback / "moe.md").write_text("of a former student")
     assert main(["classroom", "feedback", str(folder.folder)]) == 0
-    told = capsys.readouterr().err
-    assert f"{folder.feedback} has reports of 1 student not in the class: moe." in told
+    assert "moe" in capsys.readouterr().err
     assert (folder.feedback / "moe.md").exists()

@@ -1,4 +1,4 @@
-"""The gradebook is made of the journal at any time; its table, and the verb that writes it."""
+"""The gradebook from the journal, its table in the terminal, and `classroom report`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def course() -> Course:
 
 @pytest.fixture
 def folder(tmp_path: Path, course: Course) -> ClassFolder:
-    """Kim and Lee handed in the same text, which failed at one check; Lee's other file is not graded yet."""
+    """Kim and Lee submitted the same text, which failed one check; Lee's other file is not graded yet."""
     folder = ClassFolder(tmp_path / "class")
     files = [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")]
-    found = class_of(folder, files, course.folder, [Unmatched("notes.txt", "It is no Python file.")])
-    options = resolve_options(ASKED, found, course, (), "2.9.0")
+    class_ = class_of(folder, files, course.folder, [Unmatched("notes.txt", "It is no Python file.")])
+    options = resolve_options(ASKED, class_, course, (), "2.9.0")
     options.write(folder)
     write_entry(folder.journal, _key(folder, 0), points(2, 3))
     return folder
@@ -58,10 +58,12 @@ def _key(folder: ClassFolder, position: int) -> GradingKey:
 
 
 def standings(book: Gradebook) -> list[tuple[str, str, MarkStatus, float | None]]:
-    return [(mark.student, mark.exercise, mark.standing, mark.mark) for one in book.students for mark in one.marks]
+    return [
+        (mark.student, mark.exercise, mark.standing, mark.mark) for student in book.students for mark in student.marks
+    ]
 
 
-def test_a_gradebook_is_made_of_the_class_and_its_journal(folder: ClassFolder) -> None:
+def test_the_gradebook_has_all_marks_of_the_journal(folder: ClassFolder) -> None:
     book = make_gradebook(folder, Rules())
     assert [(each.exercise, each.label, each.title) for each in book.exercises] == [
         (OTHER, "5.1", "One big copy"),
@@ -79,12 +81,10 @@ def test_a_gradebook_is_made_of_the_class_and_its_journal(folder: ClassFolder) -
     assert attempt.key == _key(folder, 0)
     write_failures(folder, [JobFailure(_key(folder, 2), 3, "The worker ended.")])
     lee = make_gradebook(folder, Rules()).student("lee").mark_of(OTHER)
-    assert lee.reason == "It could not be graded: The worker ended."
+    assert "The worker ended." in lee.reason
 
 
-def test_a_broken_file_of_the_journal_is_told_once_and_keeps_nothing_else_from_being_reported(
-    folder: ClassFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_journal_entry_is_one_warning(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
     write_entry(folder.journal, _key(folder, 2), points(1, 1, exercise=OTHER))
     broken = _key(folder, 0).file_in(folder.journal)
     broken.write_text("{")
@@ -96,7 +96,7 @@ def test_a_broken_file_of_the_journal_is_told_once_and_keeps_nothing_else_from_b
     assert str(broken) in capsys.readouterr().err
 
 
-def test_broken_troubles_are_told_and_keep_nothing_from_being_reported(folder: ClassFolder) -> None:
+def test_a_broken_failures_file_is_one_warning(folder: ClassFolder) -> None:
     for text in ("{", "{}", '[{"key": 1}]', "[" * 100_000):
         folder.failures_file.write_text(text)
         book = make_gradebook(folder, Rules())
@@ -104,15 +104,15 @@ def test_broken_troubles_are_told_and_keep_nothing_from_being_reported(folder: C
         assert book.student("kim").mark_of(EXERCISE).mark is not None
 
 
-def test_a_course_that_is_gone_leaves_the_keys(folder: ClassFolder, course: Course) -> None:
+def test_without_the_course_exercises_are_named_by_keys(folder: ClassFolder, course: Course) -> None:
     folder.write_class(replace(folder.read_class(), course="/gone"))
     book = make_gradebook(folder, Rules())
     assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
-    assert [notice.title for notice in book.notices] == ["The course is not in /gone any more."]
+    assert ["/gone" in notice.title for notice in book.notices] == [True]
     assert make_gradebook(folder, Rules(), course.folder).exercises[0].label == "5.1"
 
 
-def test_what_nothing_is_graded_of_is_worth_what_the_course_gives_for_it(
+def test_an_ungraded_exercise_has_the_points_of_the_course(
     folder: ClassFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.rmtree(folder.journal)
@@ -124,28 +124,24 @@ def test_what_nothing_is_graded_of_is_worth_what_the_course_gives_for_it(
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split() for line in lines]
     assert [row[-1] for row in rows if row[:1] in (["5.1"], ["5.3"])] == ["?", "5"]
-    assert any(line.startswith("?: what it is worth is not known yet") for line in lines)
+    assert any(line.startswith("?: ") for line in lines)
     folder.write_class(replace(folder.read_class(), course="/gone"))
     assert [each.known_of for each in make_gradebook(folder, Rules()).students] == [None, None]
     assert make_gradebook(folder, Rules(scale=10)).students[0].known_of == 10
 
 
-def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: ClassFolder) -> None:
-    found = folder.read_class()
+def test_a_misplaced_file_is_named_where_a_submission_is_missing(folder: ClassFolder) -> None:
+    class_ = folder.read_class()
     named = Unmatched("kim/homework.py", "No exercise is called that.", ("kim",))
     copy = Unmatched("lee/copy.py", "It is the same as lee/x.py, which counts.", ("lee",), EXERCISE)
-    folder.write_class(replace(found, unmatched=(*found.unmatched, named, copy)))
+    folder.write_class(replace(class_, unmatched=(*class_.unmatched, named, copy)))
     book = make_gradebook(folder, Rules())
-    words = "kim/homework.py belongs to no exercise"
     mark = book.student("kim").mark_of(OTHER)
-    assert (mark.mark, mark.reason) == (0, f"Nothing was handed in for it; {words}.")
-    told = student_view(mark, book.exercise(OTHER), Rules())
-    assert told.outcome == "– Nothing handed in for it"
-    assert told.notes == (f"{words}: tell your instructor what is meant.",)
-    assert f"not handed in ({words})" in moodle.feedback_comment(book, book.student("kim"))
-    lines = list(lines_of(book, 100))
-    assert "2 students, 3 files for 2 exercises, 1 file of nobody, 1 file of no exercise." in lines
-    assert f"kim: {words}." in lines
+    (note,) = student_view(mark, book.exercise(OTHER), Rules()).notes
+    comment = moodle.feedback_comment(book, book.student("kim"))
+    table = "\n".join(lines_of(book, 100))
+    assert mark.mark == 0
+    assert all("kim/homework.py" in words for words in (mark.reason, note, comment, table))
     folder.write_class(replace(folder.read_class(), source="/the class"))
     book = make_gradebook(folder, Rules())
     items = [item for item in review_of(folder, book).items if not item.files]
@@ -157,7 +153,7 @@ def test_a_file_of_no_exercise_is_named_where_nothing_was_handed_in(folder: Clas
     ]
 
 
-def test_an_exercise_is_summed_up_over_the_attempts_that_count() -> None:
+def test_a_summary_counts_the_attempts_that_count() -> None:
     files = [One("a", points(0, 4)), One("b", points(4, 4)), One("b", points(1, 4)), One("c", points(2, 4))]
     files += [One("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), One("e", None)]
     summary = gradebook(files, students=[Student("f")]).exercises[0]
@@ -178,21 +174,21 @@ def timed(words: str, status: Status = Status.PASSED, times: str = "modelled") -
     return replace(report(verdict("speed", status, measured=words), verdict("memory", measured="3 MiB")), runs=(run,))
 
 
-def test_timings_are_the_ratios_that_checks_of_speed_tell_of() -> None:
+def test_timings_are_the_ratios_of_speed_checks() -> None:
     files = [
         One("kim", timed("1.50 × the baseline: 3 ms against 2 ms, modelled", Status.TOO_SLOW)),
         One("lee", timed("0.5 × the baseline (0.4 to 0.6 in the middle half of 9 pairs): …", times="measured")),
         One("ada", timed("")),
     ]
-    found = gradebook(files).exercises[0].timings
-    assert [(each.student, each.ratio, each.status, each.is_measured) for each in found] == [
+    class_ = gradebook(files).exercises[0].timings
+    assert [(each.student, each.ratio, each.status, each.is_measured) for each in class_] == [
         ("lee", 0.5, Status.PASSED, True),
         ("kim", 1.5, Status.TOO_SLOW, False),
     ]
 
 
 @pytest.mark.parametrize("width", [30, 60, 80, 140])
-def test_the_table_fits_the_width_and_tells_what_does_not(width: int) -> None:
+def test_the_table_fits_the_width(width: int) -> None:
     exercises = [f"lesson/exercise_{number:02}" for number in range(30)]
     files = [
         One(name, points(1, 2, exercise=key), key) for key in exercises for name in ("kim", "名前" * 30, "\x1b[31m")
@@ -204,23 +200,21 @@ def test_the_table_fits_the_width_and_tells_what_does_not(width: int) -> None:
     assert any(line.startswith("名前") and "…" in line for line in lines)
 
 
-def test_the_table_tells_the_names_of_those_whom_platforms_call_by_numbers() -> None:
+def test_the_table_has_names_next_to_platform_numbers() -> None:
     files = [One("24", points(1, 2)), One("25", points(2, 2)), One("kim", points(2, 2))]
     lines = list(lines_of(gradebook(files, students=[Student("24", "Kim Roe"), Student("kim", "kim")]), 80))
     assert [line.split("  ")[0] for line in lines[-3:]] == ["24 (Kim Roe)", "25", "kim"]
 
 
-def test_the_table_has_a_word_where_there_is_no_mark(folder: ClassFolder) -> None:
+def test_the_table_has_a_word_for_each_missing_mark(folder: ClassFolder) -> None:
     lines = list(lines_of(make_gradebook(folder, Rules(drop=(EXERCISE,))), 80))
     assert [line.split() for line in lines if line.startswith(("kim", "lee"))] == [
         ["kim", "0", "?", "–", "(2)"],
         ["lee", "open", "(0", "so", "far)", "?", "waiting", "(2)"],
     ]
-    assert "(2) does not count" in lines
-    assert "waiting: not graded, no mark yet" in lines
 
 
-def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
+def test_report_prints_a_table_or_json_and_writes_exports(
     folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["classroom", "report", str(folder.folder)]) == 0
@@ -241,13 +235,13 @@ def test_report_prints_a_table_or_json_and_writes_what_was_asked_for(
     assert json.loads(results.read_text())["score"] == 2
     _key(folder, 0).file_in(folder.journal).unlink()
     (results.parent.parent / "moe").mkdir()
-    (results.parent.parent / "moe" / "results.json").write_text("{}")  # of somebody who was in the class
+    (results.parent.parent / "moe" / "results.json").write_text("{}")  # of a former student
     assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
     assert not results.exists()
-    assert "has results.json of 1 student not in the class: moe." in capsys.readouterr().err
+    assert "moe" in capsys.readouterr().err
 
 
-def test_what_killed_reports_left_is_cleared_away_and_what_others_write_now_stays(folder: ClassFolder) -> None:
+def test_stale_parts_are_removed_and_new_ones_stay(folder: ClassFolder) -> None:
     others = [folder.exports / ".marks.csv.abc.part", folder.exports / "gradescope" / "kim" / ".results.json.ab.part"]
     own = [folder.folder / "page" / ".my.html.x.part", folder.feedback / ".moe.md.x.part"]
     new, foreign = folder.exports / ".new.csv.x.part", folder.folder / "page" / ".download.part"
@@ -263,25 +257,23 @@ def test_what_killed_reports_left_is_cleared_away_and_what_others_write_now_stay
     assert foreign.exists()
 
 
-def test_report_refuses_what_it_cannot_do(
+def test_report_errors_name_the_option_or_file(
     folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = str(folder.folder)
-    for words, told in (
-        ([str(tmp_path / "nothing")], "holds no class that was graded"),
-        ([out, "--rules", str(tmp_path / "none.toml")], "the file is missing"),
-        ([out, "--canvas-roster", "x"], "--canvas-roster needs --canvas"),
-        ([out, "--csv", str(tmp_path)], "cannot be written"),
+    for words, refused in (
+        ([str(tmp_path / "nothing")], str(tmp_path / "nothing")),
+        ([out, "--rules", str(tmp_path / "none.toml")], str(tmp_path / "none.toml")),
+        ([out, "--canvas-roster", "x"], "--canvas-roster"),
+        ([out, "--csv", str(tmp_path)], str(tmp_path)),
         ([out, "--gradescope", str(folder.class_file)], "class.json"),
     ):
         assert main(["classroom", "report", *words]) == 2
-        assert told in capsys.readouterr().err
-    folder.rules_file.write_text('hidden = ["memory", "recomputed"]')  # another exercise of the course has it
+        assert refused in capsys.readouterr().err
+    folder.rules_file.write_text('hidden = ["memory", "recomputed"]')  # a check of another exercise
     assert make_gradebook(folder, rules_for(folder)).notices == ()
     folder.rules_file.write_text(f"\n[exercises.'{EXERCISE}']\nhidden = ['sincs']\n")
     with pytest.raises(UsageError) as raised:
         make_gradebook(folder, rules_for(folder))
-    assert str(raised.value) == (
-        f"{folder.rules_file}, line 3: exercises.'{EXERCISE}'.hidden: the exercise has no check 'sincs'\n"
-        "Did you mean 'syncs'?"
-    )
+    assert raised.value.title.startswith(f"{folder.rules_file}, line 3: exercises.'{EXERCISE}'.hidden: ")
+    assert "'syncs'" in raised.value.advice

@@ -1,211 +1,252 @@
-"""A class on a real Ray cluster of two nodes: workers and a node are killed, and nothing is lost or graded twice.
-
-Needs the extra `ray`, which `make test-all` installs.
-"""
+"""The Ray executor on a fake cluster: whatever happens to a node or a task, each job is graded once."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import random
-import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
+from unittest import mock
 
 import pytest
 
-from gpututor.classroom.executors.ray import RETRIES
-from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import read_failures
-from gpututor.errors import GradingError
-from gpututor.grading.journal import Entry, entries
-from gpututor.processes import descendants
-from tests.support import ROOT
-from tests.support.classes import reports_of
-from tests.support.ray_nodes import Nodes, two_nodes, workers
-from tests.support.tiny_course import write_course
+from gpututor.classroom.executors import ray as ray_module
+from gpututor.classroom.executors.local import RealDevices
+from gpututor.classroom.executors.ray import ChunkResult, ClusterLost, Node, RayCluster, grade_in_order, probe_node
+from gpututor.classroom.jobs import Job
+from gpututor.classroom.work_queue import MOST_ATTEMPTS
+from gpututor.cli.main import main
+from gpututor.errors import GradingError, NotGradableHere, UsageError
+from gpututor.grading.journal import entries, exercise_digest
+from gpututor.grading.report import Outcome
+from gpututor.hardware.inventory import Device, torch_version
+from tests.support.fake_cluster import TWO, FakeCluster, check_all_graded, gpu_jobs_in, jobs_in, lose, run
+from tests.support.fake_judges import Bench, dies, job_of, on
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc"),
-]
-
-STUDENTS = 24
-WITHIN_S = 300.0
+NO_DEVICE = "No device is left that computes."
 
 
-@pytest.fixture(scope="module")
-def course(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_course(tmp_path_factory.mktemp("course") / "tiny", exercises=2)
+def test_all_nodes_get_shrinking_chunks_and_grade_each_job_once(tmp_path: Path) -> None:
+    cluster = FakeCluster(TWO)
+    work, messages = run(jobs_in(tmp_path, 120), cluster)
+    check_all_graded(tmp_path, work, 120)
+    sizes = [len(jobs) for _, jobs, _ in cluster.chunks]
+    assert (max(sizes), sizes[-1] <= 8) == (50, True)
+    assert {node for node, _, _ in cluster.chunks} == {"a", "b"}
+    assert len(cluster.bench.graded) == 120
+    assert messages == []
 
 
-@pytest.fixture(scope="module")
-def handed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, chance = tmp_path_factory.mktemp("class"), random.Random(8)
-    for number in range(STUDENTS):
-        path = folder / f"student_{number:02}" / f"twice_1_{1 + number % 2}.py"
-        path.parent.mkdir()
-        answer = chance.choice(("2 * number", "number", "number * number", "None", "undefined"))
-        # Every sixth is the same text as another.
-        path.write_text(f"def twice(number):\n    return {answer}\n" + (f"# {number}\n" if number % 6 else ""))
-    return folder
+def test_judges_limits_the_chunks_in_parallel(tmp_path: Path) -> None:
+    cluster = FakeCluster({"a": Node("node a", 8, 0)})
+    work, _ = run(jobs_in(tmp_path, 60), cluster, judges=2)
+    check_all_graded(tmp_path, work, 60)
+    assert cluster.most_at_once == 2
 
 
-@pytest.fixture(scope="module")
-def by_local(course: Path, handed_in: Path, tmp_path_factory: pytest.TempPathFactory) -> ClassFolder:
-    folder = ClassFolder(tmp_path_factory.mktemp("local"))
-    with grading(course, handed_in, folder, "--executor", "local", "--judges", "2") as process:
-        assert process.wait(WITHIN_S) == 0, said(folder)
-    return folder
+def test_a_node_that_dies_in_a_chunk_loses_nothing_and_counts_no_failure(tmp_path: Path) -> None:
+    def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:
+        if node == "a":
+            return cluster.grade(jobs)
+        cluster.grade(jobs[:2])
+        cluster.living.pop("b")
+        return lose("NodeDiedError: it died")
+
+    cluster = FakeCluster(TWO, act=act)
+    work, messages = run(jobs_in(tmp_path, 40), cluster)
+    check_all_graded(tmp_path, work, 40)
+    assert work.progress.retried == 0
+    assert len(cluster.bench.graded) == 40
+    assert len(messages) == 1
 
 
-@pytest.fixture
-def nodes() -> Iterator[Nodes]:
-    with two_nodes() as found:
-        yield found
+def test_a_submission_that_kills_its_workers_is_given_up_alone(tmp_path: Path) -> None:
+    def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:
+        for number, job in enumerate(jobs):
+            if Path(job.submission_path).read_text() == "7":
+                cluster.grade(jobs[:number])
+                return lose("WorkerCrashedError: it died")
+        return cluster.grade(jobs)
+
+    work, _ = run(jobs_in(tmp_path, 20), FakeCluster(TWO, act=act))
+    assert work.progress.outcomes == {Outcome.PASSED: 19}
+    assert [(failure.attempts, failure.why) for failure in work.failures] == [
+        (MOST_ATTEMPTS, "WorkerCrashedError: it died")
+    ]
 
 
-@contextlib.contextmanager
-def grading(course: Path, handed_in: Path, folder: ClassFolder, *more: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Grade where a file has the name of a package: nothing may be imported from the current folder."""
-    here = folder.folder / "here"
-    here.mkdir(exist_ok=True)
-    (here / "gpututor.py").write_text("raise SystemExit('imported from the current folder')\n")
-    command = [sys.executable, "-P", "-m", "gpututor", "classroom", "grade", str(handed_in)]
-    command += ["--out", str(folder.folder)]
-    options = ["--isolation", "process", "--device", "virtual", "--course", str(course)]
-    with (
-        (folder.folder / "output.txt").open("ab") as output,
-        subprocess.Popen([*command, *options, *more], stdout=output, stderr=output, cwd=here) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.kill()
+def test_another_judge_retries_a_broken_grading(tmp_path: Path) -> None:
+    bench = Bench()
+    bench._deed = on({"3": lambda judge, request: dies(judge, request) if bench.tries["3"] == 1 else None})
+    work, _ = run(jobs_in(tmp_path, 10), FakeCluster(TWO, bench))
+    check_all_graded(tmp_path, work, 10)
+    assert (work.progress.retried, bench.tries["3"]) == (1, 2)
 
 
-def said(folder: ClassFolder) -> str:
-    return (folder.folder / "output.txt").read_text()
+def test_an_unfit_node_gets_no_work_and_is_named(tmp_path: Path) -> None:
+    cluster = FakeCluster(TWO)
+    cluster.unfit["a"] = "it has PyTorch 2.9.0"
+    work, messages = run(jobs_in(tmp_path, 10), cluster)
+    check_all_graded(tmp_path, work, 10)
+    assert {node for node, _, _ in cluster.chunks} == {"b"}
+    assert messages == ["Node node a cannot grade: it has PyTorch 2.9.0"]
 
 
-def written(folder: ClassFolder) -> int:
-    return len(list(folder.journal.glob("*/*.json")))
+def test_an_error_names_the_reasons_of_all_unfit_nodes(tmp_path: Path) -> None:
+    cluster = FakeCluster(TWO)
+    cluster.unfit |= {"a": "no folder", "b": "no bubblewrap"}
+    with pytest.raises(NotGradableHere, match=r"\n  node a: no folder\n  node b: no bubblewrap"):
+        run(jobs_in(tmp_path, 3), cluster)
+    assert not list((tmp_path / "journal").glob(".*"))
 
 
-def is_more_written(folder: ClassFolder, than: int) -> bool:
-    return written(folder) > than
+def test_gpu_jobs_go_to_nodes_with_gpus_that_work(tmp_path: Path) -> None:
+    def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:
+        if node == "b" and jobs[0].gpus:
+            return ChunkResult(unfit=NO_DEVICE)
+        return cluster.grade([replace(job, device="virtual") for job in jobs])
+
+    cluster = FakeCluster({**TWO, "b": Node("node b", 1, 2), "c": Node("node c", 1, 2)}, act=act)
+    work, messages = run([*jobs_in(tmp_path, 20), *gpu_jobs_in(tmp_path, 9, gpus=4)], cluster)
+    check_all_graded(tmp_path, work, 29)
+    # A job for four GPUs gets both of a node.
+    assert {(node, gpus) for node, jobs, gpus in cluster.chunks if jobs[0].gpus} <= {("b", 2), ("c", 2)}
+    assert all(len({job.key.device for job in jobs}) == 1 for _, jobs, _ in cluster.chunks)
+    assert messages in ([], [f"Node node b grades no more on cuda H100: {NO_DEVICE}"])
 
 
-def until(condition: Callable[[], object], process: subprocess.Popen[bytes], folder: ClassFolder) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert process.poll() is None, said(folder)
-        assert time.monotonic() < deadline, said(folder)
-        time.sleep(0.02)
+@pytest.mark.parametrize(("gpus", "reason"), [(1, NO_DEVICE), (0, "it has no such device")])
+def test_without_a_device_jobs_that_need_none_are_graded(tmp_path: Path, gpus: int, reason: str) -> None:
+    def act(cluster: FakeCluster, _: str, jobs: Sequence[Job]) -> ChunkResult:
+        return ChunkResult(unfit=NO_DEVICE) if jobs[0].gpus else cluster.grade(jobs)
+
+    jobs = [*jobs_in(tmp_path, 6), *gpu_jobs_in(tmp_path, 100, exercises=10)]
+    with pytest.raises(NotGradableHere, match=rf"on cuda H100\.\n  node b: {reason}"):
+        run(jobs, FakeCluster({"b": Node("node b", 16, gpus)}, act=act))
+    assert len(list(entries(tmp_path / "journal"))) == 6
 
 
-def results(folder: ClassFolder) -> dict[str, object]:
-    """All that a mark depends on, of everything that was handed in."""
-    found: dict[str, object] = {}
-    for one, _, report in reports_of(folder):
-        assert report is not None, one
-        verdicts = [(verdict.check, verdict.status) for verdict in report.verdicts]
-        found[one.source] = (report.outcome, report.points, report.environment.seed, verdicts)
-    return found
+def test_a_node_says_what_it_lacks(tmp_path: Path) -> None:
+    exercise, journal = tmp_path / "exercise", tmp_path / "journal"
+    exercise.mkdir()
+    (exercise / "checks.py").write_text("checks = []\n")
+    journal.mkdir()
+    (journal / ".sign").touch()
+    job = job_of(tmp_path)
+    key = replace(job.key, torch=torch_version(), exercise_version=exercise_digest(exercise))
+    job = replace(job, key=key, exercise_folder=str(exercise))
+    versions = {str(exercise): key.exercise_version}
+
+    def lacks(marker: str = ".sign", versions: Mapping[str, str] = versions, **changed: str) -> str:
+        return probe_node(replace(job, key=replace(key, **changed)), versions, "process", marker)
+
+    assert lacks() == ""
+    assert "PyTorch" in lacks(torch="1.0")
+    assert "gpututor" in lacks(gpututor="9")
+    assert str(journal) in lacks(marker=".other")
+    assert str(tmp_path / "no") in lacks(versions={str(tmp_path / "no"): "1"})
+    assert str(exercise) in lacks(versions={str(exercise): "1"})
+
+    def no_bubblewrap() -> None:
+        raise NotGradableHere("There is no bubblewrap.")
+
+    assert probe_node(job, {}, "bubblewrap", ".sign", no_bubblewrap) == "There is no bubblewrap."
 
 
-def check_same(folder: ClassFolder, by_local: ClassFolder) -> None:
-    found = list(entries(folder.journal))
-    assert all(isinstance(entry, Entry) for entry in found)
-    assert len(found) == written(by_local)
-    assert not list(folder.journal.glob("**/.*"))
-    assert read_failures(folder) == {}
-    assert results(folder) == results(by_local)
-    assert len(results(folder)) == STUDENTS
+def test_a_retried_task_skips_jobs_in_the_journal(tmp_path: Path) -> None:
+    bench, jobs = Bench(), jobs_in(tmp_path, 6)
+    grade_in_order(jobs[:4], RealDevices((), dict), bench)
+    assert grade_in_order(jobs, RealDevices((), dict), bench) == ChunkResult()
+    assert all(job.is_graded for job in jobs)
+    assert len(bench.graded) == 6
+    assert bench.closed == bench.made == 2
 
 
-def test_workers_and_a_node_killed_in_the_middle_cost_nothing(
-    course: Path, handed_in: Path, by_local: ClassFolder, nodes: Nodes, tmp_path: Path
+@pytest.mark.parametrize("error", ["", "it fell off the bus"])
+def test_a_chunk_ends_at_its_first_failure(tmp_path: Path, error: str) -> None:
+    bench, jobs = Bench(on({"g1": dies})), gpu_jobs_in(tmp_path, 6)
+    devices = RealDevices([Device("cuda:0", "cuda", "H100")], lambda: {"cuda:0": error})
+    result = grade_in_order(jobs, devices, bench)
+    assert [job.is_graded for job in jobs] == [True, *[False] * 5]
+    assert result.failure
+    assert (error in result.unfit) if error else not result.unfit
+    assert len(bench.graded) == 2
+
+
+def test_a_late_node_gets_work(tmp_path: Path) -> None:
+    def act(cluster: FakeCluster, _: str, jobs: Sequence[Job]) -> ChunkResult:
+        cluster.living["c"] = Node("node c", 1, 0)
+        return cluster.grade(jobs)
+
+    cluster = FakeCluster({"a": Node("node a", 1, 0)}, act=act)
+    work, messages = run(jobs_in(tmp_path, 40), cluster)
+    check_all_graded(tmp_path, work, 40)
+    assert {node for node, _, _ in cluster.chunks} == {"a", "c"}
+    assert messages == []
+
+
+def test_the_run_ends_when_no_node_appears_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_module, "NODE_TIMEOUT_S", 0.0)
+    with pytest.raises(GradingError):
+        run(jobs_in(tmp_path, 3), FakeCluster({}))
+
+
+def test_the_wait_for_a_node_starts_again_after_each_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    polls = 0
+
+    class Late(FakeCluster):
+        def nodes(self) -> Mapping[str, Node]:
+            nonlocal polls
+            polls += 1
+            if polls in (2, 20):
+                self.living = {str(polls): Node("node", 1, 0)}
+            return super().nodes()
+
+    def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:
+        if node != "2":
+            return cluster.grade(jobs)
+        now[0] += 3600
+        cluster.living = {}
+        return lose("NodeDiedError: it died")
+
+    work, messages = run(jobs_in(tmp_path, 5), Late({}, act=act))
+    check_all_graded(tmp_path, work, 5)
+    assert len(messages) == 3
+    assert messages[0] == messages[2] != messages[1]
+
+
+def test_a_lost_cluster_ends_the_run_and_keeps_finished_gradings(tmp_path: Path) -> None:
+    def act(cluster: FakeCluster, _: str, jobs: Sequence[Job]) -> ChunkResult:
+        cluster.grade(jobs[:1])
+        raise ClusterLost("it is gone")
+
+    with pytest.raises(ClusterLost) as raised:
+        run(jobs_in(tmp_path, 10), FakeCluster(TWO, act=act))
+    assert "--resume" in raised.value.advice
+    assert len(list(entries(tmp_path / "journal"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "module", "words"),
+    [
+        ("", None, r"gpututor\[ray\]"),
+        ("ray://here:10001", ModuleType("ray"), "ray://here:10001"),
+        ("127.0.0.1:1", ModuleType("ray"), r"127\.0\.0\.1:1"),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, address: str, module: ModuleType | None, words: str
 ) -> None:
-    folder, chance = ClassFolder(tmp_path), random.Random(8)
-    more = ["--executor", "ray", "--address", nodes.address, "--secret", str(by_local.secret_file)]
-    with grading(course, handed_in, folder, *more) as process:
-        until(lambda: written(folder) >= 2 and len(workers(os.getpid())) == 2, process, folder)
-        for _ in range(3):
-            more_than = written(folder)
-            until(lambda: workers(os.getpid()), process, folder)
-            with contextlib.suppress(ProcessLookupError, IndexError):
-                os.kill(chance.choice(workers(os.getpid())), signal.SIGKILL)
-            until(partial(is_more_written, folder, more_than), process, folder)
-        assert written(folder) < written(by_local)
-        nodes.kill_second()
-        assert process.wait(WITHIN_S) == 0, said(folder)
-    assert "is gone: what it had in hand is graded elsewhere." in said(folder)
-    assert "(raylet)" not in said(folder)
-    check_same(folder, by_local)
+    monkeypatch.setitem(sys.modules, "ray", module)
+    with mock.patch.dict(os.environ), pytest.raises(UsageError, match=words):
+        RayCluster(address, 1, 0).open()
 
 
-@pytest.mark.parametrize("kill", [Nodes.kill_raylet, Nodes.kill_head])
-def test_a_dead_head_or_raylet_loses_nothing(
-    course: Path,
-    handed_in: Path,
-    by_local: ClassFolder,
-    nodes: Nodes,
-    tmp_path: Path,
-    kill: Callable[[Nodes], None],
-) -> None:
-    folder = ClassFolder(tmp_path)
-    more = ["--executor", "ray", "--address", nodes.address, "--secret", str(by_local.secret_file)]
-    with grading(course, handed_in, folder, *more) as process:
-        until(lambda: written(folder) >= 2, process, folder)
-        kill(nodes)
-        code = process.wait(WITHIN_S)
-    assert code in (0, GradingError.exit_code), said(folder)
-    if code:
-        assert "The Ray cluster is lost: " in said(folder)
-        assert "Finished gradings are saved. Resume with:" in said(folder)
-        assert "--resume" in said(folder)
-        with grading(course, handed_in, folder, "--executor", "local", "--resume") as process:
-            assert process.wait(WITHIN_S) == 0, said(folder)
-    check_same(folder, by_local)
-
-
-def test_ctrl_c_ends_a_cluster_of_its_own_and_is_gone_on_with(
-    course: Path, handed_in: Path, by_local: ClassFolder, tmp_path: Path
-) -> None:
-    folder = ClassFolder(tmp_path)
-    more = ["--executor", "ray", "--judges", "1"]
-    with grading(course, handed_in, folder, *more, "--secret", str(by_local.secret_file)) as process:
-        until(lambda: written(folder) >= 2, process, folder)
-        family = descendants(process.pid)
-        assert workers(process.pid)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 130, said(folder)
-    deadline = time.monotonic() + 30
-    while (left := [pid for pid in family if Path(f"/proc/{pid}").exists()]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not left
-    assert "What is done is kept." in said(folder)
-    assert "--resume --executor ray" in said(folder)
-    already = written(folder)
-    with grading(course, handed_in, folder, *more, "--resume") as process:
-        assert process.wait(WITHIN_S) == 0, said(folder)
-    assert f"{already} are graded already" in said(folder)
-    check_same(folder, by_local)
-
-
-def test_each_task_has_gpus_and_a_process_of_its_own_and_is_tried_again_where_that_dies() -> None:
-    command = [sys.executable, "-m", "tests.support.ray_requests"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    asked = json.loads(done.stdout.splitlines()[-1])
-    assert [bool(devices) and devices.count(",") + 1 for _, devices in asked["said"]] == [1, 2, False, 1]
-    assert len({pid for pid, _ in asked["said"]}) == 4
-    assert asked["runs"] == 1 + RETRIES == 3
-    assert "WorkerCrashedError" in asked["lost"]
+@pytest.mark.parametrize("words", [["--address", "auto"], ["--executor", "ray", "--device", "cuda:1"]])
+def test_contradictory_options_are_a_usage_error(tmp_path: Path, words: list[str]) -> None:
+    assert main(["classroom", "grade", str(tmp_path), "--out", str(tmp_path / "out"), *words]) == 2

@@ -1,4 +1,4 @@
-"""The review list: what a person should look at, and nothing that a person need not."""
+"""The review list: similar texts, reports that need a person, and `classroom review`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def course_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def program(seed: int, lines: int = 24) -> str:
-    """A file of its own: what calls what is drawn."""
+    """Return a random program."""
     chance = random.Random(seed)
     words = [f"{verb}_{noun}" for verb in ("roll", "stack", "flip", "sort", "pad", "join") for noun in "abcdefgh"]
     made = [f"    x{n} = torch.{chance.choice(words)}(x{n - 1}, {n}) {chance.choice('+-*/')} y.{chance.choice(words)}()"
@@ -57,13 +57,13 @@ def program(seed: int, lines: int = 24) -> str:
 
 
 def disguised(text: str) -> str:
-    """The same program by somebody who renames, comments, and moves lines apart."""
+    """Return the same program with other names, comments and blank lines."""
     text = re.sub(r"\bx(\d+)", r"value_\1", text).replace("y.", "other.").replace("(x0, y)", "(value_0, other)")
     return "# Mine.\n" + text.replace("\n", "  # so\n\n").replace(", 7)", ", 7_000)")
 
 
 def review(folder: Path, course: Path, submissions: list[tuple[str, str, str]], share: float = 0.7) -> Review:
-    """Of files that nobody graded."""
+    """Review a class that is not graded."""
     out = ClassFolder(folder / "out")
     class_of(out, submissions, course)
     options_for(out, course)
@@ -77,26 +77,23 @@ def options_for(out: ClassFolder, course: Path) -> Options:
     return options
 
 
-def of(found: Review, kind: Kind) -> list[Item]:
-    return [item for item in found.items if item.kind is kind]
+def of(result: Review, kind: Kind) -> list[Item]:
+    return [item for item in result.items if item.kind is kind]
 
 
-# Fingerprints
-
-
-def test_names_numbers_texts_comments_and_blank_space_make_no_difference() -> None:
+def test_names_literals_comments_and_space_make_no_difference() -> None:
     text = program(1)
     assert disguised(text) != text
     assert list(tokens_of(disguised(text))) == list(tokens_of(text))
     assert fingerprints(disguised(text)) == fingerprints(text)
 
 
-def test_what_is_called_makes_a_difference() -> None:
+def test_called_functions_make_a_difference() -> None:
     assert list(tokens_of("a = b.zeros(c, 'd')")) == ["name", "=", "name", ".", "zeros", "(", "name", ",", "''", ")"]
     assert not fingerprints(program(1)) & fingerprints("for i in range(10):\n    print(i, end='')\n" * 4)
 
 
-def test_what_two_files_have_in_common_over_a_window_is_noticed() -> None:
+def test_shared_code_longer_than_a_window_is_noticed() -> None:
     for start in range(20):
         shared = list(tokens_of(program(3)))[start : start + K + WINDOW - 1]
         one, other = " ".join(["if", *shared, "else"]), " ".join([*["while ~"] * start, *shared, *["await"] * 9])
@@ -114,7 +111,7 @@ def test_hashes_are_the_same_on_every_machine() -> None:
     assert hashes_of("def f(x): return x + x")[:2] == [440857165199255204]
 
 
-def test_the_template_is_nobodys_own() -> None:
+def test_the_template_is_excluded() -> None:
     starter = program(5)
     text = starter + program(6)
     left = fingerprints(text, template_of([starter]))
@@ -123,99 +120,93 @@ def test_the_template_is_nobodys_own() -> None:
     assert not fingerprints(disguised(starter), template_of([starter]))
 
 
-# Texts that are alike
-
-
-def test_texts_that_are_alike_are_one_cluster_and_nobody_else_is_in_it(tmp_path: Path, course_folder: Path) -> None:
+def test_similar_texts_form_one_cluster(tmp_path: Path, course_folder: Path) -> None:
     mine = program(1)
     submissions = [("ada", EXERCISE, mine), ("kim", EXERCISE, disguised(mine)), ("lee", EXERCISE, mine + program(2, 6))]
     submissions += [(f"other{number}", EXERCISE, program(number)) for number in range(10, 16)]
-    found = review(tmp_path, course_folder, submissions)
-    (cluster,) = of(found, Kind.ALIKE)
+    result = review(tmp_path, course_folder, submissions)
+    (cluster,) = of(result, Kind.ALIKE)
     assert cluster.students == ("ada", "kim", "lee")
-    assert "3 texts have" in cluster.why
     words = shlex.split(cluster.command)
-    assert (words[:2], words[4:]) == (["diff", "-u"], ["|", "less"])  # which shows what could steer a terminal
+    assert (words[:2], words[4:]) == (["diff", "-u"], ["|", "less"])  # less escapes control characters
     assert all(Path(word).is_file() for word in words[2:4])
-    assert found.compared[0].texts == found.compared[0].compared == 9
+    assert result.compared[0].texts == result.compared[0].compared == 9
 
 
-def test_the_same_text_is_told_apart_from_what_is_alike(tmp_path: Path, course_folder: Path) -> None:
-    found = review(tmp_path, course_folder, [(name, EXERCISE, program(1)) for name in ("kim", "lee", "ada")])
-    (item,) = found.items
+def test_identical_texts_are_a_kind_of_their_own(tmp_path: Path, course_folder: Path) -> None:
+    result = review(tmp_path, course_folder, [(name, EXERCISE, program(1)) for name in ("kim", "lee", "ada")])
+    (item,) = result.items
     assert (item.kind, item.students) == (Kind.IDENTICAL, ("ada", "kim", "lee"))
-    assert item.why.startswith("3 people handed in the same text")
 
 
 def test_a_students_own_attempts_are_never_compared(tmp_path: Path, course_folder: Path) -> None:
     mine = program(1)
-    found = review(tmp_path, course_folder, [("kim", EXERCISE, text) for text in (mine, disguised(mine), mine)])
-    assert not found.items
-    assert found.compared[0].compared == 2
+    result = review(tmp_path, course_folder, [("kim", EXERCISE, text) for text in (mine, disguised(mine), mine)])
+    assert not result.items
+    assert result.compared[0].compared == 2
 
 
-def test_of_very_many_attempts_only_the_newest_are_compared() -> None:
+def test_only_the_newest_attempts_are_compared() -> None:
     files = [Submission("kim", EXERCISE, f"{n}.py", f"{n:064x}", attempt=n) for n in range(1, 1001)]
     assert [text.files[0].attempt for text in texts_of(files)] == list(range(981, 1001))
 
 
-def test_a_group_that_handed_in_one_file_is_no_news() -> None:
+def test_the_file_of_a_group_is_not_reported() -> None:
     text = program(1)
     shared = [Submission(name, EXERCISE, "group/twice.py", "a" * 64) for name in ("kim", "lee")]
     again = [replace(one, sha256="b" * 64, source="group/again.py", attempt=2) for one in shared]
     texts = texts_of([*shared, *again])
-    found = similar(texts, lambda digest: text if digest[0] == "a" else disguised(text), (), 0.7)
-    assert (found.identical, found.clusters, found.compared) == ((), (), 2)
+    result = similar(texts, lambda digest: text if digest[0] == "a" else disguised(text), (), 0.7)
+    assert (result.identical, result.clusters, result.compared) == ((), (), 2)
     other = Submission("moe", EXERCISE, "moe/twice.py", "a" * 64)
     (same,) = similar(texts_of([*shared, other]), lambda _: text, (), 0.7).identical
     assert len(same.parties) == 2
 
 
-def test_texts_with_too_little_of_their_own_are_not_compared(tmp_path: Path, course_folder: Path) -> None:
+def test_short_texts_are_not_compared(tmp_path: Path, course_folder: Path) -> None:
     short = FILES["solution.py"].replace("2 * number", "number + number")
     everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
     everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
-    found = review(tmp_path, course_folder, everyone)
-    assert not found.items
-    (how,) = found.compared
+    result = review(tmp_path, course_folder, everyone)
+    assert not result.items
+    (how,) = result.compared
     assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
 
 
-def test_what_many_have_in_common_is_how_the_exercise_is_solved() -> None:
+def test_common_fingerprints_are_excluded() -> None:
     idiom = program(1)
     files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
-    found = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
-    assert found.common >= FEWEST
-    assert (found.clusters, found.compared) == ((), 12)
+    result = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
+    assert result.common >= FEWEST
+    assert (result.clusters, result.compared) == ((), 12)
     few = similar(texts_of(files[:10]), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.4)
     assert (few.common, len(few.clusters)) == (0, 1)
 
 
-def test_what_most_of_a_class_shares_is_one_group_however_many_they_are(tmp_path: Path, course_folder: Path) -> None:
+def test_a_text_of_most_of_the_class_is_one_group(tmp_path: Path, course_folder: Path) -> None:
     source = program(1)
     shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
-    shared += [("s99", EXERCISE, source + program(99, 30))]  # and much of their own beside it
+    shared += [("s99", EXERCISE, source + program(99, 30))]  # with much code of its own
     others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
-    found = review(tmp_path, course_folder, [*shared, *others])
-    (item,) = found.items
+    result = review(tmp_path, course_folder, [*shared, *others])
+    (item,) = result.items
     assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
-    assert item.why.startswith("16 texts of 16 people have")
-    assert "So many share it" in item.why
+    assert item.why.startswith("16 texts of 16 people")
 
 
-def test_people_whom_a_platform_calls_by_numbers_are_told_with_their_names(
+def test_students_with_platform_numbers_are_shown_with_names(
     tmp_path: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ClassFolder(tmp_path / "out")
-    found = class_of(out, [(name, EXERCISE, program(1)) for name in ("23", "24")], course_folder)
-    out.write_class(replace(found, students=(Student("23", "moelee"), Student("24", "x\x1b"))))
+    result = class_of(out, [(name, EXERCISE, program(1)) for name in ("23", "24")], course_folder)
+    out.write_class(replace(result, students=(Student("23", "moelee"), Student("24", "x\x1b"))))
     options_for(out, course_folder)
     assert main(["classroom", "review", str(out.folder), "--csv", str(tmp_path / "list.csv")]) == 0
     assert "23 (moelee), 24 (x\\x1b)\n" in capsys.readouterr().out
     assert "23 (moelee); 24 (x\\x1b)" in (tmp_path / "list.csv").read_text()
 
 
-def test_the_threshold_is_what_one_asks_for(tmp_path: Path, course_folder: Path) -> None:
+def test_the_threshold_is_an_option(tmp_path: Path, course_folder: Path) -> None:
     half = program(1, 12)
     submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
     assert not of(review(tmp_path, course_folder, submissions, 0.7), Kind.ALIKE)
@@ -223,7 +214,7 @@ def test_the_threshold_is_what_one_asks_for(tmp_path: Path, course_folder: Path)
     assert item.students == ("ada", "kim")
 
 
-def test_the_list_does_not_hang_on_the_order_in_which_files_were_found(tmp_path: Path, course_folder: Path) -> None:
+def test_the_order_of_submissions_makes_no_difference(tmp_path: Path, course_folder: Path) -> None:
     submissions = [(f"s{n}", EXERCISE, disguised(program(n % 3)) if n % 2 else program(n % 3)) for n in range(9)]
     first = review(tmp_path / "a", course_folder, submissions)
     second = review(tmp_path / "b", course_folder, submissions[::-1])
@@ -233,22 +224,19 @@ def test_the_list_does_not_hang_on_the_order_in_which_files_were_found(tmp_path:
     ]
 
 
-def test_of_hundreds_of_different_texts_none_is_alike() -> None:
+def test_hundreds_of_random_texts_are_not_similar() -> None:
     files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(300)]
-    found = similar(texts_of(files), lambda digest: program(int(digest, 16)), (), 0.7)
-    assert found.compared == 300
-    assert not found.clusters
-
-
-# Reports
+    result = similar(texts_of(files), lambda digest: program(int(digest, 16)), (), 0.7)
+    assert result.compared == 300
+    assert not result.clusters
 
 
 def graded(folder: Path, course: Path, reports: list[Report | None]) -> tuple[ClassFolder, Options]:
-    """A student for each report; None was not graded."""
+    """Make a class with a student for each report; None is not graded."""
     out = ClassFolder(folder / "out")
-    found = class_of(out, [(f"s{n:02}", EXERCISE, f"x = {n}\n") for n in range(len(reports))], course)
+    result = class_of(out, [(f"s{n:02}", EXERCISE, f"x = {n}\n") for n in range(len(reports))], course)
     options = options_for(out, course)
-    for one, each in zip(found.handed_in, reports, strict=True):
+    for one, each in zip(result.handed_in, reports, strict=True):
         key = options.key_of(one)
         assert key is not None
         if each is not None:
@@ -260,7 +248,7 @@ def reviewed(out: ClassFolder) -> Review:
     return review_of(out, make_gradebook(out, Rules(), None))
 
 
-def test_what_the_grader_left_open_is_told_with_how_to_look_closer(tmp_path: Path, course_folder: Path) -> None:
+def test_open_reports_are_listed_with_a_command(tmp_path: Path, course_folder: Path) -> None:
     noisy = verdict("speed", Status.INCONCLUSIVE, got="60 pairs did not tell: the machine is noisy")
     odd = verdict("parity", Status.NEEDS_REVIEW, got="an unforeseen result")
     below = verdict("speed", Status.NEEDS_REVIEW, got=f"0.01 × the baseline's time; 3 µs a call {LEAST_TIME}")
@@ -282,8 +270,8 @@ def test_what_the_grader_left_open_is_told_with_how_to_look_closer(tmp_path: Pat
             fine,
         ],
     )
-    found = reviewed(out)
-    assert [(item.kind, item.students) for item in found.items] == [
+    result = reviewed(out)
+    assert [(item.kind, item.students) for item in result.items] == [
         (Kind.NEEDS_REVIEW, ("s01",)),
         (Kind.NEEDS_REVIEW, ("s03",)),
         (Kind.SPEED, ("s02",)),
@@ -291,18 +279,16 @@ def test_what_the_grader_left_open_is_told_with_how_to_look_closer(tmp_path: Pat
         (Kind.INCONCLUSIVE, ("s00",)),
         (Kind.INTERNAL_ERROR, ("s04",)),
     ]
-    assert found.items[0].why.startswith("parity (one GPU): an unforeseen result.")
-    assert found.items[1].why.startswith("torch.cuda.synchronize was replaced while the submission ran.")
-    assert "kernel" not in found.items[1].why
-    words = shlex.split(found.items[0].command)
+    assert "an unforeseen result" in result.items[0].why
+    assert "torch.cuda.synchronize" in result.items[1].why
+    assert "kernel" not in result.items[1].why
+    words = shlex.split(result.items[0].command)
     assert words[:4] == ["gpututor", "grade", EXERCISE, "--file"]
     assert Path(words[4]).read_text() == "x = 1\n"
     assert words[5:] == ["--seed", "1", "--course", str(course_folder)]
 
 
-def test_what_could_not_be_graded_is_told_and_what_is_not_tried_yet_is_counted(
-    tmp_path: Path, course_folder: Path
-) -> None:
+def test_failures_and_refusals_are_listed_and_waiting_files_counted(tmp_path: Path, course_folder: Path) -> None:
     out, options = graded(tmp_path, course_folder, [None, None])
     class_ = out.read_class()
     key = options.key_of(class_.handed_in[0])
@@ -312,14 +298,16 @@ def test_what_could_not_be_graded_is_told_and_what_is_not_tried_yet_is_counted(
     nobody = Unmatched("stray/notes.txt", "It is no Python file.")
     students = (*class_.students, Student("s09"))
     out.write_class(replace(class_, students=students, handed_in=(*class_.handed_in, refused), unmatched=(nobody,)))
-    found = reviewed(out)
-    assert [(item.kind, item.students, item.why) for item in found.items] == [
-        (Kind.INTERNAL_ERROR, ("s00",), "It could not be graded: The judge hung."),
-        (Kind.REFUSED, ("s09",), "It is a link; links are not followed."),
-        (Kind.UNMATCHED, (), "It is no Python file."),
+    result = reviewed(out)
+    assert [(item.kind, item.students) for item in result.items] == [
+        (Kind.INTERNAL_ERROR, ("s00",)),
+        (Kind.REFUSED, ("s09",)),
+        (Kind.UNMATCHED, ()),
     ]
-    assert found.notices[-1].title == "1 file is not graded yet."
-    assert all(item.command.endswith("--resume") for item in found.items[1:])
+    assert "The judge hung." in result.items[0].why
+    assert [item.why for item in result.items[1:]] == [refused.refusal, nobody.why]
+    assert result.notices[-1].title.startswith("1 file")
+    assert all(item.command.endswith("--resume") for item in result.items[1:])
 
 
 def timed(ratio: float) -> Report:
@@ -328,7 +316,7 @@ def timed(ratio: float) -> Report:
 
 
 @pytest.mark.parametrize(
-    ("ratios", "told"),
+    ("ratios", "students"),
     [
         ([0.5] * 10 + [0.1], ["s10"]),
         ([0.5] * 10 + [0.13], []),
@@ -336,29 +324,26 @@ def timed(ratio: float) -> Report:
         ([0.5] * 10 + [0.1, 0.1], []),  # how some solve it
     ],
 )
-def test_what_is_far_faster_than_the_class_is_told(
-    tmp_path: Path, course_folder: Path, ratios: list[float], told: list[str]
+def test_a_time_far_below_the_median_is_listed(
+    tmp_path: Path, course_folder: Path, ratios: list[float], students: list[str]
 ) -> None:
     out, _ = graded(tmp_path, course_folder, [timed(ratio) for ratio in ratios])
-    found = of(reviewed(out), Kind.SPEED)
-    assert [student for item in found for student in item.students] == told
-    assert all("5 times as fast as the middle one of the class" in item.why for item in found)
+    result = of(reviewed(out), Kind.SPEED)
+    assert [student for item in result for student in item.students] == students
+    assert all("5 times as fast" in item.why for item in result)
 
 
-def test_nothing_on_the_list_accuses(tmp_path: Path, course_folder: Path) -> None:
+def test_no_item_accuses(tmp_path: Path, course_folder: Path) -> None:
     bad = Verdict("speed", "It is fast", Status.NEEDS_REVIEW, "one GPU", got="odd")
     out, _ = graded(tmp_path, course_folder, [report(bad, exercise=EXERCISE, suspicions=("odd",))])
     copied = [("kim", EXERCISE, program(1)), ("lee", EXERCISE, program(1)), ("moe", EXERCISE, disguised(program(1)))]
-    found = [*reviewed(out).items, *review(tmp_path / "b", course_folder, copied).items]
-    assert len(found) == 3
-    for item in found:
+    result = [*reviewed(out).items, *review(tmp_path / "b", course_folder, copied).items]
+    assert len(result) == 3
+    for item in result:
         assert not re.search(r"cheat|plagiar|copied|fraud|dishonest|guilt|tamper", item.why, re.IGNORECASE)
 
 
-# The verb
-
-
-def test_the_verb_prints_the_list_and_writes_it(
+def test_review_prints_the_list_as_text_csv_and_json(
     tmp_path: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = ClassFolder(tmp_path / "out")
@@ -368,11 +353,11 @@ def test_the_verb_prints_the_list_and_writes_it(
     words = ["classroom", "review", str(out.folder)]
     assert main([*words, "--csv", str(tmp_path / "list.csv")]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("2 things for a person to look at; nothing here says that anybody did wrong.\n")
-    assert "Texts are alike from 70%" in said.out
+    assert said.out.startswith("2 things")
+    assert "70%" in said.out
     assert "\x1b" not in said.out
     assert "a\\nb" in said.out
-    assert "2 files are not graded yet." in said.err
+    assert "2 files" in said.err
     rows = list(csv.DictReader((tmp_path / "list.csv").read_text().splitlines()))
     assert [row["kind"] for row in rows] == ["identical", "unmatched"]
     assert rows[0]["students"].startswith("'=kim; lee\\x1b")
@@ -384,16 +369,16 @@ def test_the_verb_prints_the_list_and_writes_it(
 
 
 @pytest.mark.parametrize("share", ["0", "1.1", "x", "nan"])
-def test_a_threshold_that_is_none_is_refused(share: str, tmp_path: Path) -> None:
+def test_an_invalid_threshold_is_refused(share: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["classroom", "review", str(tmp_path), "--similar", share])
 
 
-def test_without_the_course_the_list_is_made_all_the_same(tmp_path: Path, course_folder: Path) -> None:
+def test_the_list_works_without_the_course(tmp_path: Path, course_folder: Path) -> None:
     copy = tmp_path / "course"
     shutil.copytree(course_folder, copy)
     submissions = [("kim", EXERCISE, program(1)), ("lee", EXERCISE, program(1))]
     review(tmp_path, copy, submissions)
     shutil.rmtree(copy)
-    found = reviewed(ClassFolder(tmp_path / "out"))
-    assert [item.kind for item in found.items] == [Kind.IDENTICAL]
+    result = reviewed(ClassFolder(tmp_path / "out"))
+    assert [item.kind for item in result.items] == [Kind.IDENTICAL]

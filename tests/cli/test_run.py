@@ -1,4 +1,4 @@
-"""`gpututor run`: where a script's own modules are found, and what is said of options and files that do not fit."""
+"""`gpututor run`: imports, output, exit code and device of the learner's script."""
 
 from __future__ import annotations
 
@@ -22,17 +22,43 @@ def _run(course: Path, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=course.parent)
 
 
-def test_a_script_finds_the_modules_beside_it(course: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "beside.py").write_text("WORD = 'found'\n")
-    (folder / "script.py").write_text("import sys, beside; print(beside.WORD, sys.path[0])\n")
-    done = _run(course, "1.1", "--file", folder / "script.py", "--device", "virtual")
-    assert done.stdout == f"found {folder}\n", done.stderr
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "mine" / "script.py"
+    path.parent.mkdir()
+    path.touch()
+    return path
 
 
-def test_the_machine_is_said_in_the_same_words_as_elsewhere(course: Path, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
+def test_a_script_imports_modules_from_its_folder(course: Path, script: Path) -> None:
+    (script.parent / "words.py").write_text("WORD = 'imported'\n")
+    script.write_text("import sys, words; print(words.WORD, sys.path[0])\n")
+    done = _run(course, "1.1", "--file", script, "--device", "virtual")
+    assert done.stdout == f"imported {script.parent}\n", done.stderr
+
+
+def test_the_scripts_output_and_exit_code_are_its_own(course: Path, script: Path) -> None:
+    script.write_text("import sys, torch\nprint(torch.ones(2, device='cuda').device)\nsys.exit(7)\n")
+    done = _run(course, "1.1", "--file", script)
+    assert (done.returncode, done.stdout) == (7, "cuda:0\n")
+    assert "virtual T4 (modelled)" in done.stderr
+
+
+def test_a_traceback_shows_only_the_learners_lines(course: Path, script: Path) -> None:
+    script.write_text("import torch\ntorch.ones(2, device='cuda') + torch.ones(2)\n")
+    done = _run(course, "1.1", "--file", script)
+    assert done.returncode == 1
+    assert "line 2" in done.stderr
+    assert "found at least two devices, cuda:0 and cpu!" in done.stderr
+    assert "gpututor/" not in done.stderr.replace(str(script), "")
+
+
+def test_the_cpu_has_no_gpu(course: Path, script: Path) -> None:
+    script.write_text("import torch\nprint(torch.cuda.is_available())\n")
+    assert _run(course, "1.1", "--file", script, "--device", "cpu").stdout == "False\n"
+
+
+def test_options_describe_the_machine(course: Path, script: Path) -> None:
     script.write_text("import torch; print(torch.cuda.get_device_name(1), torch.cuda.mem_get_info()[1])\n")
     machine = ("--device", "virtual", "--gpus", 2, "--model", "L4", "--memory", "1GiB")
     done = _run(course, "1.1", "--file", script, *machine)
@@ -43,43 +69,25 @@ def test_the_machine_is_said_in_the_same_words_as_elsewhere(course: Path, tmp_pa
     "words",
     mostly_long([["--seed", "1"], ["--file", "x", "-h"], ["--", "a"], ["a b", ""], []], [["--file", "x", "-h"]]),
 )
-def test_what_follows_two_dashes_is_the_scripts_own(course: Path, tmp_path: Path, words: list[str]) -> None:
-    script = tmp_path / "script.py"
+def test_words_after_two_dashes_are_the_scripts(course: Path, script: Path, words: list[str]) -> None:
     script.write_text("import sys; print(sys.argv[1:])\n")
     done = _run(course, "1.1", "--file", script, "--device", "virtual", "--", *words)
     assert done.stdout == f"{words}\n", done.stderr
 
 
-def test_without_two_dashes_an_argument_is_none_of_ours(course: Path) -> None:
-    done = _run(course, "1.1", "--seed", "1")
-    assert done.returncode == 2
-    assert "unrecognized arguments: --seed 1" in done.stderr
-
-
-def test_a_file_that_belongs_to_no_exercise_is_run_in_another_way(course: Path, tmp_path: Path) -> None:
-    (tmp_path / "plain.py").write_text("")
-    done = _run(course, "plain.py")
-    assert done.returncode == 2
-    assert "plain.py belongs to no exercise." in done.stderr
-    assert "`python -m gpututor.devices.virtual plain.py` runs any script." in done.stderr
-
-
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("words", "named"),
     [
-        (["--device", "cpu", "--gpus", "2"], "--gpus is for the virtual GPU, not for --device cpu."),
-        (["--device", "cuda:1", "--gpu", "H100"], "--gpu is for the virtual GPU, not for --device cuda:1."),
-        (["--device", "cpu", "--memory", "1GiB"], "--memory is for the virtual GPU, not for --device cpu."),
-        (["--device", "virtual", "--gpus", "9"], "--gpus: a machine has 0 to 8 virtual GPUs, not 9."),
-        (["--device", "virtual", "--memory", "512"], "--memory: '512' has no unit: say 512MiB or 16GiB."),
+        (["1.1", "--seed", "1"], "--seed 1"),
+        (["plain.py"], "`python -m gpututor.devices.virtual plain.py`"),
+        (["1.1", "--device", "cpu", "--gpus", "2"], "--gpus"),
+        (["1.1", "--device", "cuda:1", "--gpu", "H100"], "--gpu"),
+        (["1.1", "--device", "cpu", "--memory", "1GiB"], "--memory"),
+        (["1.1", "--file", "plain.py", "--device", "virtual", "--gpus", "9"], "--gpus"),
+        (["1.1", "--file", "plain.py", "--device", "virtual", "--memory", "512"], "--memory"),
     ],
 )
-def test_options_that_cannot_be_are_refused_in_words(
-    course: Path, tmp_path: Path, options: list[str], words: str
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("")
-    done = _run(course, "1.1", "--file", script, *options)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_wrong_command_line_is_a_usage_error(course: Path, words: list[str], named: str) -> None:
+    (course.parent / "plain.py").touch()
+    done = _run(course, *words)
+    assert (done.returncode, named in done.stderr, "Traceback" in done.stderr) == (2, True, False), done.stderr

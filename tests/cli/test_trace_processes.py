@@ -1,4 +1,4 @@
-"""`gpututor trace`: interruptions, and the processes that a script starts."""
+"""`gpututor trace` of interrupted programs, and of programs that start processes."""
 
 from __future__ import annotations
 
@@ -87,97 +87,100 @@ def work(rank):
 if __name__ == "__main__":
     mp.spawn(work, nprocs=2)
 """
+RANKS = """\
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
 
 
-@pytest.mark.parametrize(
-    ("number", "to_the_group", "words"),
-    [
-        pytest.param(
-            signal.SIGINT,
-            True,
-            "It ended by SIGINT: KeyboardInterrupt. This is what ran until then.",
-            marks=pytest.mark.long,
-        ),
-        (signal.SIGINT, False, "It ended by SIGINT: KeyboardInterrupt. This is what ran until then."),
-        pytest.param(signal.SIGTERM, True, "It ended by SIGTERM. This is what ran until then.", marks=pytest.mark.long),
-        (signal.SIGTERM, False, "It ended by SIGTERM. This is what ran until then."),
-    ],
-)
-def test_who_interrupts_gets_a_summary_of_what_ran(
-    tmp_path: Path, number: signal.Signals, to_the_group: bool, words: str
-) -> None:
-    (tmp_path / "script.py").write_text(ENDLESS)
+def work(rank, folder):
+    dist.init_process_group("nccl", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    torch.cuda.set_device(rank)
+    values = torch.ones(1 << 20, device="cuda")
+    if rank == 0:
+        torch.cuda._sleep(10_000_000)
+    dist.all_reduce(values)
+    torch.cuda.synchronize()
+    if rank in map(int, sys.argv[2:]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    try:
+        mp.spawn(work, (sys.argv[1],), nprocs=2)
+    except Exception as error:
+        print(type(error).__name__)
+"""
+
+
+SWALLOWED = """\
+import torch
+
+print("began", flush=True)
+try:
+    while True:
+        torch.ones(3, device='cuda').mul(2)
+except BaseException:
+    raise SystemError("returned a result with an exception set")
+"""
+
+
+def interrupt(folder: Path, source: str, number: signal.Signals, *, whole_group: bool = False) -> str:
+    """Trace the program on two GPUs, and signal it once it printed; return the summary."""
+    (folder / "script.py").write_text(source)
     command = [sys.executable, "-m", "gpututor", "trace", "--gpu", "T4,L4", "script.py"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, start_new_session=True
     ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "began\n"
-        if to_the_group:
-            os.killpg(child.pid, number)
-        else:
-            child.send_signal(number)
+        os.killpg(child.pid, number) if whole_group else child.send_signal(number)
         _, err = child.communicate(timeout=LIMIT_S)
-    assert child.returncode == 128 + number
-    assert words in err
+    assert child.returncode == 128 + number, err
+    return err
+
+
+@pytest.mark.parametrize("whole_group", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_program_is_summarized(tmp_path: Path, number: signal.Signals, whole_group: bool) -> None:
+    err = interrupt(tmp_path, ENDLESS, number, whole_group=whole_group)
+    assert number.name in err
     assert re.search(r"^  at most \S+ KiB of memory, reached at script.py:[36]$", err, re.MULTILINE)
-    assert "the same on L4" not in err
     t4, l4, *notes = err.splitlines()[-4:]
     assert (t4.split()[0], t4.split()[-1]) == ("T4", "-")
     assert l4.split() == ["L4", *["-"] * 6]
-    assert notes == ["  T4: interrupted", "  L4: not run: interrupted"]
+    assert [note.split(":")[0].strip() for note in notes] == ["T4", "L4"]
 
 
-def test_sigterm_ends_a_program_that_is_in_a_finaliser(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(ENDLESS_FINALISERS)
-    command = [sys.executable, "-m", "gpututor", "trace", "--gpu", "T4", "script.py"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "began\n"
-        child.send_signal(signal.SIGTERM)
-        _, err = child.communicate(timeout=LIMIT_S)
-    assert child.returncode == 128 + signal.SIGTERM, err
-    assert "It ended by SIGTERM." in err
-
-
-def test_sigterm_gives_the_exit_code_though_c_code_replaces_the_exception(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import torch\n"
-        "print('began', flush=True)\n"
-        "try:\n"
-        "    while True:\n"
-        "        torch.ones(3, device='cuda').mul(2)\n"
-        "except BaseException:\n"
-        "    raise SystemError('returned a result with an exception set')\n"
-    )
-    command = [sys.executable, "-m", "gpututor", "trace", "--gpu", "T4", "script.py"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "began\n"
-        child.send_signal(signal.SIGTERM)
-        _, err = child.communicate(timeout=LIMIT_S)
-    assert child.returncode == 128 + signal.SIGTERM, err
+@pytest.mark.parametrize("source", [ENDLESS_FINALISERS, SWALLOWED], ids=["in a finaliser", "exception replaced in C"])
+def test_sigterm_ends_any_program_with_its_exit_code(tmp_path: Path, source: str) -> None:
+    interrupt(tmp_path, source, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_workers_of_a_loader_find_the_scripts_classes(tmp_path: Path, method: str) -> None:
+def test_workers_of_a_loader_import_the_scripts_classes(tmp_path: Path, method: str) -> None:
     (tmp_path / "script.py").write_text(WORKERS)
     done = trace(tmp_path, "script.py", method)
     assert (done.returncode, done.stdout) == (0, "112.0\n"), done.stderr
     assert "processes used a device" not in done.stderr
     assert re.search(r"^  script.py:25 +2 ", done.stderr, re.MULTILINE)
-    assert "Work of DataLoader workers, and of other processes without a GPU, costs nothing" in done.stderr
+    assert "DataLoader" in done.stderr
 
 
-def test_processes_that_use_devices_are_told_too(tmp_path: Path) -> None:
+def test_every_process_with_a_device_is_in_the_trace(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SPAWNED)
-    words = ("--gpus", "2", "--json", "found.json", "--chrome", "timeline.json", "script.py")
+    words = ("--gpus", "2", "--json", "summary.json", "--chrome", "timeline.json", "script.py")
     done = trace(tmp_path, *words)
     assert done.returncode == 0, done.stderr
-    assert "2 processes used a device; below is process 0" in done.stderr
+    assert "2 processes used a device" in done.stderr
     assert re.search(r"^  process 1 .* 2.00 MiB$", done.stderr, re.MULTILINE)
     assert re.search(r"^  script.py:6 ", done.stderr, re.MULTILINE)
-    (run,) = json.loads((tmp_path / "found.json").read_text())["runs"]
+    (run,) = json.loads((tmp_path / "summary.json").read_text())["runs"]
     main, *children = run["processes"]
     assert main["summary"]["devices"] == []
     assert [child["summary"]["devices"][0]["name"] for child in children] == ["cuda:0", "cuda:1"]
@@ -186,7 +189,7 @@ def test_processes_that_use_devices_are_told_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_a_script_leaves_for_the_end_is_in_the_trace(tmp_path: Path) -> None:
+def test_work_at_exit_is_in_the_trace(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import atexit, sys, threading, torch\n"
         "x = torch.ones(3, device='cuda')\n"
@@ -198,3 +201,49 @@ def test_what_a_script_leaves_for_the_end_is_in_the_trace(tmp_path: Path) -> Non
     done = trace(tmp_path, "script.py")
     assert (done.returncode, done.stdout) == (0, "6.0\n6.0\n"), done.stderr
     assert re.search(r"^  script.py:4 +4 ", done.stderr, re.MULTILINE)
+
+
+@pytest.mark.long
+def test_ranks_share_a_timeline_and_wait_for_the_slowest(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(RANKS)
+    words = (
+        "--gpu",
+        "A100",
+        "--gpus",
+        "2",
+        "--json",
+        "summary.json",
+        "--chrome",
+        "timeline.json",
+        "script.py",
+        tmp_path,
+    )
+    done = trace(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert "2 processes used a device" in done.stderr
+    assert re.search(r"^rank 1 waited 7\.\d\d ms ", done.stderr, re.M)
+    (run,) = json.loads((tmp_path / "summary.json").read_text())["runs"]
+    _, slow, fast = run["processes"]
+    assert (slow["rank"], fast["rank"]) == (0, 1)
+    assert slow["waited_ns"] == 0
+    assert fast["waited_ns"] > 7_000_000
+    assert slow["time_ns"] == fast["time_ns"]
+    events = json.loads((tmp_path / "timeline.json").read_text())["traceEvents"]
+    names = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
+    assert set(names) == {"rank 0 host", "rank 0 cuda:0", "rank 1 host", "rank 1 cuda:1"}
+    collectives = {
+        event["pid"]: (event["ts"], event["dur"])
+        for event in events
+        if event["name"] == "c10d::allreduce_" and event["ph"] == "X" and "bytes" in event["args"] and event["tid"] > 1
+    }
+    assert collectives[names["rank 0 cuda:0"]] == collectives[names["rank 1 cuda:1"]]
+
+
+@pytest.mark.long
+def test_a_killed_rank_loses_only_its_own_trace(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(RANKS)
+    done = trace(tmp_path, "--gpus", "2", "--json", "summary.json", "--chrome", "t.json", "script.py", tmp_path, 1)
+    assert done.stdout == "ProcessExitedException\n"
+    (run,) = json.loads((tmp_path / "summary.json").read_text())["runs"]
+    assert len(run["processes"]) <= 2
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]

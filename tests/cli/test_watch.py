@@ -1,4 +1,4 @@
-"""`watch` grades a file at the start and whenever it is saved, and does what is typed."""
+"""`gpututor watch`: grades at the start and at each save, obeys typed letters, and leaves a terminal cleanly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import builtins
 import contextlib
 import io
 import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +22,7 @@ import pytest
 
 from gpututor import paths
 from gpututor.cli.terminal import LineReader
-from gpututor.cli.watch import Watcher, WatchOptions
+from gpututor.cli.watch import CLEAR, Watcher, WatchOptions
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import GradingError
@@ -37,11 +43,11 @@ def until(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) 
 
 @dataclass
 class Session:
-    """A watcher in a thread, with a pipe for a keyboard."""
+    """A watcher in a thread, with a pipe as keyboard."""
 
     options: WatchOptions
     client: ScriptedClient
-    said: io.StringIO
+    output: io.StringIO
     keys: int
     codes: list[int] = field(default_factory=list)
 
@@ -53,7 +59,7 @@ class Session:
         os.write(self.keys, words.encode())
 
     def printed(self) -> str:
-        return self.said.getvalue()
+        return self.output.getvalue()
 
     def until_printed(self, text: str, times: int = 1) -> None:
         until(lambda: self.printed().count(text) >= times, f"{text!r} in\n{self.printed()}")
@@ -61,13 +67,13 @@ class Session:
 
 @pytest.fixture
 def session(course_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    said, really_print = io.StringIO(), print  # pytest's own capture may not be read while another thread prints
-    monkeypatch.setattr(builtins, "print", lambda *words, **how: really_print(*words, **{**how, "file": said}))
+    output, really_print = io.StringIO(), print  # pytest's own capture may not be read while another thread prints
+    monkeypatch.setattr(builtins, "print", lambda *words, **how: really_print(*words, **{**how, "file": output}))
     course = load_course(course_folder)
     workspace, _ = make_workspace(tmp_path / "mine", course)
     client = ScriptedClient()
     reading, writing = os.pipe()
-    session = Session(WatchOptions(course, workspace), client, said, writing)
+    session = Session(WatchOptions(course, workspace), client, output, writing)
     watcher = Watcher(session.options, client)
 
     def watch() -> None:
@@ -91,7 +97,7 @@ def attempts(key: str = "lesson_1/twice_1_1") -> list[str]:
     return outcomes
 
 
-def test_a_file_is_graded_at_the_start_and_at_every_save_and_each_is_recorded(session: Session) -> None:
+def test_each_save_is_graded_and_recorded(session: Session) -> None:
     session.until_printed(f"Watching {session.file}: saving it grades it again.")
     assert "      got       a result on cpu\n" in session.printed(), "as `grade` says it"
     session.file.write_text(RIGHT)
@@ -102,7 +108,7 @@ def test_a_file_is_graded_at_the_start_and_at_every_save_and_each_is_recorded(se
     assert [request.submission for request in session.client.requests][1:] == [RIGHT]
 
 
-def test_what_is_typed_is_done(session: Session) -> None:
+def test_typed_letters_are_obeyed(session: Session) -> None:
     session.until_printed("n next, h hint, r again, q quit")
     session.type("h\n")
     session.until_printed("Hint 1 of 3")
@@ -118,11 +124,11 @@ def test_what_is_typed_is_done(session: Session) -> None:
     until(lambda: session.codes == [0], "the end")
     store = ProgressStore(paths.progress_file("tiny"))
     assert (store.hints_used("lesson_1/twice_1_1"), store.exercise_opened_last()) == (1, "lesson_2/twice_2_2")
-    assert store.current_exercise() is None, "where the app opens is the app's"
+    assert store.current_exercise() is None
     store.close()
 
 
-def test_a_newer_save_ends_the_run_that_is_on(session: Session) -> None:
+def test_a_newer_save_stops_the_running_grading(session: Session) -> None:
     session.until_printed("✗ Failed")
     session.client.holds = True
     session.file.write_text(WRONG)
@@ -134,7 +140,7 @@ def test_a_newer_save_ends_the_run_that_is_on(session: Session) -> None:
     until(lambda: attempts() == ["failed", "passed"], "the attempts: what was stopped is none")
 
 
-def test_many_saves_at_once_are_one_run(session: Session) -> None:
+def test_many_saves_at_once_are_graded_once(session: Session) -> None:
     session.until_printed("✗ Failed")
     for number in range(10):
         session.file.write_text(f"{RIGHT}# {number}\n")
@@ -143,7 +149,7 @@ def test_many_saves_at_once_are_one_run(session: Session) -> None:
     assert len(session.client.requests) == 2
 
 
-def test_a_file_that_another_one_is_moved_over_is_graded(session: Session) -> None:
+def test_a_file_replaced_by_a_move_is_graded(session: Session) -> None:
     session.until_printed("✗ Failed")
     new = session.file.with_suffix(".new")
     new.write_text(RIGHT)
@@ -152,45 +158,143 @@ def test_a_file_that_another_one_is_moved_over_is_graded(session: Session) -> No
     assert "is gone" not in session.printed()
 
 
-def test_a_file_that_is_gone_is_told_and_graded_when_it_is_back(session: Session) -> None:
+def test_a_missing_file_is_graded_when_it_is_back(session: Session) -> None:
     session.until_printed("✗ Failed")
     session.file.unlink()
-    session.until_printed(f"{session.file} is gone. It is graded again when it is back.")
+    session.until_printed(f"{session.file} is gone.")
     session.file.write_text(RIGHT)
     session.until_printed("✓ Passed")
     assert f"{session.file.name} is back." in session.printed()
 
 
-def test_a_file_that_is_no_text_is_told_and_watched_on(session: Session) -> None:
+def test_the_watch_continues_after_a_file_that_is_not_text(session: Session) -> None:
     session.until_printed("✗ Failed")
     session.file.write_bytes(b"\xff\xfe")
-    session.until_printed("is not UTF-8 text (line 1).")
-    assert "Save it as UTF-8 in your editor." in session.printed()
+    session.until_printed("UTF-8")
     session.file.write_text(RIGHT)
     session.until_printed("✓ Passed")
 
 
-def test_a_grader_that_breaks_is_told_and_the_watch_goes_on(session: Session) -> None:
+def test_the_watch_continues_after_a_broken_grading(session: Session) -> None:
     session.until_printed("✗ Failed")
     session.client.breaks = GradingError("The judge could not be started.", "Run `gpututor doctor`.")
     session.file.write_text(WRONG)
     session.until_printed("Run `gpututor doctor`.")
     session.client.breaks = ValueError("a bug")
     session.type("r\n")
-    session.until_printed("The grader stopped in an unexpected way: ValueError('a bug')")
+    session.until_printed("ValueError('a bug')")
     session.client.breaks = None
     session.file.write_text(RIGHT)
     session.until_printed("✓ Passed")
 
 
-def test_lines_of_a_pipe_come_whole_and_its_end_is_no_wish_to_leave() -> None:
-    reading, writing = os.pipe()
-    keyboard = LineReader(reading)
-    assert keyboard.lines(0) == []
-    os.write(writing, b"n\nh")
-    assert keyboard.lines(1) == ["n"]
-    os.write(writing, b"int\nr")
-    assert keyboard.lines(1) == ["hint"]
-    os.close(writing)
-    assert [keyboard.lines(0) for _ in range(3)] == [[], [], []]
-    os.close(reading)
+INTERRUPTED = (130, -signal.SIGINT)
+"""Exit codes after Ctrl-C. Python ends by the signal if it interrupted an `exec`, as dataclasses use."""
+
+
+@contextlib.contextmanager
+def on_a_terminal(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpututor.cli.main", *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color"},
+        preexec_fn=lambda: take_terminal(theirs),
+    )
+    os.close(theirs)
+    try:
+        yield process, ours
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def take_terminal(descriptor: int) -> None:
+    """Make the terminal send Ctrl-C as a signal to this process."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
+
+
+def read_until(terminal: int, text: str, patience_s: float = 90.0) -> str:
+    seen, deadline = "", time.monotonic() + patience_s
+    while text not in seen:
+        assert time.monotonic() < deadline, f"waited in vain for {text!r} in\n{seen}"
+        if select.select([terminal], [], [], 0.1)[0]:
+            with contextlib.suppress(OSError):
+                seen += os.read(terminal, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
+    return seen
+
+
+def test_a_learner_fails_passes_continues_and_quits_on_a_terminal(course_folder: Path, tmp_path: Path) -> None:
+    course = load_course(course_folder)
+    workspace, _ = make_workspace(tmp_path / "mine", course)
+    file = workspace.path_of(course.exercises[0])
+    folders = ["--course", str(course_folder), "--workspace", str(workspace.folder)]
+    with on_a_terminal("watch", "1.1", *folders) as (process, terminal):
+        assert "NotImplementedError" in read_until(terminal, "q quit: a letter, then Enter.")
+        file.write_text(RIGHT)
+        seen = read_until(terminal, "n and Enter go on to 1.2 Twice 2.")
+        assert f"{CLEAR}1.1 Twice 1\n" in seen
+        assert "✓ Passed" in seen
+        os.write(terminal, b"n\n")
+        read_until(terminal, f"{CLEAR}1.2 Twice 2\n")  # the prompt of before may come first
+        read_until(terminal, "q quit: a letter, then Enter.")
+        modules = Path(f"/proc/{process.pid}/maps")
+        if modules.exists():
+            assert "torch" not in modules.read_text(), "the front end never imports torch"
+        os.write(terminal, b"q\n")
+        assert process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize(("key", "codes"), [(b"\x03", INTERRUPTED), (b"\x04", (0,))], ids=["ctrl-c", "ctrl-d"])
+def test_ctrl_c_and_ctrl_d_quit_without_a_traceback(
+    course_folder: Path, tmp_path: Path, key: bytes, codes: tuple[int, ...]
+) -> None:
+    make_workspace(tmp_path / "mine", load_course(course_folder))
+    folders = ["--course", str(course_folder), "--workspace", str(tmp_path / "mine")]
+    with on_a_terminal("watch", "1.1", *folders) as (process, terminal):
+        read_until(terminal, "1.1 Twice 1\n")
+        os.write(terminal, key)
+        seen = ""
+        with contextlib.suppress(OSError):
+            while chunk := os.read(terminal, 65536):
+                seen += chunk.decode("utf-8", "replace")
+        assert process.wait(PATIENCE_S) in codes, seen
+        assert "Traceback" not in seen
+
+
+def test_the_app_does_not_replace_a_missing_workspace(course_folder: Path, tmp_path: Path) -> None:
+    make_workspace(tmp_path / "mine", load_course(course_folder))
+    (tmp_path / "mine").rename(tmp_path / "moved")
+    with on_a_terminal("--course", str(course_folder)) as (process, terminal):
+        read_until(terminal, str(tmp_path / "mine"))
+        assert process.wait(PATIENCE_S) == 2
+
+
+@pytest.mark.long
+def test_without_a_terminal_it_watches_until_a_signal(course_folder: Path, tmp_path: Path) -> None:
+    course = load_course(course_folder)
+    workspace, _ = make_workspace(tmp_path / "mine", course)
+    workspace.write(course.exercises[0], RIGHT)
+    words = ["watch", "1.1", "--course", str(course_folder), "--workspace", str(workspace.folder)]
+    command = [sys.executable, "-m", "gpututor.cli.main", *words]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if line.startswith("Watching"):
+            if seen.count("Watching") == 2:
+                break
+            workspace.write(course.exercises[0], RIGHT + "# saved again\n")
+    assert seen.count("✓ Passed") == 2
+    assert not re.search("\x1b", seen)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(PATIENCE_S) in INTERRUPTED
+    process.stdout.close()

@@ -1,4 +1,4 @@
-"""Gradings of whole classes in processes of their own, to be looked into and killed."""
+"""Gradings of whole classes in child processes that tests inspect and kill."""
 
 from __future__ import annotations
 
@@ -13,23 +13,31 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.grading.report import Report
 from gpututor.processes import descendants
+from tests.support.classes import reports_of
 
 _FAMILIES = (b"gpututor.judge", b"gpututor.worker", b"bwrap")
-_LOOKS_EVERY_S = 0.02
+_POLL_S = 0.02
 
 
 @contextlib.contextmanager
 def grading(
-    handed_in: Path, folder: ClassFolder, *more: str, environment: Mapping[str, str] | None = None
+    source: Path, folder: ClassFolder, *more: str, environment: Mapping[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """`classroom grade`, by two judges; what it says goes to `output.txt` in the class's folder."""
-    command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(handed_in), "--out", str(folder.folder)]
-    options = ["--isolation", "process", "--device", "virtual", "--judges", "2"]
+    """Run `classroom grade` with two judges and its output in `output_of(folder)`.
+
+    It runs in a folder with a file called `gpututor.py`, which no process may import.
+    """
+    here = folder.folder / "here"
+    here.mkdir(exist_ok=True)
+    (here / "gpututor.py").write_text("raise SystemExit('imported from the current folder')\n")
+    command = [sys.executable, "-P", "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
+    command += ["--isolation", "process", "--device", "virtual", "--judges", "2", *more]
     with (
         output_of(folder).open("ab") as output,
         subprocess.Popen(
-            [*command, *options, *more], stdout=output, stderr=output, env={**os.environ, **(environment or {})}
+            command, stdout=output, stderr=output, cwd=here, env={**os.environ, **(environment or {})}
         ) as process,
     ):
         try:
@@ -43,20 +51,31 @@ def output_of(folder: ClassFolder) -> Path:
 
 
 def written(folder: ClassFolder) -> int:
-    """How many gradings are in the journal."""
+    """Return the number of gradings in the journal."""
     return len(list(folder.journal.glob("*/*.json")))
 
 
+def marks(folder: ClassFolder) -> dict[str, object]:
+    """Return everything that a mark depends on, by the source of the submission."""
+
+    def mark(report: Report | None) -> object:
+        assert report is not None
+        verdicts = [(verdict.check, verdict.status) for verdict in report.verdicts]
+        return report.outcome, report.points, report.environment.seed, verdicts
+
+    return {submission.source: mark(report) for submission, _, report in reports_of(folder)}
+
+
 def wait_for(process: subprocess.Popen[bytes], folder: ClassFolder, more: int) -> bool:
-    """Whether it is still on when so many more are written."""
+    """Wait for `more` gradings; return True if the process still runs then."""
     until = written(folder) + more
     while process.poll() is None and written(folder) < until:
-        time.sleep(_LOOKS_EVERY_S)
+        time.sleep(_POLL_S)
     return process.poll() is None
 
 
 def kill_one_below(process: subprocess.Popen[bytes], chance: random.Random) -> bool:
-    """Kill one of its judges, of their workers, or what isolates one of these. Whether there was one."""
+    """Kill a judge, a worker or a `bwrap` below the process; return False if there is none."""
     families = [_below(process, name) for name in _FAMILIES]
     if victims := [family for family in families if family]:
         with contextlib.suppress(ProcessLookupError):
@@ -66,9 +85,9 @@ def kill_one_below(process: subprocess.Popen[bytes], chance: random.Random) -> b
 
 
 def _below(process: subprocess.Popen[bytes], module: bytes) -> list[int]:
-    found = []
+    pids = []
     for pid in descendants(process.pid):
         with contextlib.suppress(OSError):
             if module in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.append(pid)
-    return found
+                pids.append(pid)
+    return pids

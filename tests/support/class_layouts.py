@@ -16,7 +16,7 @@ Reader = Callable[..., Class]
 
 
 def zipped(files: Mapping[Any, Content]) -> bytes:
-    """A zip with these entries: by name, or by a `ZipInfo`."""
+    """Return a zip with these entries, by names or `ZipInfo`s."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -24,13 +24,13 @@ def zipped(files: Mapping[Any, Content]) -> bytes:
     return stream.getvalue()
 
 
-def facts(found: Class) -> list[tuple[str, str]]:
-    """Who handed in what: `("kim", "one_big_copy")`."""
-    return [(one.student, one.exercise.partition("/")[2]) for one in found.handed_in]
+def facts(class_: Class) -> list[tuple[str, str]]:
+    """Return the student and exercise of each submission: `("kim", "one_big_copy")`."""
+    return [(file.student, file.exercise.partition("/")[2]) for file in class_.handed_in]
 
 
-def reasons(found: Class) -> dict[str, str]:
-    """Why each source is refused or not graded."""
-    return {one.source: one.refusal for one in found.handed_in if one.refusal} | {
-        one.source: one.why for one in found.unmatched
+def reasons(class_: Class) -> dict[str, str]:
+    """Return why each source is refused or not graded."""
+    return {file.source: file.refusal for file in class_.handed_in if file.refusal} | {
+        file.source: file.why for file in class_.unmatched
     }

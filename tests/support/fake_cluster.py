@@ -1,4 +1,4 @@
-"""An imitation of a cluster, and a class that is graded there."""
+"""A fake Ray cluster, and a class that is graded on it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from gpututor.grading.report import Outcome
 from tests.support.fake_judges import Bench, job_of
 
 Act = Callable[["FakeCluster", str, Sequence[Job]], ChunkResult]
+TWO = {"a": Node("node a", 1, 0), "b": Node("node b", 1, 0)}
 
 
 class FakeCluster:
-    """A `RayCluster` in this process: each task runs when it is waited for."""
+    """A `RayCluster` in this process, which runs a task when the executor waits for it."""
 
     def __init__(self, nodes: Mapping[str, Node], bench: Bench | None = None, act: Act | None = None) -> None:
         self.living = dict(nodes)
@@ -37,60 +38,42 @@ class FakeCluster:
         self.chunks: list[tuple[str, list[Job], int]] = []
         self.most_at_once = 0
         self.closed = False
-        self._act = act
-        self._tasks: deque[tuple[int, Callable[[], Any]]] = deque()
-        self._results: dict[int, Callable[[], Any]] = {}
-        self._numbers = 0
+        self._act: Act = act or (lambda cluster, node, jobs: cluster.grade(jobs))
+        self._tasks: deque[Callable[[], Any]] = deque()
 
     def open(self) -> None: ...
 
     def nodes(self) -> Mapping[str, Node]:
         return {node_id: replace(node, refusals={}) for node_id, node in self.living.items()}
 
-    def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: Any) -> int:
+    def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: Any) -> Callable[[], Any]:
+        def task() -> Any:
+            return self.unfit.get(node_id, "") if function is probe_node else self._act(self, node_id, arguments[0])
+
         if function is probe_node:
             job, _, _, marker = arguments
             assert Path(job.journal, marker).exists()
-            return self._start(lambda: self.unfit.get(node_id, ""))
-        jobs, _ = arguments
-        self.chunks.append((node_id, list(jobs), gpus))
-        return self._start(lambda: self._act(self, node_id, jobs) if self._act else self.graded(jobs))
+        else:
+            self.chunks.append((node_id, list(arguments[0]), gpus))
+        self._tasks.append(task)
+        return task
 
-    def graded(self, jobs: Sequence[Job]) -> ChunkResult:
+    def grade(self, jobs: Sequence[Job]) -> ChunkResult:
         return grade_in_order(jobs, RealDevices((), dict), self.bench)
 
-    def wait(self, tasks: Sequence[int], timeout_s: float) -> Sequence[int]:
+    def wait(self, tasks: Sequence[Any], timeout_s: float) -> Sequence[Any]:
         self.most_at_once = max(self.most_at_once, len(tasks))
-        if not self._tasks:
-            return []
-        task, do = self._tasks.popleft()
-        try:
-            result = do()
-            self._results[task] = lambda: result
-        except TaskLost as lost:
-            self._results[task] = _raising(lost)
-        return [task]
+        return [self._tasks.popleft()] if self._tasks else []
 
-    def result(self, task: int) -> Any:
-        return self._results.pop(task)()
+    def result(self, task: Callable[[], Any]) -> Any:
+        return task()
 
     def close(self) -> None:
         self.closed = True
 
-    def _start(self, do: Callable[[], Any]) -> int:
-        self._numbers += 1
-        self._tasks.append((self._numbers, do))
-        return self._numbers
 
-
-def _raising(error: Exception) -> Callable[[], Any]:
-    def do() -> Any:
-        raise error
-
-    return do
-
-
-TWO = {"a": Node("node a", 1, 0), "b": Node("node b", 1, 0)}
+def lose(error: str) -> ChunkResult:
+    raise TaskLost(error)
 
 
 def jobs_in(folder: Path, count: int) -> list[Job]:
@@ -98,13 +81,20 @@ def jobs_in(folder: Path, count: int) -> list[Job]:
     return [job_of(folder, f"l/{number % 2}", str(number)) for number in range(count)]
 
 
+def gpu_jobs_in(folder: Path, count: int, gpus: int = 1, exercises: int = 1) -> list[Job]:
+    (folder / "journal").mkdir(exist_ok=True)
+    jobs = [job_of(folder, f"l/gpu{n % exercises}", f"g{n}", device="cuda H100") for n in range(count)]
+    return [replace(job, gpus=gpus) for job in jobs]
+
+
 def run(jobs: Sequence[Job], cluster: FakeCluster, judges: int | None = None) -> tuple[WorkQueue, list[str]]:
-    work, told = WorkQueue(jobs), list[str]()
+    """Grade the jobs; return the queue and the messages."""
+    work, messages = WorkQueue(jobs), list[str]()
     try:
-        RayExecutor(cast(RayCluster, cluster), "process", judges, told.append).run(work)
+        RayExecutor(cast(RayCluster, cluster), "process", judges, messages.append).run(work)
     finally:
         assert cluster.closed
-    return work, told
+    return work, messages
 
 
 def check_all_graded(folder: Path, work: WorkQueue, count: int) -> None:

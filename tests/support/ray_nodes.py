@@ -1,4 +1,4 @@
-"""A real Ray cluster of two nodes on this machine, and what goes on there. Needs the extra `ray`."""
+"""A real Ray cluster of two nodes on this machine, and its workers. Needs the extra `ray`."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ from unittest import mock
 from gpututor.processes import descendants
 
 _TOKEN = secrets.token_hex(32)
-"""One for all: Ray reads it once in a process."""
+"""The token of all clusters: Ray reads it once in a process."""
 _NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The first is the head, and whoever grades here is of it. Each has one CPU."""
+    """Two nodes with one CPU each. The first is the head, and the grading process connects to it."""
 
     address: str
     _cluster: Any
     _second: Any
 
     def kill_second(self) -> None:
-        """All of it at once, as when a machine goes off."""
+        """Kill the whole node at once, as a power cut does."""
         self._cluster.remove_node(self._second, allow_graceful=False)
 
     def kill_raylet(self) -> None:
-        """Of the first: what grades there, but not what is the head."""
+        """Kill the raylet of the first node, but not the head."""
         self._kill_of_first("raylet")
 
     def kill_head(self) -> None:
-        """What all nodes speak with."""
         self._kill_of_first("gcs_server")
 
     def _kill_of_first(self, name: str) -> None:
@@ -46,10 +45,10 @@ class Nodes:
 
 @contextlib.contextmanager
 def two_nodes() -> Iterator[Nodes]:
-    """Nobody else can use the cluster; and Ray writes no token into the home of the person who runs this."""
+    """Start both nodes with a token of their own, so that Ray writes none to the home of the person who tests."""
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as above, mock.patch.dict(os.environ, token):
-        os.environ["RAY_TMPDIR"] = above  # Ray writes the address into `ray` there, and does not make that folder
+        os.environ["RAY_TMPDIR"] = above  # Ray writes the address to `ray` in it, but does not create `ray`
         folder = f"{above}/ray"
         os.mkdir(folder)
         from ray.cluster_utils import Cluster
@@ -66,7 +65,7 @@ def two_nodes() -> Iterator[Nodes]:
 
 
 def workers(of: int) -> list[int]:
-    """Those Ray processes below a process that grade at this moment."""
+    """Return the Ray processes below a process that are grading."""
     pids = []
     for pid in descendants(of):
         with contextlib.suppress(OSError):

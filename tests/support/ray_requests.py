@@ -1,4 +1,4 @@
-"""What Ray makes of what it is asked for; prints one JSON object. Run as a module: its process has a cluster."""
+"""A program that starts tasks on its own Ray cluster, and prints their results as one JSON object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
         runs = Path(folder, "runs")
 
-        # Functions of no module, which Ray sends to its workers as they are.
+        # Local functions, which Ray sends to its workers by value.
         def grade_chunk(jobs: Any, isolation: str) -> Any:
             import os
 
@@ -32,14 +32,14 @@ def main() -> None:
         cluster.open()
         try:
             node = next(iter(cluster.nodes()))
-            said = [_result(cluster, cluster.start(grade_chunk, node, gpus, [], "process")) for gpus in (1, 2, 0, 1)]
+            tasks = [_result(cluster, cluster.start(grade_chunk, node, gpus, [], "process")) for gpus in (1, 2, 0, 1)]
             try:
                 lost = _result(cluster, cluster.start(probe_node, node, 0, str(runs)))
             except ray_module.TaskLost as error:
                 lost = str(error)
         finally:
             cluster.close()
-        print(json.dumps({"said": said, "lost": lost, "runs": len(runs.read_text())}))
+        print(json.dumps({"tasks": tasks, "lost": lost, "runs": len(runs.read_text())}))
 
 
 def _result(cluster: ray_module.RayCluster, task: Any) -> Any:

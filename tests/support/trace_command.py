@@ -1,4 +1,4 @@
-"""Calling `gpututor trace` on small programs, as a person does: a process with streams of its own."""
+"""`gpututor trace` of small programs, in a child process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ for batch in torch.ones(12, 256, 256):
 
 
 def trace(folder: Path, *words: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """`gpututor trace` with these words, in `folder`."""
+    """Run `gpututor trace` with these words in `folder`."""
     command = [sys.executable, "-m", "gpututor", "trace", *map(str, words)]
     return subprocess.run(
         command,

@@ -15,6 +15,7 @@ import socket
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +30,6 @@ from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import IsolationName
 from gpututor.grading.journal import exercise_digest
-from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import load_inventory, torch_version
 
 LARGEST_CHUNK, SMALLEST_CHUNK, SMALLEST_GPU_CHUNK = 50, 8, 2
@@ -42,7 +42,6 @@ POLL_S = 0.5
 CONNECT_TIMEOUT_S = 10.0
 NODE_TIMEOUT_S = 600.0
 """Seconds to wait for a first node, or for another after the last one died."""
-
 _MARKER = ".shared-"
 """Prefix of the file by which nodes recognize the shared journal."""
 _ENVIRONMENT = {
@@ -50,8 +49,6 @@ _ENVIRONMENT = {
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",  # Ray copies no folder to the nodes
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-
-
 _NO_RAYLET = "the part of it that runs on this machine, the raylet, has ended"
 
 
@@ -63,7 +60,7 @@ class ClusterLost(GradingError):
     """A failure of the cluster's head, or of its part on this machine."""
 
     def __init__(self, why: str) -> None:
-        advice = "What is graded is kept in the journal. Look at `ray status`, start Ray anew, and go on with --resume."
+        advice = "The journal has all finished gradings. Check `ray status`, restart Ray, and continue with --resume."
         super().__init__(f"The Ray cluster is lost: {why}.", advice)
 
 
@@ -84,30 +81,26 @@ def probe_node(
             return f"it has {name} {here or 'not'}, and {wanted} is needed: one version everywhere"
     if not Path(job.journal, marker).exists():
         return f"it does not see {job.journal}: --out must be a folder that all nodes share, with the same path"
-    for folder, version in exercises.items():
-        if not Path(folder).is_dir():
-            return f"it does not see {folder}: the course must have the same path on all nodes"
-        try:
+    try:
+        for folder, version in exercises.items():
+            if not Path(folder).is_dir():
+                return f"it does not see {folder}: the course must have the same path on all nodes"
             if exercise_digest(Path(folder)) != version:
                 return f"the files in {folder} are not those of the other nodes"
-        except CourseError as error:
-            return error.title
-    try:
         check_journal(job)
         if isolation == "bubblewrap":
             check_bubblewrap()
-    except (UsageError, NotGradableHere) as error:
+    except (CourseError, UsageError, NotGradableHere) as error:
         return error.title
     return ""
 
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """Results of a chunk, by the names of its keys. Jobs without a result were not started."""
+    """The end of a chunk. The reports of its gradings are in the journal."""
 
-    outcomes: Mapping[str, Outcome]
-    failures: Mapping[str, str] = field(default_factory=dict)
-    """Reasons for missing reports."""
+    failure: str = ""
+    """Reason for which the first job without a report has none; empty if it was not started."""
     unfit: str = ""
     """Reason for which the node can grade no more of these jobs; empty if it can."""
 
@@ -123,31 +116,25 @@ def grade_chunk(jobs: Sequence[Job], isolation: IsolationName) -> ChunkResult:
 
 def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[], Judge]) -> ChunkResult:
     """Grade up to the first job that fails, so that a faulty node reports it at once."""
-    outcomes: dict[str, Outcome] = {}
-    judge = new_judge()
+    judge, device = new_judge(), ""
     try:
         for job in jobs:
-            device = ""
-            try:
-                outcome = written_outcome(job)
-                if outcome is None:
-                    with devices.acquire(job) as device:
-                        outcome = grade_job(judge, job, device)
-                outcomes[job.key.name] = outcome
-            except GradingFailed as error:
-                judge.close()
-                devices.check(device)
-                failures = {job.key.name: str(error)}
-                try:
-                    with devices.acquire(job):
-                        return ChunkResult(outcomes, failures)
-                except NotGradableHere as no_device:
-                    return ChunkResult(outcomes, failures, no_device.title)
-            except TutorError as error:  # nothing more can be graded here
-                return ChunkResult(outcomes, unfit=error.title)
+            if written_outcome(job) is None:
+                with devices.acquire(job) as device:
+                    grade_job(judge, job, device)
+    except GradingFailed as error:
+        judge.close()
+        devices.check(device)
+        try:
+            with devices.acquire(job):
+                return ChunkResult(str(error))
+        except NotGradableHere as no_device:
+            return ChunkResult(str(error), no_device.title)
+    except TutorError as error:  # nothing more can be graded here
+        return ChunkResult(unfit=error.title)
     finally:
         judge.close()
-    return ChunkResult(outcomes)
+    return ChunkResult()
 
 
 @dataclass
@@ -158,8 +145,6 @@ class Node:
     """Name for messages."""
     cpus: int
     gpus: int
-    is_ready: bool = False
-    """True if the probe succeeded."""
     refusals: dict[str, str] = field(default_factory=dict)
     """Reasons by `GradingKey.device`; "" stands for all devices."""
 
@@ -186,21 +171,21 @@ class RayCluster:
         try:
             import ray
         except ImportError as error:
-            advice = "`pip install 'gpututor[ray]'` brings it; --executor local needs none."
-            raise UsageError("Ray is not installed, which --executor ray needs.", advice) from error
+            advice = "`pip install 'gpututor[ray]'` installs it; --executor local does not need it."
+            raise UsageError("--executor ray needs Ray, which is not installed.", advice) from error
         _check_address(self._address)
-        try:
-            self._connect(ray)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-            where = f"The Ray cluster at {self._address!r}" if self._address else "A Ray cluster on this machine"
-            advice = (
-                "`ray status` tells what runs. All nodes need the same versions of Ray and Python; where the cluster "
-                "wants a token, set RAY_AUTH_MODE=token."
-            )
-            raise UsageError(f"{where} could not be had: {_last_line(error)}", advice) from error
-
-    def _connect(self, ray: Any) -> None:
         self._ray = ray
+        try:
+            self._connect()
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            where = f"the Ray cluster at {self._address!r}" if self._address else "a Ray cluster on this machine"
+            advice = (
+                "`ray status` shows what runs. All nodes need the same versions of Ray and Python. If the cluster "
+                "requires a token, set RAY_AUTH_MODE=token."
+            )
+            raise UsageError(f"Cannot use {where}: {_last_line(error)}", advice) from error
+
+    def _connect(self) -> None:
         paths.log_file().parent.mkdir(parents=True, exist_ok=True)
         # Ray reports dying nodes on the standard output, which may have to be JSON.
         log = self._opened.enter_context(paths.log_file().open("a", encoding="utf-8"))
@@ -213,34 +198,32 @@ class RayCluster:
             self._opened.callback(shutil.rmtree, folder, ignore_errors=True)
             options = {"address": "local", "_temp_dir": folder, "include_dashboard": False, **self._resources}
             options["object_store_memory"] = STORE_BYTES
-        self._opened.callback(ray.shutdown)
+        self._opened.callback(self._ray.shutdown)
         on_sigterm = signal.getsignal(signal.SIGTERM)
         with contextlib.chdir(os.sep):  # Ray's workers import from the current folder, which may hold submissions
-            ray.init(log_to_driver=False, logging_level="CRITICAL", **options)
+            self._ray.init(log_to_driver=False, logging_level="CRITICAL", **options)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_sigterm)  # Ray installs its own handler
-        context = ray.get_runtime_context()
+        context = self._ray.get_runtime_context()
         self._head, self._here = context.gcs_address, context.get_node_id()
-        task = ray.remote(num_cpus=1, max_retries=RETRIES, max_calls=1)
+        task = self._ray.remote(num_cpus=1, max_retries=RETRIES, max_calls=1)
         self._remote = {function: task(function) for function in (probe_node, grade_chunk)}
 
     def nodes(self) -> Mapping[str, Node]:
         """Return the living nodes by id. Raises `ClusterLost`."""
         try:
             _check_port(self._head)  # without a head Ray would wait for a minute, then end this process
-            living = {str(node["NodeID"]): node for node in self._ray.nodes() if node["Alive"]}
+            living = [node for node in self._ray.nodes() if node["Alive"]]
         except (OSError, RuntimeError, self._ray.exceptions.RayError) as error:
             raise ClusterLost(f"its head is gone, or cannot be reached: {_last_line(error)}") from error
-        if self._here not in living:
+        nodes = {}
+        for node in living:
+            cpus, gpus = (int(node["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
+            name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+            nodes[str(node["NodeID"])] = Node(name, cpus, gpus)
+        if self._here not in nodes:
             raise ClusterLost(_NO_RAYLET)
-        return {
-            node_id: Node(
-                f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})",
-                int(node["Resources"].get("CPU", 0)),
-                int(node["Resources"].get("GPU", 0)),
-            )
-            for node_id, node in living.items()
-        }
+        return nodes
 
     def start(self, function: Callable[..., Any], node_id: str, gpus: int, *arguments: object) -> Any:
         """Start a task that uses one CPU on a node, and return it."""
@@ -274,18 +257,15 @@ class RayCluster:
 def _check_address(address: str) -> None:
     """Raise `UsageError` if no cluster listens there: Ray itself would try for minutes."""
     if "://" in address:
-        advice = (
-            "Run this on a machine of the cluster, with --address auto or HOST:PORT as `ray start --head` prints it."
-        )
-        raise UsageError(f"--address {address}: only HOST:PORT and auto are understood.", advice)
+        advice = "Run this on a machine of the cluster, with auto or the HOST:PORT that `ray start --head` prints."
+        raise UsageError(f"--address {address}: expected HOST:PORT or auto.", advice)
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        _check_port(address)
-    except (OSError, OverflowError) as error:
-        advice = "`ray start --head` prints the address. --address auto is the cluster that this machine is of."
-        raise UsageError(f"No Ray cluster listens at {address}: {error}", advice) from error
+    if host and port.isdigit():
+        try:
+            _check_port(address)
+        except (OSError, OverflowError) as error:
+            advice = "`ray start --head` prints the address. --address auto finds the cluster of this machine."
+            raise UsageError(f"No Ray cluster listens at {address}: {error}", advice) from error
 
 
 def _check_port(address: str) -> None:
@@ -301,11 +281,16 @@ def _last_line(error: Exception) -> str:
 class Chunk:
     """Attempts that a node grades in order."""
 
-    attempts: dict[str, Attempt]
-    """Attempts that are not counted yet, by the names of their keys."""
+    attempts: deque[Attempt]
+    """Attempts that are not counted yet."""
     node_id: str
     device: str
     gpus: int
+
+    def complete_written(self, work: WorkQueue) -> None:
+        """Complete the first attempts, as far as their reports are in the journal."""
+        while self.attempts and (outcome := written_outcome(self.attempts[0].job)) is not None:
+            work.complete(self.attempts.popleft(), outcome)
 
 
 class RayExecutor:
@@ -344,7 +329,7 @@ class RayExecutor:
                         else:
                             self._end_chunk(task, work)
                     for chunk in self._chunks.values():
-                        _complete_written(chunk, work)
+                        chunk.complete_written(work)
         except TutorError as error:
             work.stop(error)
         finally:
@@ -356,21 +341,21 @@ class RayExecutor:
         """Probe new nodes with the arguments `required`, and drop dead ones."""
         living = self._cluster.nodes()
         for node_id in self._nodes.keys() - living.keys():
-            self._notify(f"Node {self._nodes.pop(node_id).name} is gone: what it had in hand is graded elsewhere.")
+            name = self._nodes.pop(node_id).name
+            self._notify(f"Node {name} is gone. Other nodes repeat its unfinished gradings.")
         for node_id, node in living.items():
             if node_id not in self._nodes and node.cpus:
                 self._nodes[node_id] = node
                 self._probes[self._cluster.start(probe_node, node_id, 0, *required)] = node_id
+        minutes = f"{NODE_TIMEOUT_S / 60:.0f} minutes"
         if self._nodes:
             self._without_nodes_since = None
-            return
-        minutes = f"{NODE_TIMEOUT_S / 60:.0f} minutes"
-        if self._without_nodes_since is None:
+        elif self._without_nodes_since is None:
             self._without_nodes_since = time.monotonic()
             self._notify(f"No node of the cluster has a CPU to grade on. Waiting {minutes} for one.")
         elif time.monotonic() - self._without_nodes_since > NODE_TIMEOUT_S:
             title = f"No node of the cluster has had a CPU to grade on for {minutes}."
-            raise GradingError(title, "Start nodes, then go on with --resume.")
+            raise GradingError(title, "Start nodes, then continue with --resume.")
 
     def _end_probe(self, task: Any) -> None:
         node = self._nodes.get(self._probes.pop(task))
@@ -380,23 +365,26 @@ class RayExecutor:
             why = self._cluster.result(task)
         except TaskLost as error:
             why = str(error)
-        node.is_ready = not why
         if why:
             node.refusals[""] = why
             self._notify(f"Node {node.name} cannot grade: {why}")
 
+    def _ready_nodes(self) -> dict[str, Node]:
+        """Return the nodes whose probes succeeded."""
+        probed = self._probes.values()
+        return {id: node for id, node in self._nodes.items() if id not in probed and "" not in node.refusals}
+
     def _start_chunks(self, work: WorkQueue) -> None:
         """Start as many chunks as nodes have CPUs. Raises `NotGradableHere` if no node can grade the rest."""
-        for node_id, node in self._nodes.items():
-            while node.is_ready and len(self._chunks) != self._judges:
+        for node_id, node in self._ready_nodes().items():
+            while len(self._chunks) != self._judges:
                 running = [chunk for chunk in self._chunks.values() if chunk.node_id == node_id]
                 free_gpus = node.gpus - sum(chunk.gpus for chunk in running)
                 chunk = self._claim_chunk(work, node_id, free_gpus) if len(running) < node.cpus else None
                 if chunk is None:
                     break
-                jobs = [attempt.job for attempt in chunk.attempts.values()]
-                task = self._cluster.start(grade_chunk, node_id, chunk.gpus, jobs, self._isolation)
-                self._chunks[task] = chunk
+                jobs = [attempt.job for attempt in chunk.attempts]
+                self._chunks[self._cluster.start(grade_chunk, node_id, chunk.gpus, jobs, self._isolation)] = chunk
         if self._nodes and not self._probes and not self._chunks:
             self._refuse_rest(work)
 
@@ -407,39 +395,37 @@ class RayExecutor:
         largest = max(1, *(node.gpus for node in self._nodes.values()))
 
         def fits(job: Job) -> bool:
-            return free_gpus >= min(job.gpus, largest) and not refusals.keys() & {"", job.key.device}
+            return free_gpus >= min(job.gpus, largest) and job.key.device not in refusals
 
         first = work.claim(wait=False, fits=lambda job: job.gpus > 0 and fits(job)) or work.claim(wait=False, fits=fits)
         if first is None:
             return None
-        kind, gpus = (first.job.gpus, first.job.key.device), min(first.job.gpus, largest)
+        kind = first.job.gpus, first.job.key.device
         progress = work.progress
         left = progress.total - progress.done - progress.abandoned - progress.in_flight
-        judges = sum(node.cpus for node in self._nodes.values() if node.is_ready)
-        judges = min(judges, self._judges or judges)
-        smallest = SMALLEST_GPU_CHUNK if gpus else SMALLEST_CHUNK
-        attempts = [first]
-        while len(attempts) < max(smallest, min(LARGEST_CHUNK, left // (2 * judges))):
+        judges = sum(node.cpus for node in self._ready_nodes().values())
+        smallest = SMALLEST_GPU_CHUNK if first.job.gpus else SMALLEST_CHUNK
+        most = max(smallest, min(LARGEST_CHUNK, left // (2 * min(judges, self._judges or judges))))
+        attempts = deque([first])
+        while len(attempts) < most:
             exercise = first.job.key.exercise
             attempt = work.claim(exercise, wait=False, fits=lambda job: (job.gpus, job.key.device) == kind)
             if attempt is None:
                 break
             attempts.append(attempt)
-        by_name = {attempt.job.key.name: attempt for attempt in attempts}
-        return Chunk(by_name, node_id, first.job.key.device, gpus)
+        return Chunk(attempts, node_id, first.job.key.device, min(first.job.gpus, largest))
 
     def _refuse_rest(self, work: WorkQueue) -> None:
         attempt = work.claim(wait=False)
         if attempt is None:
             return
         work.release(attempt)
-        is_any_ready = any(node.is_ready for node in self._nodes.values())
-        device = attempt.job.key.device if is_any_ready else ""
+        device = attempt.job.key.device if self._ready_nodes() else ""
         reasons = [
             f"{node.name}: {node.refusals.get('') or node.refusals.get(device) or 'it has no such device'}"
             for node in self._nodes.values()
         ]
-        advice = "Fix it, then go on with --resume. docs/classroom/clusters.md says what a node needs."
+        advice = "Fix it, then continue with --resume. docs/classroom/clusters.md says what a node needs."
         words = f" on {device}" if device else ""
         raise NotGradableHere(f"No node of the cluster can grade{words}.\n  " + "\n  ".join(reasons), advice)
 
@@ -448,15 +434,12 @@ class RayExecutor:
         try:
             result: ChunkResult = self._cluster.result(task)
         except TaskLost as error:
-            _complete_written(chunk, work)
-            result = ChunkResult({})
-            if chunk.attempts and chunk.node_id in self._cluster.nodes():  # the first was being graded
-                result = ChunkResult({}, {next(iter(chunk.attempts)): str(error)})
-        for name in result.outcomes.keys() & chunk.attempts.keys():
-            work.complete(chunk.attempts.pop(name), result.outcomes[name])
-        for name in result.failures.keys() & chunk.attempts.keys():
-            work.fail(chunk.attempts.pop(name), result.failures[name])
-        for attempt in chunk.attempts.values():
+            # The submission that was being graded may have killed its worker, but not its node.
+            result = ChunkResult(str(error) if chunk.node_id in self._cluster.nodes() else "")
+        chunk.complete_written(work)
+        if result.failure and chunk.attempts:
+            work.fail(chunk.attempts.popleft(), result.failure)
+        for attempt in chunk.attempts:
             work.release(attempt)
         if result.unfit and (node := self._nodes.get(chunk.node_id)) is not None:
             node.refusals[chunk.device] = result.unfit
@@ -478,13 +461,3 @@ def _marker_in(journal: Path) -> Iterator[str]:
     finally:
         with contextlib.suppress(OSError):
             marker.unlink()
-
-
-def _complete_written(chunk: Chunk, work: WorkQueue) -> None:
-    """Complete the chunk's first attempts, as far as their reports are in the journal."""
-    for name, attempt in list(chunk.attempts.items()):
-        outcome = written_outcome(attempt.job)
-        if outcome is None:
-            return
-        del chunk.attempts[name]
-        work.complete(attempt, outcome)

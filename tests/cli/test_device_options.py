@@ -1,4 +1,4 @@
-"""Where a verb runs what it runs: its options, then the learner's settings, then auto."""
+"""The device of a run: options first, then the settings, then auto."""
 
 from __future__ import annotations
 

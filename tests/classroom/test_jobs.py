@@ -42,62 +42,65 @@ def folder(tmp_path: Path) -> ClassFolder:
     return ClassFolder(tmp_path)
 
 
-def test_the_same_text_of_two_students_is_one_job_and_two_reports(folder: ClassFolder, course: Course) -> None:
+def test_equal_texts_share_a_job_and_each_has_the_report(folder: ClassFolder, course: Course) -> None:
     first, second = (exercise.key for exercise in course.exercises[:2])
-    found = class_of(folder, [("kim", first, "a"), ("lee", first, "a"), ("lee", second, "b")], course.folder)
-    options = resolve_options(ASKED, found, course, (), "2.9.0")
+    class_ = class_of(folder, [("kim", first, "a"), ("lee", first, "a"), ("lee", second, "b")], course.folder)
+    options = resolve_options(ASKED, class_, course, (), "2.9.0")
     options.write(folder)
-    jobs = jobs_of(found, course, folder, options, SECRET)
+    jobs = jobs_of(class_, course, folder, options, SECRET)
     assert [(job.key.exercise, job.request().submission) for job in jobs] == [(first, "a"), (second, "b")]
     assert [job.seed for job in jobs] == [seed_for(SECRET, job.key.exercise, job.key.submission) for job in jobs]
     report = report_of(first, submission="a")
     write_entry(folder.journal, jobs[0].key, report)
     answers = list(reports_of(folder))
-    assert [(one.student, found) for one, _, found in answers] == [("kim", report), ("lee", report), ("lee", None)]
-    assert [key for _, key, _ in answers] == [jobs[0].key, jobs[0].key, jobs[1].key]
+    assert [(submission.student, key, answer) for submission, key, answer in answers] == [
+        ("kim", jobs[0].key, report),
+        ("lee", jobs[0].key, report),
+        ("lee", jobs[1].key, None),
+    ]
 
 
-def test_options_are_read_as_they_were_written(folder: ClassFolder, course: Course) -> None:
-    found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    options = resolve_options(replace(ASKED, gpu="A100"), found, course, (), "2.9.0")
+def test_options_survive_writing_and_reading(folder: ClassFolder, course: Course) -> None:
+    class_ = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
+    options = resolve_options(replace(ASKED, gpu="A100"), class_, course, (), "2.9.0")
     options.write(folder)
     assert Options.read(folder) == options
     assert [each.device for each in options.exercises] == ["virtual A100"]
 
 
 def test_a_refused_file_has_no_job_and_no_key(folder: ClassFolder, course: Course) -> None:
-    found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    found = replace(found, handed_in=(replace(found.handed_in[0], refusal="It is a link."),))
-    folder.write_class(found)
-    options = resolve_options(ASKED, found, course, (), "2.9.0")
+    class_ = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
+    class_ = replace(class_, handed_in=(replace(class_.handed_in[0], refusal="It is a link."),))
+    folder.write_class(class_)
+    options = resolve_options(ASKED, class_, course, (), "2.9.0")
     options.write(folder)
-    assert jobs_of(found, course, folder, options, SECRET) == []
+    assert jobs_of(class_, course, folder, options, SECRET) == []
     assert [(key, report) for _, key, report in reports_of(folder)] == [(None, None)]
 
 
-def test_the_key_names_the_real_device_where_the_exercise_allows_it(folder: ClassFolder, course: Course) -> None:
+def test_the_key_names_a_real_device_if_the_exercise_allows_it(folder: ClassFolder, course: Course) -> None:
     on_gpus = next(exercise for exercise in course.exercises if "cuda" in exercise.devices)
     virtual_only = next(exercise for exercise in course.exercises if "cuda" not in exercise.devices)
-    found = class_of(folder, [("kim", on_gpus.key, "a"), ("kim", virtual_only.key, "b")], course.folder)
-    options = resolve_options(ASKED, found, course, GPUS, "2.9.0")
+    class_ = class_of(folder, [("kim", on_gpus.key, "a"), ("kim", virtual_only.key, "b")], course.folder)
+    options = resolve_options(ASKED, class_, course, GPUS, "2.9.0")
     assert {each.exercise: each.device for each in options.exercises} == {
         on_gpus.key: "cuda NVIDIA H100",
         virtual_only.key: "virtual",
     }
-    jobs = jobs_of(found, course, folder, options, SECRET)
+    jobs = jobs_of(class_, course, folder, options, SECRET)
     assert [job.device for job in jobs] == ["cuda", "virtual"]
     with pytest.raises(NotGradableHere, match=virtual_only.key):
-        resolve_options(replace(ASKED, device="cuda"), found, course, GPUS, "2.9.0")
+        resolve_options(replace(ASKED, device="cuda"), class_, course, GPUS, "2.9.0")
 
 
-def test_a_folder_without_a_class_says_how_to_make_one(folder: ClassFolder) -> None:
-    with pytest.raises(UsageError, match="holds no class"):
+def test_a_folder_without_a_class_is_a_usage_error(folder: ClassFolder) -> None:
+    with pytest.raises(UsageError):
         next(reports_of(folder))
 
 
-def test_troubles_are_kept_until_the_next_try(folder: ClassFolder, course: Course) -> None:
-    found = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    (job,) = jobs_of(found, course, folder, resolve_options(ASKED, found, course, (), "2.9.0"), SECRET)
+def test_failures_survive_writing_and_reading(folder: ClassFolder, course: Course) -> None:
+    class_ = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
+    (job,) = jobs_of(class_, course, folder, resolve_options(ASKED, class_, course, (), "2.9.0"), SECRET)
     assert read_failures(folder) == {}
     write_failures(folder, [JobFailure(job.key, 3, "The judge stopped.")])
     assert read_failures(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}

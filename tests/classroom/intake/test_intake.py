@@ -1,4 +1,4 @@
-"""What cannot be graded is refused with a sentence; nothing is read through a link, nothing is written outside."""
+"""Refused files and the leftovers of tools; nothing is read through a link or written elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import archive as in_zips
-from gpututor.classroom.intake import collect
+from gpututor.classroom.intake import collect, summary
+from gpututor.course.model import Course
 from gpututor.errors import UsageError
 from tests.support.class_layouts import Content, Reader, facts, reasons, zipped
 
@@ -32,8 +33,8 @@ def entry(name: str, mode: int = 0o100644, flags: int = 0) -> zipfile.ZipInfo:
 
 
 def refused(reading: Reader, source: Path) -> dict[str, str]:
-    """Why each file is refused, and not merely left."""
-    return {one.source: one.refusal for one in reading(source).handed_in if one.refusal}
+    """Return the refusal of each refused file."""
+    return {file.source: file.refusal for file in reading(source).handed_in if file.refusal}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def refused(reading: Reader, source: Path) -> dict[str, str]:
     ],
 )
 @pytest.mark.parametrize("is_zip", [False, True])
-def test_bytes_that_are_no_program(
+def test_content_that_is_no_program_is_refused(
     laid_out: LaidOut, reading: Reader, kept: ClassFolder, content: bytes, why: str, is_zip: bool
 ) -> None:
     files: dict[str, Content] = {"lee.zip": zipped({"5.1.py": content})} if is_zip else {"lee/5.1.py": content}
@@ -58,7 +59,7 @@ def test_bytes_that_are_no_program(
     assert not list(kept.folder.iterdir())
 
 
-def test_links_pipes_and_sockets_are_neither_followed_nor_waited_for(laid_out: LaidOut, reading: Reader) -> None:
+def test_links_pipes_and_sockets_are_not_opened(laid_out: LaidOut, reading: Reader) -> None:
     source = laid_out({"kim/5.2.py": A})
     secret = source.parent / "secret"
     secret.mkdir()
@@ -71,15 +72,15 @@ def test_links_pipes_and_sockets_are_neither_followed_nor_waited_for(laid_out: L
     (source / "ana").mkdir()
     os.mkfifo(source / "ana" / "5.1.py")
     os.mkfifo(source / "ana" / "5.1.zip")
-    with socket.socket(socket.AF_UNIX) as one:
+    with socket.socket(socket.AF_UNIX) as file:
         here = os.getcwd()
         os.chdir(source / "ana")  # names of sockets are short
         try:
-            one.bind("5.2.py")
+            file.bind("5.2.py")
         finally:
             os.chdir(here)
-        found = reading(source)
-    assert reasons(found) == {
+        class_ = reading(source)
+    assert reasons(class_) == {
         "kim/1.1.py": LINK,
         "kim/5.1.py": LINK,
         "kim/more": LINK,
@@ -89,11 +90,11 @@ def test_links_pipes_and_sockets_are_neither_followed_nor_waited_for(laid_out: L
         "ana/5.1.zip": "It is a pipe, and no file.",
         "ana/5.2.py": "It is a socket, and no file.",
     }
-    assert [student.id for student in found.students] == ["ana", "kim", "lee"]
-    assert not any(one.sha256 for one in found.handed_in if one.refusal)
+    assert [student.id for student in class_.students] == ["ana", "kim", "lee"]
+    assert not any(file.sha256 for file in class_.handed_in if file.refusal)
 
 
-def test_a_file_that_becomes_a_link_while_it_is_read_is_not_followed(
+def test_a_file_that_becomes_a_link_is_not_followed(
     laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = laid_out({"kim/5.1.py": A, "kim/5.2.py": A})
@@ -111,7 +112,7 @@ def test_a_file_that_becomes_a_link_while_it_is_read_is_not_followed(
     assert refused(reading, source) == {"kim/5.1.py": LINK}
 
 
-def test_a_folder_that_cannot_be_read_costs_nobody_else(
+def test_an_unreadable_folder_affects_no_other_student(
     laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = laid_out({"kim/5.1.py": A, "shut/5.1.py": A, "/".join(["lee", *"d" * 40, "5.1.py"]): A})
@@ -123,16 +124,16 @@ def test_a_folder_that_cannot_be_read_costs_nobody_else(
         return look(path, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", refuse)
-    found = reading(source)
-    assert facts(found) == [("kim", "one_big_copy")]
-    assert [student.id for student in found.students] == ["kim", "lee", "shut"]
-    assert sorted(reasons(found).values()) == [
+    class_ = reading(source)
+    assert facts(class_) == [("kim", "one_big_copy")]
+    assert [student.id for student in class_.students] == ["kim", "lee", "shut"]
+    assert sorted(reasons(class_).values()) == [
         "It cannot be read: permission denied.",
         "It lies more than 32 folders deep.",
     ]
 
 
-def test_names_that_lead_out_of_a_zip_and_what_is_no_file_in_it(
+def test_paths_out_of_a_zip_and_special_files_are_refused(
     laid_out: LaidOut, reading: Reader, kept: ClassFolder
 ) -> None:
     whys = {
@@ -151,7 +152,7 @@ def test_names_that_lead_out_of_a_zip_and_what_is_no_file_in_it(
 
 
 def encrypted(content: bytes) -> bytes:
-    """The zip, its entries said to be encrypted in both places that say so."""
+    """Return the zip with the encryption flags of its entries set."""
     changed = bytearray(content)
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         start = -1
@@ -160,14 +161,14 @@ def encrypted(content: bytes) -> bytes:
     return bytes(changed)
 
 
-def test_zips_that_are_encrypted_broken_or_packed_in_other_ways(laid_out: LaidOut, reading: Reader) -> None:
+def test_encrypted_broken_and_unusual_zips_are_refused(laid_out: LaidOut, reading: Reader) -> None:
     whole = zipped({"5.1.py": A * 100, "in_place.py": A})
     broken = bytearray(whole)
     broken[40:48] = b"\xff" * 8
     strange = Path(laid_out({})) / "lzma.zip"
     with zipfile.ZipFile(strange, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("5.1.py", A)
-    found = reading(
+    class_ = reading(
         laid_out(
             {
                 "locked.zip": encrypted(zipped({"5.1.py": A})),
@@ -180,9 +181,9 @@ def test_zips_that_are_encrypted_broken_or_packed_in_other_ways(laid_out: LaidOu
             }
         )
     )
-    said = reasons(found)
-    assert said.pop("damaged.zip: 5.1.py").startswith("It is broken in the zip (")
-    assert said == {
+    whys = reasons(class_)
+    assert whys.pop("damaged.zip: 5.1.py").startswith("It is broken in the zip (")
+    assert whys == {
         "ana/5.1.zip": "It is no zip, or a broken one.",
         "cut.zip": "It is no zip, or a broken one.",
         "empty.zip": "It is no zip, or a broken one.",
@@ -191,21 +192,19 @@ def test_zips_that_are_encrypted_broken_or_packed_in_other_ways(laid_out: LaidOu
         "lzma.zip: 5.1.py": "It is packed in a way that is not read: pack an ordinary zip.",
         "kim.rar": "It lies beside the students' folders, in none of them.",
     }
-    assert {"cut", "empty", "text", "locked"} <= {student.id for student in found.students}
-    assert ("ana", "one_big_copy") in facts(found)
-    assert [one.source for one in found.handed_in if not one.refusal] == ["damaged.zip: in_place.py"]
+    assert {"cut", "empty", "text", "locked"} <= {student.id for student in class_.students}
+    assert ("ana", "one_big_copy") in facts(class_)
+    assert [file.source for file in class_.handed_in if not file.refusal] == ["damaged.zip: in_place.py"]
 
 
-def test_bombs_are_refused_by_ratio_size_number_and_depth(
-    laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_zip_bombs_are_refused(laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_zips, "MOST_ENTRIES", 20)
     monkeypatch.setattr(in_zips, "MOST_BYTES", 9 << 20)
     monkeypatch.setattr(in_zips, "LARGEST_ZIP", 1000)
     nested = zipped({"5.1.py": A})
     for _ in range(4):
         nested = zipped({"deeper.zip": nested})
-    found = reading(
+    class_ = reading(
         laid_out(
             {
                 "ratio.zip": zipped({"zeros": bytes((8 << 20) + 1), "5.1.py": A}),
@@ -216,25 +215,25 @@ def test_bombs_are_refused_by_ratio_size_number_and_depth(
             }
         )
     )
-    assert reasons(found) == {
+    assert reasons(class_) == {
         "ratio.zip": "Unpacked it would be more than 200 times as large: a zip bomb.",
         "size.zip": "Unpacked it would be over 9 MiB.",
         "number.zip": "It holds 21 files; 20 are the most that are read.",
         "depth.zip: deeper.zip: deeper.zip: deeper.zip": "It is a zip in a zip in a zip in a zip.",
         "inner.zip: large.zip": "It is larger than 0 MiB.",
     }
-    assert facts(found) == [("inner", "one_big_copy")]
+    assert facts(class_) == [("inner", "one_big_copy")]
 
 
-def test_a_directory_that_says_it_is_huge_is_not_read(laid_out: LaidOut, reading: Reader) -> None:
+def test_a_huge_zip_directory_is_not_read(laid_out: LaidOut, reading: Reader) -> None:
     content = bytearray(zipped({"5.1.py": A}) + bytes(64))
     end = content.rfind(b"PK\x05\x06")
     content[end + 12 : end + 16] = struct.pack("<I", (4 << 20) + 1)
-    found = reading(laid_out({"kim.zip": bytes(9 << 20) + bytes(content[: end + 22]), "lee/5.1.py": A}))
-    assert reasons(found) == {"kim.zip": "It says that it holds more files than are read, or is broken."}
+    class_ = reading(laid_out({"kim.zip": bytes(9 << 20) + bytes(content[: end + 22]), "lee/5.1.py": A}))
+    assert reasons(class_) == {"kim.zip": "It says that it holds more files than are read, or is broken."}
 
 
-def test_a_lie_about_the_size_in_a_zip_is_found(laid_out: LaidOut, reading: Reader) -> None:
+def test_a_wrong_size_in_a_zip_is_noticed(laid_out: LaidOut, reading: Reader) -> None:
     content = bytearray(zipped({"5.1.py": b"#" * (3 << 20)}))
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         start = content.find(mark)
@@ -245,7 +244,7 @@ def test_a_lie_about_the_size_in_a_zip_is_found(laid_out: LaidOut, reading: Read
     ] == [True]
 
 
-def test_odd_names_are_refused_and_shown_written_out(laid_out: LaidOut, reading: Reader) -> None:
+def test_unprintable_names_are_refused_and_escaped(laid_out: LaidOut, reading: Reader) -> None:
     turned, steering = "5.1\u202e.py", "in_place\x1b.py"
     source = laid_out({f"kim/{turned}": A, f"kim/{steering}": A, "\u200fאבי/5.1.py": A, "l\nee/5.1.py": A})
     os.mkdir(os.fsencode(source) + b"/jos\xe9")
@@ -254,72 +253,70 @@ def test_odd_names_are_refused_and_shown_written_out(laid_out: LaidOut, reading:
     os.mkdir(os.fsencode(source) + b"/jos\xe9/\xff")
     with open(os.fsencode(source) + b"/jos\xe9/\xff/in_place.py", "w") as stream:
         stream.write(A)
-    found = reading(source)
+    class_ = reading(source)
     odd = "Its name holds control characters, or marks that turn the direction of writing."
-    assert {one.source: one.refusal for one in found.handed_in if one.refusal} == {
+    assert {file.source: file.refusal for file in class_.handed_in if file.refusal} == {
         "kim/5.1\\u202e.py": odd,
         "kim/in_place\\x1b.py": odd,
         "jos\\udce9/\\udcff/in_place.py": "Its name is not UTF-8.",
     }
-    assert {one.student for one in found.handed_in if not one.refusal} == {"jos-udce9", "-u200fאבי", "l-nee"}
+    assert {file.student for file in class_.handed_in if not file.refusal} == {"jos-udce9", "-u200fאבי", "l-nee"}
 
 
-def test_names_in_zips_may_be_in_old_encodings_very_long_or_hold_zeros(laid_out: LaidOut, reading: Reader) -> None:
+def test_names_in_zips_are_decoded_or_refused(laid_out: LaidOut, reading: Reader) -> None:
     long = "x" * 300
     content = zipped({"1_.py": A, f"{long}/5.1.py": A, "5.2Z.py": A}).replace(b"5.2Z.py", b"5.2\0.py")
     umlaut = zipped({"m?ller/5.1.py": A}).replace(b"m?ller", b"m\x81ller")
     mac = zipped({"m??ller/5.1.py": A}).replace(b"m??ller", "müller".encode())
-    found = reading(laid_out({"kim.zip": content, "lee.zip": umlaut, "mac.zip": mac}))
-    assert [one.source for one in found.handed_in if not one.refusal] == [
+    class_ = reading(laid_out({"kim.zip": content, "lee.zip": umlaut, "mac.zip": mac}))
+    assert [file.source for file in class_.handed_in if not file.refusal] == [
         "lee.zip: müller/5.1.py",
         "mac.zip: müller/5.1.py",
     ]
-    assert sorted(one.refusal for one in found.handed_in if one.refusal) == [
+    assert sorted(file.refusal for file in class_.handed_in if file.refusal) == [
         "Its name holds a zero byte.",
         "Its name is longer than 255 bytes.",
     ]
-    assert max(len(one.source) for one in found.handed_in) <= 300
+    assert max(len(file.source) for file in class_.handed_in) <= 300
 
 
-def test_two_files_for_one_exercise_are_attempts_and_the_same_text_counts_once(
-    laid_out: LaidOut, reading: Reader
-) -> None:
+def test_different_texts_are_attempts_and_equal_texts_count_once(laid_out: LaidOut, reading: Reader) -> None:
     content = zipped({"5.1.py": "1", "5.1.PY": "2", "one_big_copy (2).py": "3", "x/5_1.py": "1"})
-    found = reading(laid_out({"kim.zip": content, "lee/5.1.py": A}))
-    assert [(one.source, one.attempt) for one in found.handed_in if one.student == "kim"] == [
+    class_ = reading(laid_out({"kim.zip": content, "lee/5.1.py": A}))
+    assert [(file.source, file.attempt) for file in class_.handed_in if file.student == "kim"] == [
         ("kim.zip: 5.1.PY", 1),
         ("kim.zip: 5.1.py", 2),
         ("kim.zip: one_big_copy (2).py", 3),
     ]
-    assert reasons(found) == {"kim.zip: x/5_1.py": "It is the same as kim.zip: 5.1.py, which counts."}
+    assert reasons(class_) == {"kim.zip: x/5_1.py": "It is the same as kim.zip: 5.1.py, which counts."}
 
 
-def test_nobody_hands_in_a_thousand_attempts_to_have_luck_with_one(laid_out: LaidOut, reading: Reader) -> None:
+def test_only_the_last_ten_attempts_count(laid_out: LaidOut, reading: Reader) -> None:
     many = {f"5.1 ({number}).py": f"{A}#{number}" for number in range(1, 31)}
-    found = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
-    kim = [(one.source, one.attempt) for one in found.handed_in if one.student == "kim"]
+    class_ = reading(laid_out({"kim.zip": zipped(many), "lee/5.1.py": A}))
+    kim = [(file.source, file.attempt) for file in class_.handed_in if file.student == "kim"]
     assert kim == [(f"kim.zip: 5.1 ({20 + number}).py", number) for number in range(1, 11)]
-    assert set(reasons(found)) == {f"kim.zip: 5.1 ({number}).py" for number in range(1, 21)}
-    assert set(reasons(found).values()) == {
+    assert set(reasons(class_)) == {f"kim.zip: 5.1 ({number}).py" for number in range(1, 21)}
+    assert set(reasons(class_).values()) == {
         "Of files for one exercise the last 10 count, and this one is older.",
     }
 
 
-def test_nobody_makes_the_grader_read_without_end(
+def test_files_and_bytes_of_a_student_are_limited(
     laid_out: LaidOut, reading: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "MOST_FILES", 5)
     monkeypatch.setattr(collect, "MOST_BYTES", 1 << 20)
     many = {f"{number}/5.1.py": str(number) for number in range(6)}
     large = {f"{number}/5.1.py": f"#{number}" * (150 << 10) for number in range(5)}
-    found = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))
-    assert [one.refusal for one in found.handed_in if one.refusal] == [
+    class_ = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))
+    assert [file.refusal for file in class_.handed_in if file.refusal] == [
         "It is not read: 5 files of this student were.",
         "It is not read: 1 MiB of this student's were.",
     ]
 
 
-def test_a_class_that_cannot_be_opened_or_kept_is_told(
+def test_a_class_that_cannot_be_read_or_stored_is_a_usage_error(
     laid_out: LaidOut, reading: Reader, kept: ClassFolder, tmp_path: Path
 ) -> None:
     with pytest.raises(UsageError, match="is not there"):
@@ -334,3 +331,57 @@ def test_a_class_that_cannot_be_opened_or_kept_is_told(
     (kept.folder / "submissions").write_text("in the way")
     with pytest.raises(UsageError, match="out cannot be written"):
         reading(laid_out({"kim/5.1.py": A}))
+
+
+LaidOut = Callable[..., Path]
+NAMES = ("kim~", "~kim", "lee.part", "zoe.pyc", "drafts 2")
+"""Folder names that resemble those of tools."""
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_only_exact_names_of_tools_are_ignored(
+    laid_out: LaidOut, reading: Reader, tmp_path: Path, packed: bool
+) -> None:
+    files: dict[str, Content] = {f"{name}/5.1.py": f"# {name}" for name in (*NAMES, "ana")}
+    files |= {"ana/drafts/in_place.py": "", "ana/venv/lib/code.py": "", ".git/5.1.py": "", "__pycache__/x.py": ""}
+    files |= {"drafts/5.1.py": "", "__MACOSX/._my.py": ""}
+    source = laid_out(files)
+    if packed:
+        source = tmp_path / "class.zip"
+        source.write_bytes(zipped({f"export/{path}": content for path, content in files.items()}))
+    class_ = reading(source)
+    assert sorted(facts(class_)) == sorted((name, "one_big_copy") for name in (*NAMES, "ana"))
+    assert class_.ignored == 6
+
+
+def test_leftovers_do_not_hide_the_wrapper_folder(laid_out: LaidOut, reading: Reader) -> None:
+    class_ = reading(laid_out({"all/ana/5.1.py": "a", "all/lee/5.1.py": "b", "__MACOSX/all/._5.1.py": "c"}))
+    assert facts(class_) == [("ana", "one_big_copy"), ("lee", "one_big_copy")]
+
+
+def test_students_without_a_gradable_file_are_listed(
+    laid_out: LaidOut, reading: Reader, course: Course, tmp_path: Path
+) -> None:
+    files: dict[str, Content] = {"ana/5.1.py": "a", "kim/drafts/5.1.py": "b", "lee/5.1.py~": "c", "zoe.zip": zipped({})}
+    source = laid_out(files)
+    (source / "moe" / "05").mkdir(parents=True)
+    (tmp_path / "class.zip").write_bytes(zipped({**files, "moe/": "", "moe/05/": ""}))
+    for place in (source, tmp_path / "class.zip"):
+        class_ = reading(place)
+        assert [student.id for student in class_.students] == ["ana", "kim", "lee", "moe", "zoe"]
+        assert facts(class_) == [("ana", "one_big_copy")]
+        lines = summary(class_, course)
+        assert lines[lines.index("4 students handed in nothing that can be graded:") + 1 :][:4] == [
+            "  kim",
+            "  lee",
+            "  moe",
+            "  zoe",
+        ]
+
+
+def test_other_files_in_an_exercises_folder_are_no_students(laid_out: LaidOut, reading: Reader) -> None:
+    source = laid_out({"5.1/ana.py": "a", "5.1/README.md": "b", "5.1/.DS_Store": "c", "5.1/lee/solution.py": "d"})
+    (source / "5.2").mkdir()
+    class_ = reading(source)
+    assert [student.id for student in class_.students] == ["ana", "lee"]
+    assert [file.source for file in class_.unmatched] == ["5.1/README.md"]

@@ -1,4 +1,4 @@
-"""Text from outside cannot steer a terminal."""
+"""Other people's text cannot control a terminal."""
 
 from __future__ import annotations
 

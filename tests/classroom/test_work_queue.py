@@ -1,4 +1,4 @@
-"""The gradings that are left: their order, what is tried again, and what is given up."""
+"""The work queue: order, retries, and gradings that are given up."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ def work_of(folder: Path, exercises: dict[str, int]) -> WorkQueue:
     )
 
 
-def taken(work: WorkQueue, near: str = "") -> Attempt:
+def claim(work: WorkQueue, near: str = "") -> Attempt:
     attempt = work.claim(near, wait=False)
     assert attempt is not None
     return attempt
 
 
-def test_a_judge_stays_with_its_exercise_and_the_next_takes_another(tmp_path: Path) -> None:
+def test_a_judge_keeps_its_exercise_and_the_next_takes_another(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/a": 3, "l/b": 2})
-    first = taken(work)
+    first = claim(work)
     assert first.job.key.exercise == "l/a"  # the most are left of it
-    second = taken(work)
+    second = claim(work)
     assert second.job.key.exercise == "l/b"
-    assert taken(work, "l/a").job.key.exercise == "l/a"
-    assert taken(work, "l/b").job.key.exercise == "l/b"
-    assert taken(work, "l/b").job.key.exercise == "l/a"  # nothing is left of b: the rest of a
+    assert claim(work, "l/a").job.key.exercise == "l/a"
+    assert claim(work, "l/b").job.key.exercise == "l/b"
+    assert claim(work, "l/b").job.key.exercise == "l/a"  # nothing is left of b: the rest of a
     assert work.claim(wait=False) is None
     assert not work.is_over
 
 
-def test_what_broke_is_tried_again_after_all_others_and_abandoned_in_the_end(tmp_path: Path) -> None:
+def test_a_failed_grading_is_retried_last_and_then_given_up(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/a": 2})
-    broken = taken(work)
+    broken = claim(work)
     work.fail(broken, "out of luck")
-    other = taken(work)
+    other = claim(work)
     assert other.job != broken.job
     work.complete(other, Outcome.FAILED)
     for number in range(2, MOST_ATTEMPTS + 1):
-        again = taken(work)
+        again = claim(work)
         assert again == Attempt(broken.job, number)
         work.fail(again, "out of luck")
     assert work.is_over
-    assert [(trouble.key, trouble.attempts, trouble.why) for trouble in work.failures] == [
+    assert [(failure.key, failure.attempts, failure.why) for failure in work.failures] == [
         (broken.job.key, MOST_ATTEMPTS, "out of luck")
     ]
     progress = work.progress
     assert (progress.done, progress.abandoned, progress.retried, progress.in_flight) == (1, 1, MOST_ATTEMPTS - 1, 0)
 
 
-def test_of_an_exercise_that_only_breaks_the_rest_is_not_tried(tmp_path: Path) -> None:
+def test_a_broken_exercise_is_given_up_early(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/broken": 40, "l/good": 2})
     tries = 0
     while (attempt := work.claim(wait=False)) is not None:
@@ -68,13 +68,13 @@ def test_of_an_exercise_that_only_breaks_the_rest_is_not_tried(tmp_path: Path) -
     assert work.is_over
     assert tries == MOST_BROKEN + 2
     assert len(work.failures) == 40
-    assert sum("Not tried" in trouble.why and trouble.attempts == 0 for trouble in work.failures) == 40 - MOST_BROKEN
+    assert sum("Not tried" in failure.why and failure.attempts == 0 for failure in work.failures) == 40 - MOST_BROKEN
     assert work.progress.outcomes == {Outcome.PASSED: 2}
 
 
-def test_who_breaks_among_many_that_do_not_is_tried_to_the_end(tmp_path: Path) -> None:
+def test_an_exercise_that_worked_once_is_never_given_up_early(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/a": 3 * MOST_BROKEN})
-    work.complete(taken(work), Outcome.PASSED)
+    work.complete(claim(work), Outcome.PASSED)
     tries = 0
     while (attempt := work.claim(wait=False)) is not None:
         tries += 1
@@ -82,8 +82,8 @@ def test_who_breaks_among_many_that_do_not_is_tried_to_the_end(tmp_path: Path) -
     assert tries == MOST_ATTEMPTS * (3 * MOST_BROKEN - 1)
 
 
-def test_what_always_breaks_keeps_nobody_who_hands_in_later_from_being_graded(tmp_path: Path) -> None:
-    """When a class is gone on with, those that break may be the first of those that are left."""
+def test_old_failures_do_not_stop_new_submissions(tmp_path: Path) -> None:
+    """In a resumed run, the failing submissions may come first."""
     jobs = [job_of(tmp_path, "l/a", str(each)) for each in range(MOST_BROKEN + 1)]
     work = WorkQueue(jobs, working=["l/a"])
     last = work.jobs[-1]
@@ -93,12 +93,12 @@ def test_what_always_breaks_keeps_nobody_who_hands_in_later_from_being_graded(tm
         else:
             work.fail(attempt, "It breaks.")
     assert work.progress.outcomes == {Outcome.PASSED: 1}
-    assert [trouble.attempts for trouble in work.failures] == [MOST_ATTEMPTS] * MOST_BROKEN
+    assert [failure.attempts for failure in work.failures] == [MOST_ATTEMPTS] * MOST_BROKEN
 
 
-def test_stopping_ends_those_who_wait_and_keeps_the_first_reason(tmp_path: Path) -> None:
+def test_a_stop_ends_waiting_claims_and_keeps_the_first_error(tmp_path: Path) -> None:
     work = work_of(tmp_path, {"l/a": 2})
-    attempt = taken(work)
+    attempt = claim(work)
     work.stop(NotGradableHere("No device is left."))
     work.stop(NotGradableHere("Another reason."))
     work.release(attempt)
@@ -109,7 +109,7 @@ def test_stopping_ends_those_who_wait_and_keeps_the_first_reason(tmp_path: Path)
         work.raise_error()
 
 
-def test_time_left_is_known_when_something_is_done() -> None:
+def test_the_time_left_is_known_after_the_first_grading() -> None:
     assert Progress(10).left_s is None
     progress = Progress(10, {Outcome.PASSED: 3, Outcome.FAILED: 1}, abandoned=1, elapsed_s=20.0, since_first_s=1.5)
     assert progress.done == 4

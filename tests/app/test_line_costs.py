@@ -1,4 +1,4 @@
-"""Where the lines of an older text stand in a newer one."""
+"""Lines of an older text in a newer one."""
 
 from __future__ import annotations
 

@@ -1,0 +1,418 @@
+"""`gpututor pack` and `gpututor pack-course`: what students hand in, and a course without solutions."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpututor.authoring.lint import UNWRITTEN
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.intake import read_class
+from gpututor.classroom.intake.archive import MANIFEST
+from gpututor.classroom.intake.layouts import METADATA
+from gpututor.classroom.packing import named, pack_of, student_course, without_comments, write_student_course, zip_of
+from gpututor.cli.main import main
+from gpututor.course.loader import COURSE_KEYS, STUDENT_FILES, load_course
+from gpututor.course.model import Course
+from gpututor.course.workspace import Workspace, make_workspace
+from gpututor.errors import CourseError, UsageError
+from gpututor.paths import builtin_course
+from tests.support.command_line import Call, Said
+from tests.support.tiny_course import FILES, write_course
+
+MINE = "def twice(number):\n    return number + number  # é\n"
+
+
+@pytest.fixture
+def course(tmp_path: Path) -> Course:
+    return load_course(write_course(tmp_path / "course", exercises=3, lessons=2))
+
+
+@pytest.fixture
+def workspace(course: Course, tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path / "work", course)[0]
+
+
+@pytest.fixture
+def gpututor(course: Course, workspace: Workspace, capfd: pytest.CaptureFixture[str]) -> Call:
+    """Call a verb with the course and the workspace; later options override both."""
+
+    def call(*words: str) -> Said:
+        capfd.readouterr()
+        code = main(["--course", str(course.folder), "--workspace", str(workspace.folder), *words])
+        return Said(code, *capfd.readouterr())
+
+    return call
+
+
+def path_of(workspace: Workspace, course: Course, label: str) -> Path:
+    return workspace.path_of(course.find(label))
+
+
+def names_in(path: Path) -> list[str]:
+    with zipfile.ZipFile(path) as archive:
+        return archive.namelist()
+
+
+def test_changed_files_are_packed_and_all_others_are_listed(
+    gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path
+) -> None:
+    path_of(workspace, course, "1.3").write_text(MINE)
+    path_of(workspace, course, "2.2").write_text("def twice(:\n")
+    path_of(workspace, course, "2.3").unlink()
+    (workspace.folder / "01_lesson_1" / "notes.py").write_text("mine")
+    said = gpututor("pack", "--out", str(tmp_path / "my.zip"), "--name", "Kim Lee")
+    assert said.code == 0, said.err
+    assert names_in(tmp_path / "my.zip") == ["01_lesson_1/03_twice_1_3.py", "02_lesson_2/02_twice_2_2.py", MANIFEST]
+    made, first, _, warning, _, *others = said.out.splitlines()
+    assert str(tmp_path / "my.zip") in made
+    assert "Kim Lee" in made
+    assert first.split() == ["1.3", "01_lesson_1/03_twice_1_3.py", str(len(MINE.encode())), "bytes"]
+    assert "line 1" in warning
+    lists = [line.rpartition(": ")[2] for line in others]
+    assert lists == ["1.1, 1.2, 2.1.", "2.3.", "01_lesson_1/notes.py."]
+
+
+def test_intake_reads_a_packed_zip(gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path) -> None:
+    path_of(workspace, course, "1.1").write_bytes(b"\xef\xbb\xbf" + MINE.encode())
+    handed_in = tmp_path / "handed in"
+    handed_in.mkdir()
+    assert gpututor("pack", "--out", str(handed_in / "kim.zip"), "--name", "Kim Lee").code == 0
+    with zipfile.ZipFile(handed_in / "kim.zip") as archive, archive.open(MANIFEST) as stream:
+        packed = json.loads(stream.read())
+    assert (packed["course"], packed["student"]) == ("tiny", "Kim Lee")
+    assert packed["exercises"] == {"01_lesson_1/01_twice_1_1.py": "lesson_1/twice_1_1"}
+    out = ClassFolder(tmp_path / "out")
+    class_ = read_class(handed_in, course, out)
+    (student,), (file,) = class_.students, class_.handed_in
+    assert (student.id, student.name, file.exercise, class_.unmatched) == ("kim", "Kim Lee", "lesson_1/twice_1_1", ())
+    assert out.submission(file.sha256).read_text() == MINE
+
+
+@pytest.mark.parametrize("source", ["-" * 500_000 + "1\n", "x = " + "not " * 200_000 + "1\n"], ids=["-", "not"])
+def test_source_that_is_nested_too_deeply_is_packed_with_a_warning(
+    workspace: Workspace, course: Course, source: str
+) -> None:
+    path_of(workspace, course, "1.1").write_text(source)
+    (packed,) = pack_of(course, workspace, [course.find("1.1")]).files
+    assert packed.warning
+
+
+PLACES = {
+    "folders": "kim/gpututor-pack.zip",
+    "gradescope": "submission_1/gpututor-pack.zip",
+    "moodle": "Kim Roe_77_assignsubmission_file_/gpututor-pack.zip",
+    "canvas": "roekim_12_90_gpututor-pack.zip",
+}
+METADATA_TEXT = """\
+submission_1:
+  :submitters:
+  - :name: Kim Roe
+    :sid: '5'
+    :email: kim@example.org
+  :created_at: 2026-03-01 12:00:00.861687000 Z
+  :history: []
+"""
+
+
+@pytest.mark.parametrize("layout", PLACES)
+def test_files_packed_with_the_students_course_are_read_in_every_layout(
+    course: Course, tmp_path: Path, layout: str
+) -> None:
+    write_student_course(course, tmp_path / "students")
+    theirs = load_course(tmp_path / "students")
+    mine = make_workspace(tmp_path / "mine", theirs)[0]
+    for label in ("1.2", "2.3"):
+        path_of(mine, theirs, label).write_text(f"{MINE}# {label}\n")
+    handed_in = tmp_path / "handed in"
+    place = handed_in / PLACES[layout]
+    place.parent.mkdir(parents=True)
+    if layout == "gradescope":
+        (handed_in / METADATA).write_text(METADATA_TEXT)
+    if layout == "folders":
+        (handed_in / "lee").mkdir()  # a lone folder would count as a wrapper
+        (handed_in / "lee" / "notes.txt").write_text("")
+    pack_of(theirs, mine, theirs.exercises).write(place, "Kim Roe")
+    out = ClassFolder(tmp_path / "out")
+    class_ = read_class(handed_in, course, out, layout=layout)
+    student = class_.students[0]
+    assert (student.id, student.name) == {
+        "folders": ("kim", "Kim Roe"),
+        "gradescope": ("5", "Kim Roe"),
+        "moodle": ("77", "Kim Roe"),
+        "canvas": ("12", "roekim"),
+    }[layout]
+    assert [(file.exercise, file.refusal, out.submission(file.sha256).read_text()) for file in class_.handed_in] == [
+        ("lesson_1/twice_1_2", "", f"{MINE}# 1.2\n"),
+        ("lesson_2/twice_2_3", "", f"{MINE}# 2.3\n"),
+    ]
+    assert [file.source for file in class_.unmatched] == ["lee/notes.txt"] * (layout == "folders")
+
+
+def test_the_students_course_grades_no_class(gpututor: Call, course: Course, tmp_path: Path) -> None:
+    write_student_course(course, tmp_path / "students")
+    (tmp_path / "class" / "kim").mkdir(parents=True)
+    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
+    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
+    assert gpututor("--course", str(tmp_path / "students"), *words, "--isolation", "process").code == 2
+    assert not list((tmp_path / "out").glob("journal/*"))
+    assert not (tmp_path / "out" / "class.json").exists()
+
+
+def test_the_same_files_make_the_same_bytes(
+    gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path
+) -> None:
+    file = path_of(workspace, course, "1.1")
+    file.write_text(MINE)
+    for name in ("a.zip", "b.zip"):
+        assert gpututor("pack", "--out", str(tmp_path / name)).code == 0
+        os.utime(file, (1, 1))
+        file.chmod(0o600)
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+    assert zip_of({"b": b"2", "a": b"1"}) == zip_of({"a": b"1", "b": b"2"})
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"),
+    [
+        ((), "1.1 1.2 1.3 2.1 2.2 2.3"),
+        (("2",), "2.1 2.2 2.3"),
+        (("2.1", "lesson_1", "2.1"), "1.1 1.2 1.3 2.1"),
+        (("02_lesson_2", "twice_1_3"), "1.3 2.1 2.2 2.3"),
+    ],
+)
+def test_words_name_lessons_and_exercises(course: Course, words: tuple[str, ...], labels: str) -> None:
+    assert " ".join(exercise.label for exercise in named(course, words)) == labels
+
+
+def test_an_unknown_name_is_a_usage_error(gpututor: Call) -> None:
+    said = gpututor("pack", "thrice")
+    assert (said.code, "'thrice'" in said.err) == (2, True)
+
+
+def test_links_and_other_unpackable_files_are_listed_with_a_reason(
+    gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.py"
+    secret.write_text("password = 1\n")
+    path_of(workspace, course, "1.1").write_text(MINE)
+    for label in ("1.2", "1.3"):
+        path_of(workspace, course, label).unlink()
+    path_of(workspace, course, "1.2").symlink_to(secret)
+    path_of(workspace, course, "1.3").symlink_to(tmp_path / "nowhere")
+    path_of(workspace, course, "2.1").write_bytes(b"x = '\xe9'\n")
+    path_of(workspace, course, "2.2").write_bytes(b"x = 1\0\n")
+    path_of(workspace, course, "2.3").write_bytes(b"#" * ((1 << 20) + 1))
+    said = gpututor("pack", "--out", str(tmp_path))
+    assert said.code == 1
+    assert names_in(tmp_path / "tiny-pack.zip") == ["01_lesson_1/01_twice_1_1.py", MANIFEST]
+    errors = said.err.splitlines()
+    assert [line.split(" ")[1] for line in errors] == ["1.2", "1.3", "2.1", "2.2", "2.3"]
+    assert all(word in line for word, line in zip(("link", "link", "UTF-8", "NUL", "1 MiB"), errors, strict=True))
+
+
+def test_a_folder_that_is_a_link_is_not_followed(course: Course, workspace: Workspace, tmp_path: Path) -> None:
+    (workspace.folder / "01_lesson_1").rename(tmp_path / "elsewhere")
+    (workspace.folder / "01_lesson_1").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "01_twice_1_1.py").write_text(MINE)
+    pack = pack_of(course, workspace, course.exercises)
+    assert (pack.files, len(pack.left_out), pack.others) == ((), 3, ())
+
+
+def test_an_older_starter_counts_as_unchanged(course: Course, workspace: Workspace) -> None:
+    exercise = course.find("1.1")
+    (exercise.folder / "starter.py").write_text("def twice(number):\n    ...  # TODO\n")
+    assert exercise in pack_of(course, workspace, course.exercises).unchanged
+
+
+def test_an_unchanged_workspace_makes_no_zip(gpututor: Call, tmp_path: Path) -> None:
+    said = gpututor("pack", "--out", str(tmp_path / "my.zip"))
+    assert (said.code, (tmp_path / "my.zip").exists()) == (2, False)
+
+
+def test_only_its_own_zip_is_replaced(gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path) -> None:
+    path_of(workspace, course, "1.1").write_text(MINE)
+    mine = tmp_path / "my.zip"
+    assert gpututor("pack", "--out", str(mine)).code == 0
+    path_of(workspace, course, "1.2").write_text(MINE)
+    assert gpututor("pack", "--out", str(mine)).code == 0
+    assert len(names_in(mine)) == 3
+    for content in (b"thesis", zip_of({"thesis.txt": b""})):
+        mine.write_bytes(content)
+        assert (gpututor("pack", "--out", str(mine)).code, mine.read_bytes()) == (2, content)
+    assert gpututor("pack", "--out", str(tmp_path / "my.tar")).code == 2
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_in_another_courses_workspace_pack_names_that_course(
+    course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path_of(workspace, course, "1.1").write_text(MINE)
+    monkeypatch.chdir(workspace.folder / "01_lesson_1")
+    assert main(["pack"]) == 2
+    assert "'tiny'" in capfd.readouterr().err
+
+
+CANARY = "c4n4ry"
+
+
+@pytest.fixture
+def private(course: Course) -> Course:
+    """A course whose private files and comments contain `CANARY`."""
+    for exercise in course.exercises:
+        for name in (
+            "solution.py",
+            "checks.py",
+            "given.py",
+            "baseline.py",
+            "right/added.py",
+            "wrong/once.py",
+            "data.txt",
+            "wrong/deep/a.py",
+            "solution.py~",
+            "starter.py.bak",
+            "#task.md#",
+            ".task.md.swp",
+            "notes.md",
+            "__pycache__/solution.cpython-311.pyc",
+        ):
+            path = exercise.folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{FILES.get(name, '')}# {CANARY} {name}\n")
+        (exercise.folder / "task_2.md").symlink_to(exercise.folder / "solution.py")
+        for name in ("task.md", "hints.md"):
+            text = (exercise.folder / name).read_text()
+            (exercise.folder / name).write_text(f"<!-- {CANARY}\n\n{CANARY} -->\n{text}\n<!-- {CANARY}, not closed\n")
+        manifest = exercise.folder / "exercise.toml"
+        more = '\n[[scenario]]\nname = "no GPU \\"at all\\""\ngpus = 0\n\n[limits]\nwall_s = 2.5\n'
+        excuse = f'\n[[excused_mutant]]\nchange = "line 2: {CANARY}"\nreason = "{CANARY}"\n'
+        manifest.write_text(f"# {CANARY}\n{manifest.read_text()}{more}{excuse}")
+    (course.folder / "course.toml").write_text(f"# {CANARY}\n{(course.folder / 'course.toml').read_text()}")
+    (course.folder / f"{CANARY}.md").write_text(CANARY)
+    (course.lessons[0].folder / "lesson_notes.md").write_text(CANARY)
+    return load_course(course.folder)
+
+
+def test_the_students_course_has_nothing_private(private: Course) -> None:
+    assert not private.problems
+    files = student_course(private)
+    assert not [path for path, content in files.items() if CANARY.encode() in content or CANARY in path]
+    names = {Path(path).name for path in files}
+    assert names == {"course.toml", "lesson.toml", "lesson.md", "exercise.toml", *STUDENT_FILES}
+
+
+def test_the_students_course_equals_the_whole_one_otherwise(private: Course, tmp_path: Path) -> None:
+    write_student_course(private, tmp_path / "out")
+    made = load_course(tmp_path / "out")
+    assert (made.problems, made.for_students, made.id, made.title) == ((), True, private.id, private.title)
+    assert not private.for_students
+    for ours, theirs in zip(private.exercises, made.exercises, strict=True):
+        assert (ours.key, ours.starter, len(ours.hints)) == (theirs.key, theirs.starter, len(theirs.hints))
+        assert (ours.scenarios, ours.limits, ours.devices) == (theirs.scenarios, theirs.limits, theirs.devices)
+        assert theirs.excused_mutants == ()
+    assert [lesson.text for lesson in private.lessons] == [lesson.text for lesson in made.lessons]
+    assert not list(tmp_path.glob(".*.part"))
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) & 0o055
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a <!-- b --> c\nd\n", "a  c\nd\n"),
+        ("# a <!-- b -->\nc\n", "# a \nc\n"),
+        ("a\n<!-- b\n```\nc -->\nd\n", "a\nd\n"),
+        ("a\n<!-- to the end\n## b\n", "a\n"),
+        ("a `b\nc` d <!-- e `f` -->\n", "a `b\nc` d \n"),
+        ("``a ` b`` c <!-- d `e` -->\n", "``a ` b`` c \n"),
+        ("```a``` b <!-- c -->\n", "```a``` b \n"),
+        ("a \\` b <!-- c ` d -->\n", "a \\` b \n"),
+        ("a ` b\n<!-- c ` d -->\n", "a ` b\n"),
+        ("- a ` b\n- <!-- c --> ` d\n", "- a ` b\n-  ` d\n"),
+        *(
+            (text, text)
+            for text in (
+                "a `<!-- b -->` c",
+                "```html\n<!-- b -->\n```\n",
+                "~~~\n<!-- b -->\n",
+                "```\n```python\n<!-- a -->\n```\n",
+                "a <!-- b\n",
+                "1 < 2 <!- 3 --> 4\n",
+            )
+        ),
+    ],
+)
+def test_comments_are_removed_but_not_from_code(text: str, left: str) -> None:
+    assert without_comments(text) == left
+
+
+def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, course: Course, tmp_path: Path) -> None:
+    out = tmp_path / "tiny.zip"
+    (course.lessons[1].folder / "lesson.md").write_text(f"# Two\n\nThis is {UNWRITTEN}.\n")
+    words = ("pack-course", "--for", "students", "--out", str(out))
+    for _ in range(2):
+        said = gpututor(*words)
+        assert said.code == 0, said.err
+    assert "2 lessons, 6 exercises, 29 files" in said.out
+    assert "02_lesson_2/lesson.md" in said.out
+    assert {name.partition("/")[0] for name in names_in(out)} == {"tiny"}
+    with zipfile.ZipFile(out) as archive:
+        archive.extractall(tmp_path / "student")
+    assert load_course(tmp_path / "student" / "tiny").for_students
+    out.write_bytes(zip_of({"tiny/course.toml": (course.folder / "course.toml").read_bytes()}))
+    assert gpututor(*words).code == 2
+
+
+def test_a_folder_with_content_is_not_replaced(course: Course, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    write_student_course(course, tmp_path / "out")
+    with pytest.raises(UsageError):
+        write_student_course(course, tmp_path / "out")
+
+
+def test_a_course_with_mistakes_is_not_packed(course: Course) -> None:
+    (course.exercises[0].folder / "hints.md").unlink()
+    with pytest.raises(CourseError, match=r"hints\.md"):
+        student_course(load_course(course.folder))
+
+
+def test_students_use_their_course_but_it_does_not_grade(gpututor: Call, course: Course, tmp_path: Path) -> None:
+    write_student_course(course, tmp_path / "out")
+    common = ["--course", str(tmp_path / "out"), "--workspace", str(tmp_path / "mine")]
+    assert gpututor(*common, "init", str(tmp_path / "mine")).code == 0
+    assert "1.1   twice_1_1  Twice 1" in gpututor(*common, "list").out
+    assert "Hint 1 of 3" in gpututor(*common, "hint", "1.1").out
+    for words in ("grade 1.1", "watch 1.1", "solution 1.1 --yes", "diff 1.1 --yes", "verify"):
+        said = gpututor(*common, *words.split())
+        assert (said.code, "`gpututor pack`" in said.err) == (2, True), words
+    (tmp_path / "mine" / "01_lesson_1" / "01_twice_1_1.py").write_text(MINE)
+    assert gpututor(*common, "pack", "--out", str(tmp_path)).code == 0
+    assert json.loads(zipfile.ZipFile(tmp_path / "tiny-pack.zip").read(MANIFEST))["course"] == course.id
+
+
+def test_the_shipped_course_can_be_packed() -> None:
+    course = load_course(builtin_course())
+    files = student_course(course)
+    assert len(files) == 2 + 2 * len(course.lessons) + 4 * len(course.exercises)
+    assert files["glossary.md"].decode() == course.glossary
+    shown = b"\n".join(files.values()).decode()
+    for exercise in course.exercises:
+        for text in (exercise.solution, exercise.checks, *(path.read_text() for path in exercise.wrong_solutions)):
+            assert text not in shown
+        made = tomllib.loads(files[f"{exercise.folder.parent.name}/{exercise.folder.name}/exercise.toml"].decode())
+        whole = tomllib.loads((exercise.folder / "exercise.toml").read_text())
+        whole.pop("excused_mutant", None)
+        assert made == whole
+
+
+def test_the_for_key_accepts_only_students(course: Course) -> None:
+    assert [key.choices for key in COURSE_KEYS if key.name == "for"] == [("students",)]
+    manifest = course.folder / "course.toml"
+    manifest.write_text(f'{manifest.read_text()}for = "teachers"\n')
+    (problem,) = load_course(course.folder).problems
+    assert problem.title.startswith(f"{manifest}: for:")

@@ -1,0 +1,208 @@
+"""`gpututor classroom grade`: from the folder to the journal, and its output."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.plan import GradingPlan
+from gpututor.classroom.submissions import Class
+from gpututor.classroom.work_queue import MOST_ATTEMPTS, Progress, WorkQueue
+from gpututor.cli.classroom.grade import (
+    MOST_LISTED,
+    GradingOutput,
+    ProgressLine,
+    duration,
+    failure_lines,
+    progress_line,
+    summary_of,
+)
+from gpututor.cli.main import main
+from gpututor.errors import NotGradableHere
+from gpututor.grading.report import Outcome
+from tests.support.classes import reports_of
+from tests.support.fake_judges import job_of
+from tests.support.tiny_course import write_course
+
+SUBMISSIONS = {
+    "kim": "def twice(number):\n    return 2 * number\n",
+    "lee": "def twice(number):\n    return 3 * number\n",
+    "max": "def twice(number)\n    return number\n",
+    "zoe": "def twice(number):\n    return 2 * number\n",
+}
+
+
+def test_a_class_without_gradable_files_is_an_error_with_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
+    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--device", "virtual"]
+    words += ["--course", str(course)]
+    handed_in.mkdir()
+    for student in ("kim", "lee"):
+        with zipfile.ZipFile(handed_in / f"{student}.zip", "w") as archive:
+            archive.writestr("twice_1_1.py", SUBMISSIONS["kim"])
+            archive.writestr("gpututor-pack.json", '{"course": "my_course"}')
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert "'tiny'" in error
+    assert "'my_course'" in error
+    assert "--course DIR" in error
+    assert not (out / "class.json").exists()
+
+    for student in ("kim", "lee"):
+        (handed_in / f"{student}.zip").unlink()
+        (handed_in / student).mkdir()
+        (handed_in / student / "homework.py").write_text(SUBMISSIONS["kim"])
+    assert main(words) == 2
+    assert "--exercise" in capsys.readouterr().err
+
+    (handed_in / "kim" / "twice_1_1.py").write_bytes(b"\xff\xfe")
+    assert main(words) == 4
+    assert (out / "class.json").exists()
+
+
+def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    course, handed_in, out = write_course(tmp_path / "course", exercises=1), tmp_path / "in", tmp_path / "out"
+    for student, text in SUBMISSIONS.items():
+        (handed_in / student).mkdir(parents=True)
+        (handed_in / student / "twice_1_1.py").write_text(text)
+    words = ["classroom", "grade", str(handed_in), "--out", str(out), "--isolation", "process", "--judges", "1"]
+    words += ["--device", "virtual", "--course", str(course)]
+
+    assert main([*words, "--json"]) == 0
+    said = capsys.readouterr()
+    assert "class.secret" in said.err
+    summary = json.loads(said.out)
+    assert (summary["handed_in"], summary["gradings"], summary["done"], summary["already"]) == (4, 3, 3, 0)
+    assert summary["outcomes"] == {"passed": 1, "failed": 1, "error": 1}
+    reports = {one.student: report for one, _, report in reports_of(ClassFolder(out))}
+    assert {student: report and report.outcome for student, report in reports.items()} == {
+        "kim": Outcome.PASSED,
+        "lee": Outcome.FAILED,
+        "max": Outcome.ERROR,
+        "zoe": Outcome.PASSED,
+    }
+
+    assert main(words) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
+    assert "3 are graded already" in capsys.readouterr().out
+
+    (handed_in / "zoe").rename(handed_in / "zo\u202e")
+    assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume"]) == 0
+    assert "\n  zoe\n" in capsys.readouterr().out
+
+    (out / "classroom.toml").write_text("decimals = 1  # by hand\n")
+    (tmp_path / "old.toml").write_text("decimals = 3\n")
+    for _ in range(2):
+        rules = ["--rules", str(tmp_path / "old.toml")]
+        assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume", *rules]) == 0
+    assert (out / "classroom.toml").read_text() == "decimals = 3\n"
+    assert [kept.read_text() for kept in (out / "replaced").iterdir()] == ["decimals = 1  # by hand\n"]
+
+
+OPTIONS = Options("auto", "", "process", "0.1.0", "2.9.0", "0" * 16, "", "")
+
+
+def plan_of(folder: Path, count: int) -> tuple[GradingPlan, WorkQueue]:
+    jobs = [job_of(folder, "lesson/one", str(number)) for number in range(count)]
+    return GradingPlan(Class("course", "folders", (), (), ()), OPTIONS, jobs, 2, ()), WorkQueue(jobs)
+
+
+def test_the_progress_line_fits_its_width() -> None:
+    assert progress_line(Progress(7)) == "0 of 7; the graders are starting"
+    outcomes = {Outcome.ERROR: 2, Outcome.PASSED: 9}
+    progress = Progress(120, outcomes, abandoned=1, retried=3, elapsed_s=10.0, since_first_s=5.0)
+    whole = "11 of 120, 1.1/s, 0:54 left: 9 passed, 2 error; 3 tried again; 1 not graded"
+    assert progress_line(progress) == whole
+    for width in range(20, len(whole)):
+        line = progress_line(progress, width)
+        assert len(line) <= width
+        assert whole.startswith(line.removesuffix(" …"))
+
+
+def test_durations_are_formatted_like_a_clock() -> None:
+    assert [duration(seconds) for seconds in (0, 7.4, 147, 3723)] == ["0:00", "0:07", "2:27", "1:02:03"]
+
+
+def test_failures_are_listed_with_the_resume_command(tmp_path: Path) -> None:
+    plan, work = plan_of(tmp_path, MOST_LISTED + 2)
+    while (attempt := work.claim()) is not None:
+        if attempt.number == 1 and not work.progress.done:
+            work.complete(attempt, Outcome.PASSED)
+        else:
+            work.fail(attempt, f"It \x1b[31mbroke {attempt.job.key.name}.\nAdvice.")
+    stream = io.StringIO()
+    GradingOutput(stream, "gpututor classroom grade in --out out --resume").print_end(plan, work, is_stopped=False)
+    said = stream.getvalue()
+    assert f"Graded 1 of {MOST_LISTED + 2}" in said
+    assert said.count("! not graded: lesson/one") == MOST_LISTED
+    assert f"{MOST_ATTEMPTS} attempts" in said
+    assert "\x1b" not in said
+    assert "… and 1 more" in said
+    assert "gpututor classroom grade in --out out --resume" in said
+
+
+def test_failures_with_the_same_reason_share_a_line(tmp_path: Path) -> None:
+    _, work = plan_of(tmp_path, 40)
+    while (attempt := work.claim()) is not None:
+        work.abandon(attempt, "No device is left.\nAdvice.")
+    (line,) = failure_lines(work.failures)
+    assert line.startswith("! not graded: lesson/one, submission ")
+    assert line.endswith(", 1 attempt, and 39 more: No device is left.")
+
+
+def test_a_stopped_run_prints_how_to_resume_and_why_it_stopped(tmp_path: Path) -> None:
+    plan, work = plan_of(tmp_path, 3)
+    attempt = work.claim()
+    assert attempt is not None
+    work.complete(attempt, Outcome.FAILED)
+    stream = io.StringIO()
+    GradingOutput(stream, "go on").print_end(plan, work, is_stopped=True)
+    assert "Graded 1 of 3" in stream.getvalue()
+    assert stream.getvalue().endswith("\n  go on\n")
+    summary = summary_of(tmp_path, plan, work, NotGradableHere("No device is left."))
+    assert (summary["gradings"], summary["already"], summary["done"]) == (5, 2, 1)
+    assert summary["stopped"] == "No device is left."
+    assert summary_of(tmp_path, plan, work, KeyboardInterrupt())["stopped"] == "interrupted"
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_closed_terminal_stops_no_grading(tmp_path: Path) -> None:
+    plan, work = plan_of(tmp_path, 1)
+    screen = GradingOutput(Gone(), "again")
+    with ProgressLine(work, screen.stream):
+        screen.notify("One line.")
+    screen.print_end(plan, work, is_stopped=False)
+
+
+@pytest.mark.parametrize(
+    ("user", "isolation", "warnings"), [(0, "process", 3), (1000, "process", 2), (0, "bubblewrap", 1)]
+)
+def test_process_isolation_prints_a_warning_and_another_for_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: int, isolation: str, warnings: int
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    plan, _ = plan_of(tmp_path, 1)
+    stream = io.StringIO()
+    GradingOutput(stream, "").print_plan(replace(plan, options=replace(OPTIONS, isolation=isolation)))
+    said = stream.getvalue()
+    assert ("class.secret" in said, "root" in said) == (warnings > 1, warnings > 2)
