@@ -188,7 +188,7 @@ def _from_options(config: pytest.Config, options: Namespace) -> MachineOptions |
         for key in ("model", "memory"):
             if given[key] is not None:
                 needed = "--virtual-gpus N" if origin[key].startswith("--") else "virtual_gpus"
-                raise pytest.UsageError(f"{origin[key]} needs {needed} beside it.")
+                raise pytest.UsageError(f"{origin[key]} needs {needed}.")
         return None
     try:
         return _options(**given)

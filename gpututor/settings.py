@@ -69,14 +69,9 @@ class Setting:
         return value
 
 
-def _theme_fault(name: str) -> str:
-    return "" if re.fullmatch(r"[a-z0-9-]+", name) else f"a theme is {_listed(THEMES)}, or another of the palette's"
-
-
-def _no_theme(key: str, value: object, themes: Collection[str]) -> str:
-    if key != "theme" or not themes or value in themes:
-        return ""
-    return f"there is no such theme; a theme is {_listed(THEMES)}, or another of the palette's"
+def _theme_fault(name: str, themes: Collection[str] = ()) -> str:
+    is_valid = name in themes if themes else re.fullmatch(r"[a-z0-9-]+", name)
+    return "" if is_valid else f"a theme is {_listed(THEMES)}, or another of the palette's"
 
 
 def _editor_fault(command: str) -> str:
@@ -100,13 +95,7 @@ SETTINGS = (
     Setting("editor", "Own editor", "Opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
     Setting("auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS),
     Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
-    Setting(
-        "device",
-        "Device",
-        "Where to run; auto: a real GPU if there is one.",
-        DEVICES,
-        _device_fault,
-    ),
+    Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
     Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),
     Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
 )
@@ -195,7 +184,7 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
         where = f"{path}, line {_line_of(text, key)}"
         if setting is None:
             faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Take the line out.")
-        elif fault := fault_of(setting, value) or _no_theme(key, value, themes):
+        elif fault := fault_of(setting, value) or (_theme_fault(value, themes) if key == "theme" else ""):
             faults.append(
                 f"{where}: {key} cannot be {_written(value)}: {fault}. It is {_written(setting.default)} now."
             )

@@ -163,7 +163,7 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
                 if word not in key.choices:
                     mistakes.append(_not_a_choice(f"{written}[{position}]", word, key.choices))
                 elif word in value[:position]:
-                    mistakes.append(Mistake(f"{written}[{position}]", f"{word!r} stands there twice", "Remove one."))
+                    mistakes.append(Mistake(f"{written}[{position}]", f"{word!r} is listed twice", "Remove one."))
             return tuple(value)
         case "lines" if is_list and len(value) >= key.least:
             for position, line in enumerate(value):
@@ -172,7 +172,7 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
                     problem = f"expected {item.expected}, got {_shown(line)}"
                     mistakes.append(Mistake(f"{written}[{position}]", problem, ""))
                 elif line in value[:position]:
-                    mistakes.append(Mistake(f"{written}[{position}]", f"{line!r} stands there twice", "Remove one."))
+                    mistakes.append(Mistake(f"{written}[{position}]", f"{line!r} is listed twice", "Remove one."))
             return tuple(value)
         case "choice" if isinstance(value, str):
             if value not in key.choices:

@@ -1,4 +1,4 @@
-"""Ending a process ends everything that it ever started."""
+"""Process trees: found, stopped, resumed and killed with all descendants."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def start_family(folder: Path, generations: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, str(script), str(generations)], stdout=subprocess.DEVNULL)
 
 
-def test_children_and_theirs_are_found(tmp_path: Path) -> None:
+def test_descendants_of_all_generations_are_found(tmp_path: Path) -> None:
     root = start_family(tmp_path, 3)
     try:
         wait_for(lambda: len(descendants(root.pid)) == 3)
@@ -55,7 +55,7 @@ def test_children_and_theirs_are_found(tmp_path: Path) -> None:
         root.wait()
 
 
-def test_killing_a_tree_leaves_none_of_it_sessions_of_their_own_included(tmp_path: Path) -> None:
+def test_kill_tree_also_kills_other_sessions(tmp_path: Path) -> None:
     root = start_family(tmp_path, 4)
     wait_for(lambda: len(descendants(root.pid)) == 4)
     family = [root.pid, *descendants(root.pid)]
@@ -66,7 +66,7 @@ def test_killing_a_tree_leaves_none_of_it_sessions_of_their_own_included(tmp_pat
     wait_for(lambda: not any(alive(pid) for pid in family))
 
 
-def test_killing_what_is_gone_already_is_no_error(tmp_path: Path) -> None:
+def test_kill_tree_ignores_an_ended_process(tmp_path: Path) -> None:
     root = subprocess.Popen([sys.executable, "-c", ""])
     root.wait()
 
@@ -74,16 +74,16 @@ def test_killing_what_is_gone_already_is_no_error(tmp_path: Path) -> None:
 
 
 def state(pid: int) -> str:
-    """R, S, T for stopped …"""
+    """Return the state letter: R, S, T for stopped …"""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_a_tree_stands_still_and_goes_on(tmp_path: Path) -> None:
+def test_a_tree_is_stopped_and_resumed(tmp_path: Path) -> None:
     root = start_family(tmp_path, 3)
 
     def all_sleep() -> bool:
-        # Who is still starting a child waits for it in a way that no signal stops.
+        # A process that is starting a child cannot be stopped.
         family = [root.pid, *descendants(root.pid)]
         return len(family) == 4 and all(state(pid) == "S" for pid in family)
 
@@ -101,7 +101,7 @@ def test_a_tree_stands_still_and_goes_on(tmp_path: Path) -> None:
         root.wait()
 
 
-def test_a_tree_that_stands_still_can_be_ended(tmp_path: Path) -> None:
+def test_a_stopped_tree_can_be_killed(tmp_path: Path) -> None:
     root = start_family(tmp_path, 2)
     wait_for(lambda: len(descendants(root.pid)) == 2)
     stopped = stop_tree(root.pid)
@@ -114,7 +114,7 @@ def test_a_tree_that_stands_still_can_be_ended(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("known", [True, False], ids=["with handles", "without"])
-def test_an_id_that_is_somebody_elses_by_now_is_left_alone(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+def test_a_reused_id_is_not_signalled(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     if not known:
         monkeypatch.setattr(processes, "_handle_of", lambda pid: None)
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -142,8 +142,8 @@ print(child.wait(60))
 """
 
 
-def test_who_lists_processes_is_none_of_them() -> None:
-    """It would be a new one at each look, and the looking would have no end."""
+def test_ps_does_not_list_itself() -> None:
+    """`ps` is a new process each time, so that the search would never end."""
     if shutil.which("ps") is None:
         pytest.skip("there is no ps")
 

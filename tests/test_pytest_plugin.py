@@ -158,36 +158,21 @@ def test_the_sessions_machine_returns_after_a_marked_test(pytester: pytest.Pytes
 
         OF_THE_SESSION = torch.ones(2, device="cuda")
 
-        @pytest.mark.virtual_gpu(count=4)
+        @pytest.mark.virtual_gpu(count=4, memory=2**20)
         def test_marked(virtual_gpu):
             assert torch.cuda.device_count() == len(virtual_gpu.gpus) == 4
+            assert torch.cuda.get_device_name() == "Tesla T4"
+            assert torch.cuda.mem_get_info()[1] == 2**20
             with pytest.raises(RuntimeError, match="Another one is on now"):
                 OF_THE_SESSION + 1
 
         def test_after_it(virtual_gpu):
             assert torch.cuda.device_count() == len(virtual_gpu.gpus) == 1
+            assert "H100" in torch.cuda.get_device_name()
             assert (OF_THE_SESSION + 1).tolist() == [2.0, 2.0]
         """
     )
-    run(pytester, "--virtual-gpus=1").assert_outcomes(passed=2)
-
-
-def test_the_fixture_gives_the_markers_machine_else_the_sessions(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-        import torch
-
-        def test_unmarked(virtual_gpu):
-            assert len(virtual_gpu.gpus) == 2 and "H100" in torch.cuda.get_device_name()
-
-        @pytest.mark.virtual_gpu(memory=2**20)
-        def test_marked(virtual_gpu):
-            assert len(virtual_gpu.gpus) == 1 and torch.cuda.get_device_name() == "Tesla T4"
-            assert torch.cuda.mem_get_info()[1] == 2**20
-        """
-    )
-    run(pytester, "--virtual-gpus=2", "--virtual-gpu-model=H100").assert_outcomes(passed=2)
+    run(pytester, "--virtual-gpus=1", "--virtual-gpu-model=H100").assert_outcomes(passed=2)
 
 
 def test_the_outer_machine_returns_after_a_nested_session(pytester: pytest.Pytester) -> None:
@@ -362,11 +347,11 @@ def test_a_modules_machine_works_without_a_sessions_machine(pytester: pytest.Pyt
         (["--virtual-gpus=1", "--virtual-gpu-model=H10"], "", "--virtual-gpu-model: *'H100'*"),
         (["--virtual-gpus=1", "--virtual-gpu-memory=lots"], "", "--virtual-gpu-memory: *"),
         (["--virtual-gpus=1", "--virtual-gpu-memory=2000"], "", "--virtual-gpu-memory: *"),
-        (["--virtual-gpu-model=H100"], "", "--virtual-gpu-model needs --virtual-gpus N *"),
+        (["--virtual-gpu-model=H100"], "", "--virtual-gpu-model needs --virtual-gpus N."),
         (["-o", "virtual_gpus=many"], "", "virtual_gpus: *"),
-        (["-o", "virtual_gpu_model=H100"], "", "virtual_gpu_model needs virtual_gpus *"),
+        (["-o", "virtual_gpu_model=H100"], "", "virtual_gpu_model needs virtual_gpus."),
         ([], "virtual_gpus = many", "virtual_gpus in *tox.ini: *"),
-        ([], "virtual_gpu_model = H100", "virtual_gpu_model in *tox.ini needs virtual_gpus *"),
+        ([], "virtual_gpu_model = H100", "virtual_gpu_model in *tox.ini needs virtual_gpus."),
     ],
 )
 def test_an_impossible_value_is_a_usage_error_that_names_its_origin(

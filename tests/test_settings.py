@@ -1,3 +1,5 @@
+"""Settings: the file, hand edits, changes in the app, and invalid values."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,13 +15,13 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "config" / "settings.toml"
 
 
-def test_without_a_file_the_defaults_hold_and_none_is_made(path: Path) -> None:
+def test_without_a_file_the_defaults_apply(path: Path) -> None:
     settings = SettingsFile(path)
     assert (settings.now, settings.faults) == (Settings(), ())
     assert not path.exists()
 
 
-def test_a_new_file_explains_every_setting_and_says_the_same(path: Path) -> None:
+def test_a_new_file_explains_every_setting(path: Path) -> None:
     SettingsFile(path).create()
     text = path.read_text()
     for setting in SETTINGS:
@@ -28,14 +30,14 @@ def test_a_new_file_explains_every_setting_and_says_the_same(path: Path) -> None
     assert read_settings(path).faults == ()
 
 
-def test_what_is_written_is_read_again(path: Path) -> None:
+def test_settings_survive_writing_and_reading(path: Path) -> None:
     chosen = Settings("nord", 'code "--wait" \\ ü', "saved", "none", "cuda:1", "H100", False)
     path.parent.mkdir()
     path.write_text(written(chosen))
     assert read_settings(path).settings == chosen
 
 
-def test_a_change_in_the_app_keeps_order_and_comments_of_a_file_that_was_edited_by_hand(path: Path) -> None:
+def test_a_change_in_the_app_keeps_order_and_comments(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('# mine\nmotion   =  "none"   # the train shakes\n\ntheme = "day"\n\n[other]\nx = 1\n')
     settings = SettingsFile(path)
@@ -47,7 +49,7 @@ def test_a_change_in_the_app_keeps_order_and_comments_of_a_file_that_was_edited_
     assert (settings.now.motion, settings.now.theme, settings.now.costs) == ("none", "contrast", False)
 
 
-def test_a_change_on_disk_is_taken_at_the_next_look(path: Path) -> None:
+def test_a_change_on_disk_is_read_at_the_next_look(path: Path) -> None:
     settings = SettingsFile(path)
     assert not settings.look()
     path.parent.mkdir()
@@ -61,41 +63,42 @@ def test_a_change_on_disk_is_taken_at_the_next_look(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "named"),
     [
-        ('motion = "some"', 'motion cannot be "some": it is "full" or "none". It is "full" now.'),
-        ("costs = 1", "costs cannot be 1: it is true or false. It is true now."),
-        ("theme = 7", 'theme cannot be 7: it is "night", "day", "terminal" or "contrast". It is "night" now.'),
-        ('device = "gpu"', 'device cannot be "gpu": a device is "auto"'),
-        ('gpu = "T5"', 'gpu cannot be "T5": a virtual GPU is exercise'),
-        ('editor = "vi\\nm"', 'editor cannot be "vi\\nm": a command is one line.'),
-        ('them = "day"', "there is no setting 'them'; did you mean 'theme'? Take the line out."),
+        ('motion = "some"', '"full" or "none"'),
+        ("costs = 1", "true or false"),
+        ("theme = 7", '"terminal"'),
+        ('device = "gpu"', '"auto"'),
+        ('gpu = "T5"', "exercise"),
+        ('editor = "vi\\nm"', "editor"),
+        ('them = "day"', "'theme'"),
     ],
 )
-def test_what_cannot_be_taken_is_told_with_file_and_line_and_the_rest_holds(path: Path, line: str, words: str) -> None:
+def test_an_invalid_setting_is_reported_with_its_line_and_ignored(path: Path, line: str, named: str) -> None:
     path.parent.mkdir()
     path.write_text(f'# a comment\nauto_run = "saved"\n{line}\n')
     reading = read_settings(path)
     assert len(reading.faults) == 1
-    assert reading.faults[0].startswith(f"{path}, line 3: {words}")
+    assert reading.faults[0].startswith(f"{path}, line 3: ")
+    assert named in reading.faults[0]
     assert reading.settings == Settings(auto_run="saved")
 
 
 @pytest.mark.parametrize("content", [b'theme = "day\n', b"\xff\xfe", b"= 3"])
-def test_a_file_that_is_no_toml_gives_the_defaults_and_is_never_overwritten(path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_toml_is_never_overwritten(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     settings = SettingsFile(path)
     assert settings.now == Settings()
     assert str(path) in settings.faults[0]
-    with pytest.raises(TutorError, match="could not be written") as raised:
+    with pytest.raises(TutorError) as raised:
         settings.choose("theme", "day")
     assert str(path) in raised.value.advice
-    assert settings.now.theme == "day", "the choice holds for now"
+    assert settings.now.theme == "day", "the choice applies to this process"
     assert path.read_bytes() == content
 
 
-def test_a_folder_in_its_place_is_told(path: Path) -> None:
+def test_a_folder_in_place_of_the_file_is_reported(path: Path) -> None:
     path.mkdir(parents=True)
     settings = SettingsFile(path)
     assert "Is a directory" in settings.faults[0]

@@ -25,12 +25,12 @@ from gpututor.text import escape_control_chars, lines_of
         ("[/int] [@click=app.quit]", "[/int] [@click=app.quit]"),
     ],
 )
-def test_what_could_steer_a_terminal_is_written_out(text: str, shown: str) -> None:
+def test_characters_that_control_a_terminal_are_escaped(text: str, shown: str) -> None:
     assert escape_control_chars(text) == shown
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_no_control_character_stays_and_all_else_does(text: str) -> None:
+def test_only_control_characters_are_escaped(text: str) -> None:
     shown = escape_control_chars(text)
     assert not {unicodedata.category(letter) for letter in shown if letter not in "\n\t"} & {"Cc", "Cs", "Zl", "Zp"}
     shown.encode()
@@ -40,8 +40,8 @@ def test_no_control_character_stays_and_all_else_does(text: str) -> None:
 
 @given(st.lists(st.text(alphabet="x \t\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1))
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
-def test_lines_end_where_python_ends_them(end: str, lines: list[str]) -> None:
+def test_lines_end_as_in_python(end: str, lines: list[str]) -> None:
     text = end.join(lines)
-    read = io.StringIO(text, newline=None).read().split("\n")  # as files of programs are read
+    read = io.StringIO(text, newline=None).read().split("\n")  # as Python reads source files
 
     assert lines_of(text) == read == lines

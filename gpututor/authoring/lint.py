@@ -236,7 +236,7 @@ def _wrong(exercise: Exercise) -> Iterator[Problem]:
         if not lines or not named_check(lines[0]).isidentifier():
             yield Problem(file, "expected `# fails: ` and the name of a check", "Name the check that it fails.", line=1)
         if len(lines) < 2 or not _is_sentence(lines[1]):
-            advice = "Such as `# It copies row by row.`: it is shown to teachers beside the file's name."
+            advice = "Such as `# It copies row by row.`: instructors see it next to the file's name."
             yield Problem(file, "expected a sentence about the mistake, with a full stop", advice, line=2)
 
 

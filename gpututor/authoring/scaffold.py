@@ -46,12 +46,12 @@ def make_exercise(course: Path, words: str) -> NewExercise:
     lesson_word, _, exercise_word = words.partition("/")
     slug = _slug(exercise_word, words)
     if keyword.iskeyword(slug):
-        raise UsageError(f"{slug!r} is a word of Python, and would be the function's name.", "Take another name.")
+        raise UsageError(f"{slug!r} is a Python keyword, and cannot name a function.", "Choose another name.")
     course = Path(os.path.abspath(course))
     for other in _numbered(course):
         if slug in (taken := {name[3:]: name for name in _names(course / other)}):
             there = course / other / taken[slug]
-            raise UsageError(f"There is an exercise of that name: {there}", "Take another name, or write on there.")
+            raise UsageError(f"An exercise has this name: {there}", "Choose another name, or continue there.")
     lesson, lesson_is_new = _lesson(course, lesson_word, words)
     exercise = lesson / f"{_next_number(lesson):02d}_{slug}"
     names = {"entry": slug, "title": _title(slug)}
@@ -84,7 +84,7 @@ def _lesson(course: Path, word: str, words: str) -> tuple[Path, bool]:
 def _next_number(folder: Path) -> int:
     number = max((int(name[:2]) for name in _numbered(folder)), default=0) + 1
     if number > 99:
-        raise UsageError(f"{folder}: all numbers up to 99 are taken.", "Begin another lesson, or another course.")
+        raise UsageError(f"{folder}: all numbers up to 99 are taken.", "Start another lesson, or another course.")
     return number
 
 
@@ -108,9 +108,9 @@ def _fill(kind: str, folder: Path, names: dict[str, str]) -> list[Path]:
 def _write(path: Path, text: str) -> Path:
     try:
         if not create_atomically(path, text):
-            raise UsageError(f"{path} is there already.", "Move it away, or take another name.")
+            raise UsageError(f"{path} already exists.", "Move it away, or choose another name.")
     except OSError as error:
-        advice = "Give yourself the right to write there, or name another course with --course DIR."
+        advice = "Give yourself write permission, or name another course with --course DIR."
         raise CourseError(f"{path}: cannot be written ({error.strerror})", advice) from error
     return path
 

@@ -1,1 +1,1 @@
-"""Grading a whole class: what was handed in, the journal of gradings, the gradebook, and who does the work."""
+"""Grading of a whole class: intake, jobs, executors, gradebook and review."""

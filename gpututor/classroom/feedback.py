@@ -32,9 +32,9 @@ from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
 
-MORE_CHECKS = "There are more checks than are shown here; they count for the mark."
+MORE_CHECKS = "Some checks are not shown here; they count for the mark."
 """Note on every submission for an exercise with hidden checks, whatever they found."""
-NO_MARK_YET = "There is no mark yet: a person will look at it first, or it will be graded once more."
+NO_MARK_YET = "There is no mark yet: an instructor will look at it first, or it will be graded again."
 """Note on every open mark, whatever the reason."""
 UNDECIDED = "○ not decided yet"
 LONGEST_OUTPUT = 2000
@@ -204,7 +204,7 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
         yield "It does not count."
     if attempt is None:
         if given.misplaced:
-            yield f"{given.misplaced}: tell your instructor what is meant."
+            yield f"{given.misplaced}: tell your instructor which exercise it is for."
         return
     if len(given.attempts) > 1:
         counts = "counts" if given.standing is MarkStatus.FINAL else "is looked at first"

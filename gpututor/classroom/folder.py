@@ -122,8 +122,8 @@ class ClassFolder:
     def or_not_graded(self, content: Built | None) -> Built:
         """Return the content of a file. Raise `UsageError` if there is none, because no class was graded."""
         if content is None:
-            advice = "Grade one with `gpututor classroom grade`."
-            raise UsageError(f"{self.folder} holds no class that was graded.", advice)
+            advice = "Run `gpututor classroom grade` first."
+            raise UsageError(f"{self.folder} has no graded class.", advice)
         return content
 
 
@@ -183,7 +183,7 @@ def locked(folder: ClassFolder) -> Iterator[None]:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(folder.folder / ".lock", flags, 0o644)
     except OSError as error:
-        advice = "Name another folder with --out, or give yourself the right to write there."
+        advice = "Choose another folder with --out, or give yourself write permission."
         raise UsageError(f"{folder.folder} cannot be written to ({error.strerror}).", advice) from error
     try:
         try:
@@ -192,7 +192,7 @@ def locked(folder: ClassFolder) -> Iterator[None]:
             pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
             who = f"process {pid}" if pid.isdigit() else "another process"
             raise UsageError(
-                f"{folder.folder} is being graded by {who}.", "Wait until it is done, or end it with Ctrl-C first."
+                f"{folder.folder} is being graded by {who}.", "Wait for it, or stop it with Ctrl-C."
             ) from None
         except OSError as error:
             if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):

@@ -40,7 +40,7 @@ def class_secret(path: Path) -> bytes:
     """
     if not path.exists():
         write_secret(path, secrets.token_bytes(_SECRET_BYTES))
-    advice = "Copy the file from the machine that graded the class first, or move it away for a new secret."
+    advice = "Copy the file from the machine that first graded the class, or move it away to get a new secret."
     try:
         with open(path, encoding="ascii", opener=ordinary) as stream:
             secret = bytes.fromhex(stream.read(1024).strip())
@@ -191,7 +191,7 @@ class Job:
             with open(self.submission_path, "rb", opener=ordinary) as stream:
                 text = stream.read().decode()
         except (OSError, ValueError) as error:
-            advice = "Grade again with --resume: the files are read anew."
+            advice = "Grade again with --resume, which reads all files again."
             raise GradingError(f"{self.submission_path}: cannot be read ({error})", advice) from error
         return GradeRequest(
             exercise_folder=self.exercise_folder,

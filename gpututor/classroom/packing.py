@@ -216,7 +216,7 @@ def checked_out(path: Path | None, course: Course) -> Path:
     if path.is_dir():
         return path / name
     if path.suffix.lower() != ".zip":
-        raise UsageError(f"{path} is not called .zip, and would not be opened.", "Such as --out my_work.zip.")
+        raise UsageError(f"{path}: the name must end in .zip.", "For example: --out my_work.zip.")
     return path
 
 
@@ -240,7 +240,7 @@ def write_student_course(course: Course, out: Path) -> dict[str, bytes]:
         write_zip(out, {f"{out.stem}/{path}": content for path, content in files.items()}, _is_student_course)
         return files
     if (out.exists() and (not out.is_dir() or any(out.iterdir()))) or out.is_symlink():
-        raise UsageError(f"{out} is there already.", "Name a new folder with --out, or a .zip.")
+        raise UsageError(f"{out} already exists.", "Name a new folder or a .zip with --out.")
     parent = out.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

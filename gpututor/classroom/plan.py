@@ -27,8 +27,8 @@ from gpututor.hardware.inventory import (
 from gpututor.hardware.scenario import ACCELERATORS
 
 _LOST_SECRET = (
-    "Name a copy of it with --secret, or put it back. With another secret all would be graded anew, with other inputs: "
-    "to have it so, name another folder with --out."
+    "Restore it, or name a copy with --secret. Another secret means other inputs and new gradings: for that, choose "
+    "another folder with --out."
 )
 
 
@@ -71,8 +71,8 @@ def merge_options(given: GradeOptions, folder: ClassFolder, course: Course) -> t
     is_graded = any(folder.journal.glob("*/*.json"))
     if is_graded and not given.resume:
         raise UsageError(
-            f"{folder.folder} holds a class that was graded, whole or in part.",
-            "Go on with it with --resume, which grades only what is new or not done; or name another folder.",
+            f"{folder.folder} already has gradings of a class.",
+            "Continue with --resume, which grades only new or unfinished submissions; or choose another folder.",
         )
     last = Options.read(folder) if given.resume and folder.options_file.exists() else None
     gpu = gpu_spec(given.gpu).name if given.gpu else ""
@@ -114,7 +114,7 @@ def plan_grading(
     _check_not_empty(class_, course)
     torch = torch_version()
     if not torch:
-        raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` brings it.")
+        raise NotGradableHere("PyTorch is not installed.", f"`{sys.executable} -m pip install torch` installs it.")
     is_for_real = options.device.partition(":")[0] in ("auto", *ACCELERATORS)
     accelerators = inventory().accelerators if is_for_real else ()
     secret = class_secret(folder.secret_file)
@@ -146,14 +146,14 @@ def plan_grading(
 def _check_not_empty(class_: Class, course: Course) -> None:
     if class_.handed_in:
         return
-    title = f"Nothing that was handed in can be graded with the course {course.id!r}."
+    title = f"No submitted file belongs to an exercise of the course {course.id!r}."
     if packed_for := sorted({file.packed_for for file in class_.unmatched if file.packed_for}):
         others = " and ".join(map(repr, packed_for))
-        raise UsageError(title, f"Files were packed for the course {others}: name its folder with --course DIR.")
+        raise UsageError(title, f"Students packed files for the course {others}: name its folder with --course DIR.")
     raise UsageError(
         title,
-        "The lines above say why, file by file. Name the folder of another course with --course DIR; say --exercise "
-        "EXERCISE where all is for one; or rename files, such as to 1.1.py, and say the same again.",
+        "The lines above give the reason for each file. Name another course with --course DIR, or the exercise of all "
+        "files with --exercise EXERCISE; or rename files, such as to 1.1.py. Then run the command again.",
     )
 
 
@@ -183,9 +183,9 @@ def _secret(given: Path | None, folder: ClassFolder, last: str, is_graded: bool)
     path = given or folder.secret_file
     if not path.exists():
         if given is not None:
-            raise UsageError(f"{given}: there is no such file", "Without --secret a new secret is drawn.")
+            raise UsageError(f"{given}: there is no such file", "Without --secret, gpututor makes a new secret.")
         if is_graded:
-            raise UsageError(f"{path} is gone: the class was graded with it.", _LOST_SECRET)
+            raise UsageError(f"{path} is missing, and the class was graded with it.", _LOST_SECRET)
     secret = class_secret(path)
     if is_graded and last and secret_id(secret) != last:
         raise UsageError(f"{path} is not the secret that the class was graded with.", _LOST_SECRET)
@@ -196,6 +196,6 @@ def _secret(given: Path | None, folder: ClassFolder, last: str, is_graded: bool)
     if class_secret(folder.secret_file) != secret:
         raise UsageError(
             f"{folder.secret_file} is another secret than {given}.",
-            "A class is graded with one: leave out --secret, or name another folder with --out.",
+            "A class has one secret: leave out --secret, or choose another folder with --out.",
         )
     return secret

@@ -35,10 +35,10 @@ def job_again(folder: ClassFolder, submission: Submission, course_folder: Path |
     course = load_course(course_folder or Path(class_.course))
     exercise = next((each for each in course.exercises if each.key == submission.exercise), None)
     if exercise is None:
-        title = f"The course has no exercise {submission.exercise} any more."
-        raise UsageError(title, "--course names another course.")
+        title = f"The course no longer has the exercise {submission.exercise}."
+        raise UsageError(title, "Name another course with --course.")
     if not folder.secret_file.exists():
-        raise UsageError(f"{folder.secret_file} is gone.", "Without it other inputs would be drawn.")
+        raise UsageError(f"{folder.secret_file} is missing.", "Restore it: another secret means other inputs.")
     secret = class_secret(folder.secret_file)
     values = {
         "the files of the exercise": (key.exercise_version, exercise_digest(exercise.folder)),
@@ -47,8 +47,8 @@ def job_again(folder: ClassFolder, submission: Submission, course_folder: Path |
         "the class secret": (key.secret, secret_id(secret)),
     }
     if changed := [name for name, (before, now) in values.items() if before != now]:
-        advice = "`gpututor classroom grade` with --resume grades the class as things are now."
-        raise UsageError(f"Not as it was when it was graded: {', '.join(changed)}.", advice)
+        advice = "Grade the class again with `gpututor classroom grade` and --resume."
+        raise UsageError(f"Changed since the grading: {', '.join(changed)}.", advice)
     return jobs_of(replace(class_, handed_in=(submission,)), course, folder, options, secret)[0]
 
 

@@ -195,7 +195,7 @@ def unknown_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterato
 def _unknown(key: tuple[str, ...], check: str, names: frozenset[str]) -> UnknownCheck:
     where = (*key, check) if key[-1] == "points" else key
     if names <= set(OWN):
-        advice = "No report has told of its checks yet: the rule holds once one does."
+        advice = "No report names the checks of this exercise yet. The rule applies as soon as one does."
         return UnknownCheck(where, check, advice, is_certain=False)
     return UnknownCheck(where, check, nearest(check, sorted(names)), is_certain=True)
 
@@ -266,7 +266,7 @@ def mistakes_error(path: Path, text: str, mistakes: Sequence[Mistake]) -> UsageE
 
 
 def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]:
-    """Return the keys of the file. Names of checks are free here, because only reports tell them."""
+    """Return the keys of the file. Names of checks are checked later, because only reports have them."""
     tables = document.get("exercises")
     each = tuple(
         Key(name, "table", default={}, keys=_exercise_keys(tables.get(name) if isinstance(tables, dict) else None))

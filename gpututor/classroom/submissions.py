@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 SCHEMA_VERSION = 1
 PLATFORMS = ("gradescope", "moodle", "canvas")
-"""Layouts that tell the students' names."""
+"""Layouts with the students' names."""
 
 
 @dataclass(frozen=True)
@@ -92,5 +92,5 @@ class Class:
 
     @property
     def has_names(self) -> bool:
-        """True if a platform tells the students' names, so that students did not choose them."""
+        """True if a platform gives the students' names, so that students did not choose them."""
         return self.layout in PLATFORMS

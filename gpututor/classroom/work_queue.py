@@ -168,7 +168,7 @@ class WorkQueue:
             self._end(attempt.job.key.exercise)
 
     def stop(self, error: TutorError | None = None) -> None:
-        """Let no job be claimed any more. `raise_error` raises the first `error`."""
+        """Stop claims of further jobs. `raise_error` raises the first `error`."""
         with self._changed:
             self._stopped = True
             self._error = self._error or error
@@ -203,7 +203,7 @@ class WorkQueue:
         self.failures.append(JobFailure(attempt.job.key, attempt.number, why))
 
     def _give_up_exercise(self, exercise: str, why: str) -> None:
-        words = f"Not tried, because the first {MOST_BROKEN} gradings of this exercise broke; the last of them: {why}"
+        words = f"Not tried, because the first {MOST_BROKEN} gradings of this exercise broke. The last error: {why}"
         for attempt in self._waiting.pop(exercise, deque()):
             self._give_up(replace(attempt, number=attempt.number - 1), words)
         for attempt in [attempt for attempt in self._retries if attempt.job.key.exercise == exercise]:

@@ -8,19 +8,18 @@ from __future__ import annotations
 import argparse
 import difflib
 
-from gpututor.cli.options import chosen_course, chosen_workspace
+from gpututor.cli.options import add_exercise_argument, chosen_exercise, chosen_workspace
 from gpututor.cli.solution import require_pass
 from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
-    parser.add_argument("--yes", action="store_true", help="show it though you have not passed yet")
+    add_exercise_argument(parser)
+    parser.add_argument("--yes", action="store_true", help="show it before you have passed")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    course = chosen_course(arguments)
-    exercise = course.find(arguments.exercise)
+    course, exercise = chosen_exercise(arguments)
     workspace = chosen_workspace(arguments, course)
     yours = workspace.read(exercise).splitlines()
     require_pass(course, exercise, "diff", yes=arguments.yes)

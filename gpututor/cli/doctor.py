@@ -1,7 +1,7 @@
-"""Look for what is wrong with this installation: versions, devices, folders, the course.
+"""Check this installation: versions, devices, folders, course.
 
-Each line begins with `ok`, `note` (works, but you may want to know) or `WRONG`, and says what to do.
-The exit code is 1 when a line says WRONG.
+Each line starts with `ok`, `note` (it works, but you may want to know) or `WRONG`, and says what to do.
+The exit code is 1 if a line says WRONG.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -18,7 +17,15 @@ from typing import TYPE_CHECKING, cast
 
 from gpututor import __version__
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
-from gpututor.cli.options import attempt_writer, check_own_file, chosen_course, chosen_workspace, print_error
+from gpututor.cli.options import (
+    add_exercise_argument,
+    attempt_writer,
+    check_own_file,
+    chosen_exercise,
+    chosen_workspace,
+    print_error,
+    whole_number,
+)
 from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import find_workspace, read_submission
@@ -47,12 +54,12 @@ _SENTENCE_AT = 13
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    add_exercise_argument(parser)
     file_help = "grade this file, which may be no link, instead of your own; not recorded"
     parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
     seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"
-    parser.add_argument("--seed", type=_seed, metavar="N", help=seed_help)
+    parser.add_argument("--seed", type=whole_number(0, SEEDS - 1), metavar="N", help=seed_help)
     isolation_help = (
         "what the file runs in: process (limits and cleanup, no secrecy), bubblewrap (Linux: sees no file of yours, "
         "no network) or auto (process for a file of your own folder, bubblewrap for any other; the default)"
@@ -66,9 +73,8 @@ def main(arguments: argparse.Namespace) -> int:
     own_file = arguments.file is None
     check_one_model(arguments, "grade")
     print_settings(settle_device(arguments, by_settings=own_file))
-    course = chosen_course(arguments)
+    course, exercise = chosen_exercise(arguments)
     course.check_has_checks()
-    exercise = course.find(arguments.exercise)
     workspace = chosen_workspace(arguments, course) if own_file else None
     path = workspace.path_of(exercise) if workspace else arguments.file
     if own_file:
@@ -166,13 +172,6 @@ def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -
     workspace = find_workspace(arguments.workspace, course)
     own = workspace is not None and arguments.file.resolve().is_relative_to(workspace.folder.resolve())
     return "process" if own else "bubblewrap"
-
-
-def _seed(word: str) -> int:
-    with contextlib.suppress(ValueError):
-        if 0 <= (seed := int(word)) < SEEDS:
-            return seed
-    raise argparse.ArgumentTypeError(f"a seed is a whole number from 0 to {SEEDS - 1}")
 
 
 def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> GradingFinished:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from gpututor.cli.options import chosen_course, open_progress
+from gpututor.cli.options import add_exercise_argument, chosen_exercise, open_progress
 from gpututor.course.model import Course, Exercise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
-    parser.add_argument("--all", action="store_true", help="show all hints, those seen before too; counts them all")
+    add_exercise_argument(parser)
+    parser.add_argument("--all", action="store_true", help="show all hints, and count them all")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    course = chosen_course(arguments)
-    exercise = course.find(arguments.exercise)
+    course, exercise = chosen_exercise(arguments)
     show_hints(course, exercise, all_of_them=arguments.all)
     return 0
 

@@ -1,9 +1,9 @@
-"""Make your folder of solution files: one per exercise, in a folder per lesson.
+"""Create your workspace: a solution file for each exercise, in a folder for each lesson.
 
-In a folder that is there already only the missing files are made; nothing is overwritten.
-The folder is remembered: from then on the app and the verbs use it, until `init` names another.
-Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor; for another course than the
-one that comes with gpututor ~/gpututor-ID, with the ID of its course.toml.
+In an existing folder only the missing files are created; nothing is overwritten.
+From then on the app and the verbs use this folder, until `init` names another.
+Without DIR: the folder of --workspace, the workspace found from here, or else ~/gpututor. For a course other than the
+built-in one it is ~/gpututor-ID, with the ID of its course.toml.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpututor.course.workspace import check_not_missing, find_workspace, make_wo
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder to make")
+    parser.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder to create")
 
 
 def main(arguments: argparse.Namespace) -> int:

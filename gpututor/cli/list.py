@@ -1,6 +1,6 @@
-"""The exercises by lesson, each with how far you are.
+"""List the exercises by lesson, each with your progress.
 
-Defects in the course's files are listed on stderr at the end; the exit code is then 2.
+Problems in the course's files are listed on stderr at the end; the exit code is then 2.
 
 --json prints one object:
   schema_version  1

@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="gpututor",
         description="Learn GPU acceleration with PyTorch, exercise by exercise. Without a verb the app starts.",
         epilog="EXERCISE is a number such as 2.1, a name such as born_on_the_device, or a path. "
-        "`gpututor VERB --help` tells more.",
+        "`gpututor VERB --help` has details.",
         allow_abbrev=False,
     )
     add_common_options(parser, default=None)

@@ -1,8 +1,8 @@
-"""Begin an exercise: a small one that works, with all of its files, to be written over.
+"""Create an exercise: a small working one with all of its files, for you to rewrite.
 
-LESSON/EXERCISE are lower-case words joined by _, such as keep_the_data_moving/one_big_copy; EXERCISE is the name of the
-function, too. A lesson that is there may be called by its number. Numbers are given in order; a new lesson gets a text
-as well, and a folder that is no course yet becomes one. Nothing is overwritten.
+LESSON/EXERCISE are lower-case words joined by _, such as keep_the_data_moving/one_big_copy. EXERCISE is also the name
+of the function. An existing lesson may be its number. New lessons and exercises get the next number; a new lesson gets
+a text, and a new course its course.toml. Nothing is overwritten.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,29 @@ if TYPE_CHECKING:
     from gpututor.progress.attempt_writer import AttemptWriter
     from gpututor.progress.database import Patience
     from gpututor.progress.store import ProgressStore
+
+
+def add_exercise_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+
+
+def whole_number(least: int, most: int) -> Callable[[str], int]:
+    """Return the type of an option that is a whole number from `least` to `most`."""
+
+    def parse(word: str) -> int:
+        from argparse import ArgumentTypeError
+
+        if word.isascii() and word.isdigit() and len(word) <= 20 and least <= int(word) <= most:
+            return int(word)
+        raise ArgumentTypeError(f"a whole number from {least} to {most}")
+
+    return parse
+
+
+def chosen_exercise(arguments: argparse.Namespace) -> tuple[Course, Exercise]:
+    """Return the chosen course and its exercise that the words name."""
+    course = chosen_course(arguments)
+    return course, course.find(arguments.exercise)
 
 
 def chosen_course(arguments: argparse.Namespace) -> Course:

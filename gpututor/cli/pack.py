@@ -1,10 +1,10 @@
-"""Make a zip of your solution files, to hand in.
+"""Make a zip of your solution files, to submit.
 
-LESSON and EXERCISE are numbers such as 2 or 2.1, or names; without any it is all that you have changed. Files that are
-still as you got them are left out, and nothing is left out without a word. Nothing but these files is in the zip: with
-their places in your folder, and a list of what they are.
+LESSON and EXERCISE are numbers such as 2 or 2.1, or names; without any, the zip gets every file that you have changed.
+Unchanged files are left out, and the output lists them. The zip has only these files, with their paths in your folder,
+and a list of their exercises.
 
-Exit codes: 0 all is in it; 1 a file is not, stderr says why; 2 wrong usage, or there is nothing to hand in.
+Exit codes: 0 all files are in it; 1 a file is not, and stderr says why; 2 wrong usage, or nothing to submit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("exercises", nargs="*", metavar="LESSON|EXERCISE", help="2, 2.1, born_on_the_device …")
     out_help = "the zip to make, or the folder to make it in (gpututor-pack.zip or ID-pack.zip, here)"
     parser.add_argument("--out", type=Path, metavar="FILE", help=out_help)
-    parser.add_argument("--name", type=_name, default="", metavar="NAME", help="your name, to stand in the zip")
+    parser.add_argument("--name", type=_name, default="", metavar="NAME", help="your name, for the zip")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -47,17 +47,17 @@ def main(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     for file in pack.left_out:
         label = escape_control_chars(f"{file.exercise.label} {file.path}")
-        print(f"gpututor: {label} is NOT in it: {escape_control_chars(file.why)}", file=sys.stderr)
+        print(f"gpututor: {label} is NOT in the zip: {escape_control_chars(file.why)}", file=sys.stderr)
     if not pack.files:
-        advice = "Change a file first: `gpututor list` names them. No zip was made."
-        raise UsageError(f"There is nothing to hand in in {workspace.folder}.", advice)
+        advice = "Change a file first; `gpututor list` shows the exercises. No zip was made."
+        raise UsageError(f"There is nothing to submit in {workspace.folder}.", advice)
     return 1 if pack.left_out else 0
 
 
 def _inside(pack: Pack, out: Path, student: str) -> Iterator[str]:
     who = f"with the name {student}" if student else "without a name (--name NAME puts yours in)"
     made = escape_control_chars(str(out))
-    yield f"Made {made}: {count(len(pack.files), 'file')} to hand in, {escape_control_chars(who)}."
+    yield f"Made {made}: {count(len(pack.files), 'file')} to submit, {escape_control_chars(who)}."
     width = max(len(file.path) for file in pack.files)
     label = max(len(file.exercise.label) for file in pack.files)
     for file in pack.files:
@@ -65,14 +65,14 @@ def _inside(pack: Pack, out: Path, student: str) -> Iterator[str]:
         yield f"  {file.exercise.label:<{label}}  {name}  {len(file.content)} bytes"
         if file.warning:
             yield f"  {'':<{label}}  ! {escape_control_chars(file.warning)}"
-    yield f"Beside them {MANIFEST} says which exercise each is for."
+    yield f"{MANIFEST} in the zip lists their exercises."
 
 
 def _not_inside(pack: Pack) -> Iterator[str]:
-    yield from _listed("Not in it, as you have not changed", pack.unchanged)
-    yield from _listed("Not in it, as there is no file of", pack.missing)
+    yield from _listed("Not in the zip, because unchanged", pack.unchanged)
+    yield from _listed("Not in the zip, because missing", pack.missing)
     if pack.others:
-        words = f"Not in it, as no exercise is called so: {', '.join(pack.others)}."
+        words = f"Not in the zip, because no exercise has this name: {', '.join(pack.others)}."
         yield from textwrap.wrap(escape_control_chars(words), 100, subsequent_indent="  ")
 
 

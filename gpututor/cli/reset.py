@@ -1,24 +1,23 @@
-"""Begin an exercise again: its starter replaces your file, of which a dated backup is kept."""
+"""Start an exercise over: its starter replaces your file. A dated backup is kept."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from gpututor.cli.options import chosen_course, chosen_workspace
+from gpututor.cli.options import add_exercise_argument, chosen_exercise, chosen_workspace
 from gpututor.errors import UsageError
 from gpututor.text import escape_control_chars
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    add_exercise_argument(parser)
     parser.add_argument("--yes", action="store_true", help="do it without asking")
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Return 1 if the learner says no."""
-    course = chosen_course(arguments)
-    exercise = course.find(arguments.exercise)
+    course, exercise = chosen_exercise(arguments)
     workspace = chosen_workspace(arguments, course)
     path = workspace.path_of(exercise)
     if not path.exists():

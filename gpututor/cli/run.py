@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from gpututor.cli.device_options import add_device_arguments, print_settings, settle_device
-from gpututor.cli.options import check_own_file, chosen_course, chosen_workspace
+from gpututor.cli.options import add_exercise_argument, check_own_file, chosen_course, chosen_workspace
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import read_submission
 from gpututor.errors import UsageError
@@ -20,7 +20,7 @@ from gpututor.processes import python_module
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    add_exercise_argument(parser)
     parser.add_argument("--file", type=Path, metavar="F", help="run this file instead of your own")
     add_device_arguments(parser)
     parser.add_argument("--memory", metavar="SIZE", help="the memory of each virtual GPU, such as 512MiB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gpututor.cli.options import chosen_course, open_progress
+from gpututor.cli.options import add_exercise_argument, chosen_exercise, open_progress
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import TutorError
 from gpututor.text import escape_control_chars
@@ -17,13 +17,12 @@ class NotPassedYet(TutorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("exercise", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
-    parser.add_argument("--yes", action="store_true", help="show it though you have not passed yet")
+    add_exercise_argument(parser)
+    parser.add_argument("--yes", action="store_true", help="show it before you have passed")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    course = chosen_course(arguments)
-    exercise = course.find(arguments.exercise)
+    course, exercise = chosen_exercise(arguments)
     require_pass(course, exercise, "solution", yes=arguments.yes)
     print(escape_control_chars(exercise.solution), end="")
     return 0

@@ -1,9 +1,8 @@
-"""Run a script, then tell what its device did: time, copies, waits and the lines behind them, memory, hazards, and the
-three things most worth changing.
+"""Run a script and report device time, copies and waits by line, memory, hazards, and the three most useful changes.
 
   gpututor trace train.py --epochs 1         options before SCRIPT are gpututor's, those after it the script's
   gpututor trace -m package.train            as python -m
-  gpututor trace --gpu T4,A100,H100 train.py     the same on each, in one table
+  gpututor trace --gpu T4,A100,H100 train.py     on each GPU, with one table
 
 The script's input, output and exit code are its own; the summary goes to stderr, after it. With several GPUs the script
 runs once for each, the later ones without input and with their output thrown away.
@@ -39,9 +38,9 @@ _SECOND_INTERRUPT_S = 0.5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device_arguments(parser, several_gpus=True)
     parser.add_argument("--memory", metavar="SIZE", help="the memory of each virtual GPU, such as 512MiB")
-    values_help = "tensors have shapes only: tells time and memory, computes nothing"
+    values_help = "tensors have shapes only: time and memory are modelled, nothing is computed"
     parser.add_argument("--no-values", action="store_true", help=values_help)
-    time_help = "the script's own clocks and sleep are real, not what the work would take on the GPU"
+    time_help = "the script's own clocks and sleep use real time, not the modelled time of the GPU"
     parser.add_argument("--real-time", action="store_true", help=time_help)
     parser.add_argument("--json", metavar="F", help="write the summary to this file as JSON; - for stdout")
     parser.add_argument("--chrome", metavar="F", help="write the timeline to this file, for Perfetto and Chrome")

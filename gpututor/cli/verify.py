@@ -21,7 +21,7 @@ there, and the wrong ones must fail.
   models          names of the GPUs of --models
   exercises, lessons, gradings, seconds, green, right, wrong, mutants    of all together
 
-Exit codes: 0 all is so; 1 something is not so; 2 wrong usage.
+Exit codes: 0 no problems; 1 problems; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from typing import Any, TextIO
 from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
 from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
+from gpututor.cli.options import whole_number
 from gpututor.grading.report_text import count
 from gpututor.hardware.gpus import gpu_names
 from gpututor.text import escape_control_chars
@@ -48,9 +49,14 @@ MOST_BY_DEFAULT = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="what to look at; all of the course without one")
-    parser.add_argument("--workers", type=_workers, metavar="N", help="how many judges at once (default: one a core)")
-    parser.add_argument("--no-mutants", action="store_true", help="leave out the changes of solutions: quicker")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="what to check; without one, the whole course")
+    parser.add_argument(
+        "--workers",
+        type=whole_number(1, MOST_WORKERS),
+        metavar="N",
+        help="how many judges at once (default: one a core)",
+    )
+    parser.add_argument("--no-mutants", action="store_true", help="skip the changed solutions, which is quicker")
     parser.add_argument(
         "--models", type=_models, default=(), metavar="NAMES", help="grade on these GPUs as well: all, or T4,H100"
     )
@@ -76,12 +82,6 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         print(_format_summary(summary, sum((subject.mutants for subject in verifier.subjects), MutantReport())))
     return 0 if summary["green"] else 1
-
-
-def _workers(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MOST_WORKERS):
-        raise argparse.ArgumentTypeError(f"a whole number from 1 to {MOST_WORKERS}")
-    return int(word)
 
 
 def _models(word: str) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def _sum_counts(subjects: list[Subject], kind: str) -> dict[str, int]:
 
 
 def _format_summary(summary: dict[str, Any], mutants: MutantReport) -> str:
-    """Return `56 exercises on 13 GPU models: 70 of 70 right ones passed, 500 of 500 wrong ones failed, …; all is so`"""
+    """Return `56 exercises on 13 GPU models: 70 of 70 right ones passed, …; no problems`."""
     problems = sum(len(subject["problems"]) for subject in summary["subjects"])
     right, wrong, models = summary["right"], summary["wrong"], summary["models"]
     words = count(summary["exercises"], "exercise")
@@ -181,4 +181,4 @@ def _format_summary(summary: dict[str, Any], mutants: MutantReport) -> str:
         words += f"{wrong['kept']} of {wrong['of']} wrong solutions failed"
     words += f"; {mutants}" if mutants.total else ""
     words += f"; {count(summary['gradings'], 'grading')}, {summary['seconds']} s; "
-    return words + (f"{count(problems, 'thing is', 'things are')} not so" if problems else "all is so")
+    return words + (count(problems, "problem") if problems else "no problems")

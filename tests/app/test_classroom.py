@@ -282,16 +282,16 @@ def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: 
     text = given.read_text()
     try:
         given.write_text(text + "# newer\n")
-        with pytest.raises(UsageError, match=r"Not as it was when it was graded: the files of the exercise\."):
+        with pytest.raises(UsageError, match="the files of the exercise"):
             job_again(folder, one)
     finally:
         given.write_text(text)
     secret = folder.secret_file.read_text()
     folder.secret_file.write_text(secret[::-1])
-    with pytest.raises(UsageError, match=r"Not as it was when it was graded: the class secret\."):
+    with pytest.raises(UsageError, match="the class secret"):
         job_again(folder, one)
     folder.secret_file.unlink()
-    with pytest.raises(UsageError, match=r"class\.secret is gone"):
+    with pytest.raises(UsageError, match=r"class\.secret"):
         job_again(folder, one)
     assert not folder.secret_file.exists(), "none is drawn"
 
@@ -304,7 +304,7 @@ async def test_files_may_come_and_go_beside_it(folder: ClassFolder) -> None:
         path.unlink()
         await pilot.press("f5")
         await until_shown(pilot, "! ")
-        await until_shown(pilot, "holds no class that was graded.")
+        await until_shown(pilot, "has no graded class.")
         assert "bo " in screen_text(pilot.app), "what was read before stays"
         path.write_text(content)
         [ada] = {one.sha256 for one in folder.read_class().handed_in if one.student == "bo" and one.exercise == ONE}
@@ -325,6 +325,6 @@ def test_without_a_class_or_a_terminal_it_is_told(
     folder: ClassFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["classroom", "open", str(tmp_path / "nowhere")]) == 2
-    assert "holds no class that was graded" in capsys.readouterr().err
+    assert "no graded class" in capsys.readouterr().err
     assert main(["classroom", "open", str(folder.folder)]) == 2
     assert "`gpututor classroom report" in capsys.readouterr().err

@@ -17,8 +17,8 @@ def course(tmp_path: Path) -> Path:
     return tmp_path / "course"
 
 
-def told(course: Path, *, notes: bool = False) -> list[str]:
-    """What is told of the course's only exercise, as seen from its folder."""
+def titles_of(course: Path, *, notes: bool = False) -> list[str]:
+    """Return the problems of the course's only exercise, with paths relative to its folder."""
     loaded = load_course(course)
     assert loaded.problems == ()
     (exercise,) = loaded.exercises
@@ -27,7 +27,7 @@ def told(course: Path, *, notes: bool = False) -> list[str]:
     return [fault.title(exercise.folder) for fault in faults if fault.is_note is notes]
 
 
-def told_of_lesson(course: Path, change: Change) -> list[str]:
+def lesson_titles(course: Path, change: Change) -> list[str]:
     skeleton(course, "product")
     loaded = load_course(course)
     change.make(loaded.lessons[0].folder)
@@ -36,10 +36,10 @@ def told_of_lesson(course: Path, change: Change) -> list[str]:
     return [fault.title(loaded.lessons[0].folder) for fault in faults if not fault.is_note]
 
 
-def test_a_skeleton_has_the_form_and_is_noted_as_unwritten(course: Path) -> None:
+def test_a_skeleton_has_only_notes_that_it_is_unwritten(course: Path) -> None:
     skeleton(course, "product")
-    assert told(course) == []
-    assert told(course, notes=True) == ["task.md: it is not written yet", "hints.md: it is not written yet"]
+    assert titles_of(course) == []
+    assert titles_of(course, notes=True) == ["task.md: it is not written yet", "hints.md: it is not written yet"]
 
 
 WIDE = "x" * 81
@@ -92,9 +92,9 @@ WIDE = "x" * 81
         ),
     ],
 )
-def test_a_mistake_in_the_form_is_told_with_its_file_and_line(course: Path, change: Change, words: str) -> None:
+def test_a_mistake_is_reported_with_file_and_line(course: Path, change: Change, words: str) -> None:
     skeleton(course, "product", change)
-    (title,) = told(course)
+    (title,) = titles_of(course)
     assert title.startswith(words), title
 
 
@@ -107,33 +107,33 @@ def test_a_mistake_in_the_form_is_told_with_its_file_and_line(course: Path, chan
         (Change("lesson.md", "## Remember", f"{WIDE}\n\n## Remember"), "lesson.md:100: 81 columns; a line may have 80"),
     ],
 )
-def test_a_mistake_in_a_lesson_is_told(course: Path, change: Change, words: str) -> None:
-    (title,) = told_of_lesson(course, change)
+def test_a_mistake_in_a_lesson_is_reported(course: Path, change: Change, words: str) -> None:
+    (title,) = lesson_titles(course, change)
     assert (
         title.startswith(words)
         or title.partition(":")[2].partition(":")[2] == words.partition(":")[2].partition(":")[2]
     ), title
 
 
-def test_links_to_other_texts_headings_and_the_world_hold(course: Path) -> None:
+def test_valid_links_and_mentions_are_accepted(course: Path) -> None:
     links = "[the lesson](../lesson.md#the-trap), [here](#a-nudge), \n[docs](https://pytorch.org/docs)\nExercise 1.1.\n"
     skeleton(course, "product", Change("hints.md", "", links))
-    assert told(course) == []
+    assert titles_of(course) == []
 
 
 FENCED = "# Title\n\n```python\nprint(1)\n```\n\nprose\n"
 
 
-def test_lines_of_fenced_blocks_are_code_fences_included() -> None:
+def test_fenced_blocks_are_code_including_fences() -> None:
     assert [line.number for line in lint.lines_of(FENCED) if line.is_code] == [3, 4, 5]
 
 
-def test_code_may_have_74_columns_and_prose_80() -> None:
+def test_code_has_74_columns_and_prose_80() -> None:
     text = f"{'x' * 80}\n{'x' * 81}\n```\n{'y' * 74}\n{'y' * 75}\n```\n{'z' * 80}\n"
     assert list(lint.too_wide(lint.lines_of(text))) == [(2, 81, 80), (5, 75, 74)]
 
 
-def test_all_lines_of_a_file_of_python_are_code() -> None:
+def test_all_lines_of_a_python_file_are_code() -> None:
     source = f"{'y' * 74}\n```\n{'y' * 75}\n"
     assert list(lint.too_wide(lint.code_lines_of(source))) == [(3, 75, 74)]
 
@@ -143,7 +143,7 @@ def test_links_are_found_outside_of_code() -> None:
     assert list(lint.links(text)) == [(1, "a.md"), (1, "b.md#two")]
 
 
-def test_exercises_and_lessons_that_are_named_by_number_are_found() -> None:
+def test_numbered_exercises_and_lessons_are_found() -> None:
     text = "Exercise 2.1 and lesson 4.\nTorch 2.9, lessons 3 and so on.\n"
     assert list(lint.mentions(text)) == [(1, "exercise", "2.1"), (1, "lesson", "4"), (2, "lesson", "3")]
 
@@ -153,7 +153,7 @@ def test_an_anchor_is_a_heading_in_lower_case_with_hyphens() -> None:
     assert lint.headings("# No\n## The trap\n```\n## code\n```\n") == ("The trap",)
 
 
-def test_statements_leave_out_headings_docstrings_and_the_script() -> None:
+def test_statements_exclude_signatures_docstrings_and_the_script() -> None:
     source = (
         'import torch\n\n\ndef f(x):\n    """Words.\n\n    More."""\n    y = (\n        x\n    )\n    return y\n\n\n'
         'if __name__ == "__main__":\n    print(f(1))\n'
@@ -161,7 +161,7 @@ def test_statements_leave_out_headings_docstrings_and_the_script() -> None:
     assert lint.statements_of(source) == ["y = (", "x", ")", "return y"]
 
 
-def test_arguments_are_those_of_the_function_of_that_name() -> None:
+def test_arguments_are_those_of_the_named_function() -> None:
     source = "def g(a):\n    pass\n\n\ndef f(a, /, b, *c, d=1, **e):\n    pass\n"
     assert lint.arguments_of(source, "f") == ("a", "b", "c", "d", "e")
     assert lint.arguments_of(source, "h") is None

@@ -1,4 +1,4 @@
-"""Mutants: one change each, named, on the right line, and the rest of the file as it was."""
+"""Mutants: each has one named change on its line, and the rest of the file is unchanged."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gpututor.authoring.mutants import MARK, Text, mutants_of
 
 HEAD = "import torch\n\n\ndef f(batch, weights, device, stream, devices):\n"
 FIRST = 5
-"""The line at which a body begins."""
+"""First line of the body."""
 
 
 def changes(*body: str) -> dict[str, str]:
-    """What each change of a function is called, and the body that it makes."""
+    """Return the changed bodies of a function by the names of the changes."""
     source = HEAD + "".join(f"    {line}\n" for line in body)
-    found = {}
+    mutants = {}
     for mutant in mutants_of(source):
         ast.parse(mutant.source)
         assert mutant.source != source
-        assert mutant.change not in found, "two changes of one name"
-        found[mutant.change] = "\n".join(line[4:] for line in mutant.source.splitlines()[FIRST - 1 :])
-    return found
+        assert mutant.change not in mutants, "two changes have the same name"
+        mutants[mutant.change] = "\n".join(line[4:] for line in mutant.source.splitlines()[FIRST - 1 :])
+    return mutants
 
 
 @pytest.mark.parametrize(
@@ -75,11 +75,7 @@ def changes(*body: str) -> dict[str, str]:
         ("f(torch.float32)", "replace torch.float32 by torch.float16", "f((torch.float16))"),
         ("x.double()", "replace .double() by .float() of x", "(x.float())"),
         ("x.float()", "replace .float() by .half() of x", "(x.half())"),
-        (
-            "x = f(a @ b)",
-            "in float16: a @ b",
-            "x = f(((lambda a, b: (a.half() @ b.half()).to(a.dtype))((a), (b))))",
-        ),
+        ("x = f(a @ b)", "in float16: a @ b", "x = f(((lambda a, b: (a.half() @ b.half()).to(a.dtype))((a), (b))))"),
         ("return batch", "return .cpu() of batch", "return ((batch).cpu())"),
         ("return {'a': batch, 'b': 1}", "return .cpu() of batch", "return {'a': ((batch).cpu()), 'b': 1}"),
         ("return batch, 2", "return .cpu() of batch", "return ((batch).cpu()), 2"),
@@ -87,10 +83,10 @@ def changes(*body: str) -> dict[str, str]:
         ("out += batch", "wait for out: out.cpu()", "out += batch; out.cpu()"),
     ],
 )
-def test_a_change_has_a_name_and_changes_one_thing(line: str, change: str, becomes: str) -> None:
-    found = changes(line)
-    assert change in found
-    assert found[change] == becomes
+def test_each_change_has_a_name(line: str, change: str, becomes: str) -> None:
+    mutants = changes(line)
+    assert change in mutants
+    assert mutants[change] == becomes
 
 
 @pytest.mark.parametrize(
@@ -100,12 +96,12 @@ def test_a_change_has_a_name_and_changes_one_thing(line: str, change: str, becom
         ("return batch", "return .detach() of batch", "return ((lambda it: (it.requires_grad and print('gpututor: "),
     ],
 )
-def test_a_detach_says_whether_it_took_effect(line: str, change: str, begins: str) -> None:
+def test_a_detach_prints_a_mark_when_it_takes_effect(line: str, change: str, begins: str) -> None:
     assert changes(line)[change].startswith(begins)
     assert [mutant.marks for mutant in mutants_of(f"{HEAD}    {line}\n") if mutant.change == change] == [True]
 
 
-def test_a_dropped_zero_grad_says_whether_there_was_a_gradient() -> None:
+def test_a_dropped_zero_grad_prints_a_mark_if_there_was_a_gradient() -> None:
     (mutant,) = mutants_of(f"{HEAD}    optimiser.zero_grad(set_to_none=True)\n    return 1\n")
     assert (mutant.change, mutant.marks) == ("drop optimiser.zero_grad(set_to_none=True)", True)
     for grad, printed in ((None, ""), (1, f"{MARK}\n")):
@@ -120,31 +116,18 @@ def test_a_dropped_zero_grad_says_whether_there_was_a_gradient() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "return",
-        "return None",
-        "return float(batch)",
-        "steps = 3",
-        "steps = len(batch)",
-        "layer = torch.nn.Linear(2, 3)",
-        "batch.add(1)",
-        "f(batch, non_blocking=False)",
-        "print(f'{batch}')",
-        "torch.device",
-        "batch @ weights",
-        "batch.sum()",
-        "torch.stack(batch, dim=0)",
-        "torch.split(batch, 1)",
-        "attend(batch, attn_mask=None)",
-        "attend(batch, is_causal=False)",
-        "f(torch.int64)",
+        *("return", "return None", "return float(batch)", "steps = 3", "steps = len(batch)"),
+        *("layer = torch.nn.Linear(2, 3)", "batch.add(1)", "f(batch, non_blocking=False)", "print(f'{batch}')"),
+        *("torch.device", "batch @ weights", "batch.sum()", "torch.stack(batch, dim=0)", "torch.split(batch, 1)"),
+        *("attend(batch, attn_mask=None)", "attend(batch, is_causal=False)", "f(torch.int64)"),
         "torch.where(batch)",
     ],
 )
-def test_what_a_learner_would_not_slip_at_is_left_alone(line: str) -> None:
+def test_these_lines_have_no_mutants(line: str) -> None:
     assert changes(line) == {}
 
 
-def test_what_only_runs_as_a_script_annotations_and_docstrings_are_left_alone() -> None:
+def test_scripts_annotations_and_docstrings_have_no_mutants() -> None:
     source = 'import torch\n\n\ndef f(x: "cuda" = 1) -> "cuda:0":\n    "cuda"\n    x.to_list()\n\n\n'
     assert mutants_of(source + 'if __name__ == "__main__":\n    print(f(1).to("cuda"))\n') == ()
 
@@ -161,25 +144,25 @@ def test_lines_keep_their_numbers() -> None:
         "    with torch.cuda.stream(\n        stream\n    ):\n        batch.record_stream(\n            stream)\n"
         "    return batch\n"
     )
-    found = mutants_of(source)
-    assert len(found) > 6
-    for mutant in found:
+    mutants = mutants_of(source)
+    assert len(mutants) > 6
+    for mutant in mutants:
         assert mutant.source.splitlines()[-1].startswith("    return "), mutant
         assert len(mutant.source.splitlines()) == len(source.splitlines()), mutant
 
 
 def test_columns_are_counted_in_bytes() -> None:
-    found = changes("words = '…×…'; batch = batch.to(device)  # …")
-    assert found["drop .to(device) of batch"] == "words = '…×…'; batch = (batch)  # …"
+    mutants = changes("words = '…×…'; batch = batch.to(device)  # …")
+    assert mutants["drop .to(device) of batch"] == "words = '…×…'; batch = (batch)  # …"
 
 
-def test_a_block_has_at_most_two_waits_and_a_loop_its_own() -> None:
+def test_each_block_has_at_most_two_waits() -> None:
     lines = ("a = batch @ weights", "b = a @ weights", "c = b @ weights", "for _ in x:", "    d = c @ c")
     waits = [change for change in changes(*lines) if change.startswith("wait")]
     assert waits == ["wait for b: b.cpu()", "wait for c: c.cpu()", "wait for d: d.cpu()"]
 
 
-def test_a_wait_is_told_on_the_line_where_its_statement_ends() -> None:
+def test_a_wait_is_on_the_last_line_of_its_statement() -> None:
     (wait,) = [mutant for mutant in mutants_of(HEAD + "    c = (\n        a @ b\n    )\n") if mutant.adds == "cpu"]
     assert wait.source.splitlines()[wait.line - 1] == "    ); c.cpu()"
 
@@ -197,6 +180,6 @@ def test_every_mutant_of_the_course_is_python_with_one_line_changed() -> None:
             assert "\n" not in mutant.change
 
 
-def test_an_edit_of_no_python_is_refused() -> None:
+def test_a_source_that_is_not_python_is_refused() -> None:
     with pytest.raises(SyntaxError):
         Text("def f(:\n")

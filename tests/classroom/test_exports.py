@@ -276,7 +276,7 @@ def test_canvas_warns_about_different_points(tmp_path: Path) -> None:
 
 def test_moodle_gets_final_totals(tmp_path: Path) -> None:
     text, notices = moodle(book())
-    late = "Late (as the platform says, counted as one day): 10 per cent are taken off"
+    late = "Late (by the platform, counted as one day): 10 per cent are taken off"
     ada = f"{EXERCISE}: 2.7 of 7 points. {late}; {OTHER}: 2 of 2 points"
     grace = f"{EXERCISE}: no mark yet; {OTHER}: not handed in"
     assert rows(text)[1:] == [

@@ -26,7 +26,7 @@ from gpututor.hardware.inventory import Device, torch_version
 from tests.support.fake_cluster import TWO, FakeCluster, check_all_graded, gpu_jobs_in, jobs_in, lose, run
 from tests.support.fake_judges import Bench, dies, job_of, on
 
-NO_DEVICE = "No device is left that computes."
+NO_DEVICE = "No device works."
 
 
 def test_all_nodes_get_shrinking_chunks_and_grade_each_job_once(tmp_path: Path) -> None:

@@ -26,12 +26,7 @@ from gpututor.grading.journal import Entry, entries
 from gpututor.processes import descendants
 from tests.support import ROOT
 from tests.support.big_class import SECRET, big_class
-from tests.support.big_class_assertions import (
-    both_come_to_the_same,
-    everything_comes_to_what_it_must,
-    nothing_is_lost,
-    the_gradebook_has_everything_once,
-)
+from tests.support.big_class_assertions import check_graded_alike
 from tests.support.big_class_layouts import lay_out
 from tests.support.class_gradings import grading, marks, output_of, wait_for, written
 from tests.support.ray_nodes import Nodes, two_nodes, workers
@@ -122,11 +117,7 @@ def test_killed_workers_and_a_killed_node_cost_a_big_class_nothing(nodes: Nodes,
         assert process.wait() == 0, output_of(on_nodes).read_text()
 
     assert "(raylet)" not in output_of(on_nodes).read_text()
-    for folder in (local, on_nodes):
-        nothing_is_lost(folder, big)
-        everything_comes_to_what_it_must(folder, big)
-        the_gradebook_has_everything_once(folder, big)
-    both_come_to_the_same(local, on_nodes, big)
+    check_graded_alike(big, local, on_nodes)
 
 
 @pytest.mark.parametrize("kill", [Nodes.kill_raylet, Nodes.kill_head])

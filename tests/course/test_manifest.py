@@ -117,7 +117,7 @@ def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path:
             f"devices[2]: {A_DEVICE}, got 'cudaa'\nDid you mean 'cuda'?",
         ),
         ('"cpu"]', "{}]", f"devices[2]: {A_DEVICE}, got a table"),
-        ('"cpu"]', '"cuda"]', "devices[2]: 'cuda' stands there twice"),
+        ('"cpu"]', '"cuda"]', "devices[2]: 'cuda' is listed twice"),
         ('["virtual", "cuda", "cpu"]', "[]", "devices: expected a list of one or more of virtual, cuda, mps, xpu, cpu"),
         ('["virtual", "cuda", "cpu"]', '"cuda"', "devices: expected a list of one or more of virtual, cuda, mps, xpu"),
         ("minutes", "minuts", "minuts: unknown key\nDid you mean 'minutes'?"),

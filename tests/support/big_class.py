@@ -1,6 +1,6 @@
-"""A class that is made up: solutions, starters, wrong, hostile and broken files, and what each of them comes to.
+"""A random class: solutions, starters, wrong, hostile and broken files, with their expected outcomes.
 
-The same seed makes the same class, byte for byte. `big_class_layouts` puts it into a folder as a platform would.
+The same seed makes the same class, byte for byte. `big_class_layouts` writes it to a folder.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from tests.hostile import tiny_course
 from tests.hostile.members import Member, members
 
 SUBMISSIONS, SEED = 2_000, 8
-EACH_HANDS_IN = 8
-"""Files, about."""
+FILES_EACH = 8
+"""Average number of files of a student."""
 LESSONS = (1, 2, 3, 6)
-"""In none of their exercises is anything timed."""
+"""Lessons without timed exercises."""
 ZIPPED_SHARE, SAME_TEXT_SHARE, AGAIN_SHARE = 0.25, 0.2, 0.1
 KINDS = {"solution": 30, "renamed": 10, "starter": 8, "wrong": 35, "hostile": 9, "broken": 6, "misplaced": 2}
-"""What is handed in, and how often of a hundred."""
+"""Per cent of each kind of file."""
 
 SECRET = "08" * 32
-"""The class secret: with it, every figure of every grading is known beforehand."""
+"""The class secret, so that the inputs are always the same."""
 
 NOT_PASSED = frozenset(Outcome) - {Outcome.PASSED, Outcome.REJECTED, Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE}
 _REFUSED = frozenset({Outcome.REJECTED})
 _QUICK_RESOURCES = ("abort", "prints_a_lot", "segfault")
-"""Of the hostile files that use up something; the others take seconds each."""
+"""Hostile files that use up resources quickly; the others take seconds each."""
 
 _PLACED = re.compile(r"@[a-z]+@")
-"""What the hostile suite replaces by something of the machine."""
+"""Placeholders of the hostile suite."""
 
 
 @dataclass(frozen=True)
@@ -51,38 +51,38 @@ class Submission:
     exercise: Exercise
     kind: str
     name: str
-    """Of the file that it was made of, for who reads what went wrong."""
+    """Name of the original file, for failure messages."""
     content: bytes
     ends: frozenset[Outcome]
-    """Any of these is right."""
+    """Expected outcomes."""
     fails: str = ""
-    """The check that it fails, where that is known."""
+    """The check that it fails; empty if unknown."""
     attempt: int = 1
 
     @property
     def is_misplaced(self) -> bool:
-        """It is handed in as a link, or in a zip under a name that leads out of it."""
+        """True if it is a link, or has a path out of its zip."""
         return self.kind == "misplaced"
 
     @property
     def is_refused(self) -> bool:
-        """It must not reach a judge."""
+        """True if it must not reach a judge."""
         return self.ends == _REFUSED
 
     @property
     def who(self) -> tuple[str, str, int]:
-        """By which it is found again in a class that was read."""
+        """Key of the submission in the class as read."""
         return self.student, self.exercise.key, self.attempt
 
 
 @dataclass(frozen=True)
 class BigClass:
-    """All of it."""
+    """The class, its course, and the students with zips."""
 
     course: Course
     submissions: tuple[Submission, ...]
     zipped: frozenset[str]
-    """Students who hand in one zip."""
+    """Students who submit one zip."""
 
 
 def big_class(folder: Path, submissions: int = SUBMISSIONS, seed: int = SEED) -> BigClass:
@@ -91,27 +91,27 @@ def big_class(folder: Path, submissions: int = SUBMISSIONS, seed: int = SEED) ->
     chance = random.Random(seed)
     kinds = _Kinds(course, chance)
     made: list[Submission] = []
-    students = [f"{1000 + number}" for number in range(-(-submissions // EACH_HANDS_IN))]
+    students = [f"{1000 + number}" for number in range(-(-submissions // FILES_EACH))]
     exercises = [exercise for exercise in course.exercises if exercise.lesson_number in LESSONS]
     while len(made) < submissions:
-        student = students[len(made) // EACH_HANDS_IN]
+        student = students[len(made) // FILES_EACH]
         kind = chance.choices(list(KINDS), list(KINDS.values()))[0]
-        one = replace(kinds.one(kind, chance.choice(exercises)), student=student)
-        before = [other for other in made if (other.student, other.exercise.key) == (student, one.exercise.key)]
-        if before and (chance.random() > AGAIN_SHARE or _is_once_only(one, before)):
-            continue  # most hand in each exercise once
-        made.append(replace(one, attempt=len(before) + 1))
+        submission = replace(kinds.draw(kind, chance.choice(exercises)), student=student)
+        before = [other for other in made if (other.student, other.exercise.key) == (student, submission.exercise.key)]
+        if before and (chance.random() > AGAIN_SHARE or _is_once_only(submission, before)):
+            continue  # most students submit each exercise once
+        made.append(replace(submission, attempt=len(before) + 1))
     zipped = frozenset(student for student in students if chance.random() < ZIPPED_SHARE)
     return BigClass(course, tuple(made), zipped)
 
 
-def _is_once_only(one: Submission, before: Sequence[Submission]) -> bool:
-    """The same text twice is one attempt, and a file that is no file has no text to be told by."""
-    return one.is_misplaced or any(other.is_misplaced or other.content == one.content for other in before)
+def _is_once_only(submission: Submission, before: Sequence[Submission]) -> bool:
+    """Check for a second attempt that intake would not count: an equal text, or a misplaced file."""
+    return submission.is_misplaced or any(other.is_misplaced or other.content == submission.content for other in before)
 
 
 def _course(folder: Path) -> Course:
-    """Some lessons of the course that comes with gpututor, and the exercises that hostile files attack."""
+    """Make a course of some shipped lessons and the exercises that hostile files attack."""
     folder.mkdir(parents=True)
     builtin = load_course(builtin_course())
     for lesson in builtin.lessons:
@@ -125,7 +125,7 @@ def _course(folder: Path) -> Course:
 
 
 class _Kinds:
-    """Makes submissions, of nobody as yet."""
+    """Makes submissions without a student."""
 
     def __init__(self, course: Course, chance: random.Random) -> None:
         self._chance = chance
@@ -137,7 +137,7 @@ class _Kinds:
             if member.attacks in exercises and _needs_nothing(member)
         ]
 
-    def one(self, kind: str, exercise: Exercise) -> Submission:
+    def draw(self, kind: str, exercise: Exercise) -> Submission:
         self._number += 1
         if kind == "hostile":
             return self._own(self._chance.choice(self._hostile))
@@ -155,11 +155,11 @@ class _Kinds:
             return replace(right, ends=_REFUSED)
         return self._own(right) if kind == "solution" else self._broken(right)
 
-    def _own(self, one: Submission) -> Submission:
-        """With a line of its own for most: the same text is graded once."""
+    def _own(self, submission: Submission) -> Submission:
+        """Add an own last line to most texts: equal texts are graded once."""
         if self._chance.random() < SAME_TEXT_SHARE:
-            return one
-        return replace(one, content=one.content.rstrip() + f"\n\n# number {self._number}\n".encode())
+            return submission
+        return replace(submission, content=submission.content.rstrip() + f"\n\n# number {self._number}\n".encode())
 
     def _broken(self, right: Submission) -> Submission:
         text, number = right.content.decode(), self._number
@@ -178,7 +178,7 @@ class _Kinds:
 
 
 def _needs_nothing(member: Member) -> bool:
-    """It ends quickly in every isolation, on the virtual GPU, whatever it is called and wherever it is."""
+    """Check that a hostile file ends quickly in every isolation, under any name and in any folder."""
     is_quick = member.name in _QUICK_RESOURCES or not (
         member.kind == "resources" or member.attacks in ("timed", "patience")
     )
@@ -187,7 +187,7 @@ def _needs_nothing(member: Member) -> bool:
 
 
 def renamed(text: str, ending: str) -> str:
-    """The same program with other names for what functions keep in variables, and without its comments."""
+    """Return the program with other local names, and without comments."""
     tree = ast.parse(text)
     fixed = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     fixed |= {name for node in ast.walk(tree) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
@@ -201,7 +201,7 @@ def renamed(text: str, ending: str) -> str:
 
 
 def _stored(statement: ast.stmt, *, inside: bool) -> set[str]:
-    """Names that a statement assigns to; of a function only those in it."""
+    """Return the names that a statement assigns; of a function, those inside."""
     if not inside and isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return {statement.name}
     return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

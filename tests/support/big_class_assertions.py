@@ -1,8 +1,6 @@
-"""What must be true of a big class that was graded, however it was: nothing is lost, nothing counts twice."""
+"""Checks of a graded big class: nothing is lost, nothing counts twice, and all results are as expected."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
@@ -19,79 +17,87 @@ from tests.support.classes import reports_of
 Who = tuple[str, str, int]
 
 
-def must_be_whole(found: Class, big: BigClass) -> None:
-    """Each file is there, once, with what was in it, and as refused as it should be."""
-    assert found.unmatched == ()
-    read = {(one.student, one.exercise, one.attempt): bool(one.refusal) for one in found.handed_in}
-    assert len(read) == len(found.handed_in) == len(big.submissions)
-    assert read == {one.who: one.is_refused for one in big.submissions}
+def check_read(class_: Class, big: BigClass) -> None:
+    """Check that each file was read once, and refused if it should be."""
+    assert class_.unmatched == ()
+    read = {(each.student, each.exercise, each.attempt): bool(each.refusal) for each in class_.handed_in}
+    assert len(read) == len(class_.handed_in) == len(big.submissions)
+    assert read == {each.who: each.is_refused for each in big.submissions}
 
 
-def reports(folder: ClassFolder) -> Iterator[tuple[Who, Report | None]]:
-    for one, key, report in reports_of(folder):
-        assert (report is None) is (key is None) is bool(one.refusal), one
-        yield (one.student, one.exercise, one.attempt), report
+def check_graded_alike(big: BigClass, *folders: ClassFolder) -> None:
+    """Check each grading of the class, and that all have the same results."""
+    results = []
+    for folder in folders:
+        check_read(folder.read_class(), big)
+        _check_journal(folder)
+        reports = _reports(folder)
+        _check_outcomes(reports, big)
+        results.append((_facts(reports, big), _marks(folder, big)))
+    assert all(result == results[0] for result in results)
 
 
-def nothing_is_lost(folder: ClassFolder, big: BigClass) -> None:
-    must_be_whole(folder.read_class(), big)
+def _reports(folder: ClassFolder) -> dict[Who, Report | None]:
+    reports = {}
+    for each, key, report in reports_of(folder):
+        assert (report is None) is (key is None) is bool(each.refusal), each
+        reports[each.student, each.exercise, each.attempt] = report
+    return reports
+
+
+def _check_journal(folder: ClassFolder) -> None:
     assert read_failures(folder) == {}
-    found = list(entries(folder.journal))
-    assert all(isinstance(entry, Entry) for entry in found)
+    files = list(entries(folder.journal))
+    assert all(isinstance(entry, Entry) for entry in files)
     keys = {key for _, key, _ in reports_of(folder) if key is not None}
-    assert {entry.key for entry in found if isinstance(entry, Entry)} == keys
+    assert {entry.key for entry in files if isinstance(entry, Entry)} == keys
     assert written(folder) == len(keys)
     assert not list(folder.journal.glob("*/.*"))
 
 
-def everything_comes_to_what_it_must(folder: ClassFolder, big: BigClass) -> None:
-    expected = {one.who: one for one in big.submissions}
+def _check_outcomes(reports: dict[Who, Report | None], big: BigClass) -> None:
     wrong = []
-    for who, report in reports(folder):
-        one = expected[who]
+    for expected in big.submissions:
+        report = reports[expected.who]
         outcome = report.outcome if report is not None else Outcome.REJECTED
         failed = [verdict.check for verdict in report.verdicts if verdict.status is not Status.PASSED] if report else []
-        if outcome not in one.ends or (one.fails and one.fails not in failed):
-            wrong.append((who, one.kind, one.name, outcome, failed))
+        if outcome not in expected.ends or (expected.fails and expected.fails not in failed):
+            wrong.append((expected.who, expected.kind, expected.name, outcome, failed))
     assert wrong == []
 
 
-def the_gradebook_has_everything_once(folder: ClassFolder, big: BigClass) -> None:
+def _unsure(big: BigClass) -> set[Who]:
+    """Return the hostile files with several possible outcomes."""
+    return {each.who for each in big.submissions if each.kind == "hostile" and len(each.ends) > 1}
+
+
+def _facts(reports: dict[Who, Report | None], big: BigClass) -> dict[Who, object]:
+    """Return the results and seeds of all reports with a certain outcome."""
+    return {
+        who: report
+        and (
+            report.outcome,
+            report.points,
+            report.environment.seed,
+            [(verdict.scenario, verdict.check, verdict.status, verdict.points) for verdict in report.verdicts],
+        )
+        for who, report in reports.items()
+        if who not in _unsure(big)
+    }
+
+
+def _marks(folder: ClassFolder, big: BigClass) -> dict[tuple[str, str], object]:
+    """Return the certain marks, after a check that the gradebook has each attempt once."""
     assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
     book = make_gradebook(folder, Rules())
     marks = [mark for student in book.students for mark in student.marks if mark.attempts]
     attempts = [attempt.handed_in for mark in marks for attempt in mark.attempts]
-    assert sorted((one.student, one.exercise, one.attempt) for one in attempts) == sorted(
-        one.who for one in big.submissions
+    assert sorted((each.student, each.exercise, each.attempt) for each in attempts) == sorted(
+        each.who for each in big.submissions
     )
-    assert sorted((mark.student, mark.exercise) for mark in marks) == sorted({one.who[:2] for one in big.submissions})
-
-
-def both_come_to_the_same(one: ClassFolder, other: ClassFolder, big: BigClass) -> None:
-    """Seed for seed. Hostile files that may end in one way or another are left out."""
-    unsure = {one.who for one in big.submissions if one.kind == "hostile" and len(one.ends) > 1}
-
-    def facts(folder: ClassFolder) -> dict[Who, object]:
-        return {
-            who: report
-            and (
-                report.outcome,
-                report.points,
-                report.environment.seed,
-                [(verdict.scenario, verdict.check, verdict.status, verdict.points) for verdict in report.verdicts],
-            )
-            for who, report in reports(folder)
-            if who not in unsure
-        }
-
-    def marks(folder: ClassFolder) -> dict[tuple[str, str], object]:
-        return {
-            (mark.student, mark.exercise): (mark.standing, mark.mark, mark.points, mark.outcome)
-            for student in make_gradebook(folder, Rules()).students
-            for mark in student.marks
-            if (mark.student, mark.exercise) not in {who[:2] for who in unsure}
-        }
-
-    assert len(facts(one)) + len(unsure) == len(big.submissions)
-    assert facts(one) == facts(other)
-    assert marks(one) == marks(other)
+    unsure = {who[:2] for who in _unsure(big)}
+    return {
+        (mark.student, mark.exercise): (mark.standing, mark.mark, mark.points, mark.outcome)
+        for mark in marks
+        if (mark.student, mark.exercise) not in unsure
+    }

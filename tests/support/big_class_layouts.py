@@ -1,4 +1,4 @@
-"""The big class as instructors get it: a folder in each of the layouts that are understood."""
+"""The big class in each layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPACES = {
     "gradescope": "submission_{student}",
     "moodle": "Kim Roe_{student}_assignsubmission_file_",
 }
-"""The folder of a student, where they have one."""
+"""Folders of students, in layouts that have them."""
 _SUBMITTED = """\
 submission_{student}:
   :submitters:
@@ -26,43 +26,43 @@ submission_{student}:
 
 
 def lay_out(big: BigClass, layout: str, folder: Path) -> Path:
-    """Write the class into `folder`, which is made. The students' ids are the same in each layout."""
+    """Write the class to the new `folder`. The students' ids are the same in each layout."""
     folder.mkdir(parents=True)
     zipped: dict[str, list[Submission]] = {}
-    for number, one in enumerate(big.submissions):
-        if one.student in big.zipped and layout != "files":
-            zipped.setdefault(one.student, []).append(one)
+    for number, submission in enumerate(big.submissions):
+        if submission.student in big.zipped and layout != "files":
+            zipped.setdefault(submission.student, []).append(submission)
         else:
-            _write(folder / _place(one, layout, number), one)
+            _write(folder / _place(submission, layout, number), submission)
     for student, submissions in zipped.items():
         _zip(folder / _zip_place(student, layout), submissions)
     if layout == "gradescope":
-        students = dict.fromkeys(one.student for one in big.submissions)
+        students = dict.fromkeys(submission.student for submission in big.submissions)
         (folder / METADATA).write_text("".join(_SUBMITTED.format(student=student) for student in students))
     return folder
 
 
-def _place(one: Submission, layout: str, number: int) -> str:
+def _place(submission: Submission, layout: str, number: int) -> str:
     if layout == "canvas":
-        again = f"-{one.attempt - 1}" if one.attempt > 1 else ""
-        return f"roekim_{one.student}_{90_000 + number}_{one.exercise.slug}{again}.py"
+        again = f"-{submission.attempt - 1}" if submission.attempt > 1 else ""
+        return f"roekim_{submission.student}_{90_000 + number}_{submission.exercise.slug}{again}.py"
     if layout == "files":
-        copy = f" ({one.attempt - 1})" if one.attempt > 1 else ""
-        return f"{one.exercise.slug}/{one.student}{f'/solution{copy}' if copy else ''}.py"
-    return f"{_SPACES[layout].format(student=one.student)}/{_inside(one)}"
+        copy = f" ({submission.attempt - 1})" if submission.attempt > 1 else ""
+        return f"{submission.exercise.slug}/{submission.student}{f'/solution{copy}' if copy else ''}.py"
+    return f"{_SPACES[layout].format(student=submission.student)}/{_inside(submission)}"
 
 
-def _inside(one: Submission) -> str:
-    """What a student calls the file."""
-    exercise = one.exercise
-    if one.attempt > 1:
-        return f"{exercise.slug} ({one.attempt - 1}).py"
+def _inside(submission: Submission) -> str:
+    """Return the name that the student gives the file."""
+    exercise = submission.exercise
+    if submission.attempt > 1:
+        return f"{exercise.slug} ({submission.attempt - 1}).py"
     names = (
         f"{exercise.folder.parent.name}/{exercise.folder.name}.py",
         f"{exercise.slug}.py",
         f"homework/{exercise.label}.py",
     )
-    return names[int(one.student) % len(names)]
+    return names[int(submission.student) % len(names)]
 
 
 def _zip_place(student: str, layout: str) -> str:
@@ -72,16 +72,17 @@ def _zip_place(student: str, layout: str) -> str:
     return f"{space}.zip" if layout == "folders" else f"{space}/homework.zip"
 
 
-def _write(path: Path, one: Submission) -> None:
+def _write(path: Path, submission: Submission) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if one.is_misplaced:
+    if submission.is_misplaced:
         path.symlink_to("/etc/passwd")
     else:
-        path.write_bytes(one.content)
+        path.write_bytes(submission.content)
 
 
 def _zip(path: Path, submissions: list[Submission]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for one in submissions:
-            archive.writestr(f"../../{one.exercise.slug}.py" if one.is_misplaced else _inside(one), one.content)
+        for submission in submissions:
+            name = f"../../{submission.exercise.slug}.py" if submission.is_misplaced else _inside(submission)
+            archive.writestr(name, submission.content)

@@ -1,4 +1,4 @@
-"""Classes and reports, made by hand."""
+"""Classes and reports for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpututor.hardware.inventory import torch_version
 
 
 def describe_tiny_checks(patch: pytest.MonkeyPatch) -> None:
-    """Let no judge be started to describe the checks of a tiny course."""
+    """Describe the checks of a tiny course without a judge."""
     check = CheckDescription("value", "values", 1.0, ("twice() returns the expected value",), depends_on_device=False)
     describer = SimpleNamespace(describe=lambda exercise_folder: (check,), close=lambda: None)
     patch.setattr("gpututor.classroom.rules.GradingClient", lambda: describer)
@@ -30,20 +30,20 @@ def describe_tiny_checks(patch: pytest.MonkeyPatch) -> None:
 def class_of(
     folder: ClassFolder, submissions: Iterable[tuple[str, str, str]], course: Path, unmatched: Iterable[Unmatched] = ()
 ) -> Class:
-    """A class in which `(student, exercise, text)` was handed in; writes it and the submissions to `folder`."""
+    """Make a class from `(student, exercise, text)`; write it and its submissions to `folder`."""
     handed_in: list[Submission] = []
     for student, exercise, text in submissions:
         digest = hashlib.sha256(text.encode()).hexdigest()
         path = folder.submission(digest)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode())
-        attempt = 1 + sum((one.student, one.exercise) == (student, exercise) for one in handed_in)
+        attempt = 1 + sum((submission.student, submission.exercise) == (student, exercise) for submission in handed_in)
         source = f"{student}/{exercise.partition('/')[2]}.py"
         handed_in.append(Submission(student, exercise, source, digest, attempt=attempt))
-    students = tuple(Student(name) for name in dict.fromkeys(one.student for one in handed_in))
-    found = Class(str(course), "folders", students, tuple(handed_in), tuple(unmatched))
-    folder.write_class(found)
-    return found
+    students = tuple(Student(name) for name in dict.fromkeys(submission.student for submission in handed_in))
+    class_ = Class(str(course), "folders", students, tuple(handed_in), tuple(unmatched))
+    folder.write_class(class_)
+    return class_
 
 
 def report_of(
@@ -55,7 +55,7 @@ def report_of(
     suspicions: tuple[str, ...] = (),
     of: float = 0.0,
 ) -> Report:
-    """A report as the judge would write it."""
+    """Make a report as the judge writes it."""
     return Report(
         exercise=exercise,
         outcome=outcome,
@@ -72,24 +72,21 @@ def report_of(
 
 
 def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Report | None]], course: Path) -> Class:
-    """A class in which `(student, exercise, text, report)` was handed in and graded as things are here and now.
-
-    Without a report it is not graded yet.
-    """
+    """Make a class from `(student, exercise, text, report)`, graded with the installed versions; None: not graded."""
     files = list(files)
-    found = class_of(folder, [file[:3] for file in files], course)
+    class_ = class_of(folder, [file[:3] for file in files], course)
     asked = Options("virtual", "", "process", "", "", secret_id(class_secret(folder.secret_file)), "", "")
-    options = resolve_options(asked, found, load_course(course), (), torch_version())
+    options = resolve_options(asked, class_, load_course(course), (), torch_version())
     options.write(folder)
-    for one, (*_, report) in zip(found.handed_in, files, strict=True):
-        if report is not None and (key := options.key_of(one)) is not None:
+    for submission, (*_, report) in zip(class_.handed_in, files, strict=True):
+        if report is not None and (key := options.key_of(submission)) is not None:
             write_entry(folder.journal, key, report)
-    return found
+    return class_
 
 
 def reports_of(folder: ClassFolder) -> Iterator[tuple[Submission, GradingKey | None, Report | None]]:
-    """Everything that was handed in, with its key and its report in the journal."""
+    """Yield each submission with its key and its report in the journal."""
     options = Options.read(folder)
-    for one in folder.read_class().handed_in:
-        key = options.key_of(one)
-        yield one, key, read_entry(folder.journal, key) if key is not None else None
+    for submission in folder.read_class().handed_in:
+        key = options.key_of(submission)
+        yield submission, key, read_entry(folder.journal, key) if key is not None else None

@@ -1,4 +1,4 @@
-"""Judges that grade nothing, for tests of who gives them their work; and jobs for them."""
+"""Fake judges and their jobs, for tests of executors."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpututor.grading.report import Outcome, Report
 from tests.support.classes import report_of
 
 Deed = Callable[["FakeJudge", GradeRequest], Outcome | None]
-"""What a judge does with a submission: None is the ordinary, a report is written and all passed."""
+"""The behavior of a judge: returns an outcome, or None to pass the submission."""
 
 
 def job_of(
     folder: Path, exercise: str = "lesson/one", text: str = "a", timeout_s: float = 60.0, device: str = ""
 ) -> Job:
-    """One whose submission is `text`."""
+    """Return a job whose submission is `text`."""
     path = folder / f"{hashlib.sha256(text.encode()).hexdigest()}.py"
     path.write_text(text)
     key = GradingKey(path.stem, exercise, "1" * 64, "0.1.0", "2.9.0", device or "virtual", "process", "2" * 16)
@@ -33,7 +33,7 @@ def job_of(
 
 
 class Bench:
-    """Makes judges that share what they do, and remembers what they did."""
+    """Makes judges with the same behavior, and records their gradings."""
 
     def __init__(self, deed: Deed | None = None) -> None:
         self._deed = deed
@@ -56,13 +56,13 @@ class Bench:
 
 
 class FakeJudge:
-    """As `GradingClient`."""
+    """A fake `GradingClient`."""
 
     def __init__(self, bench: Bench, number: int) -> None:
         self.bench = bench
         self.number = number
         self.ended = threading.Event()
-        """Set by a cancel, and by a close."""
+        """Set by `cancel` and `close`."""
 
     def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
         outcome = self.bench.deed(self, request) or Outcome.PASSED
@@ -72,7 +72,7 @@ class FakeJudge:
         yield GradingFinished(self.report(request, outcome))
 
     def report(self, request: GradeRequest, outcome: Outcome) -> Report:
-        """Written down, where it is one of the submission."""
+        """Make a report, and write it to the journal if it is a result."""
         assert request.key is not None
         assert request.journal is not None
         report = report_of(request.key.exercise, outcome, submission=request.submission, reason=f"{outcome} here")
@@ -89,29 +89,29 @@ class FakeJudge:
 
 
 def dies(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
-    """A deed: the judge is gone in the middle."""
+    """Break during the grading."""
     raise GradingError("The judge stopped in the middle of a grading.", "Try again.")
 
 
 def dies_after_writing(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
-    """A deed: the report is written, and the judge gone before it says so."""
+    """Break after the report was written."""
     judge.report(request, Outcome.FAILED)
     raise GradingError("The judge stopped in the middle of a grading.", "Try again.")
 
 
 def hangs(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
-    """A deed: nothing comes, until somebody ends it."""
+    """Wait until the judge is ended."""
     judge.ended.wait(60)
     return None
 
 
 def on(texts: Mapping[str, Deed]) -> Deed:
-    """A deed by the submission's text."""
+    """Choose the behavior by the submission's text."""
     return lambda judge, request: texts[request.submission](judge, request) if request.submission in texts else None
 
 
 class Describer:
-    """A `GradingClient` in this process."""
+    """A `GradingClient` that describes checks in this process."""
 
     asked: ClassVar[list[str]] = []
 

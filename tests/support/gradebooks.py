@@ -1,4 +1,4 @@
-"""Gradebooks of classes that are made by hand."""
+"""Gradebooks for tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verdict(check: str, status: Status = Status.PASSED, of: float = 1.0, **more:
 
 
 def report(*verdicts: Verdict, exercise: str = EXERCISE, suspicions: tuple[str, ...] = ()) -> Report:
-    """With the outcome that fits the verdicts."""
+    """Make a report with the outcome that follows from the verdicts."""
     statuses = [each.status for each in verdicts]
     order = (Status.FAILED, Status.TOO_SLOW, Status.NEEDS_REVIEW, Status.INCONCLUSIVE, Status.NOT_RUN, Status.HELD_BACK)
     worst = next((status for status in order if status in statuses), Status.PASSED)
@@ -40,14 +40,14 @@ CHECKS = ("placement", "parity", "syncs", "transfers", "structure")
 
 
 def points(earned: int, of: int, **more: Any) -> Report:
-    """A report in which `earned` of `of` checks passed, at most five."""
+    """Make a report in which `earned` of `of` checks passed, at most five."""
     statuses = [Status.PASSED] * earned + [Status.FAILED] * (of - earned)
     return report(*(verdict(name, status) for name, status in zip(CHECKS, statuses, strict=False)), **more)
 
 
 @dataclass(frozen=True)
 class One:
-    """A file that somebody handed in, and what became of it."""
+    """A submitted file and its report."""
 
     student: str
     report: Report | None
@@ -63,12 +63,12 @@ def gradebook(
     students: Sequence[Student] = (),
     exercises: Mapping[str, Exercise] | None = None,
 ) -> Gradebook:
-    """Of those who handed in `files`, and of `students`. The course's folder is gone, unless `exercises` are given."""
+    """Make a gradebook of `files` and `students`; without `exercises`, the course is missing."""
     handed_in: list[Submission] = []
     graded = {}
     for number, each in enumerate(files):
-        attempt = 1 + sum((one.student, one.exercise) == (each.student, each.exercise) for one in handed_in)
-        one = Submission(
+        attempt = 1 + sum((other.student, other.exercise) == (each.student, each.exercise) for other in handed_in)
+        submission = Submission(
             student=each.student,
             exercise=each.exercise,
             source=f"{each.student}/{each.exercise.partition('/')[2]}.py",
@@ -78,9 +78,9 @@ def gradebook(
             late=each.late,
             refusal=each.refusal,
         )
-        handed_in.append(one)
+        handed_in.append(submission)
         if not each.refusal:
-            graded[one] = GradedAttempt(None, each.report)
+            graded[submission] = GradedAttempt(None, each.report)
     known = {student.id: student for student in students}
     everyone = {each.student: known.get(each.student, Student(each.student)) for each in files} | known
     layout = "canvas" if any(student.platform_id for student in students) else "folders"

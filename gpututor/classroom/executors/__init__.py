@@ -56,7 +56,7 @@ def grade_job(
     end the grading. A judge that exceeds the job's time limit is killed. Raises `GradingFailed` if there is no report,
     and `UsageError` if none can be written.
     """
-    end: GradingFinished | None = None
+    failure = "The grading was cancelled."
     with _Watchdog(job.timeout_s, judge.cancel) as watchdog:
         try:
             since = time.monotonic()
@@ -66,24 +66,21 @@ def grade_job(
                     on_wait(time.monotonic() - since)
                 else:
                     since = time.monotonic()
-                end = event if isinstance(event, GradingFinished) else None
+                if isinstance(event, GradingFinished):
+                    report = event.report
+                    is_result = report.outcome not in NO_RESULTS
+                    if is_result and job.is_graded:
+                        return report.outcome
+                    lost = "The judge reported a result, but the journal does not have it."
+                    failure = lost if is_result else report.reason or f"The grading ended with {report.outcome}."
         except GradingFailed:
             raise
         except GradingError as error:
             if (written := written_outcome(job)) is not None:
                 return written  # the judge died after it wrote the report
-            check_journal(job)
-            raise GradingFailed(_hung(job) if watchdog.has_fired else str(error)) from error
-    if end is not None and end.report.outcome not in NO_RESULTS and job.is_graded:
-        return end.report.outcome
+            failure = str(error)
     check_journal(job)
-    if watchdog.has_fired:
-        raise GradingFailed(_hung(job))
-    if end is None:
-        raise GradingFailed("The grading was cancelled.")
-    if end.report.outcome not in NO_RESULTS:
-        raise GradingFailed("The judge said that it was done, and its report is not in the journal.")
-    raise GradingFailed(end.report.reason or f"It ended with {end.report.outcome}.")
+    raise GradingFailed(f"It hung for {job.timeout_s:.0f} s and was ended." if watchdog.has_fired else failure)
 
 
 def written_outcome(job: Job) -> Outcome | None:
@@ -101,12 +98,8 @@ def check_journal(job: Job) -> None:
         write_atomically(probe, "\0" * 65536)
         probe.unlink(missing_ok=True)  # another process may have checked at the same time
     except OSError as error:
-        title = f"{job.journal} cannot be written to ({error.strerror}), so nothing more was graded."
-        raise UsageError(title, "Make room, or give yourself the right to write there.") from error
-
-
-def _hung(job: Job) -> str:
-    return f"It hung, and was ended after {job.timeout_s:.0f} s."
+        title = f"{job.journal} cannot be written to ({error.strerror}). Grading stopped."
+        raise UsageError(title, "Free some space, or give yourself write permission.") from error
 
 
 class _Watchdog:

@@ -25,7 +25,7 @@ from gpututor.processes import kill_tree, python_module
 
 PROBE_TIMEOUT_S = 150.0
 LONGEST_WAIT_S = 600.0
-"""Seconds of waiting for a device, after which it is probed: the grading that uses it may hang there."""
+"""Seconds of waiting for a device, after which it is probed: the grading that uses it may hang."""
 SHARE_BYTES = 4 << 30
 """Device memory for each grading, so that gradings do not run out of memory because of others."""
 JUDGE_BYTES = 700 << 20
@@ -51,7 +51,7 @@ def working_in_bubblewrap() -> frozenset[str]:
         probe = _run_probe("gpututor.judge.isolation.probe")
         title, advice, devices = (probe[key] for key in ("title", "advice", "devices"))
     except _PROBE_ERRORS as error:
-        title = f"It cannot be told whether bubblewrap works: {error}"
+        title = f"Cannot check bubblewrap: {error}"
         raise NotGradableHere(title, "Run `gpututor doctor`.") from error
     if not devices:
         raise NotGradableHere(title, advice)
@@ -71,7 +71,7 @@ def _run_probe(module: str) -> Any:
         output = child.communicate(timeout=PROBE_TIMEOUT_S)[0]
     except BaseException:
         kill_tree(child.pid)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may block it for ever
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may block it forever
             child.wait(_EXIT_TIMEOUT_S)
         raise
     finally:
@@ -94,7 +94,7 @@ class RealDevices:
         self._users: Counter[str] = Counter()
         self._probed_at: dict[str, float] = {}
         self.broken: dict[str, str] = {}
-        """Errors of the devices that are not used any more."""
+        """Errors of the devices that are no longer used."""
 
     @contextlib.contextmanager
     def acquire(self, job: Job) -> Iterator[str]:
@@ -128,16 +128,15 @@ class RealDevices:
             return
         with self._probing:  # a single probe for all threads that wait
             if time.monotonic() - self._probed_at.get(name, -LONGEST_WAIT_S) >= LONGEST_WAIT_S:
-                minutes = f"{waited_s / 60:.0f} minutes"
-                notify(f"{name} is waited for: another grading on this machine has had it for {minutes}.")
+                notify(f"Another grading on this machine has used {name} for {waited_s / 60:.0f} minutes. Checking it.")
                 self._check(name)
         if name in self.broken:
-            raise GradingFailed(f"{name} was waited for in vain: {self.broken[name]}.")
+            raise GradingFailed(f"{name} is broken: {self.broken[name]}.")
 
     def _check(self, name: str) -> None:
         if name in self.broken:
             return
-        error = self._probe().get(name, "it does not answer, or is not there any more")
+        error = self._probe().get(name, "it does not answer, or is gone")
         with self._released:
             self._probed_at[name] = time.monotonic()
             if error:
@@ -157,8 +156,8 @@ class RealDevices:
         if not working:
             errors = [f"{each.name}: {self.broken[each.name]}" for each in fitting if each.name in self.broken]
             raise NotGradableHere(
-                f"No device is left that computes ({'; '.join(errors) or f'there is no {job.key.device}'}).",
-                "`gpututor doctor` tells more. When it works again, go on with --resume; --device virtual needs none.",
+                f"No device works ({'; '.join(errors) or f'there is no {job.key.device}'}).",
+                "Run `gpututor doctor`. Repair the device, then continue with --resume; or use --device virtual.",
             )
         device = min(working, key=lambda device: self._users[device.name])
         # Host memory bounds the users of a device of unknown memory.
@@ -182,10 +181,8 @@ class LocalExecutor:
         self._notify = notify
 
     def run(self, work: WorkQueue) -> None:
-        threads = [
-            _JudgeThread(work, self._devices, self._new_judge, self._notify)
-            for _ in range(min(self._judges, work.total))
-        ]
+        count = min(self._judges, work.total)
+        threads = [_JudgeThread(work, self._devices, self._new_judge, self._notify) for _ in range(count)]
         try:
             for thread in threads:
                 thread.start()

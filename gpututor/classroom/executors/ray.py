@@ -146,7 +146,7 @@ class Node:
     cpus: int
     gpus: int
     refusals: dict[str, str] = field(default_factory=dict)
-    """Reasons by `GradingKey.device`; "" stands for all devices."""
+    """Reasons by `GradingKey.device`; "" means all devices."""
 
 
 class RayCluster:

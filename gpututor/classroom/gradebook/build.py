@@ -51,8 +51,8 @@ def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None
     graded, notices = _graded(folder, class_)
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
-        advice = "Exercises are called by their keys. Put it back, or report with what there is."
-        notices.append(GradebookWarning(f"The course is not in {class_.course} any more.", advice))
+        advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
+        notices.append(GradebookWarning(f"The course is no longer in {class_.course}.", advice))
     with CheckDescriptions() as descriptions:
         return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of)
 
@@ -67,7 +67,7 @@ def gradebook_of(
 ) -> Gradebook:
     """Make a gradebook.
 
-    `exercises`: the course's, in its order, as far as they are known. `describe` is called if the reports do not tell
+    `exercises`: the course's, in its order, as far as they are known. `describe` is called if the reports do not name
     an exercise's checks.
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
@@ -161,7 +161,7 @@ def _check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterat
         if unknown.is_certain:
             mistakes.append(Mistake(where, what, unknown.advice))
         else:
-            yield GradebookWarning(f"{where}: whether there is a check {unknown.check!r} is not known.", unknown.advice)
+            yield GradebookWarning(f"{where}: the check {unknown.check!r} may not exist.", unknown.advice)
     if mistakes:
         raise mistakes_error(rules.path or Path("the rules"), rules.text, mistakes)
 
@@ -170,15 +170,15 @@ def _student_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]
     ids = [student.id for student in class_.students]
     for position, extension in enumerate(rules.extensions):
         if extension.student not in ids:
-            title = f"extension[{position}].student: nobody called {extension.student!r} handed anything in."
+            title = f"extension[{position}].student: the class has no student {extension.student!r}."
             yield GradebookWarning(title, nearest(extension.student, ids) if ids else "")
 
 
 def _exercise_warnings(submitted: Iterable[str], summaries: Sequence[ExerciseSummary]) -> Iterator[GradebookWarning]:
     if others := set(submitted) - {exercise.exercise for exercise in summaries}:
-        title = f"Handed in, and not assigned: {', '.join(sorted(others))}."
-        yield GradebookWarning(title, "Add them to `assigned` in the rules if they are to be counted.")
+        title = f"Submitted but not assigned: {', '.join(sorted(others))}."
+        yield GradebookWarning(title, "To count them, add them to `assigned` in the rules.")
     for exercise in summaries:
         if not exercise.handed_in:
-            title = f"{exercise.exercise} is assigned, and nobody handed it in."
-            yield GradebookWarning(title, "Everybody has nothing for it.")
+            title = f"{exercise.exercise} is assigned, but there is no submission."
+            yield GradebookWarning(title, "Every student has 0 points for it.")

@@ -66,7 +66,7 @@ class Score:
     unseen: float
     """Author's points for checks that are in no report of the class."""
     is_known: bool = True
-    """False if neither a report, nor the course, nor the rules tell the points."""
+    """False if neither a report, nor the course, nor the rules give the points."""
 
     @property
     def of(self) -> float:
@@ -177,10 +177,10 @@ def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
     if not periods:
         return Lateness(late_s)
     if policy.is_too_late(late_s):
-        return Lateness(late_s, periods, 100.0, True, "It came too late to be counted.")
+        return Lateness(late_s, periods, 100.0, True, "It came too late to count.")
     per_cent = policy.per_cent_for(periods)
-    told = count(periods, f"started {policy.per}") if known else "as the platform says, counted as one " + policy.per
-    words = f"Late ({told})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
+    how_late = count(periods, f"started {policy.per}") if known else f"by the platform, counted as one {policy.per}"
+    words = f"Late ({how_late})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
     return Lateness(late_s, periods, per_cent, False, words)
 
 
@@ -205,20 +205,20 @@ def _after_lateness(earned: float, lateness: Lateness, of: Score, rules: Rules) 
 def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkStatus) -> str:
     report = graded.report
     if standing is MarkStatus.REFUSED:
-        told = handed_in.refusal or (report.reason if report is not None else "")
-        return f"It was refused: {told or 'it cannot be graded.'}"
+        reason = handed_in.refusal or (report.reason if report is not None else "")
+        return f"It was refused: {reason or 'it cannot be graded.'}"
     if report is None:
         return graded.problem
     match report.outcome:
         case Outcome.INTERNAL_ERROR:
             return f"The grader failed: {report.reason}"
         case Outcome.NOT_GRADABLE_HERE:
-            return f"It cannot be graded on that machine: {report.reason}"
+            return f"That machine cannot grade it: {report.reason}"
     if report.suspicions:
-        return f"A person has to look: {report.suspicions[0]}"
+        return f"Look at it: {report.suspicions[0]}"
     names = {verdict.check: verdict.status for verdict in report.verdicts if verdict.status in _OPEN}
-    told = ", ".join(f"{name} ({status})" for name, status in names.items())
-    return f"A person has to look, or it has to be graded once more: {told}."
+    checks = ", ".join(f"{name} ({status})" for name, status in names.items())
+    return f"Look at it, or grade it again: {checks}."
 
 
 def mark_of(
@@ -357,7 +357,7 @@ def _check_count(check: CheckMark, statuses: Counter[Status]) -> CheckCount:
 
 
 def timings_of(student: str, report: Report) -> Iterator[Timing]:
-    """Yield the times that checks compared with a baseline's, if their figures tell a ratio."""
+    """Yield the times that checks compared with a baseline's, if their figures have a ratio."""
     times = {run.scenario: run.times for run in report.runs}
     for verdict in report.verdicts:
         if (match := _RATIO.match(verdict.measured)) is not None:

@@ -15,7 +15,7 @@ from gpututor.text import escape_control_chars
 _WIDEST_NAME = 28
 _LEAST_NAME = 12
 _GAP = "  "
-UNKNOWN = "?: what it is worth is not known yet: nothing of it is graded, and the course does not say it"
+UNKNOWN = "?: points unknown, because nothing is graded yet and the course does not give them"
 
 
 def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
@@ -34,7 +34,7 @@ def _overview(gradebook: Gradebook) -> Iterator[str]:
     students, files = count(len(gradebook.students), "student"), count(len(class_.handed_in), "file")
     unowned = sum(not file.students for file in class_.unmatched)
     misplaced = sum(bool(file.students) and not file.exercise for file in class_.unmatched)
-    unmatched = f", {count(unowned, 'file')} of nobody" if unowned else ""
+    unmatched = f", {count(unowned, 'file')} of no student" if unowned else ""
     unmatched += f", {count(misplaced, 'file')} of no exercise" if misplaced else ""
     yield f"{students}, {files} for {count(len(gradebook.exercises), 'exercise')}{unmatched}."
     undecided = sum(not marks.final for marks in gradebook.students)

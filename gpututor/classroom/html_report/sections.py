@@ -300,7 +300,7 @@ def questions(gradebook: Gradebook) -> str:
         parts.append(_more(len(rows) - MOST_ROWS, "mark", "The table of marks shows all."))
     notices = [f"{text(each.title)} {text(each.advice)}" for each in gradebook.notices]
     unmatched = [f"<b>{name(each.source)}</b> {text(each.why)}" for each in gradebook.class_.unmatched]
-    parts += _lists("Good to know", notices) + _lists("Files of nobody, or of no exercise", unmatched)
+    parts += _lists("Warnings", notices) + _lists("Files without a student or an exercise", unmatched)
     return section("questions", "Open questions", *parts)
 
 

@@ -45,7 +45,8 @@ def read_class(
             collector.add(entry)
     except OSError as error:
         raise UsageError(
-            f"{folder.folder} cannot be written: {error.strerror}.", "Make room or choose another --out, and try again."
+            f"{folder.folder} cannot be written: {error.strerror}.",
+            "Free some space, or choose another --out.",
         ) from error
     students, submissions, unmatched = collector.finish()
     path = str(source.absolute())
@@ -56,10 +57,10 @@ def check_apart(source: Path, folder: ClassFolder) -> None:
     """Raise `UsageError` if the gradings in `folder` would overwrite the submissions in `source`."""
     place = source.resolve()
     if place == folder.folder.resolve():
-        raise UsageError(f"{source} is the folder of the gradings.", "Name the folder or the zip of the class.")
+        raise UsageError(f"{source} is the folder of the gradings.", "Name the folder or the zip of the submissions.")
     if any(place.is_relative_to(made.resolve()) for made in folder.made):
-        title = f"{source} lies where gradings are kept in {folder.folder}."
-        raise UsageError(title, "Name another folder with --out, such as one beside it.")
+        title = f"{source} is inside the gradings in {folder.folder}."
+        raise UsageError(title, "Choose another folder with --out, such as one next to it.")
 
 
 def _make_layout(name: str, tree: Tree, names: ExerciseNames, exercise: Exercise | None) -> Layout:
@@ -82,7 +83,7 @@ def _gradescope(tree: Tree) -> Gradescope:
             except Refused as error:
                 advice = "Download the submissions from Gradescope again."
                 raise UsageError(f"{entry.source} cannot be read: {error}", advice) from error
-    raise UsageError(f"{tree.path} has no {METADATA}.", "Gradescope writes it into every export; it says who is who.")
+    raise UsageError(f"{tree.path} has no {METADATA}.", "Gradescope writes it into every export.")
 
 
 MOST_LISTED = 20
@@ -101,7 +102,7 @@ def summary(class_: Class, course: Course, *, most: int = MOST_LISTED) -> list[s
     lines += _by_exercise(class_, course)
     graded = {submission.student for submission in class_.handed_in if not submission.refusal}
     if idle := [student.called for student in class_.students if student.id not in graded]:
-        lines.append(f"{count(len(idle), 'student')} handed in nothing that can be graded:")
+        lines.append(f"{count(len(idle), 'student')} without a gradable file:")
         lines += _first_lines(idle, most)
     if refused := [f"{each.source}: {each.refusal}" for each in class_.handed_in if each.refusal]:
         lines.append(f"{count(len(refused), 'file')} refused:")
@@ -110,7 +111,7 @@ def summary(class_: Class, course: Course, *, most: int = MOST_LISTED) -> list[s
         lines.append(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:")
         lines += _first_lines(unmatched, most)
     if class_.ignored:
-        lines.append(f"{count(class_.ignored, 'file')} left behind by tools, such as .DS_Store, passed over.")
+        lines.append(f"{count(class_.ignored, 'file')} of tools, such as .DS_Store, ignored.")
     return lines
 
 
@@ -121,7 +122,7 @@ def missing_students(class_: Class, before: Class, *, most: int = MOST_LISTED) -
     if not names:
         return []
     verb = "is" if len(names) == 1 else "are"
-    title = f"{count(len(names), 'student')} of the last time {verb} not here now, and not reported:"
+    title = f"{count(len(names), 'student')} of the last run {verb} missing now:"
     return [title, *_first_lines(names, most)]
 
 

@@ -57,7 +57,7 @@ _BROKEN = (
 )  # fmt: skip
 """Exceptions of `zipfile` for bytes that are no zip."""
 _ABSOLUTE = re.compile(r"[/\\]|[A-Za-z]:[/\\]")
-_BROKEN_ZIP = "It is no zip, or a broken one."
+_BROKEN_ZIP = "It is not a zip, or is broken."
 _LINK = "It is a link; links are not followed."
 _TOO_DEEP = f"It lies more than {MOST_DEPTH} folders deep."
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -225,7 +225,7 @@ def _decoded_name(info: zipfile.ZipInfo) -> str:
 
 def _refusal_of_whole(infos: list[zipfile.ZipInfo], of_class: bool) -> str:
     if len(infos) > (most := _MOST_OF_CLASS if of_class else MOST_ENTRIES):
-        return f"It holds {len(infos)} files; {most} are the most that are read."
+        return f"It has {len(infos)} files; at most {most} are read."
     if of_class:
         return ""  # `SubmissionCollector` bounds each student's share
     whole = sum(info.file_size for info in infos)
@@ -293,7 +293,7 @@ class _BoundedReader:
     def read(self, size: int = -1) -> bytes:
         content = b"" if size > self._limit else self._inner.read(size if size >= 0 else self._limit + 1)
         if max(size, len(content)) > self._limit:
-            raise Refused("It says that it holds more files than are read, or is broken.")
+            raise Refused("Its directory is too large, or broken.")
         return content
 
 
@@ -380,7 +380,7 @@ def why_unreadable(error: OSError) -> str:
 
 @dataclass(frozen=True)
 class Tree:
-    """The folder or zip of a class. It is walked anew each time, and never unpacked."""
+    """The folder or zip of a class. Each walk reads it again; it is never unpacked."""
 
     path: Path
     skipped: Path
@@ -407,8 +407,8 @@ class Tree:
                     stream = stack.enter_context(open(self.path, "rb", opener=ordinary))
                     entries = _zip_entries(stream, (), "", of_class=True, open_zips=open_zips)
                 else:
-                    what = "is neither a folder nor a zip" if self.path.exists() else "is not there"
-                    advice = "Name the folder or the zip with what the class handed in."
+                    what = "is neither a folder nor a zip" if self.path.exists() else "does not exist"
+                    advice = "Name the folder or the zip with the submissions."
                     raise UsageError(f"{self.path} {what}.", advice)
                 for entry in entries:
                     if not entry.parts:
@@ -416,4 +416,4 @@ class Tree:
                     yield entry
         except OSError as error:
             title = f"{self.path} cannot be read: {error.strerror}."
-            raise UsageError(title, "Give yourself the right to read it.") from error
+            raise UsageError(title, "Give yourself read permission.") from error

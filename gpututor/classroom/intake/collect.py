@@ -119,7 +119,7 @@ class _File:
     stem: str
     """Normalized name without the mark of a copy."""
     is_named: bool
-    """True if its name tells the exercise; otherwise the instructor named one for all files."""
+    """True if its name gives the exercise; otherwise the instructor chose one for all files."""
 
 
 _Unused = list[tuple[_File, str]]
@@ -157,13 +157,13 @@ def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
     """Choose the files that are solutions by their names, of those with the same time."""
     exercise = same_time[0].exercise
     if named := [file for file in same_time if file.is_named]:
-        why = f"Another file is called after {exercise}, and this one is not."
+        why = f"Another file is named after {exercise}, and this one is not."
         return named, [(file, why) for file in same_time if not file.is_named]
     if not (read := [file for file in same_time if file.content.sha256]):
         return same_time, []
     generic = [file for file in read if is_generic(file.stem)]
     chosen = next((files for files in (read, generic) if len({file.stem for file in files}) == 1), [])
-    why = f"There are several files, and {'this one is not' if chosen else 'none is'} called after {exercise}."
+    why = f"There are several files, and {'this one is not' if chosen else 'none is'} named after {exercise}."
     return chosen, [(file, file.content.refusal or why) for file in same_time if file not in chosen]
 
 
@@ -253,7 +253,7 @@ class SubmissionCollector:
         return self._add(entry, place, exercise, content, is_named)
 
     def _no_exercise(self, path: tuple[str, ...]) -> str:
-        why = "No exercise is called that."
+        why = "No exercise has this name."
         if (similar := self._names.nearly(path)) is None:
             return why
         return f"{why} Did you mean {similar.label} {similar.slug}? Rename it to {similar.slug}.py."

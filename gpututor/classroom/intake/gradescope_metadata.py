@@ -16,7 +16,7 @@ from gpututor.errors import UsageError
 LARGEST = 256 << 20
 MOST_SUBMISSIONS = 100_000
 MOST_ALIASED = 1_000_000
-"""Lists, tables and texts that aliases stand for, counted each time."""
+"""Lists, tables and texts behind aliases, counted for each alias."""
 MOST_NESTED = 64
 _SUBMISSION_KEYS = ("submitters", "created_at", "history")
 _ADVICE = "Download the submissions from Gradescope again."
@@ -171,11 +171,11 @@ class _Reader:
     def _alias(self, anchor: str) -> Any:
         value, size = self._anchors.get(anchor, (None, 0))
         if size == 0:
-            raise _InvalidMetadata(f"an alias of nothing, or of what it stands in: *{anchor[:40]}")
+            raise _InvalidMetadata(f"an alias of nothing, or of its own container: *{anchor[:40]}")
         self._values += size
         self._aliased += size
         if self._aliased > MOST_ALIASED:
-            raise _InvalidMetadata("aliases of aliases stand for too much")
+            raise _InvalidMetadata("aliases of aliases are too large")
         return value
 
 

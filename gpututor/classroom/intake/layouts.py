@@ -23,7 +23,7 @@ LAYOUTS = ("folders", "files", "gradescope", "moodle", "canvas")
 METADATA = "submission_metadata.yml"
 _MOST_ENTRIES = 50_000
 """Entries that detection reads."""
-_CHOOSE = f"Say which it is with --layout: {', '.join(LAYOUTS)}. docs/classroom/layouts.md shows them."
+_CHOOSE = f"Choose one with --layout: {', '.join(LAYOUTS)}. docs/classroom/layouts.md shows them."
 _WHO = r"(?:(?P<name>.*?[^_])_)??(?:(?P<late>LATE)_)?(?P<id>(?<![^_])\d{1,18}|anon_[A-Za-z0-9]+)"
 _CANVAS_FILE = re.compile(_WHO + r"_(?P<upload>\d{1,18})_(?P<file>.+)", re.DOTALL)
 _CANVAS_TEXT = re.compile(_WHO + r"_(?:text|link)(?:-\d+)?\.html", re.DOTALL)
@@ -56,7 +56,7 @@ class Place:
     path: Parts = ()
     """Folders, zips and the file's name below the student; empty for the student's own zip."""
     exercise: Exercise | None = None
-    """None if the layout does not tell."""
+    """None if the layout has no exercises."""
     submitted_at: str = ""
     """ISO 8601, UTC; empty if unknown."""
     number: int = 0
@@ -80,11 +80,11 @@ def canvas(parts: Sequence[str]) -> Place:
     """
     match = match_canvas(parts[0])
     if match is None:
-        return Place(path=tuple(parts), why="Its name is none that Canvas gives.")
+        return Place(path=tuple(parts), why="Canvas does not give such names.")
     person = Person(match["id"], match["id"], match["name"] or "", platform_id=match["id"])
     late = match["late"] is not None
     if "file" not in match.re.groupindex:
-        why = "It is text or a link that was typed into Canvas, and no file: it cannot be graded."
+        why = "It is text or a link typed into Canvas, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), late=late, why=why)
     return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late)
 
@@ -111,10 +111,10 @@ def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) 
             return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
         if parts[-1].casefold().endswith((".py", ".zip")):
             return Place((_person(stem),), (parts[-1],), exercise)
-        return Place(path=tuple(parts), why="It is called after no student, and is no Python file.")
+        return Place(path=tuple(parts), why="It is named after no student, and is no Python file.")
     if default is not None and len(parts) == 1:
         return Place((_person(stem),), (parts[-1],), default)
-    return Place(path=tuple(parts), why="It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
+    return Place(path=tuple(parts), why="Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
 
 
 def _person(name: str) -> Person:
@@ -126,7 +126,7 @@ def folders(parts: Sequence[str]) -> Place:
     """Place files in a folder or a zip for each student."""
     first, *rest = parts
     if not rest and not is_zip_name(first):
-        return Place(path=(first,), why="It lies beside the students' folders, in none of them.")
+        return Place(path=(first,), why="It is in no student's folder.")
     return Place((_person(without_ending(first, ".zip")),), tuple(rest))
 
 
@@ -173,11 +173,11 @@ def moodle(parts: Sequence[str]) -> Place:
     """
     match = _MOODLE_NAME.fullmatch(parts[0])
     if match is None:
-        return Place(path=tuple(parts), why="Its name is none that Moodle gives.")
+        return Place(path=tuple(parts), why="Moodle does not give such names.")
     number, name = match["id"] or "", match["name"].strip()
     person = Person(number or name, number or name, name, platform_id=number)
     if match["kind"] != "file":
-        why = "It is text that was typed into Moodle, and no file: it cannot be graded."
+        why = "It is text typed into Moodle, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), why=why)
     return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part))
 
@@ -271,8 +271,8 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
         raise UsageError(f"{tree.path}: {which}.", _CHOOSE)
     if not named and not students:
         raise UsageError(
-            f"{tree.path} is in no layout that is known: {paths[0][0]!r} names no exercise here and no student.",
-            f"If it was handed in for another course, name that one with --course DIR. {_CHOOSE}",
+            f"{tree.path} has no known layout: {paths[0][0]!r} names no exercise of this course and no student.",
+            f"If the submissions are for another course, name it with --course DIR. {_CHOOSE}",
         )
     if len(paths) == 1 and is_zip_name(paths[0][-1]) and students:
         students = {paths[0][-1]: _in_only_zip(tree, paths[0])}
@@ -280,7 +280,7 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
     if len(groups) * 2 > len(students):
         raise UsageError(
             f"{tree.path}: {groups[0]!r} may hold several students, or a whole class.",
-            f"If it does, name {groups[0]!r} itself. If it is one student's, say --layout folders.",
+            f"If it does, name {groups[0]!r} instead. If it belongs to one student, use --layout folders.",
         )
     return "files" if named else "folders"
 

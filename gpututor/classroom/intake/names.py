@@ -84,7 +84,7 @@ def without_ending(name: str, ending: str) -> str:
 
 
 def is_generic(stem: str) -> bool:
-    """Check for names such as `solution`, which tell no exercise."""
+    """Check for names such as `solution`, which name no exercise."""
     return normal(without_copy_mark(stem)) in _GENERIC
 
 

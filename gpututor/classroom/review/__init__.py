@@ -1,4 +1,4 @@
-"""The review list: what a person should look at, and how. It accuses nobody.
+"""The review list: submissions that an instructor should look at. It accuses no student.
 
 `review_of` makes it of a gradebook; docs/classroom/README.md says what is on it.
 """

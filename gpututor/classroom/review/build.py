@@ -77,8 +77,8 @@ _HEADINGS = {
     Kind.IDENTICAL: "The same text from several people",
     Kind.ALIKE: "Texts that are alike",
     Kind.REFUSED: "Refused files",
-    Kind.NO_EXERCISE: "Handed in something that is no exercise's, and nothing for some exercise",
-    Kind.UNMATCHED: "Files that belong to nobody, or to no exercise",
+    Kind.NO_EXERCISE: "Files of no exercise, from students who lack an exercise",
+    Kind.UNMATCHED: "Files without a student or an exercise",
 }
 
 
@@ -169,24 +169,24 @@ class Likeness:
 
     def _identical(self, text: Text) -> Item:
         why = (
-            f"{len(text.parties)} people handed in the same text, to the letter. They may have worked together, or "
-            "have a source."
+            f"{len(text.parties)} people submitted exactly the same text. They may have worked together, or used the "
+            "same source."
         )
         return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
-        each = "" if len(cluster.texts) == 2 else "; each is like one of the others, not always like all"
+        each = "" if len(cluster.texts) == 2 else " Each text is similar to another one, but not always to all."
         why = (
-            f"{count(len(cluster.texts), 'text')} have {_range(cluster)} of their fingerprints in common, beside what "
-            f"everybody was given{each}. The solution may suggest itself, or they may have worked together."
+            f"{count(len(cluster.texts), 'text')} share {_range(cluster)} of their fingerprints, without the code of "
+            f"the course.{each} The solution may be obvious, or they may have worked together."
         )
         return self._of_cluster(cluster, why)
 
     def _shared_by_many(self, crowd: Cluster) -> Item:
         why = (
-            f"{count(len(crowd.texts), 'text')} of {crowd.people} people have {_range(crowd)} of their fingerprints in "
-            "common with the same one of them, beside what everybody was given. So many share it that the solution may "
-            "suggest itself, or they may have one source."
+            f"{count(len(crowd.texts), 'text')} of {crowd.people} people share {_range(crowd)} of their fingerprints "
+            "with one of these texts, without the code of the course. With so many, the solution may be obvious, or "
+            "there may be a common source."
         )
         return self._of_cluster(crowd, why)
 
@@ -267,9 +267,9 @@ def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
 def _speed_words(timing: Timing, median: float, texts: int) -> str:
     times = f"{median / timing.ratio:.0f} times as fast as" if timing.ratio else "far faster than"
     return (
-        f"{timing.check} ({timing.scenario}): {timing.words}. That is {times} the middle one of the class "
-        f"({median:.2g} × the baseline's time, {texts} texts that passed). It may be a very good idea, or work that "
-        "was not done."
+        f"{timing.check} ({timing.scenario}): {timing.words}. That is {times} the class's median "
+        f"({median:.2g} × the baseline's time, {texts} texts that passed). It may be a very good idea, or skipped "
+        "work."
     )
 
 
@@ -373,16 +373,16 @@ def _reasons(report: Report) -> Iterator[tuple[Kind, str]]:
     fast = [_words(verdict) for verdict in odd if is_about_speed(verdict.got)]
     fast += [_sentence(suspicion) for suspicion in report.suspicions if is_about_speed(suspicion)]
     if fast:
-        yield Kind.SPEED, " ".join([*fast, "Nothing is held against it: the figures may be wrong."])
+        yield Kind.SPEED, " ".join([*fast, "This proves nothing: the figures may be wrong."])
     rest = [_sentence(suspicion) for suspicion in report.suspicions if not is_about_speed(suspicion)]
     rest += [_words(verdict) for verdict in odd if not is_about_speed(verdict.got)]
     if rest:
-        yield Kind.NEEDS_REVIEW, " ".join([*rest, "It is not known why: read the file before you decide."])
+        yield Kind.NEEDS_REVIEW, " ".join([*rest, "The reason is unknown: read the file before you decide."])
     elif report.outcome is Outcome.NEEDS_REVIEW and not fast:
         yield Kind.NEEDS_REVIEW, report.reason or "The report does not say why."
     open_ = [_words(verdict) for verdict in report.verdicts if verdict.status is Status.INCONCLUSIVE]
     if open_:
-        yield Kind.INCONCLUSIVE, " ".join([*open_, "On a quieter machine it may be told."])
+        yield Kind.INCONCLUSIVE, " ".join([*open_, "Grade it again on a quieter machine."])
 
 
 def _words(verdict: Verdict) -> str:
@@ -406,9 +406,9 @@ def lines_of(review: Review, width: int) -> Iterator[str]:
     """Yield the number of items, each item, and the comparison of texts."""
     width = max(width, _LEAST_WIDTH)
     if review.items:
-        yield f"{count(len(review.items), 'thing')} for a person to look at; nothing here says that anybody did wrong."
+        yield f"{count(len(review.items), 'thing')} to look at. An item does not mean that a student did wrong."
     else:
-        yield "There is nothing that a person has to look at."
+        yield "There is nothing to look at."
     for kind, group in groupby(review.items, key=lambda item: item.kind):
         items = list(group)
         yield ""
@@ -443,10 +443,9 @@ def _item(item: Item, review: Review, width: int) -> Iterator[str]:
 def _how(review: Review, width: int) -> Iterator[str]:
     """Describe the comparison of texts."""
     yield from _wrapped(
-        f"Texts are alike from {review.share:.0%} of the shorter one's fingerprints in common on (--similar). What "
-        "everybody was given, the course's solutions and wrong solutions, and what over "
-        f"{COMMON_PEOPLE} people and over {COMMON_SHARE:.0%} of all have in common are left out. Texts with fewer than "
-        f"{FEWEST} fingerprints then are not compared, and a student's attempts never with each other.",
+        f"Texts are alike if they share {review.share:.0%} of the shorter one's fingerprints (--similar). The code of "
+        f"the course is excluded, and fingerprints that over {COMMON_PEOPLE} people and over {COMMON_SHARE:.0%} of all "
+        f"share. Texts with fewer than {FEWEST} other fingerprints are not compared, nor are attempts of one student.",
         width,
         0,
     )

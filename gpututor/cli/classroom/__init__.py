@@ -19,7 +19,7 @@ def add_class_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    subparsers = parser.add_subparsers(metavar="DEED", dest="deed")
+    subparsers = parser.add_subparsers(metavar="SUBCOMMAND", dest="subcommand")
     for verb in VERBS:
         if verb.name.startswith(_PREFIX):
             chosen = subparsers.add_parser(verb.name.removeprefix(_PREFIX), help=verb.help, allow_abbrev=False)
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if arguments.deed is None:
+    if arguments.subcommand is None:
         names = ", ".join(verb.name.removeprefix(_PREFIX) for verb in VERBS if verb.name.startswith(_PREFIX))
-        raise UsageError("classroom needs a subcommand.", f"One of {names}: `gpututor classroom --help` tells more.")
+        raise UsageError("classroom needs a subcommand.", f"Add one of {names}. See `gpututor classroom --help`.")
     return int(arguments.do(arguments))

@@ -1,11 +1,11 @@
 """A Markdown report for each student, in OUT/feedback.
 
 OUT is the folder that `classroom grade` made. A report has the student's total, and of each exercise the attempt that
-counts: what was checked, what was expected and what was found, on which line, why it matters and what to try, what
-lateness cost, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
+counts: checks, expected and actual values, lines, reasons and advice, late
+penalties, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
 
-Nothing is said of hidden checks, nor of what a person has to look at. Reports are made anew each time. Those of
-students who are not in the class any more stay, and are told.
+Reports never mention hidden checks, or details that an instructor has to look at. Each run rewrites all reports.
+Reports of former students stay, and a warning names them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.rules import course_of, rules_for
 from gpututor.cli.classroom import add_class_arguments
 from gpututor.cli.classroom.report import print_notices
+from gpututor.cli.options import whole_number
 from gpututor.errors import CourseError, UsageError
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
@@ -32,7 +33,7 @@ MOST_HINTS = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
     hints_help = "how many hints of each exercise may be given, whatever the rules say"
-    parser.add_argument("--hints", metavar="N", type=_hints, help=hints_help)
+    parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
     student_help = "only for these students (default: for all)"
     parser.add_argument("--student", metavar="ID", nargs="+", action="extend", help=student_help)
 
@@ -78,9 +79,3 @@ def _hints_of(gradebook: Gradebook, most: int | None, notices: list[GradebookWar
             except CourseError as error:
                 notices.append(GradebookWarning(f"No hints are given: {error.title}", error.advice))
     return hints
-
-
-def _hints(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and int(word) <= MOST_HINTS):
-        raise argparse.ArgumentTypeError(f"a whole number from 0 to {MOST_HINTS}")
-    return int(word)

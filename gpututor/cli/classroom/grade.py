@@ -1,23 +1,23 @@
-"""Grade what a whole class handed in.
+"""Grade the submissions of a whole class.
 
-FOLDER is a folder or a zip, as it comes from the platform or as you made it; docs/classroom/layouts.md lists what is
-understood. What is not understood is listed, never dropped.
+FOLDER is a folder or a zip from a platform, or one that you made; docs/classroom/layouts.md lists the layouts. Files
+that cannot be matched are listed, never dropped.
 
-Everything goes into the folder of --out: what was handed in, a journal with one file for each grading, and what is made
-of them. Each grading is written down the moment it is done. Whatever ends this program (Ctrl-C, a crash, a full disk, a
-machine that goes off), say the same again with --resume, and only what is missing is graded.
+The folder of --out gets everything: the submissions, a journal with one file for each grading, and reports. Each
+finished grading is saved at once. After Ctrl-C, a crash, a full disk or a power cut, run the command again with
+--resume: it grades only what is missing.
 
 --json prints one object at the end:
   schema_version  1
   out, students, handed_in, refused, unmatched
-  gradings        how many different ones there are; the same text is graded once for all who handed it in
-  already, done   of these, before and now; outcomes counts what was done now, by its outcome
-  not_graded      of these, what could not be graded: [{exercise, submission, attempts, why}]
+  gradings        number of different gradings; equal texts are graded once
+  already, done   gradings from earlier runs, and from this one; outcomes counts the latter by outcome
+  not_graded      failed gradings: [{exercise, submission, attempts, why}]
   retried, seconds, per_s, stopped
 
-Exit codes: 0 all is graded; 2 wrong usage, no file is for an exercise, or OUT cannot be written to; 3 this machine
-lacks what is needed; 4 something could not be graded, and is tried again with --resume, or every file is refused; 130
-Ctrl-C or SIGTERM.
+Exit codes: 0 all submissions are graded; 2 wrong usage, no file belongs to an exercise, or OUT cannot be written to;
+3 this machine lacks something; 4 some gradings failed (--resume retries them), or every file is refused; 130 Ctrl-C or
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -48,7 +49,7 @@ from gpututor.classroom.plan import GradeOptions, GradingPlan, merge_options, pl
 from gpututor.classroom.rules import read_rules
 from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import Progress, WorkQueue
-from gpututor.cli.options import chosen_course
+from gpututor.cli.options import chosen_course, whole_number
 from gpututor.cli.terminal import fitting
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
@@ -103,7 +104,7 @@ class GradingOutput:
             self._print(f"Nothing is left to grade{already}.")
         else:
             self._print(
-                "Nothing can be graded: every file is refused, for the reasons above. Feedback tells them, too."
+                "Nothing to grade: every file is refused, for the reasons above. Feedback gives the reasons, too."
             )
 
     def notify(self, line: str) -> None:
@@ -240,14 +241,14 @@ def summary_of(out: Path, plan: GradingPlan, work: WorkQueue, stopped: BaseExcep
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="FOLDER", type=Path, help="what was handed in: a folder or a zip")
+    parser.add_argument("source", metavar="FOLDER", type=Path, help="the submissions: a folder or a zip")
     parser.add_argument("--out", metavar="OUT", type=Path, required=True, help="the folder of this class's gradings")
-    parser.add_argument("--resume", action="store_true", help="go on: grade only what has no report yet")
-    layout_help = "how FOLDER is laid out, where that is not found out by itself"
+    parser.add_argument("--resume", action="store_true", help="continue: grade only submissions without a report")
+    layout_help = "the layout of FOLDER, if it is not detected"
     parser.add_argument("--layout", choices=(AUTO, *LAYOUTS), help=layout_help)
-    exercise_help = "what files are for that are not called after an exercise"
+    exercise_help = "the exercise of files that are not named after one"
     parser.add_argument("--exercise", metavar="EXERCISE", help=exercise_help)
-    device_help = "auto (the default: for each exercise the best that is here), virtual, cpu, cuda, cuda:N, mps or xpu"
+    device_help = "auto (the default: the best one for each exercise), virtual, cpu, cuda, cuda:N, mps or xpu"
     parser.add_argument("--device", help=device_help)
     parser.add_argument("--gpu", "--model", metavar="NAME", help="the model of the virtual GPU, for all exercises")
     isolation_help = (
@@ -255,13 +256,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(limits and cleanup only: it can read what you can read)"
     )
     parser.add_argument("--isolation", choices=("bubblewrap", "process"), help=isolation_help)
-    executor_help = "who grades: this machine (local, the default), or the machines of a Ray cluster (ray)"
+    executor_help = "where to grade: on this machine (local, the default) or on a Ray cluster (ray)"
     parser.add_argument("--executor", choices=("local", "ray"), default="local", help=executor_help)
-    address_help = "of the Ray cluster: HOST:PORT, or auto for the one of this machine (default: one of its own)"
+    address_help = "the Ray cluster: HOST:PORT, or auto for this machine's (default: a new one)"
     parser.add_argument("--address", metavar="ADDRESS", default="", help=address_help)
-    judges_help = "how many grade at once (default: one a core, as far as there is memory; on a cluster, one a CPU)"
-    parser.add_argument("--judges", type=_judges, metavar="N", help=judges_help)
-    secret_help = "the class secret of another machine, so that inputs are drawn as there"
+    judges_help = "parallel gradings (default: one a core, limited by memory; on a cluster, one a CPU)"
+    parser.add_argument("--judges", type=whole_number(1, MOST_JUDGES), metavar="N", help=judges_help)
+    secret_help = "the class secret of another machine, for the same inputs as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
     parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, kept as OUT/classroom.toml")
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
@@ -284,7 +285,7 @@ def main(arguments: argparse.Namespace) -> int:
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error
         elif arguments.executor == "ray" and importlib.util.find_spec("ray") is None:
-            output.notify("Ray is not installed here; there was nothing for it to grade.")
+            output.notify("Ray is not installed. It had nothing to grade.")
         try:
             write_failures(folder, work.failures)
         except OSError as error:
@@ -319,15 +320,7 @@ def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOut
         course = load_course(Path(folder.read_class().course))
     else:
         course = chosen_course(arguments)
-    given = GradeOptions(
-        device=arguments.device,
-        gpu=arguments.gpu,
-        isolation=arguments.isolation,
-        layout=arguments.layout,
-        exercise=arguments.exercise,
-        secret=arguments.secret,
-        resume=arguments.resume,
-    )
+    given = GradeOptions(**{option.name: getattr(arguments, option.name) for option in fields(GradeOptions)})
     options, last = merge_options(given, folder, course)
     _store_rules(arguments.rules, folder, course, output)
     exercise = course.find(options.exercise) if options.exercise else None
@@ -347,17 +340,17 @@ def _store_rules(given: Path | None, folder: ClassFolder, course: Course, output
         if folder.rules_file.read_bytes() == text.encode():
             return
         backup = back_up(folder.rules_file, folder.replaced)
-        output.notify(f"The rules that were in {folder.rules_file} are kept in {backup}.")
+        output.notify(f"The previous rules of {folder.rules_file} are in {backup}.")
     write_atomically(folder.rules_file, text)
 
 
 def _check_executor(arguments: argparse.Namespace) -> None:
     if arguments.address and arguments.executor != "ray":
-        raise UsageError("--address is for --executor ray.", "Leave it out, or say --executor ray as well.")
+        raise UsageError("--address needs --executor ray.", "Leave it out, or add --executor ray.")
     kind, _, number = (arguments.device or "").partition(":")
     if number and arguments.executor == "ray":
         raise UsageError(
-            f"--device {arguments.device} is for this machine alone.", f"Say --device {kind}: Ray chooses."
+            f"--device {arguments.device} works on this machine only.", f"Use --device {kind}: Ray chooses."
         )
 
 
@@ -376,9 +369,3 @@ def _resume_command(arguments: argparse.Namespace) -> str:
     words += ["--executor", arguments.executor] * (arguments.executor != "local")
     words += ["--address", arguments.address] * bool(arguments.address)
     return shlex.join(words)
-
-
-def _judges(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MOST_JUDGES):
-        raise argparse.ArgumentTypeError(f"a whole number from 1 to {MOST_JUDGES}")
-    return int(word)

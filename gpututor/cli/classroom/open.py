@@ -1,7 +1,7 @@
-"""Look at a class in the terminal: who passed what, which checks failed, each submission with its report and trace.
+"""Open a class in the terminal: students, exercises, checks, and each submission with its report and trace.
 
-OUT is the folder that `classroom grade` made. Everything is read from it, also while grading goes on; F5 reads it
-again. Nothing is changed, unless you grade a submission again and then take its new result. `?` explains the keys.
+OUT is the folder that `classroom grade` made. You can open it during grading; F5 reads it again. Nothing changes unless
+you grade a submission again and accept its new result. `?` explains the keys.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The gradebook of a class: a table here, and files for other programs.
+"""Show the gradebook of a class as a table, and write it to files for other programs.
 
-OUT is the folder that `classroom grade` made. The gradebook is made of its journal each time, also while grading goes
-on. Rules for marks stand in OUT/classroom.toml; docs/classroom/rules.md explains them. What has no final mark yet is
-never written as one.
+OUT is the folder that `classroom grade` made. Each run makes the gradebook from its journal, even during grading. Rules
+for marks are in OUT/classroom.toml; docs/classroom/rules.md explains them. A provisional mark is never written as a
+final one.
 
-Without an option it prints a table. The options write files, and --all writes all of them to OUT/report, for
-Canvas and Moodle where the class came from there or a roster is named.
+Without options it prints a table. The options write files, and --all writes all of them to OUT/report. It writes those
+for Canvas and Moodle only for classes from there, or with a roster.
 
 --json prints one object:
   schema_version  1
@@ -18,7 +18,7 @@ Canvas and Moodle where the class came from there or a roster is named.
                     late_per_cent, dropped, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
   unmatched       [{source, why, students}]
-  notices         [{title, advice}]: broken files of the journal, rules that hold for nobody, and the like
+  notices         [{title, advice}]: broken files of the journal, rules without effect, and the like
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{export.option}", metavar=export.metavar, type=Path, help=export.help)
         if export.roster_help:
             parser.add_argument(f"--{export.option}-roster", metavar="FILE", type=Path, help=export.roster_help)
-    parser.add_argument("--all", action="store_true", help="all of these, to OUT/report")
+    parser.add_argument("--all", action="store_true", help="write all of these to OUT/report")
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 

@@ -1,17 +1,17 @@
-"""Submissions that a person should look at, and how to look closer. An entry does not mean that a student did wrong.
+"""List submissions that an instructor should look at, with commands. An item does not mean that a student did wrong.
 
-OUT is the folder that `classroom grade` made. On the list are: figures or code that need a person; what was faster
-than the device can be, or far faster than the class; inconclusive timings; what could not be graded; texts of different
-people that are the same, or alike; files that were refused; and files that belong to nobody.
+OUT is the folder that `classroom grade` made. The list has: odd figures or code; times below what the device can reach,
+or far below the class's; inconclusive timings; failed gradings; identical or similar texts of different students;
+refused files; and files without an owner or an exercise.
 
-Texts are compared by fingerprints of their tokens: names, numbers, texts, comments and blank space make no difference.
-What everybody was given, the course's solution, and what many have in common are left out; what is too short then is
-not compared. docs/classroom/README.md tells more.
+Texts are compared by fingerprints of their tokens: names, literals, comments and blank space make no difference. Code
+of the course and code that many students share are excluded; texts that are too short then are not compared.
+docs/classroom/README.md explains it.
 
 --json prints one object:
   schema_version  1
-  similar         the share of fingerprints from which on texts are said to be alike
-  fewest          texts with fewer fingerprints of their own are not compared
+  similar         share of common fingerprints from which texts are alike
+  fewest          least number of own fingerprints of a compared text
   items           [{kind, exercise, label, students, files, source, why, command}]
                   kind is "needs review", "unusual speed", "inconclusive", "internal error", "identical", "alike",
                   "refused", "no exercise" (of a student who lacks an exercise) or "unmatched"
@@ -49,9 +49,9 @@ SCHEMA_VERSION = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
-    similar_help = f"from which share of fingerprints in common on texts are alike: above 0, to 1 ({SHARE:g})"
+    similar_help = f"share of common fingerprints from which texts are alike: above 0, to 1 ({SHARE:g})"
     parser.add_argument("--similar", metavar="SHARE", type=_share, default=SHARE, help=similar_help)
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write the list as a table, too")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="also write the list as a table")
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 

@@ -20,8 +20,8 @@ def bombs() -> Iterator[tuple[str, str]]:
     laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     for number in range(1, 12):
         laughs += f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 10)}]\n"
-    yield laughs, "aliases of aliases stand for too much"
-    yield "a: &a [*a]\n", "an alias of nothing, or of what it stands in"
+    yield laughs, "aliases of aliases are too large"
+    yield "a: &a [*a]\n", "an alias of nothing, or of its own container"
     yield "a: *b\n", "an alias of nothing|undefined alias"
     yield "[" * 500, "nested more than 64 deep|no table"
     yield "a: " + "[" * 500, "nested more than 64 deep"

@@ -150,7 +150,7 @@ def test_files_named_after_student_and_exercise(either: LaidOut, reading: Reader
     class_ = reading(either({"kim__5_1.py": A, "a__b__01_one_big_copy-1.py": B, "kim__6_6.py": A}))
     assert class_.layout == "files"
     assert facts(class_) == [("a__b", "one_big_copy"), ("kim", "one_big_copy")]
-    assert list(reasons(class_).values()) == ["It is called neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py."]
+    assert list(reasons(class_).values()) == ["Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py."]
 
 
 def test_all_files_may_be_for_one_exercise(laid_out: LaidOut, reading: Reader) -> None:
@@ -278,8 +278,8 @@ def test_moodle_identifies_students_by_number(either: LaidOut, reading: Reader) 
     )
     assert facts(class_) == [("11", "one_big_copy"), ("12", "find_the_gpu"), ("12", "one_big_copy"), ("13", "in_place")]
     assert sorted(reasons(class_).values()) == [
-        "It is text that was typed into Moodle, and no file: it cannot be graded.",
-        "Its name is none that Moodle gives.",
+        "It is text typed into Moodle, not a file: it cannot be graded.",
+        "Moodle does not give such names.",
     ]
 
 
@@ -306,7 +306,7 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
         ({"notes.txt": "", "kim/essay.pdf": ""}, "holds no Python files"),
         ({"5.1/kim.py": A, "lee/5.1.py": A}, "such as in the layout `files`, and 'lee' as in `folders`"),
         (WORKSPACE, "looks like the files of one student"),
-        ({"one.py": A, "two.py": A}, "is in no layout that is known"),
+        ({"one.py": A, "two.py": A}, "has no known layout"),
         (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names are such as Canvas gives"),
         (
             {f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")},

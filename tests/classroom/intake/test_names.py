@@ -34,36 +34,19 @@ ODD = st.text(
 @pytest.mark.parametrize(
     "path",
     [
-        "05_keep_the_data_moving/01_one_big_copy.py",
-        "keep_the_data_moving/one_big_copy.py",
-        "one_big_copy.py",
-        "ONE-Big Copy.PY",
-        "01_one_big_copy.py",
-        "07_one_big_copy.py",
-        "5.1.py",
-        "5_1.py",
-        "05-01.py",
-        "5.1 one big copy.py",
-        "5.1.one_big_copy.py",
-        "05_keep_the_data_moving_01_one_big_copy.py",
-        "one_big_copy (1).py",
-        "one_big_copy(12).py",
-        "one_big_copy-1.py",
-        "one_big_copy - Copy.py",
-        "one_big_copy - Copy (2).py",
-        "one_big_copy copy 2.py",
-        "5.1-2.py",
-        "5.1 (1).py",
-        "hand in/05_keep_the_data_moving/1.py",
-        "5.1/solution.py",
-        "5.1.zip/main.py",
+        *("05_keep_the_data_moving/01_one_big_copy.py", "keep_the_data_moving/one_big_copy.py", "one_big_copy.py"),
+        *("ONE-Big Copy.PY", "01_one_big_copy.py", "07_one_big_copy.py", "5.1.py", "5_1.py", "05-01.py"),
+        *("5.1 one big copy.py", "5.1.one_big_copy.py", "05_keep_the_data_moving_01_one_big_copy.py"),
+        *("one_big_copy (1).py", "one_big_copy(12).py", "one_big_copy-1.py", "one_big_copy - Copy.py"),
+        *("one_big_copy - Copy (2).py", "one_big_copy copy 2.py", "5.1-2.py", "5.1 (1).py"),
+        *("hand in/05_keep_the_data_moving/1.py", "5.1/solution.py", "5.1.zip/main.py"),
         "one_big_copy/deeper/submission (1).py",
     ],
 )
 def test_these_paths_name_the_exercise(course: Course, path: str) -> None:
-    class_ = ExerciseNames(course).at(path.split("/"))
-    assert class_ is not None
-    assert class_.slug == "one_big_copy"
+    exercise = ExerciseNames(course).at(path.split("/"))
+    assert exercise is not None
+    assert exercise.slug == "one_big_copy"
 
 
 @pytest.mark.parametrize(
@@ -77,14 +60,8 @@ def test_these_paths_name_no_exercise(course: Course, path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "one_big_copy_2.py",
-        "one_big_copy_v2.py",
-        "one_big_copy2.py",
-        "one_big_copy_final (1).py",
-        "kim One-Big Copy.py",
-        "one_big_copies.py",
-        "one_big_cop.py",
-        "one_big_copy_2/solution.py",
+        *("one_big_copy_2.py", "one_big_copy_v2.py", "one_big_copy2.py", "one_big_copy_final (1).py"),
+        *("kim One-Big Copy.py", "one_big_copies.py", "one_big_cop.py", "one_big_copy_2/solution.py"),
         "5.2/one_big_copy_new.py",
     ],
 )
@@ -221,7 +198,7 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
         "Read in the layout `folders`: 3 students, 5 files for 2 exercises.",
         "    1.1 find_the_gpu  1 student",
         "    5.1 one_big_copy  3 students, 4 files, 1 refused",
-        "1 student handed in nothing that can be graded:",
+        "1 student without a gradable file:",
         "  ana",
         "1 file refused:",
         "  ana/5.1.py: The file holds NUL bytes (the first is byte 6): it is no Python file.",
@@ -230,7 +207,7 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
         "  lee/1.txt: It is no Python file.",
         "  lee/2.txt: It is no Python file.",
         "  … and 1 more: class.json has all of them.",
-        "1 file left behind by tools, such as .DS_Store, passed over.",
+        "1 file of tools, such as .DS_Store, ignored.",
     ]
 
 

@@ -79,7 +79,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Gradeboo
     matched = {marks.student.id for marks in matches.values()}
     warnings += left_out("Canvas", gradebook, matched, f"They are not in {table.path}.")
     if without := len(people) - len(matches):
-        title = f"Of {table.path}, {count(without, 'student')} handed nothing in: not in the Canvas file."
+        title = f"{count(without, 'student')} in {table.path} without a submission: not in the Canvas file."
         warnings.append(GradebookWarning(title, "Canvas leaves their marks as they are."))
     return csv_text(rows, table.delimiter if table.delimiter in ",;" else ","), warnings
 
@@ -107,14 +107,14 @@ def _points_warnings(
     for exercise in gradebook.exercises:
         title, column = exercise.numbered_title, columns[exercise.exercise]
         if column is None:
-            words = f"Canvas has no assignment {title!r} yet: it asks what to do with the column."
-            warnings.append(GradebookWarning(words, "Give an assignment this title before the roster is exported."))
+            words = f"Canvas has no assignment {title!r} yet, and will ask about the column."
+            warnings.append(GradebookWarning(words, "Create an assignment with this title, then export the roster."))
             continue
         of = exercise.known_of
         if of is None or not possible:
             continue
         if possible[column].replace(",", ".").strip() not in ("", number(of), f"{of:.2f}"):
-            words = f"Canvas has {possible[column]} points for {title!r}; marks here are of {number(of)}."
+            words = f"{title!r} has {possible[column]} points in Canvas, but {number(of)} points here."
             warnings.append(GradebookWarning(words, "Change the points in Canvas, or in the rules."))
     return warnings
 

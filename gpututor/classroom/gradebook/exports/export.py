@@ -104,7 +104,7 @@ def left_out(platform: str, gradebook: Gradebook, known: Collection[str], advice
 def left_over(
     folder: Path, names: Iterable[str], known: Collection[str], what: str, use: str
 ) -> Iterator[GradebookWarning]:
-    """Warn of files in `folder` whose students are not in the class any more, or have another name now.
+    """Warn of files in `folder` whose students are no longer in the class, or have another name now.
 
     The files stay, because they may be all that is left of these students. `names`: the students of all files there;
     `what`: the kind of files; `use`: the instructor's next step with the folder.

@@ -86,8 +86,8 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Grade
     matched = {marks.student.id for marks in matches.values()}
     warnings = left_out("Moodle", gradebook, matched, f"They are not in {table.path}.")
     if without := len(table.rows) - len(matches):
-        title = f"Of {table.path}, {count(without, 'participant')} handed nothing in."
-        warnings.append(GradebookWarning(title, "Their rows are as they were."))
+        title = f"{count(without, 'participant')} in {table.path} without a submission."
+        warnings.append(GradebookWarning(title, "Their rows stay unchanged."))
     return csv_text(rows, table.delimiter), [*warnings, *_open_warning(gradebook)]
 
 
@@ -103,7 +103,7 @@ def _check_maximum(gradebook: Gradebook, table: Table) -> None:
         except ValueError:
             continue
         if not is_same:
-            title = f"{table.path}: grades are of {text} there, and totals here of {number(of)}."
+            title = f"{table.path}: its maximum grade is {text}, but totals here have {number(of)} points."
             raise UsageError(title, f"Write scale = {text} in the rules, or change the maximum grade in Moodle.")
 
 
