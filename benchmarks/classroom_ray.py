@@ -1,4 +1,4 @@
-"""The big class by Ray on two nodes of this machine, one of which is killed when half is done; for `classroom.py`."""
+"""The big class on two Ray nodes of this machine, one of which is killed halfway; for `classroom.py`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ from classroom_runs import RAY_KINDS, Graded, grade, tell_memory
 
 from gpututor.classroom.folder import ClassFolder
 from tests.support.big_class import BigClass
-from tests.support.big_class_assertions import (
-    both_come_to_the_same,
-    nothing_is_lost,
-    the_gradebook_has_everything_once,
-)
+from tests.support.big_class_assertions import check_graded_alike
 from tests.support.ray_nodes import Nodes, two_nodes
 
 
 @dataclass
 class _Kill:
-    """Kills the second node when so many are done."""
+    """Kills the second node after `after` gradings."""
 
     nodes: Nodes
     after: int
@@ -35,7 +31,7 @@ class _Kill:
 
 
 def tell_ray(big: BigClass, source: Path, by_local: ClassFolder, local: Graded, options: Sequence[str]) -> None:
-    """Grade the class again. Prints tables, and raises `AssertionError` where it does not come to the same."""
+    """Grade the class again, and print tables. Raises `AssertionError` for another result."""
     folder = ClassFolder(by_local.folder.parent / "by ray")
     gradings = int(str(local.summary["gradings"]))
     with two_nodes() as nodes:
@@ -53,8 +49,6 @@ def tell_ray(big: BigClass, source: Path, by_local: ClassFolder, local: Graded, 
         print(f"{label:<52}{per_s:>12.2f}")
     print("\n".join(tell_memory(ray, RAY_KINDS)))
     print(f"\n{ray.summary['outcomes']}; {ray.summary['retried']} tried again")
-    nothing_is_lost(folder, big)
     with contextlib.redirect_stdout(io.StringIO()):
-        the_gradebook_has_everything_once(folder, big)
-    both_come_to_the_same(by_local, folder, big)
+        check_graded_alike(big, by_local, folder)
     print("Nothing is lost, nothing counts twice, and all marks are those of the local executor.")

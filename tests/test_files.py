@@ -116,7 +116,7 @@ def test_only_ordinary_files_are_replaced_or_backed_up(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-def test_the_mode_of_a_file_is_kept_and_a_new_one_gets_the_usual_mode(tmp_path: Path) -> None:
+def test_the_mode_of_a_file_is_kept(tmp_path: Path) -> None:
     path, usual = tmp_path / "file.py", tmp_path / "usual.py"
     usual.touch()
     write_atomically(path, "a")
@@ -128,7 +128,7 @@ def test_the_mode_of_a_file_is_kept_and_a_new_one_gets_the_usual_mode(tmp_path: 
     assert (tmp_path / "created.py").stat().st_mode == usual.stat().st_mode
 
 
-def test_a_link_is_followed_even_to_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_a_link_is_followed_even_to_a_missing_file(tmp_path: Path) -> None:
     target, link = tmp_path / "there" / "file.py", tmp_path / "link.py"
     link.symlink_to(target)
     assert create_atomically(link, "created")
@@ -137,7 +137,7 @@ def test_a_link_is_followed_even_to_a_file_that_is_not_there_yet(tmp_path: Path)
     assert (link.is_symlink(), target.read_text()) == (True, "written")
 
 
-def test_create_leaves_what_is_there_alone(tmp_path: Path) -> None:
+def test_create_never_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "file.py"
     assert create_atomically(path, "first")
     assert not create_atomically(path, "second")
@@ -146,7 +146,7 @@ def test_create_leaves_what_is_there_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_create_leaves_alone_what_appears_in_the_meantime(
+def test_create_does_not_replace_a_file_that_appears_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
     path = tmp_path / "file.py"
@@ -194,7 +194,7 @@ def move_over(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("write", [Path.write_text, move_over], ids=["in place", "moved over"])
-def test_what_is_written_while_the_new_text_goes_to_the_disk_is_not_replaced(
+def test_a_change_during_the_flush_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, str], None]
 ) -> None:
     path = tmp_path / "file.py"
@@ -205,7 +205,7 @@ def test_what_is_written_while_the_new_text_goes_to_the_disk_is_not_replaced(
         assert (path.read_text(), os.listdir(tmp_path)) == (theirs, ["file.py"])
 
 
-def test_where_nothing_is_nothing_that_appears_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replace_known_keeps_a_file_that_appears_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file.py"
     with meanwhile(monkeypatch, os, "link", partial(path.write_text, "theirs")), pytest.raises(ChangedMeanwhile):
         replace_known(path, "ours", b"".__eq__)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from gpututor.cli.device_options import add_device_arguments, check_one_model, settle_device
 from gpututor.cli.grade import print_event, save_attempt
@@ -35,7 +35,7 @@ from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import GradingError, TutorError
-from gpututor.grading.client import QUICKEST, GradingClient
+from gpututor.grading.client import QUICKEST, GradingClient, GradingService
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingEvent, GradingFinished
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress.database import briefly
@@ -54,14 +54,6 @@ CLEAR = "\x1b[H\x1b[2J"
 KEYS = "n next, h hint, r again, q quit: a letter, then Enter."
 
 
-class Client(Protocol):
-    """The methods of `GradingClient` that `Gradings` needs."""
-
-    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
-
-    def cancel(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Grading:
     """A submission being graded."""
@@ -75,7 +67,7 @@ class Grading:
 class Gradings:
     """Gradings in background threads, one at a time; only the newest reports events."""
 
-    def __init__(self, client: Client, recordings: Recordings) -> None:
+    def __init__(self, client: GradingService, recordings: Recordings) -> None:
         self._client = client
         self._recordings = recordings
         self._newest = 0
@@ -247,7 +239,7 @@ class Watcher:
     def __init__(
         self,
         options: WatchOptions,
-        client: Client,
+        client: GradingService,
         *,
         clears: bool = False,
         clock: Callable[[], float] = time.monotonic,

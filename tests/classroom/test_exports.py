@@ -72,7 +72,7 @@ def test_every_export_is_in_the_registry_once() -> None:
 
 
 @pytest.mark.parametrize("export", EXPORTS, ids=lambda export: export.option)
-def test_an_export_has_an_option_a_writer_and_a_row_in_the_guide(
+def test_every_export_has_an_option_a_writer_and_docs(
     export: Export, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -149,7 +149,7 @@ def test_a_lost_secret_is_not_replaced_silently(
         merge_options(RESUME, folder, course)
 
 
-def test_a_new_folder_is_private_and_an_old_one_keeps_its_mode(folder: ClassFolder, tmp_path: Path) -> None:
+def test_a_new_folder_is_private(folder: ClassFolder, tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         with locked(folder):

@@ -47,7 +47,7 @@ def test_judges_limits_the_chunks_in_parallel(tmp_path: Path) -> None:
     assert cluster.most_at_once == 2
 
 
-def test_a_node_that_dies_in_a_chunk_loses_nothing_and_counts_no_failure(tmp_path: Path) -> None:
+def test_a_dead_node_loses_nothing_and_counts_no_failure(tmp_path: Path) -> None:
     def act(cluster: FakeCluster, node: str, jobs: Sequence[Job]) -> ChunkResult:
         if node == "a":
             return cluster.grade(jobs)

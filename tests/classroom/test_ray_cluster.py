@@ -167,7 +167,7 @@ def test_sigterm_ends_its_own_cluster_and_resume_continues(
     check_same(folder, graded_locally)
 
 
-def test_each_task_has_its_own_gpus_and_process_and_is_retried_after_a_crash() -> None:
+def test_each_task_has_its_own_process_and_is_retried() -> None:
     command = [sys.executable, "-m", "tests.support.ray_requests"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -80,6 +80,8 @@ class FakeJudge:
             write_entry(Path(request.journal), request.key, report)
         return report
 
+    def warm(self) -> None: ...
+
     def cancel(self) -> None:
         self.ended.set()
 

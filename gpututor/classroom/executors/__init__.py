@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -13,8 +13,8 @@ from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import WorkQueue
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import write_atomically
-from gpututor.grading.client import QUICKEST, GradingClient, IsolationName
-from gpututor.grading.events import GradeRequest, GradingEvent, GradingFinished, WaitingForDevice
+from gpututor.grading.client import QUICKEST, GradingClient, GradingService, IsolationName
+from gpututor.grading.events import GradingFinished, WaitingForDevice
 from gpututor.grading.journal import read_entry
 from gpututor.grading.report import Outcome
 
@@ -28,17 +28,7 @@ class Executor(Protocol):
         """Grade until `work` is over or stopped. Ctrl-C raises `KeyboardInterrupt`, with nothing left running."""
 
 
-class Judge(Protocol):
-    """The part of `GradingClient` that executors use."""
-
-    def grade(self, request: GradeRequest) -> Iterator[GradingEvent]: ...
-
-    def cancel(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def start_judge(isolation: IsolationName) -> Judge:
+def start_judge(isolation: IsolationName) -> GradingService:
     """Return a judge for many submissions."""
     return GradingClient(isolation, QUICKEST)
 
@@ -48,7 +38,7 @@ class GradingFailed(GradingError):
 
 
 def grade_job(
-    judge: Judge, job: Job, device: str = "", on_wait: Callable[[float], None] = lambda waited_s: None
+    judge: GradingService, job: Job, device: str = "", on_wait: Callable[[float], None] = lambda waited_s: None
 ) -> Outcome:
     """Grade a job, and return once its report is in the journal. `device`: the real device to use, if any.
 

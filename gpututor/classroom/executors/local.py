@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpututor.classroom.executors import GradingFailed, Judge, grade_job
+from gpututor.classroom.executors import GradingFailed, grade_job
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import NotGradableHere, TutorError
+from gpututor.grading.client import GradingService
 from gpututor.hardware.inventory import Device, device_in_key
 from gpututor.hardware.scenario import ACCELERATORS
 from gpututor.processes import kill_tree, python_module
@@ -172,7 +173,7 @@ class LocalExecutor:
         self,
         judges: int,
         devices: RealDevices,
-        new_judge: Callable[[], Judge],
+        new_judge: Callable[[], GradingService],
         notify: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._judges = judges
@@ -202,7 +203,11 @@ class _JudgeThread(threading.Thread):
     """A thread that claims attempts, and has a judge that grades them."""
 
     def __init__(
-        self, work: WorkQueue, devices: RealDevices, new_judge: Callable[[], Judge], notify: Callable[[str], None]
+        self,
+        work: WorkQueue,
+        devices: RealDevices,
+        new_judge: Callable[[], GradingService],
+        notify: Callable[[str], None],
     ) -> None:
         super().__init__(daemon=True)
         self._work = work

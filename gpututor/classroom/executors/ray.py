@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from gpututor import __version__, paths
-from gpututor.classroom.executors import GradingFailed, Judge, check_journal, grade_job, start_judge, written_outcome
+from gpututor.classroom.executors import GradingFailed, check_journal, grade_job, start_judge, written_outcome
 from gpututor.classroom.executors.local import RealDevices, probe_devices, working_in_bubblewrap
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
-from gpututor.grading.client import IsolationName
+from gpututor.grading.client import GradingService, IsolationName
 from gpututor.grading.journal import exercise_digest
 from gpututor.hardware.inventory import load_inventory, torch_version
 
@@ -114,7 +114,7 @@ def grade_chunk(jobs: Sequence[Job], isolation: IsolationName) -> ChunkResult:
     return grade_in_order(jobs, devices, partial(start_judge, isolation))
 
 
-def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[], Judge]) -> ChunkResult:
+def grade_in_order(jobs: Sequence[Job], devices: RealDevices, new_judge: Callable[[], GradingService]) -> ChunkResult:
     """Grade up to the first job that fails, so that a faulty node reports it at once."""
     judge, device = new_judge(), ""
     try:

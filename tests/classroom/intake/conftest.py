@@ -17,36 +17,24 @@ from tests.support.class_layouts import Content, Reader
 
 @pytest.fixture(scope="session")
 def course() -> Course:
-    """1.1 find_the_gpu, 5.1 one_big_copy, 5.2 in_place."""
+    """Make a course with 1.1 find_the_gpu, 5.1 one_big_copy and 5.2 in_place."""
     root = Path("/course")
-    lessons = [
-        (1, "meet_the_device", ["find_the_gpu"]),
-        (5, "keep_the_data_moving", ["one_big_copy", "in_place"]),
-    ]
-    return Course(
-        root,
-        tuple(
-            Lesson(
-                number,
-                slug,
-                root / f"{number:02}_{slug}",
-                slug,
-                "",
-                tuple(_exercise(root, number, slug, n, name) for n, name in enumerate(exercises, 1)),
-            )
-            for number, slug, exercises in lessons
-        ),
-        id="small",
-    )
+    slugs = {(1, "meet_the_device"): ["find_the_gpu"], (5, "keep_the_data_moving"): ["one_big_copy", "in_place"]}
+    lessons = []
+    for (number, slug), exercises in slugs.items():
+        folder = root / f"{number:02}_{slug}"
+        made = (_exercise(folder, number, slug, place, name) for place, name in enumerate(exercises, 1))
+        lessons.append(Lesson(number, slug, folder, slug, "", tuple(made)))
+    return Course(root, tuple(lessons), id="small")
 
 
-def _exercise(root: Path, lesson: int, lesson_slug: str, number: int, slug: str) -> Exercise:
+def _exercise(lesson_folder: Path, lesson: int, lesson_slug: str, number: int, slug: str) -> Exercise:
     return Exercise(
         lesson_number=lesson,
         number=number,
         slug=slug,
         lesson_slug=lesson_slug,
-        folder=root / f"{lesson:02}_{lesson_slug}" / f"{number:02}_{slug}",
+        folder=lesson_folder / f"{number:02}_{slug}",
         title=slug,
         summary="",
         minutes=5,
@@ -65,7 +53,7 @@ def kept(tmp_path: Path) -> ClassFolder:
 
 @pytest.fixture
 def reading(course: Course, kept: ClassFolder) -> Reader:
-    """`read_class` of the small course, into the folder `kept`."""
+    """Call `read_class` for the small course, into the folder `kept`."""
 
     def do(source: Path, layout: str = "auto", exercise: str = "") -> Class:
         return read_class(source, course, kept, layout=layout, exercise=course.find(exercise) if exercise else None)
@@ -75,7 +63,7 @@ def reading(course: Course, kept: ClassFolder) -> Reader:
 
 @pytest.fixture
 def laid_out(tmp_path: Path) -> Callable[[Mapping[str, Content]], Path]:
-    """Makes a folder with these files."""
+    """Make a folder with these files."""
 
     def do(files: Mapping[str, Content], name: str = "class") -> Path:
         folder = tmp_path / name

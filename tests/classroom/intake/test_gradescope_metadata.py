@@ -1,4 +1,4 @@
-"""Gradescope's YAML is read as far as it is needed, and a file that is made to be too much is refused."""
+"""Gradescope's YAML: the needed part is read, and oversized or malformed files are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bombs() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize(("text", "said"), list(bombs()))
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
-def test_what_is_no_metadata_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, said: str, loader: str) -> None:
+def test_malformed_metadata_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, said: str, loader: str) -> None:
     import yaml
 
     monkeypatch.setattr(yaml, "CSafeLoader", getattr(yaml, loader), raising=False)
@@ -43,13 +43,13 @@ def test_what_is_no_metadata_is_refused(monkeypatch: pytest.MonkeyPatch, text: s
     assert told.value.title.startswith("submission_metadata.yml: ")
 
 
-def test_a_file_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradescope_metadata, "LARGEST", 1 << 20)
     with pytest.raises(UsageError, match="larger than 1 MiB"):
         read("a: " + "x" * (2 << 20))
 
 
-def test_numbers_stay_as_they_are_written_and_ruby_may_use_aliases_and_plain_keys() -> None:
+def test_values_are_text_and_aliases_are_resolved() -> None:
     text = """\
 ---
 submission_2:
@@ -78,7 +78,7 @@ submission_5:
     }
 
 
-def test_earlier_submissions_count_and_those_that_are_in_the_export_have_their_own_time() -> None:
+def test_earlier_submissions_in_the_export_have_their_own_time() -> None:
     history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
     found = read(f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}")
     assert found == {

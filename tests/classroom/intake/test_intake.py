@@ -334,7 +334,6 @@ def test_a_class_that_cannot_be_read_or_stored_is_a_usage_error(
         reading(laid_out({"kim/5.1.py": A}))
 
 
-LaidOut = Callable[..., Path]
 NAMES = ("kim~", "~kim", "lee.part", "zoe.pyc", "drafts 2")
 """Folder names that resemble those of tools."""
 

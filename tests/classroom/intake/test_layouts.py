@@ -129,58 +129,58 @@ def test_equal_texts_are_stored_once(laid_out: LaidOut, reading: Reader, kept: C
     assert kept.read_class() == class_
 
 
-def test_folders_of_exercises_with_files_of_students(either: LaidOut, reading: Reader) -> None:
-    class_ = reading(either({"5.1/kim.py": A, "in_place/kim.py": B, "5.1/kim (1).py": A, "1.1/lee/main.py": A}))
-    assert class_.layout == "files"
-    assert facts(class_) == [
-        ("kim", "one_big_copy"),
-        ("kim", "in_place"),
-        ("kim (1)", "one_big_copy"),
-        ("lee", "find_the_gpu"),
-    ]
+COPY, IN_PLACE = "one_big_copy", "in_place"
+KIM_AND_LEE = [("kim", COPY), ("lee", COPY)]
+PACK = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
 
 
-def test_folders_of_exercises_may_be_in_folders_of_lessons(either: LaidOut, reading: Reader) -> None:
-    class_ = reading(either({f"05_keep_the_data_moving/01_one_big_copy/{name}.py": A for name in ("kim", "lee")}))
-    assert class_.layout == "files"
-    assert facts(class_) == [("kim", "one_big_copy"), ("lee", "one_big_copy")]
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (
+            {"5.1/kim.py": A, "in_place/kim.py": B, "5.1/kim (1).py": A, "1.1/lee/main.py": A},
+            [("kim", COPY), ("kim", IN_PLACE), ("kim (1)", COPY), ("lee", "find_the_gpu")],
+        ),
+        ({f"05_keep_the_data_moving/01_one_big_copy/{name}.py": A for name in ("kim", "lee")}, KIM_AND_LEE),
+        ({"kim__5_1.py": A, "a__b__01_one_big_copy-1.py": B, "kim__6_6.py": A}, [("a__b", COPY), ("kim", COPY)]),
+    ],
+)
+def test_files_are_named_after_exercise_and_student(
+    either: LaidOut, reading: Reader, files: Mapping[str, Content], expected: object
+) -> None:
+    class_ = reading(either(files))
+    assert (class_.layout, facts(class_)) == ("files", expected)
+    assert [source for source in reasons(class_) if "6_6" not in source] == []
 
 
-def test_files_named_after_student_and_exercise(either: LaidOut, reading: Reader) -> None:
-    class_ = reading(either({"kim__5_1.py": A, "a__b__01_one_big_copy-1.py": B, "kim__6_6.py": A}))
-    assert class_.layout == "files"
-    assert facts(class_) == [("a__b", "one_big_copy"), ("kim", "one_big_copy")]
-    assert list(reasons(class_).values()) == ["Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py."]
-
-
-def test_all_files_may_be_for_one_exercise(laid_out: LaidOut, reading: Reader) -> None:
-    assert facts(reading(laid_out({"kim.py": A, "lee.py": B}), exercise="5.1")) == [
-        ("kim", "one_big_copy"),
-        ("lee", "one_big_copy"),
-    ]
-
-
-def test_the_folder_of_the_only_student_is_no_wrapper(laid_out: LaidOut, reading: Reader) -> None:
-    source = laid_out({"kim/work.py": A})
-    assert facts(reading(source, exercise="5.1")) == [("kim", "one_big_copy")]
-    packed = as_zip(laid_out({"work.py": A}, "other"))
-    assert facts(reading(packed, exercise="5.1")) == [("work", "one_big_copy")]
-    assert facts(reading(as_zip(source), "folders", exercise="5.1")) == [("kim", "one_big_copy")]
-
-
-def test_a_folder_with_a_single_zip_is_the_student(laid_out: LaidOut, reading: Reader) -> None:
-    pack = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
-    in_folder = laid_out({"kim/gpututor-pack.zip": pack}, "in a folder")
-    assert facts(reading(in_folder)) == [("kim", "one_big_copy")]
-    assert facts(reading(as_zip(laid_out({"kim.zip": pack}, "on top")))) == [("kim", "one_big_copy")]
-    assert facts(reading(laid_out({"kim.zip": pack}, "alone"))) == [("kim", "one_big_copy")]
-
-
-def test_a_wrapper_folder_is_no_student(laid_out: LaidOut, reading: Reader) -> None:
-    pack = zipped({"5.1.py": A, "gpututor-pack.json": "{}"})
-    both = [("kim", "one_big_copy"), ("lee", "one_big_copy")]
-    assert facts(reading(laid_out({"all/kim.zip": pack, "all/lee.zip": pack}, "two"))) == both
-    assert facts(reading(laid_out({"all/kim/pack.zip": pack, "all/lee/pack.zip": pack}, "four"))) == both
+@pytest.mark.parametrize(
+    ("files", "is_zip", "layout", "exercise", "expected"),
+    [
+        ({"kim.py": A, "lee.py": B}, False, "auto", "5.1", KIM_AND_LEE),
+        # The folder of the only student is no wrapper.
+        ({"kim/work.py": A}, False, "auto", "5.1", [("kim", COPY)]),
+        ({"kim/work.py": A}, True, "folders", "5.1", [("kim", COPY)]),
+        ({"work.py": A}, True, "auto", "5.1", [("work", COPY)]),
+        # A folder with a single zip is the student.
+        ({"kim/gpututor-pack.zip": PACK}, False, "auto", "", [("kim", COPY)]),
+        ({"kim.zip": PACK}, True, "auto", "", [("kim", COPY)]),
+        ({"kim.zip": PACK}, False, "auto", "", [("kim", COPY)]),
+        # A folder around several students is a wrapper.
+        ({"all/kim.zip": PACK, "all/lee.zip": PACK}, False, "auto", "", KIM_AND_LEE),
+        ({"all/kim/pack.zip": PACK, "all/lee/pack.zip": PACK}, False, "auto", "", KIM_AND_LEE),
+    ],
+)
+def test_wrapper_folders_are_no_students(
+    laid_out: LaidOut,
+    reading: Reader,
+    files: Mapping[str, Content],
+    is_zip: bool,
+    layout: str,
+    exercise: str,
+    expected: object,
+) -> None:
+    source = laid_out(files)
+    assert facts(reading(as_zip(source) if is_zip else source, layout, exercise=exercise)) == expected
 
 
 @pytest.mark.parametrize("files", [GRADESCOPE, MOODLE, CANVAS, {"kim/5.1.py": A, "lee/5.1.py": A}])
@@ -193,17 +193,9 @@ def test_two_wrapper_folders_need_a_layout(laid_out: LaidOut, reading: Reader, f
 def test_the_file_named_after_the_exercise_counts(laid_out: LaidOut, reading: Reader) -> None:
     source = laid_out(
         {
-            "kim/work.py": A,
-            "ana/one_big_copy.py": A,
-            "ana/helper.py": B,
-            "lee/solution.py": A,
-            "lee/helper.py": B,
-            "lee/more.zip": "no zip",
-            "tim/all.zip": "no zip",
-            "joe/x.py": A,
-            "joe/y.py": B,
-            "eve/mine.py": A,
-            "eve/mine (1).py": B,
+            **dict.fromkeys(("kim/work.py", "ana/one_big_copy.py", "lee/solution.py", "joe/x.py", "eve/mine.py"), A),
+            **dict.fromkeys(("ana/helper.py", "lee/helper.py", "joe/y.py", "eve/mine (1).py"), B),
+            **dict.fromkeys(("lee/more.zip", "tim/all.zip"), "no zip"),
             "eve/in_place.py": A,
         }
     )
@@ -221,7 +213,7 @@ def test_the_file_named_after_the_exercise_counts(laid_out: LaidOut, reading: Re
     }
 
 
-def test_whose_a_file_of_no_exercise_is_is_known(laid_out: LaidOut, reading: Reader) -> None:
+def test_files_of_no_exercise_keep_their_students(laid_out: LaidOut, reading: Reader) -> None:
     packed = zipped({"homework.py": A, "in_place.py": A})
     files = {
         "kim/homework.py": A,
@@ -237,9 +229,7 @@ def test_whose_a_file_of_no_exercise_is_is_known(laid_out: LaidOut, reading: Rea
     assert class_.of_no_exercise() == {"kim": ("kim/homework.py",), "lee": ("lee.zip: homework.py",)}
 
 
-def test_a_platforms_export_may_lie_in_a_folder_that_is_called_after_an_exercise(
-    laid_out: LaidOut, reading: Reader
-) -> None:
+def test_a_wrapper_folder_may_be_named_after_an_exercise(laid_out: LaidOut, reading: Reader) -> None:
     for files, layout in ((GRADESCOPE, "gradescope"), (MOODLE, "moodle"), (CANVAS, "canvas")):
         inside = {f"5.1/{name}": text for name, text in files.items()}
         assert reading(laid_out(inside, layout)).layout == layout

@@ -15,8 +15,8 @@ _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 """Characters that XML 1.0 does not allow."""
 _ENDED_EARLY = (Outcome.ERROR, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
 _COUNTS = {"tests": "testcase", "failures": "failure", "errors": "error", "skipped": "skipped"}
-_TAGS = dict.fromkeys((Status.FAILED, Status.TOO_SLOW), "failure")
-_TAGS |= dict.fromkeys((Status.NOT_RUN, Status.HELD_BACK), "skipped") | {Status.PASSED: ""}
+_TAGS = {Status.FAILED: "failure", Status.TOO_SLOW: "failure", Status.PASSED: ""}
+_TAGS |= {Status.NOT_RUN: "skipped", Status.HELD_BACK: "skipped"}
 
 
 def junit(gradebook: Gradebook) -> str:
@@ -61,13 +61,9 @@ def _tag(check: CheckMark, outcome: Outcome | None) -> tuple[str, str]:
 
 
 def _describe(verdict: Verdict) -> str:
-    lines = (
-        f"{verdict.scenario}: {verdict.status}: {verdict.sentence}",
-        f"line {verdict.line}" if verdict.line is not None else "",
-        f"expected: {verdict.expected}" if verdict.expected else "",
-        f"got: {verdict.got}" if verdict.got else "",
-    )
-    return "\n".join(filter(None, lines))
+    details = {"line": verdict.line, "expected": verdict.expected, "got": verdict.got}
+    lines = [f"{label}: {value}" for label, value in details.items() if value]
+    return "\n".join([f"{verdict.scenario}: {verdict.status}: {verdict.sentence}", *lines])
 
 
 def _case(exercise: str, name: str, tag: str, message: str, text: str) -> ET.Element:
