@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +35,14 @@ def run(jobs: Sequence[Job], bench: Bench, judges: int = 2, devices: RealDevices
 
 def jobs_in(folder: Path, count: int) -> list[Job]:
     return [job_of(folder, f"l/{number % 3}", str(number)) for number in range(count)]
+
+
+def gpu_jobs_in(folder: Path, count: int) -> list[Job]:
+    return [job_of(folder, text=str(number), device="cuda H100") for number in range(count)]
+
+
+def fail_on_first_gpu(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
+    return Outcome.INTERNAL_ERROR if request.device == "cuda:0" else None
 
 
 def test_every_job_is_graded_once(tmp_path: Path) -> None:
@@ -114,31 +122,19 @@ def test_a_full_disk_stops_the_work_without_failures(tmp_path: Path, monkeypatch
     assert len(bench.graded) == 1
 
 
-def interrupted(
-    work: WorkQueue, executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch, when: Callable[[], bool]
-) -> None:
-    """As Ctrl-C does it, in the thread that waits."""
+def test_ctrl_c_ends_all_judges_and_keeps_finished_gradings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = jobs_in(tmp_path, 6)
+    bench, work = Bench(on({"4": hangs})), WorkQueue(jobs)
 
     def wait(timeout_s: float) -> bool:
-        if when():
-            raise KeyboardInterrupt
+        with bench.changed:
+            if bench.changed.wait_for(lambda: len(bench.graded) == 6, 10):
+                raise KeyboardInterrupt
         return False
 
     monkeypatch.setattr(work, "wait", wait)
     with pytest.raises(KeyboardInterrupt):
-        executor.run(work)
-
-
-def test_ctrl_c_ends_all_judges_and_keeps_finished_gradings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = jobs_in(tmp_path, 6)
-    bench, work = Bench(on({"4": hangs})), WorkQueue(jobs)
-    executor = LocalExecutor(2, RealDevices((), dict), bench)
-
-    def all_are_begun() -> bool:
-        with bench.changed:
-            return bench.changed.wait_for(lambda: len(bench.graded) == 6, 10)
-
-    interrupted(work, executor, monkeypatch, all_are_begun)
+        LocalExecutor(2, RealDevices((), dict), bench).run(work)
     assert {Path(job.submission_path).read_text() for job in jobs if job.is_graded} == set("01235")
     assert work.failures == []
     assert not [thread for thread in threading.enumerate() if type(thread).__name__ == "_JudgeThread"]
@@ -146,9 +142,8 @@ def test_ctrl_c_ends_all_judges_and_keeps_finished_gradings(tmp_path: Path, monk
 
 def test_a_broken_device_is_replaced_by_the_other(tmp_path: Path) -> None:
     devices = RealDevices(GPUS, lambda: {"cuda:0": "an uncorrectable error", "cuda:1": ""})
-    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR if request.device == "cuda:0" else None)
-    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(6)]
-    work = run(jobs, bench, judges=1, devices=devices)
+    bench = Bench(fail_on_first_gpu)
+    work = run(gpu_jobs_in(tmp_path, 6), bench, judges=1, devices=devices)
     assert work.progress.outcomes == {Outcome.PASSED: 6}
     assert devices.broken == {"cuda:0": "an uncorrectable error"}
     assert [request.device for request in bench.graded].count("cuda:0") == 1
@@ -156,7 +151,7 @@ def test_a_broken_device_is_replaced_by_the_other(tmp_path: Path) -> None:
 
 def test_without_a_working_device_other_jobs_are_graded(tmp_path: Path) -> None:
     devices = RealDevices(GPUS[:1], lambda: {"cuda:0": "it fell off the bus"})
-    bench = Bench(lambda judge, request: Outcome.INTERNAL_ERROR if request.device == "cuda:0" else None)
+    bench = Bench(fail_on_first_gpu)
     jobs = [job_of(tmp_path, text=str(number), device="cuda H100" if number % 2 else "") for number in range(6)]
     work = run(jobs, bench, judges=1, devices=devices)
     assert work.progress.outcomes == {Outcome.PASSED: 3}
@@ -208,15 +203,13 @@ def test_judges_share_the_devices_evenly(tmp_path: Path) -> None:
         return None
 
     bench = Bench(meet)
-    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(2)]
-    run(jobs, bench, judges=2, devices=RealDevices(GPUS, dict))
+    run(gpu_jobs_in(tmp_path, 2), bench, devices=RealDevices(GPUS, dict))
     assert sorted(request.device for request in bench.graded) == ["cuda:0", "cuda:1"]
 
 
 @pytest.mark.parametrize(("memory_gib", "most"), [(2, 1), (8, 2), (None, 4)])
 def test_memory_limits_the_users_of_a_device(tmp_path: Path, memory_gib: int | None, most: int) -> None:
     together = threading.Barrier(most, timeout=60)
-
     gpu = replace(GPUS[0], memory_bytes=memory_gib and memory_gib << 30)
     devices, users = RealDevices([gpu], dict), list[int]()
 
@@ -225,8 +218,7 @@ def test_memory_limits_the_users_of_a_device(tmp_path: Path, memory_gib: int | N
         together.wait()
         return None
 
-    jobs = [job_of(tmp_path, text=str(number), device="cuda H100") for number in range(8)]
-    work = run(jobs, Bench(meet), 4, devices)
+    work = run(gpu_jobs_in(tmp_path, 8), Bench(meet), 4, devices)
     assert work.progress.outcomes == {Outcome.PASSED: 8}
     assert max(users) == most
     assert devices._users["cuda:0"] == 0

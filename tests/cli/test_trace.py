@@ -96,6 +96,45 @@ def test_the_exit_code_is_the_scripts_own(tmp_path: Path, source: str, code: int
     assert ("until then" in summary) == (source is MIXED), "a script that did nothing is not said to have run"
 
 
+@pytest.mark.parametrize(
+    ("options", "source", "code", "stdout", "summary"),
+    [
+        (
+            "",
+            "import sys\nsys.excepthook = lambda kind, error, trace: print('hook:', kind, trace.tb_lineno)\n1 / 0\n",
+            1,
+            "hook: <class 'ZeroDivisionError'> 3\n",
+            "exit code 1",
+        ),
+        ("", "import sys\nprint(sys.stdin.read().upper(), end='')\n", 0, "WORDS\n", "No device did anything"),
+        ("--gpus 0", "import torch\ntorch.ones(3).sum()\n", 0, "", "on a machine without a GPU"),
+        pytest.param(
+            "--no-values --gpu A100",
+            "import torch\nx = torch.empty(1 << 33, device='cuda')\nx *= 2\n",
+            0,
+            "",
+            "32.0 GiB of memory, [^\n]* script.py:2\n",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "--device cpu",
+            "import torch\nx = torch.ones(4)\nprint((x @ x).item())\n",
+            0,
+            "4.0\n",
+            "script.py on the CPU(?!.*modelled)",
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_a_script_runs_as_usual_and_is_summarized(
+    tmp_path: Path, options: str, source: str, code: int, stdout: str, summary: str
+) -> None:
+    (tmp_path / "script.py").write_text(source)
+    done = trace(tmp_path, *options.split(), "script.py", stdin="words\n")
+    assert (done.returncode, done.stdout) == (code, stdout), done.stderr
+    assert re.search(summary, done.stderr, re.DOTALL), done.stderr
+
+
 def test_a_traceback_has_only_the_scripts_frames(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import torch\n\ndef add():\n    return torch.ones(3, device='cuda') + torch.ones(3)\n\n"
@@ -105,21 +144,6 @@ def test_a_traceback_has_only_the_scripts_frames(tmp_path: Path) -> None:
     frames = re.findall(r'File "(.*)", line (\d+)', done.stderr)
     assert frames == [(str(tmp_path / "script.py"), line) for line in ("7", "4", "9")], done.stderr
     assert re.search(r"^  kernels +1 ", done.stderr, re.MULTILINE)
-
-
-def test_the_scripts_own_excepthook_is_called(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import sys\nsys.excepthook = lambda kind, error, trace: print('hook:', kind, trace.tb_lineno)\n1 / 0\n"
-    )
-    done = trace(tmp_path, "script.py")
-    assert (done.returncode, done.stdout) == (1, "hook: <class 'ZeroDivisionError'> 3\n"), done.stderr
-
-
-def test_a_script_without_torch_reads_its_input_and_uses_no_device(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import sys\nprint(sys.stdin.read().upper(), end='')\n")
-    done = trace(tmp_path, "script.py", stdin="words\n")
-    assert (done.returncode, done.stdout) == (0, "WORDS\n"), done.stderr
-    assert "No device did anything" in done.stderr
 
 
 def test_json_has_the_documented_keys(folder: Path) -> None:
@@ -159,14 +183,6 @@ def test_the_timeline_is_a_file_for_viewers(folder: Path) -> None:
 
 
 @pytest.mark.long
-def test_without_values_time_and_memory_are_known(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import torch\nx = torch.empty(1 << 33, device='cuda')\nx *= 2\n")
-    done = trace(tmp_path, "--no-values", "--gpu", "A100", "script.py")
-    assert done.returncode == 0, done.stderr
-    assert re.search("32.0 GiB of memory, .* script.py:2$", done.stderr, re.MULTILINE)
-
-
-@pytest.mark.long
 def test_real_time_replaces_virtual_time(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import time\nbegan = time.perf_counter()\ntime.sleep(0.2)\nprint(time.perf_counter() - began)\n"
@@ -174,15 +190,6 @@ def test_real_time_replaces_virtual_time(tmp_path: Path) -> None:
     virtual, real = (trace(tmp_path, *words, "script.py").stdout for words in ((), ("--real-time",)))
     assert 0.2 <= float(virtual) < 0.2001
     assert float(real) > 0.2
-
-
-@pytest.mark.long
-def test_a_real_device_is_counted_but_not_timed(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import torch\nx = torch.ones(4)\nprint((x @ x).item())\n")
-    done = trace(tmp_path, "--device", "cpu", "script.py")
-    assert (done.returncode, done.stdout) == (0, "4.0\n"), done.stderr
-    assert "script.py on the CPU" in done.stderr
-    assert "modelled" not in done.stderr
 
 
 @pytest.mark.long
@@ -195,11 +202,6 @@ def test_a_script_with_its_own_virtual_gpu_gets_advice(tmp_path: Path) -> None:
     words = " ".join(done.stderr.split())
     assert "remove that block" in words
     assert ".. " not in words
-
-
-def test_gpus_0_is_a_machine_without_a_gpu(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import torch\ntorch.ones(3).sum()\n")
-    assert "on a machine without a GPU" in trace(tmp_path, "--gpus", "0", "script.py").stderr
 
 
 @pytest.mark.long

@@ -175,13 +175,13 @@ def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
     else:
         late_s, periods, known = 0.0, int(handed_in.late), False
     if not periods:
-        return Lateness(late_s)
+        return Lateness()
     if policy.is_too_late(late_s):
-        return Lateness(late_s, periods, 100.0, True, "It came too late to count.")
+        return Lateness(periods, 100.0, True, "It came too late to count.")
     per_cent = policy.per_cent_for(periods)
     how_late = count(periods, f"started {policy.per}") if known else f"by the platform, counted as one {policy.per}"
     words = f"Late ({how_late})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
-    return Lateness(late_s, periods, per_cent, False, words)
+    return Lateness(periods, per_cent, False, words)
 
 
 def submitted_at(handed_in: Submission) -> datetime | None:

@@ -63,8 +63,6 @@ class CheckMark:
 class Lateness:
     """Lateness of an attempt, and its penalty."""
 
-    late_s: float = 0.0
-    """Seconds after the student's due date; 0 if in time, or if no time is known."""
     periods: int = 0
     """Started days or hours, as the rules count them; 0 within the grace period."""
     per_cent: float = 0.0
