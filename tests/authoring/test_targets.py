@@ -1,4 +1,4 @@
-"""What `verify` is asked to look at."""
+"""Targets of `gpututor verify`: parts of a course by word or path."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def course(tmp_path: Path) -> Path:
 
 
 def named(course: Path, *words: str) -> list[tuple[list[int], list[str]]]:
-    """For each course: the numbers of lessons, and the labels of exercises."""
+    """Return the lesson numbers and exercise labels of each course."""
     return [
-        ([lesson.number for lesson in one.lessons], [exercise.label for exercise in one.exercises])
-        for one in targets_of(course, words)
+        ([lesson.number for lesson in target.lessons], [exercise.label for exercise in target.exercises])
+        for target in targets_of(course, words)
     ]
 
 
-def test_without_words_it_is_all_of_the_course(course: Path) -> None:
+def test_without_words_the_target_is_the_whole_course(course: Path) -> None:
     assert named(course) == [([1, 2], ["1.1", "1.2", "2.1", "2.2"])]
 
 
 @pytest.mark.parametrize(
-    ("word", "found"),
+    ("word", "expected"),
     [
         ("1.2", ([], ["1.2"])),
         ("twice_2_1", ([], ["2.1"])),
@@ -38,12 +38,12 @@ def test_without_words_it_is_all_of_the_course(course: Path) -> None:
         ("02_lesson_2", ([2], ["2.1", "2.2"])),
     ],
 )
-def test_a_word_names_a_part_of_the_course(course: Path, word: str, found: object) -> None:
-    assert named(course, word) == [found]
+def test_a_word_names_a_part_of_the_course(course: Path, word: str, expected: object) -> None:
+    assert named(course, word) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("01_lesson_1/02_twice_1_2", ([], ["1.2"])),
         ("01_lesson_1/02_twice_1_2/checks.py", ([], ["1.2"])),
@@ -53,12 +53,12 @@ def test_a_word_names_a_part_of_the_course(course: Path, word: str, found: objec
         ("", ([1, 2], ["1.1", "1.2", "2.1", "2.2"])),
     ],
 )
-def test_a_path_names_its_own_course(course: Path, tmp_path: Path, path: str, found: object) -> None:
+def test_a_path_names_its_own_course(course: Path, tmp_path: Path, path: str, expected: object) -> None:
     other = write_course(tmp_path / "other", exercises=1)
-    assert named(other, str(course / path)) == [found]
+    assert named(other, str(course / path)) == [expected]
 
 
-def test_several_words_of_one_course_are_looked_at_together(course: Path, tmp_path: Path) -> None:
+def test_several_words_of_one_course_are_one_target(course: Path, tmp_path: Path) -> None:
     other = write_course(tmp_path / "other", exercises=1)
     assert named(course, "2.2", "1", str(other / "01_lesson_1")) == [
         ([1], ["1.1", "1.2", "2.2"]),
@@ -66,7 +66,7 @@ def test_several_words_of_one_course_are_looked_at_together(course: Path, tmp_pa
     ]
 
 
-def test_only_mistakes_of_what_was_named_are_told(course: Path) -> None:
+def test_only_problems_of_the_named_part_are_reported(course: Path) -> None:
     for broken in ("01_twice_1_1", "02_twice_1_2"):
         (course / "01_lesson_1" / broken / "task.md").unlink()
     (targets,) = targets_of(course, [str(course / "01_lesson_1" / "02_twice_1_2")])
@@ -75,13 +75,13 @@ def test_only_mistakes_of_what_was_named_are_told(course: Path) -> None:
     assert problem.title.endswith("02_twice_1_2/task.md: the file is missing")
 
 
-def test_an_exercise_without_a_manifest_is_told_of(course: Path) -> None:
+def test_a_missing_manifest_is_a_problem(course: Path) -> None:
     folder = course / "01_lesson_1" / "02_twice_1_2"
     (folder / "exercise.toml").unlink()
     (targets,) = targets_of(course, [str(folder)])
     assert [problem.title for problem in targets.problems] == [f"{folder}/exercise.toml: the file is missing"]
 
 
-def test_what_names_nothing_is_refused(course: Path) -> None:
+def test_an_unknown_word_is_a_usage_error(course: Path) -> None:
     with pytest.raises(UsageError, match="no exercise called 'twise'"):
         targets_of(course, ["twise"])

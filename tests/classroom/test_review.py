@@ -71,7 +71,10 @@ def review(folder: Path, course: Path, submissions: list[tuple[str, str, str]], 
 
 
 def options_for(out: ClassFolder, course: Path) -> Options:
-    each = [ExerciseOptions(one.key, exercise_digest(one.folder), "virtual") for one in load_course(course).exercises]
+    each = [
+        ExerciseOptions(exercise.key, exercise_digest(exercise.folder), "virtual")
+        for exercise in load_course(course).exercises
+    ]
     options = Options("auto", "", "bubblewrap", "1", "2", "s", "folders", "", tuple(each))
     options.write(out)
     return options
@@ -96,8 +99,8 @@ def test_called_functions_make_a_difference() -> None:
 def test_shared_code_longer_than_a_window_is_noticed() -> None:
     for start in range(20):
         shared = list(tokens_of(program(3)))[start : start + K + WINDOW - 1]
-        one, other = " ".join(["if", *shared, "else"]), " ".join([*["while ~"] * start, *shared, *["await"] * 9])
-        assert fingerprints(one) & fingerprints(other)
+        item, other = " ".join(["if", *shared, "else"]), " ".join([*["while ~"] * start, *shared, *["await"] * 9])
+        assert fingerprints(item) & fingerprints(other)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,7 @@ def test_only_the_newest_attempts_are_compared() -> None:
 def test_the_file_of_a_group_is_not_reported() -> None:
     text = program(1)
     shared = [Submission(name, EXERCISE, "group/twice.py", "a" * 64) for name in ("kim", "lee")]
-    again = [replace(one, sha256="b" * 64, source="group/again.py", attempt=2) for one in shared]
+    again = [replace(file, sha256="b" * 64, source="group/again.py", attempt=2) for file in shared]
     texts = texts_of([*shared, *again])
     result = similar(texts, lambda digest: text if digest[0] == "a" else disguised(text), (), 0.7)
     assert (result.identical, result.clusters, result.compared) == ((), (), 2)
@@ -219,8 +222,8 @@ def test_the_order_of_submissions_makes_no_difference(tmp_path: Path, course_fol
     first = review(tmp_path / "a", course_folder, submissions)
     second = review(tmp_path / "b", course_folder, submissions[::-1])
     assert len(first.items) == 6
-    assert [(one.kind, one.students, one.why) for one in first.items] == [
-        (one.kind, one.students, one.why) for one in second.items
+    assert [(item.kind, item.students, item.why) for item in first.items] == [
+        (item.kind, item.students, item.why) for item in second.items
     ]
 
 
@@ -236,8 +239,8 @@ def graded(folder: Path, course: Path, reports: list[Report | None]) -> tuple[Cl
     out = ClassFolder(folder / "out")
     result = class_of(out, [(f"s{n:02}", EXERCISE, f"x = {n}\n") for n in range(len(reports))], course)
     options = options_for(out, course)
-    for one, each in zip(result.handed_in, reports, strict=True):
-        key = options.key_of(one)
+    for submission, each in zip(result.handed_in, reports, strict=True):
+        key = options.key_of(submission)
         assert key is not None
         if each is not None:
             write_entry(out.journal, key, each)

@@ -32,15 +32,15 @@ def bombs() -> Iterator[tuple[str, str]]:
     yield "a: !!python/object/apply:os.system ['true']\nb: {: : :\n", "line "
 
 
-@pytest.mark.parametrize(("text", "said"), list(bombs()))
+@pytest.mark.parametrize(("text", "message"), list(bombs()))
 @pytest.mark.parametrize("loader", ["CSafeLoader", "SafeLoader"])
-def test_malformed_metadata_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, said: str, loader: str) -> None:
+def test_malformed_metadata_is_refused(monkeypatch: pytest.MonkeyPatch, text: str, message: str, loader: str) -> None:
     import yaml
 
     monkeypatch.setattr(yaml, "CSafeLoader", getattr(yaml, loader), raising=False)
-    with pytest.raises(UsageError, match=said) as told:
+    with pytest.raises(UsageError, match=message) as raised:
         read(text)
-    assert told.value.title.startswith("submission_metadata.yml: ")
+    assert raised.value.title.startswith("submission_metadata.yml: ")
 
 
 def test_a_large_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,8 +80,10 @@ submission_5:
 
 def test_earlier_submissions_in_the_export_have_their_own_time() -> None:
     history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
-    found = read(f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}")
-    assert found == {
+    submissions = read(
+        f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}"
+    )
+    assert parsed == {
         "submission_1": Submission((), "2026-04-21T08:00:00+00:00", 0, "submission_9"),
         "submission_9": Submission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
     }

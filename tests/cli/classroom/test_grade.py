@@ -84,7 +84,7 @@ def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFix
     summary = json.loads(said.out)
     assert (summary["handed_in"], summary["gradings"], summary["done"], summary["already"]) == (4, 3, 3, 0)
     assert summary["outcomes"] == {"passed": 1, "failed": 1, "error": 1}
-    reports = {one.student: report for one, _, report in reports_of(ClassFolder(out))}
+    reports = {submission.student: report for submission, _, report in reports_of(ClassFolder(out))}
     assert {student: report and report.outcome for student, report in reports.items()} == {
         "kim": Outcome.PASSED,
         "lee": Outcome.FAILED,
