@@ -180,8 +180,8 @@ def test_timings_are_the_ratios_of_speed_checks() -> None:
         One("lee", timed("0.5 × the baseline (0.4 to 0.6 in the middle half of 9 pairs): …", times="measured")),
         One("ada", timed("")),
     ]
-    class_ = gradebook(files).exercises[0].timings
-    assert [(each.student, each.ratio, each.status, each.is_measured) for each in class_] == [
+    timings = gradebook(files).exercises[0].timings
+    assert [(each.student, each.ratio, each.status, each.is_measured) for each in timings] == [
         ("lee", 0.5, Status.PASSED, True),
         ("kim", 1.5, Status.TOO_SLOW, False),
     ]

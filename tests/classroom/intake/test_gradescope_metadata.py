@@ -80,10 +80,8 @@ submission_5:
 
 def test_earlier_submissions_in_the_export_have_their_own_time() -> None:
     history = "".join(f"  - :id: {number}\n    :created_at: 2026-04-2{number} 10:00:00 +0200\n" for number in (0, 1, 2))
-    submissions = read(
-        f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}"
-    )
-    assert parsed == {
+    text = f"submission_9:\n  :submitters: []\n  :created_at: 2026-05-01 00:00:00 Z\n  :history:\n{history}"
+    assert read(text) == {
         "submission_1": Submission((), "2026-04-21T08:00:00+00:00", 0, "submission_9"),
         "submission_9": Submission((), "2026-05-01T00:00:00+00:00", 2, "submission_9"),
     }
