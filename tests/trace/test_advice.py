@@ -213,15 +213,15 @@ def asking_enough(p: Program) -> None:
         ("out of memory", 7, asking_too_much, asking_enough),
     ],
 )
-def test_a_rule_finds_its_program_and_not_the_twin(
+def test_a_rule_matches_its_program_and_not_a_similar_program(
     rule: str, line: int, shows: Callable[[Program], None], twin: Callable[[Program], None]
 ) -> None:
-    found = {one.rule: one for one in advice(shows)}
-    assert rule in found
-    assert found[rule].place == (FILE, line)
-    assert f"train.py:{line}" in found[rule].sentence
-    assert found[rule].what_to_do.endswith((".", ").", "`."))
-    assert rule not in {one.rule for one in advice(twin)}
+    by_rule = {item.rule: item for item in advice(shows)}
+    assert rule in by_rule
+    assert by_rule[rule].place == (FILE, line)
+    assert f"train.py:{line}" in by_rule[rule].sentence
+    assert by_rule[rule].what_to_do.endswith((".", ").", "`."))
+    assert rule not in {item.rule for item in advice(twin)}
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def test_a_rule_finds_its_program_and_not_the_twin(
         (pageable_batches, "pageable copies", 18 * MS),
     ],
 )
-def test_the_gain_is_the_time_that_was_lost(shows: Callable[[Program], None], rule: str, gain: int) -> None:
-    (one,) = (one for one in advice(shows) if one.rule == rule)
-    assert one.gain == pytest.approx(gain, abs=1)
-    assert 0 < one.share <= 1
+def test_the_gain_is_the_lost_time(shows: Callable[[Program], None], rule: str, gain: int) -> None:
+    (item,) = (item for item in advice(shows) if item.rule == rule)
+    assert item.gain == pytest.approx(gain, abs=1)
+    assert 0 < item.share <= 1
 
 
 @pytest.mark.parametrize(
@@ -255,37 +255,37 @@ def test_the_gain_is_the_time_that_was_lost(shows: Callable[[Program], None], ru
         (a_state_loaded, "as `load_state_dict` does"),
     ],
 )
-def test_only_what_can_be_gathered_is_to_be_gathered(shows: Callable[[Program], None], words: str) -> None:
-    (one,) = (one for one in advice(shows) if one.rule == "small copies")
-    assert words in one.what_to_do
-    assert ("Gather" in one.what_to_do) == (shows is numbers_one_by_one)
+def test_the_remedy_for_small_copies_depends_on_their_origin(shows: Callable[[Program], None], words: str) -> None:
+    (item,) = (item for item in advice(shows) if item.rule == "small copies")
+    assert words in item.what_to_do
+    assert ("Gather" in item.what_to_do) == (shows is numbers_one_by_one)
 
 
-def test_what_waits_lose_is_no_more_than_the_device_stood_idle() -> None:
-    (one,) = (one for one in advice(item_in_a_loop) if one.rule == "waits in a loop")
+def test_waits_cost_at_most_the_idle_time_of_the_device() -> None:
+    (item,) = (item for item in advice(item_in_a_loop) if item.rule == "waits in a loop")
     program = Program()
     item_in_a_loop(program)
     whole = summary(program.trace)
-    assert 0 < one.gain <= min(whole.host_waiting, whole.span - whole.devices[0].busy)
+    assert 0 < item.gain <= min(whole.host_waiting, whole.span - whole.devices[0].busy)
 
 
 @pytest.mark.parametrize("wrong", [racing, asking_too_much])
-def test_what_is_wrong_comes_before_what_is_slow(wrong: Callable[[Program], None]) -> None:
-    found = advice(wrong)
-    assert found[0].rule in ("hazard", "out of memory")
-    assert found[0].gain == 0
-    slow = found[1:]
+def test_errors_come_before_slow_lines(wrong: Callable[[Program], None]) -> None:
+    pieces = advice(wrong)
+    assert pieces[0].rule in ("hazard", "out of memory")
+    assert pieces[0].gain == 0
+    slow = pieces[1:]
     assert slow
-    assert [one.gain for one in slow] == sorted((one.gain for one in slow), reverse=True)
+    assert [item.gain for item in slow] == sorted((item.gain for item in slow), reverse=True)
 
 
-def test_what_it_costs_is_told_and_not_what_would_be_saved() -> None:
-    (one,) = (one for one in advice(item_in_a_loop) if one.rule == "waits in a loop")
-    assert one.costs == f"As it is, this costs about {duration(one.gain)}, {share(one.share)} of the time."
-    assert not replace(one, gain=0).costs
+def test_advice_states_the_cost() -> None:
+    (item,) = (item for item in advice(item_in_a_loop) if item.rule == "waits in a loop")
+    assert item.costs == f"As it is, this costs about {duration(item.gain)}, {share(item.share)} of the time."
+    assert not replace(item, gain=0).costs
 
 
-def test_three_pieces_of_advice_are_given_and_one_for_each_line() -> None:
+def test_three_pieces_of_advice_are_given_at_most_one_for_each_line() -> None:
     program = Program()
     for _ in range(3):
         item_in_a_loop(program)
@@ -295,16 +295,16 @@ def test_three_pieces_of_advice_are_given_and_one_for_each_line() -> None:
         program.compute(23, MS)
         program.copy(33, MS)
         program.kernel(24, MS)
-    found = summary(program.trace, T4).advice
-    assert [one.place.line for one in found] == [33, 23, 13]
-    assert [one.place.line for one in summary(program.trace, T4, most_advice=10).advice] == [33, 23, 13, 5]
+    pieces = summary(program.trace, T4).advice
+    assert [item.place.line for item in pieces] == [33, 23, 13]
+    assert [item.place.line for item in summary(program.trace, T4, most_advice=10).advice] == [33, 23, 13, 5]
 
 
-def test_what_saves_next_to_nothing_is_left_out() -> None:
+def test_tiny_gains_are_left_out() -> None:
     program = Program()
     program.kernel(4, 100 * MS)
     weights_again(program)
-    assert [one.rule for one in summary(program.trace, T4).advice] == ["same bytes again"]
+    assert [item.rule for item in summary(program.trace, T4).advice] == ["same bytes again"]
     program.kernel(4, 300 * MS)
     assert summary(program.trace, T4).advice == ()
 
@@ -316,7 +316,7 @@ def item_of_tiny_kernels(p: Program) -> None:
         p.read(4, 8 * US, launch=10 * US)
 
 
-def test_a_reading_costs_its_wait_and_its_launch_and_comes_before_launches() -> None:
+def test_reading_a_value_costs_its_wait_and_its_launch() -> None:
     first, second = advice(item_of_tiny_kernels)
     assert (first.rule, second.rule) == ("waits in a loop", "launches")
     # The first of the launches begins after the first two kernels: 10 µs of idle time are before it.
@@ -328,7 +328,7 @@ def test_a_reading_costs_its_wait_and_its_launch_and_comes_before_launches() -> 
     assert "CUDA graph" in advice(tiny_kernels)[0].what_to_do
 
 
-def test_foreach_is_not_advised_to_who_has_it() -> None:
+def test_foreach_is_not_advised_if_it_is_used() -> None:
     def write(p: Program) -> None:
         for _ in range(500):
             p.kernel(4, 2 * US, launch=6 * US, name="aten::_foreach_add_")
@@ -337,19 +337,19 @@ def test_foreach_is_not_advised_to_who_has_it() -> None:
     assert "foreach" not in advice(write)[0].what_to_do
 
 
-def test_lines_with_the_same_remedy_are_one_piece_of_advice() -> None:
+def test_lines_with_the_same_remedy_share_a_piece_of_advice() -> None:
     def write(p: Program) -> None:
         for line, count in ((9, 20), (8, 10), (12, 10)):
             for _ in range(count):
                 p.kernel(line, MS, flops=7e9)
 
-    (one,) = advice(write)
-    assert (one.place.line, [other.line for other in one.others]) == (9, [8, 12])
-    assert one.sentence.endswith("20 products, 20.0 ms. The same goes for lines 8 and 12.")
-    assert one.gain == pytest.approx(40 * (MS - 107_692.3), abs=40)
+    (item,) = advice(write)
+    assert (item.place.line, [other.line for other in item.others]) == (9, [8, 12])
+    assert item.sentence.endswith("20 products, 20.0 ms. The same goes for lines 8 and 12.")
+    assert item.gain == pytest.approx(40 * (MS - 107_692.3), abs=40)
 
 
-def test_waits_at_several_lines_save_no_more_than_the_device_stood_idle() -> None:
+def test_waits_at_several_lines_cost_at_most_the_idle_time() -> None:
     def write(p: Program) -> None:
         for _ in range(20):
             p.kernel(4, MS, launch=MS)
@@ -360,27 +360,27 @@ def test_waits_at_several_lines_save_no_more_than_the_device_stood_idle() -> Non
 
     program = Program()
     write(program)
-    (one,) = (one for one in advice(write) if one.rule == "waits in a loop")
+    (item,) = (item for item in advice(write) if item.rule == "waits in a loop")
     whole = summary(program.trace)
-    assert one.others
-    assert 0 < one.gain <= min(whole.host_waiting, whole.span - whole.devices[0].busy)
+    assert item.others
+    assert 0 < item.gain <= min(whole.host_waiting, whole.span - whole.devices[0].busy)
 
 
 @pytest.mark.parametrize("name", ["aten::index", "aten::nonzero", "aten::masked_select"])
-def test_shapes_that_depend_on_values_get_advice_of_their_own(name: str) -> None:
+def test_shapes_that_depend_on_values_have_their_own_advice(name: str) -> None:
     def write(p: Program) -> None:
         for _ in range(20):
             p.kernel(4, MS, launch=MS)
             p.wait(4, name)
 
-    (one,) = advice(write)
-    assert one.rule == "waits in a loop"
-    assert "how many elements" in one.sentence
-    assert "torch.where" in one.what_to_do
-    assert "after the loop" not in one.what_to_do
+    (item,) = advice(write)
+    assert item.rule == "waits in a loop"
+    assert "how many elements" in item.sentence
+    assert "torch.where" in item.what_to_do
+    assert "after the loop" not in item.what_to_do
 
 
-def test_without_times_there_is_no_advice_on_time() -> None:
+def test_without_times_there_is_no_advice() -> None:
     program = Program()
     for _ in range(100):
         program.trace.add(Kind.SYNCHRONISE, "aten::item", "cuda:0", file=FILE, line=3)
