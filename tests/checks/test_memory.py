@@ -55,7 +55,7 @@ def test_the_peak_is_limited_and_its_line_is_reported() -> None:
     assert check.find(recorded(PIECES, {"parts": 8})) is None
     finding = failure(check, recorded(AT_ONCE, {"parts": 8}))
     assert finding.expected == "at most 2,097,152 bytes (2.00 MiB) at the peak"
-    assert finding.got.startswith("9,437,184 bytes (9.00 MiB) on cuda:0, reached at line 4 when it took 1.00 MiB")
+    assert finding.got.startswith("9,437,184 bytes (9.00 MiB) on cuda:0, reached at line 4 when it allocated 1.00 MiB")
     assert finding.line == 4
 
 
@@ -163,9 +163,9 @@ def test_a_right_peak_is_shown() -> None:
 
 
 def test_impossible_limits_are_rejected() -> None:
-    with pytest.raises(CourseError, match="nothing to ask"):
+    with pytest.raises(CourseError, match="nothing to check"):
         memory()
     with pytest.raises(CourseError, match="a ratio of 0"):
         memory(peak_ratio=0)
-    with pytest.raises(CourseError, match="no amount"):
+    with pytest.raises(CourseError, match="not an amount"):
         memory(peak=1.5).find(run_of(None))  # type: ignore[arg-type]

@@ -136,10 +136,10 @@ def test_an_operator_runs_in_the_wider_of_its_first_input_and_output(
 
 def test_unknown_types_and_impossible_shares_are_rejected() -> None:
     for odd in ("half", "torch.float16", "", ()):
-        with pytest.raises(CourseError, match="no floating type") as refused:
+        with pytest.raises(CourseError, match="not a floating type") as refused:
             precision({"aten::mm": odd})
         assert "checks.py" in refused.value.advice
     with pytest.raises(CourseError, match="a share of 90"):
         precision(half_share=90)
-    with pytest.raises(CourseError, match="nothing to ask"):
+    with pytest.raises(CourseError, match="nothing to check"):
         precision()

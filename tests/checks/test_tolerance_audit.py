@@ -55,7 +55,7 @@ def test_gates_close_to_half_precision_are_weak() -> None:
     near = tried(parity(product, times=10), **K512)
 
     assert {kind for kind, nonsense in near.items() if nonsense.weak} == {LOWER}
-    assert "times off what is allowed; 10 times are wanted" in near[LOWER].sentence
+    assert "times off what is allowed; 10 times are required" in near[LOWER].sentence
     assert "would be accepted" in tried(parity(product, times=100), **K512)[LOWER].sentence
 
 

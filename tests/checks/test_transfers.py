@@ -121,7 +121,7 @@ def test_asynchronous_copies_can_be_forbidden() -> None:
     [
         ("total += loss.item()", "`.item()` at line 6, 30 times"),
         ("total += float(loss)", "`float()` at line 6, 30 times"),
-        ("total += 1 if loss > 0 else 2", "a value of the device that is read at line 6, 30 times"),
+        ("total += 1 if loss > 0 else 2", "reading a value of the device at line 6, 30 times"),
         ("total += loss.cpu()", "`.cpu()` at line 6, 30 times"),
         ("torch.cuda.synchronize()", "`torch.cuda.synchronize()` at line 6, 30 times"),
         ("loss.nonzero()", "`nonzero` at line 6, 30 times"),
@@ -154,7 +154,7 @@ def test_several_causes_are_listed_in_the_files_order() -> None:
 
 def test_impossible_amounts_are_rejected() -> None:
     for check in (transfers(to_host=-1), transfers(asynchronous_to_host=(2, 1)), syncs(at_most=-1)):
-        with pytest.raises(CourseError, match="no amount") as refused:
+        with pytest.raises(CourseError, match="not an amount") as refused:
             check.find(run_of(None))
         assert "checks.py" in refused.value.advice
 

@@ -252,7 +252,7 @@ def test_lines_with_the_same_remedy_share_a_piece_of_advice() -> None:
 def test_shapes_that_depend_on_values_have_their_own_advice(name: str) -> None:
     (item,) = advice(steps(kernel(4, MS, launch=MS), wait(4, name), times=20))
     assert item.rule == "waits in a loop"
-    assert "how many elements" in item.sentence
+    assert "number of elements" in item.sentence
     assert "torch.where" in item.what_to_do
     assert "after the loop" not in item.what_to_do
 

@@ -165,7 +165,7 @@ def test_a_wait_without_a_cause() -> None:
     program.kernel(1, US)
     program.now += 50 * US
     program.wait(2)
-    assert described(program, "host", 1).facts[-1] == "There was nothing left to wait for"
+    assert described(program, "host", 1).facts[-1] == "Nothing was left to wait for"
 
 
 def test_a_copys_size_rate_and_effect_on_the_host() -> None:
@@ -174,8 +174,8 @@ def test_a_copys_size_rate_and_effect_on_the_host() -> None:
     program.copy(2, 100 * US, 1 << 20, asynchronous=True, stream=4, partner=first)
     blocking, free = (described(program, "to the device", number) for number in (0, 1))
     assert blocking.title == "Copy of 1.00 MiB from the host to cuda:0"
-    assert "10.5 GB/s, on the default stream of cuda:0, the host is held: not pinned, or" in blocking.facts[1]
-    assert free.facts[1] == "10.5 GB/s, on stream 4 of cuda:0, asynchronous: the host goes on meanwhile"
+    assert "10.5 GB/s, on the default stream of cuda:0, the host waits: not pinned, or" in blocking.facts[1]
+    assert free.facts[1] == "10.5 GB/s, on stream 4 of cuda:0, asynchronous: the host continues"
     assert free.facts[2] == "The same bytes were copied before, at train.py:1"
 
 
