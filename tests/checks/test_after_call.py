@@ -18,7 +18,7 @@ X = torch.linspace(0.5, 2.0, 6).reshape(2, 3)
 
 
 def step(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was drawn, and what one step of SGD with momentum leaves of the arguments."""
+    """Return the inputs, and the arguments after a step of SGD with momentum."""
     drawn = {"weight": torch.linspace(-1, 1, 3).reshape(1, 3), "x": X}
     model = nn.Linear(3, 1, bias=False)
     model.register_buffer("steps", torch.zeros((), dtype=torch.int64))

@@ -1,4 +1,4 @@
-"""What a call holds at its peak, and what stays behind it."""
+"""Memory: the peak of a call, and memory that remains after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators ran in which type is told by the trace."""
+"""Precision: the dtypes of operators, read from the trace."""
 
 from __future__ import annotations
 

@@ -282,7 +282,7 @@ FILE = "checks/python_syntax.py"
 
 
 def steps(text: str) -> int:
-    """How many instructions of our own it takes to read a text."""
+    """Count the instructions of our own code that read a text."""
     taken = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:

@@ -26,7 +26,7 @@ RIGHT = [X, {"a": X}, torch.nn.Linear(1, 1), X.numpy(), [X], (X,), 1.5, 1, "text
 
 
 def spoofed(name: str) -> ObservedObject:
-    """What arrives of an object whose class is called so."""
+    """Return an instance of a class with this name, as the judge receives it."""
     made: ObservedObject = observed(type(name, (), {})())
     assert made.type_name == name
     return made
@@ -65,7 +65,7 @@ def test_a_size_is_a_tuple() -> None:
 
 
 def arrived(value: object) -> Any:
-    """What is one tensor in many places is one object when it has arrived."""
+    """Return a value as the judge receives it: a tensor in many places is a single object."""
     packer = Encoder()
     nodes = packer.pack(value)
     return Decoder(tuple(packer.buffers)).unpack(nodes)

@@ -230,7 +230,7 @@ def host_with(pieces: list[Piece]) -> Lane:
 
 
 def seen_end(piece: Piece) -> int:
-    """What takes no time is seen as a nanosecond."""
+    """Return the end of a piece as drawn: at least a nanosecond after its start."""
     return max(piece.end, piece.start + 1)
 
 

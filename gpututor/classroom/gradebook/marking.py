@@ -179,8 +179,8 @@ def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
     if policy.is_too_late(late_s):
         return Lateness(late_s, periods, 100.0, True, "It came too late to be counted.")
     per_cent = policy.per_cent_for(periods)
-    told = count(periods, f"started {policy.per}") if known else "as the platform says, counted as one " + policy.per
-    words = f"Late ({told})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
+    period = count(periods, f"started {policy.per}") if known else "as the platform says, counted as one " + policy.per
+    words = f"Late ({period})" + (f": {per_cent:g} per cent are taken off." if per_cent else ".")
     return Lateness(late_s, periods, per_cent, False, words)
 
 
@@ -205,8 +205,8 @@ def _after_lateness(earned: float, lateness: Lateness, of: Score, rules: Rules) 
 def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkStatus) -> str:
     report = graded.report
     if standing is MarkStatus.REFUSED:
-        told = handed_in.refusal or (report.reason if report is not None else "")
-        return f"It was refused: {told or 'it cannot be graded.'}"
+        reason = handed_in.refusal or (report.reason if report is not None else "")
+        return f"It was refused: {reason or 'it cannot be graded.'}"
     if report is None:
         return graded.problem
     match report.outcome:
@@ -217,8 +217,8 @@ def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkSta
     if report.suspicions:
         return f"A person has to look: {report.suspicions[0]}"
     names = {verdict.check: verdict.status for verdict in report.verdicts if verdict.status in _OPEN}
-    told = ", ".join(f"{name} ({status})" for name, status in names.items())
-    return f"A person has to look, or it has to be graded once more: {told}."
+    listed = ", ".join(f"{name} ({status})" for name, status in names.items())
+    return f"A person has to look, or it has to be graded once more: {listed}."
 
 
 def mark_of(
