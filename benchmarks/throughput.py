@@ -153,11 +153,9 @@ def main() -> None:
         for client in clients:
             client.close()
 
-    print(
-        f"{len(untimed)} of {len(exercises)} exercises, {options.isolation}, {options.workers},",
-        os.cpu_count(),
-        "cores\n",
-    )
+    machine = f"{options.isolation}, {options.workers}, {os.cpu_count()} cores"
+    print(f"{len(untimed)} of {len(exercises)} exercises, {machine}
+")
     print(f"{'':<34}{'per second':>12}{'ratio':>8}")
     rates = {"naive: a fresh Python for each": unit, "one judge": alone, "two judges": together}
     for label, rate in {**rates, "two judges, the timed ones too": every}.items():

@@ -98,10 +98,7 @@ def speed(
     def measured(run: Run) -> str:
         if not run.machine.virtual:
             return _timing(run, name).figures
-        submission_s, baseline_s = _modelled(run, baseline)
-        times = f"{duration(submission_s * 1e9)} against {duration(baseline_s * 1e9)}"
-        every = f" for all {len(run.calls)} calls" if len(run.calls) > 1 else ""
-        return f"{format_ratio(submission_s / baseline_s)}: {times}{every} (modelled)"
+        return modelled_figures(*_modelled(run, baseline), len(run.calls))
 
     return Check(name, sentence, find, OF_RESULTS, why, advice, applies, speed=limit, measured=measured, timed=True)
 
@@ -146,6 +143,12 @@ def _modelled(run: Run, baseline: str) -> tuple[float, float]:
 
 def _total_s(calls: Sequence[Call]) -> float:
     return sum(call.span.elapsed_s for call in calls)
+
+
+def modelled_figures(submission_s: float, baseline_s: float, calls: int) -> str:
+    times = f"{duration(submission_s * 1e9)} against {duration(baseline_s * 1e9)}"
+    every = f" for all {calls} calls" if calls > 1 else ""
+    return f"{format_ratio(submission_s / baseline_s)}: {times}{every} (modelled)"
 
 
 def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
