@@ -154,8 +154,7 @@ def main() -> None:
             client.close()
 
     machine = f"{options.isolation}, {options.workers}, {os.cpu_count()} cores"
-    print(f"{len(untimed)} of {len(exercises)} exercises, {machine}
-")
+    print(f"{len(untimed)} of {len(exercises)} exercises, {machine}\n")
     print(f"{'':<34}{'per second':>12}{'ratio':>8}")
     rates = {"naive: a fresh Python for each": unit, "one judge": alone, "two judges": together}
     for label, rate in {**rates, "two judges, the timed ones too": every}.items():
