@@ -91,9 +91,8 @@ def the_device_time_of_an_operator_is_that_of_its_kernels() -> Any:
         x @ x
         x + x
     events = seen.events() or ()
-    (outer,) = [
-        event for event in events if event.name == "outer" and event.device_type != torch.autograd.DeviceType.CUDA
-    ]  # type: ignore[attr-defined]
+    cuda = torch.autograd.DeviceType.CUDA  # type: ignore[attr-defined]
+    (outer,) = [event for event in events if event.name == "outer" and event.device_type != cuda]
     total = sum(event.time_range.elapsed_us() for event in events if on_device(event))
     return bool(abs(outer.device_time_total - total) < 1e-3 and total > 0)
 
