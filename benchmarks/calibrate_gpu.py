@@ -1,4 +1,4 @@
-"""Measures this machine's GPU, and says how far the virtual GPU of its name is from it.
+"""Measurements of this machine's GPU, compared with the virtual GPU of its name.
 
     python benchmarks/calibrate_gpu.py [--write FILE] [--name NAME] [--rounds N]
 
@@ -24,7 +24,7 @@ from gpututor.hardware.gpus import GpuSpec
 
 
 def report(measured: Mapping[Case, float], model: Mapping[Case, float]) -> list[str]:
-    """A line for each case, and what they come to; `model` is empty where no spec is known."""
+    """Return a line for each case, and a summary; `model` is empty if no spec is known."""
     lines = [f"{'':52} {'measured':>12} {'modelled':>12}   modelled / measured"]
     ratios: dict[str, list[float]] = {}
     for case, seconds in measured.items():
@@ -33,11 +33,11 @@ def report(measured: Mapping[Case, float], model: Mapping[Case, float]) -> list[
             ratios.setdefault(case.what, []).append(model[case] / seconds)
             text += f" {model[case] * 1e6:9.1f} µs   {model[case] / seconds:5.2f}"
         lines.append(text)
-    for what, found in ratios.items():
-        error = math.expm1(median(abs(math.log(one)) for one in found))
+    for what, values in ratios.items():
+        error = math.expm1(median(abs(math.log(ratio)) for ratio in values))
         lines.append(
-            f"{what}: {len(found)} modelled, ratio {median(found):.2f} in the median, {min(found):.2f} to"
-            f" {max(found):.2f}, median error {error:.0%}"
+            f"{what}: {len(values)} modelled, ratio {median(values):.2f} in the median, {min(values):.2f} to"
+            f" {max(values):.2f}, median error {error:.0%}"
         )
     missing = [case.words for case in measured if case not in model]
     if model and missing:
@@ -46,16 +46,16 @@ def report(measured: Mapping[Case, float], model: Mapping[Case, float]) -> list[
 
 
 def figures(measured: Mapping[Case, float], known: GpuSpec | None) -> list[str]:
-    """The figures of the spec: measured, and what gpus.toml says."""
-    found = link(measured)
+    """Return the figures of the spec: measured, and those of gpus.toml."""
+    link_figures = link(measured)
     said = ("", "", "", "")
     if known is not None:
         rates = (known.pinned_bytes_per_s / 1e9, known.pageable_bytes_per_s / 1e9, known.copy_latency_s * 1e6)
-        said = tuple(f"   gpus.toml: {one:g}" for one in (*rates, known.launch_s * 1e6))  # type: ignore[assignment]
+        said = tuple(f"   gpus.toml: {figure:g}" for figure in (*rates, known.launch_s * 1e6))  # type: ignore[assignment]
     lines = [
-        f"pinned copies     {found['pinned_gb_s']:8.1f} GB/s{said[0]}",
-        f"pageable copies   {found['pageable_gb_s']:8.1f} GB/s{said[1]}",
-        f"before first byte {found['latency_us']:8.1f} µs{said[2]}",
+        f"pinned copies     {link_figures['pinned_gb_s']:8.1f} GB/s{said[0]}",
+        f"pageable copies   {link_figures['pageable_gb_s']:8.1f} GB/s{said[1]}",
+        f"before first byte {link_figures['latency_us']:8.1f} µs{said[2]}",
         f"launch            {launch_us(measured):8.1f} µs{said[3]}",
     ]
     for dtype, by_size in matrix_rates(measured).items():
@@ -67,7 +67,7 @@ def figures(measured: Mapping[Case, float], known: GpuSpec | None) -> list[str]:
 
 
 def calibrate(timer: Timer, properties: object, write: Path | None, name: str | None) -> list[str]:
-    """Measure, and give the lines to print; `properties` are the device's as torch has them."""
+    """Measure, and return the lines to print; `properties` are the device's as torch has them."""
     reported, memory = properties.name, properties.total_memory  # type: ignore[attr-defined]
     known = matching(reported, memory)
     cases = calibration_cases()
@@ -76,24 +76,24 @@ def calibrate(timer: Timer, properties: object, write: Path | None, name: str | 
     title = f"{reported}, measured" + (f"; modelled as {known.name}" if known else "; no spec of gpus.toml is this GPU")
     lines = [title, "", *figures(measured, known), "", *report(measured, model)]
     if write is not None:
-        found = entry(facts_of(properties, known), measured, known)
-        write.write_text(toml_of(name or (known.name if known else reported), found), encoding="utf-8")
+        new_entry = entry(facts_of(properties, known), measured, known)
+        write.write_text(toml_of(name or (known.name if known else reported), new_entry), encoding="utf-8")
         lines.append(f"wrote {write}")
     return lines
 
 
 def main() -> None:
-    """Prints the figures; exits with 2 where there is no GPU."""
+    """Print the figures; exit with 2 without a GPU."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path)
     parser.add_argument("--name", help="the entry's name")
     parser.add_argument("--rounds", type=int, default=5)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if not torch.cuda.is_available():
         print("This machine has no CUDA GPU: there is nothing to measure.", file=sys.stderr)
         sys.exit(2)
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    print("\n".join(calibrate(CudaTimer(asked.rounds), properties, asked.write, asked.name)))
+    print("\n".join(calibrate(CudaTimer(options.rounds), properties, options.write, options.name)))
 
 
 if __name__ == "__main__":

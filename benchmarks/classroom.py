@@ -1,4 +1,4 @@
-"""A big class graded, gone on with and reported on, beside a fresh Python with pytest for each. Prints tables.
+"""A big class: graded, resumed and reported on, compared with a fresh Python with pytest for each. Prints tables.
 
     python benchmarks/classroom.py [--submissions N] [--isolation process|bubblewrap] [--judges N] [--naive N]
     python benchmarks/classroom.py --executor ray [--submissions N]
@@ -28,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the tests know how to make a class
 
-from classroom_runs import Graded, grade, tell_memory
+from classroom_runs import Graded, grade, memory_table
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.intake import LAYOUTS
@@ -37,8 +37,9 @@ from tests.support.big_class_layouts import lay_out
 
 RESUME_LIMIT_S = 5.0
 LEAST_PER_S = 10.0
+NAIVE_KINDS = ("solution", "renamed", "starter", "wrong")
 NAIVE_LESSON, NAIVE_SUBMISSIONS = 2, 20
-"""In this lesson every exercise is one function, whose results can be compared."""
+"""Lesson in which every exercise is a function whose results can be compared."""
 NAIVE_TEST = """
 import importlib.util
 
@@ -72,23 +73,24 @@ def test_parity(case):
 
 
 def naive(big: BigClass, folder: Path, number: int) -> float:
-    """Submissions per second."""
+    """Return submissions per second."""
     could_be = [
-        one
-        for one in big.submissions
-        if one.exercise.lesson_number == NAIVE_LESSON and one.kind in ("solution", "renamed", "starter", "wrong")
+        submission
+        for submission in big.submissions
+        if submission.exercise.lesson_number == NAIVE_LESSON
+        and submission.kind in ("solution", "renamed", "starter", "wrong")
     ]
     some = random.Random(8).sample(could_be, min(number, len(could_be)))
     start = time.perf_counter()
-    for place, one in enumerate(some):
-        _test_one(one, folder / str(place))
+    for place, submission in enumerate(some):
+        _test_submission(submission, folder / str(place))
     return len(some) / (time.perf_counter() - start)
 
 
-def _test_one(one: Submission, folder: Path) -> None:
+def _test_submission(submission: Submission, folder: Path) -> None:
     folder.mkdir()
-    exercise = one.exercise
-    (folder / "submission.py").write_bytes(one.content)
+    exercise = submission.exercise
+    (folder / "submission.py").write_bytes(submission.content)
     test = NAIVE_TEST.format(folder=exercise.folder, entry=exercise.entry, cases=exercise.cases)
     (folder / "test_submission.py").write_text(test)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--virtual-gpus", "1"]
@@ -101,12 +103,12 @@ def timed(*words: str) -> float:
     return time.perf_counter() - start
 
 
-def tell_class(graded: Graded, chosen: argparse.Namespace) -> None:
-    told = graded.summary
+def print_class(graded: Graded, chosen: argparse.Namespace) -> None:
+    summary = graded.summary
     print(
-        f"{told['handed_in']} files of {told['students']} students, {told['refused']} refused; "
-        f"{told['gradings']} different gradings, {chosen.isolation}, {chosen.judges} judges, {os.cpu_count()} cores\n"
-        f"{told['outcomes']}; {told['retried']} tried again, {len(told['not_graded'])} not graded\n"  # type: ignore[arg-type]
+        f"{summary['handed_in']} files of {summary['students']} students, {summary['refused']} refused; "
+        f"{summary['gradings']} gradings, {chosen.isolation}, {chosen.judges} judges, {os.cpu_count()} cores\n"
+        f"{summary['outcomes']}; {summary['retried']} tried again, {len(summary['not_graded'])} not graded\n"  # type: ignore[arg-type]
     )
 
 
@@ -128,11 +130,11 @@ def main() -> None:
         options = ["--course", str(big.course.folder), "--secret", str(base / "secret"), "--device", "virtual"]
         options += ["--isolation", chosen.isolation, "--judges", str(chosen.judges)]
         graded = grade(source, folder, options)
-        tell_class(graded, chosen)
+        print_class(graded, chosen)
         if chosen.executor == "ray":
-            from classroom_ray import tell_ray
+            from classroom_ray import print_ray
 
-            tell_ray(big, source, folder, graded, options)
+            print_ray(big, source, folder, graded, options)
             return
         out = str(folder.folder)
         resume_s = timed("grade", str(source), "--out", out, "--resume")
@@ -156,7 +158,7 @@ def main() -> None:
     }
     for label, per_s in rows.items():
         print(f"{label:<44}{per_s:>12.2f}{per_s / unit:>8.1f}")
-    print("\n".join(tell_memory(graded)))
+    print("\n".join(memory_table(graded)))
     print(f"\n{'of the finished class':<44}{'seconds':>12}")
     print(f"{f'grade --resume (limit: {RESUME_LIMIT_S:g})':<44}{resume_s:>12.2f}")
     for label, seconds in others.items():

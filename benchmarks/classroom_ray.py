@@ -1,4 +1,4 @@
-"""The big class on two Ray nodes of this machine, one of which is killed halfway; for `classroom.py`."""
+"""The big class, graded by Ray on two nodes of this machine; one is killed halfway. For `classroom.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from classroom_runs import RAY_KINDS, Graded, grade, tell_memory
+from classroom_runs import RAY_KINDS, Graded, grade, memory_table
 
 from gpututor.classroom.folder import ClassFolder
 from tests.support.big_class import BigClass
@@ -18,7 +18,7 @@ from tests.support.ray_nodes import Nodes, two_nodes
 
 @dataclass
 class _Kill:
-    """Kills the second node after `after` gradings."""
+    """Callback that kills the second node after some gradings."""
 
     nodes: Nodes
     after: int
@@ -30,8 +30,8 @@ class _Kill:
             self.nodes.kill_second()
 
 
-def tell_ray(big: BigClass, source: Path, by_local: ClassFolder, local: Graded, options: Sequence[str]) -> None:
-    """Grade the class again, and print tables. Raises `AssertionError` for another result."""
+def print_ray(big: BigClass, source: Path, by_local: ClassFolder, local: Graded, options: Sequence[str]) -> None:
+    """Grade the class again. Print tables, and raise `AssertionError` if the results differ."""
     folder = ClassFolder(by_local.folder.parent / "by ray")
     gradings = int(str(local.summary["gradings"]))
     with two_nodes() as nodes:
@@ -47,7 +47,7 @@ def tell_ray(big: BigClass, source: Path, by_local: ClassFolder, local: Graded, 
     }
     for label, per_s in rows.items():
         print(f"{label:<52}{per_s:>12.2f}")
-    print("\n".join(tell_memory(ray, RAY_KINDS)))
+    print("\n".join(memory_table(ray, RAY_KINDS)))
     print(f"\n{ray.summary['outcomes']}; {ray.summary['retried']} tried again")
     with contextlib.redirect_stdout(io.StringIO()):
         check_graded_alike(big, by_local, folder)

@@ -1,4 +1,4 @@
-"""Gradings of the big class that are looked at while they run, for `classroom.py`."""
+"""Gradings of the big class, observed while they run, for `classroom.py`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ RAY_KINDS = {"raylet": b"raylet/raylet", "Ray's head": b"gcs_server", **KINDS}
 
 @dataclass
 class Graded:
-    """What there is to say of one grading of the class."""
+    """Observations of a grading of the class."""
 
     summary: dict[str, object]
     samples: list[tuple[float, int, dict[str, int]]] = field(default_factory=list)
     """Seconds since the start, gradings that were done, and MiB by the kind of process."""
 
     def per_s(self, first: int = 1, last: int | None = None) -> float:
-        """From when so many were done until so many are."""
+        """Return gradings per second between the moments at which `first` and `last` were done."""
         moments = [(seconds, done) for seconds, done, _ in self.samples if done >= first and done <= (last or done)]
         if not moments:
             return 0.0
@@ -44,7 +44,7 @@ def grade(
     kinds: dict[str, bytes] = KINDS,
     meanwhile: Callable[[int], None] = lambda done: None,
 ) -> Graded:
-    """Grade the class, and look at the processes of ours meanwhile. `meanwhile` is told how many are done."""
+    """Grade the class, and sample our processes meanwhile. `meanwhile` receives the number of finished gradings."""
     command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
     start = time.perf_counter()
     said = folder.folder.with_suffix(".txt")
@@ -70,18 +70,18 @@ def grade(
 
 
 def resident_mib(program: int, kinds: dict[str, bytes]) -> dict[str, int]:
-    """Of the program, and the largest of each kind of process that we have started."""
-    found = {"program": _resident_mib(program), "processes": 0}
+    """Return MiB of the program, and of the largest process of each kind that we have started."""
+    mib = {"program": _resident_mib(program), "processes": 0}
     for pid in descendants(os.getpid()):
-        found["processes"] += 1
+        mib["processes"] += 1
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except OSError:
             continue
         for kind, name in kinds.items():
             if name in command:
-                found[kind] = max(found.get(kind, 0), _resident_mib(pid))
-    return found
+                mib[kind] = max(mib.get(kind, 0), _resident_mib(pid))
+    return mib
 
 
 def _resident_mib(pid: int) -> int:
@@ -92,8 +92,8 @@ def _resident_mib(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
-def tell_memory(graded: Graded, kinds: dict[str, bytes] = KINDS) -> Iterator[str]:
-    """A table."""
+def memory_table(graded: Graded, kinds: dict[str, bytes] = KINDS) -> Iterator[str]:
+    """Yield the lines of a table of memory."""
     columns = ["program", *kinds, "processes"]
     yield f"\n{'resident memory, MiB':<24}" + "".join(f"{column:>13}" for column in columns)
     busy = [sample for sample in graded.samples if sample[1] and "judge" in sample[2]] or graded.samples

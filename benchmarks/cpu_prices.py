@@ -1,8 +1,8 @@
-"""The virtual machine's prices of CPU operators beside this machine's times, on one thread: a check for absurd figures.
+"""Modelled times of CPU operators next to this machine's, on a single thread: a check for absurd figures.
 
     python benchmarks/cpu_prices.py [--cpu NAME]
 
-The CPU of the model is another than this machine's, so that ratios far from 1 only say where to look.
+The model's CPU differs from this machine's: ratios far from 1 only show where to look.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpututor.devices.virtual.execution.prices import flops_of
 
 aten = torch.ops.aten
 _ROUNDS, _LEAST_S = 7, 0.01
-"""The shortest round counts: whatever else runs here only makes the others longer."""
+"""The shortest round counts: other programs only make rounds longer."""
 Call = tuple[object, tuple[object, ...]]
 
 
@@ -71,8 +71,8 @@ def _measured_s(func: Callable[..., object], args: tuple[object, ...]) -> float:
 
 
 def _described(values: object) -> list[Tensor]:
-    found = values if isinstance(values, list | tuple) else [values]
-    return [(tuple(one.shape), str(one.dtype)[6:]) for one in found if isinstance(one, torch.Tensor)]
+    listed = values if isinstance(values, list | tuple) else [values]
+    return [(tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in listed if isinstance(tensor, torch.Tensor)]
 
 
 def _line(cpu: CpuSpec, label: str, make: Callable[[int], Call]) -> str:
@@ -80,15 +80,17 @@ def _line(cpu: CpuSpec, label: str, make: Callable[[int], Call]) -> str:
     for power in (8, 12, 16, 20, 24):
         func, args = make(2**power)
         out = func(*args)  # type: ignore[operator]
-        found = cpu_price_s(cpu, str(func), _described(args), _described(out), flops_of(func, args, {}, out), threads=1)
+        modelled = cpu_price_s(
+            cpu, str(func), _described(args), _described(out), flops_of(func, args, {}, out), threads=1
+        )
         measured = _measured_s(func, args)  # type: ignore[arg-type]
         assert prod(_described(out)[0][0]) > 0 or label == "sum"
-        parts.append(f"{found / measured:6.2f} ({measured * 1e6:9.1f} µs)")
+        parts.append(f"{modelled / measured:6.2f} ({measured * 1e6:9.1f} µs)")
     return f"{label:14}" + "".join(parts)
 
 
 def main() -> None:
-    """Prints modelled over measured time of each operator, from 2^8 to 2^24 elements."""
+    """Print modelled over measured time of each operator, from 2^8 to 2^24 elements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cpu", default="", help="the CPU of cpus.toml; the first one by default")
     cpu = cpu_spec(parser.parse_args().cpu)

@@ -1,4 +1,4 @@
-"""Fits the factors of the clock's calibration.toml on the measured programs; always the same result.
+"""Fit of the factors in calibration.toml to the measured programs; the result is deterministic.
 
     python benchmarks/fit.py [--write]
 
@@ -32,11 +32,11 @@ _START = {
     "host.view": 0.5, "host.convolution": 3.0, "host.reduction": 1.0,
     "power.watts_7_5": 0.025, "power.watts_9_0": 0.014, "convolution.window": 0.1,
 }  # fmt: skip
-"""Guesses from which every fit begins, not calibration.toml: a fit without some data must know nothing of it."""
+"""Guesses from which every fit starts, not calibration.toml: a fit without some data must know nothing of it."""
 _STEPS = (1.4, 1.12, 1.04)
 _ROUNDS = 3
 _LARGE_WEIGHT = 3.0
-"""Large programs say more of the GPU; of the small ones, the host is most."""
+"""Large programs say more about the GPU; small programs are mostly host time."""
 _AT_MOST = {
     "matmul.float32_64_lanes": 0.95, "matmul.float32_128_lanes": 0.95, "matmul.tile_64": 1.0, "memory.hbm": 0.95,
     "memory.gddr_ecc": 0.95, "convolution.tensor": 0.9, "convolution.plain": 0.95, "convolution.visits": 1.0,
@@ -48,13 +48,13 @@ _AT_LEAST = {"memory.rearranged": 1.0, "memory.mixed_types": 1.0, "matmul.epilog
 
 
 def free_factors() -> list[str]:
-    """Names of the factors that are fitted: those not marked (kept)."""
+    """Return the names of the factors to fit: those not marked (kept)."""
     section, names, last = "", [], ""
     for line in FILE.read_text(encoding="utf-8").splitlines():
-        if found := re.match(r"\[(\w+)\]", line):
-            section = found[1]
-        elif found := re.match(r"(\w+) = ", line):
-            last = f"{section}.{found[1]}"
+        if match := re.match(r"\[(\w+)\]", line):
+            section = match[1]
+        elif match := re.match(r"(\w+) = ", line):
+            last = f"{section}.{match[1]}"
             if section != "power":
                 names.append(last)
         elif line.startswith("#") and "(kept)" in line and last in names:
@@ -63,25 +63,29 @@ def free_factors() -> list[str]:
 
 
 def _losses(programs: Sequence[Measured], factors: Mapping[str, float]) -> np.ndarray:
-    """What each program adds: most between 10 % and 40 % of error, little more beyond, so that outliers do not pull."""
+    """Return each program's loss: steep between 10 % and 40 % of error, flat beyond, so that outliers do not pull."""
     gpus = {model: attainable(gpu_spec(model), factors) for model in MODELS.values()}
-    found = np.array([np.log(modelled_s(one, gpus[one.model]) / one.seconds) for one in programs])
-    weights = np.array([_LARGE_WEIGHT if one.size == "large" else 1.0 for one in programs])
-    square = found**2
-    return np.asarray(weights * (square / (square + 0.22**2) + 0.25 * np.minimum(np.abs(found), 1.5)))
+    errors = np.array([np.log(modelled_s(program, gpus[program.model]) / program.seconds) for program in programs])
+    weights = np.array([_LARGE_WEIGHT if program.size == "large" else 1.0 for program in programs])
+    square = errors**2
+    return np.asarray(weights * (square / (square + 0.22**2) + 0.25 * np.minimum(np.abs(errors), 1.5)))
 
 
 def _touched(name: str, programs: Sequence[Measured]) -> list[int]:
-    """Places of the programs whose time a factor can change."""
+    """Return the places of the programs whose time a factor can change."""
     section = name.split(".")[0]
     if section in ("memory", "power", "host"):
         return list(range(len(programs)))
     wanted = {"matmul": ("matmul", "convolution"), "loss": ("nll",)}.get(section, (section,))
-    return [place for place, one in enumerate(programs) if any(word in kind for kind in one.kinds for word in wanted)]
+    return [
+        place
+        for place, program in enumerate(programs)
+        if any(word in kind for kind in program.kinds for word in wanted)
+    ]
 
 
 def fit(programs: Sequence[Measured]) -> dict[str, float]:
-    """Factors that fit the programs; each in turn goes up or down by smaller and smaller steps."""
+    """Return factors that fit the programs; each in turn goes up or down by smaller and smaller steps."""
     factors = {**fitted(), **_START}
     losses = _losses(programs, factors)
     names = [(name, _touched(name, programs)) for name in free_factors()]
@@ -93,11 +97,11 @@ def fit(programs: Sequence[Measured]) -> dict[str, float]:
                 for ratio in (step, 1 / step):
                     trial = factors[name] * ratio
                     while places and _AT_LEAST.get(name, 0.0) <= trial <= _AT_MOST.get(name, 1e9):
-                        found = _losses(few, {**factors, name: trial})
-                        if found.sum() >= losses[places].sum() - 1e-9:
+                        losses_of_trial = _losses(few, {**factors, name: trial})
+                        if losses_of_trial.sum() >= losses[places].sum() - 1e-9:
                             break
                         factors[name] = trial
-                        losses[places] = found
+                        losses[places] = losses_of_trial
                         trial *= ratio
             if before - losses.sum() < 0.05:
                 break
@@ -107,16 +111,16 @@ def fit(programs: Sequence[Measured]) -> dict[str, float]:
 def _write(factors: Mapping[str, float]) -> None:
     section, lines = "", []
     for line in FILE.read_text(encoding="utf-8").splitlines():
-        if found := re.match(r"\[(\w+)\]", line):
-            section = found[1]
-        elif (found := re.match(r"(\w+) = ", line)) and f"{section}.{found[1]}" in set(free_factors()):
-            line = f"{found[1]} = {factors[f'{section}.{found[1]}']:.4g}"
+        if match := re.match(r"\[(\w+)\]", line):
+            section = match[1]
+        elif (match := re.match(r"(\w+) = ", line)) and f"{section}.{match[1]}" in set(free_factors()):
+            line = f"{match[1]} = {factors[f'{section}.{match[1]}']:.4g}"
         lines.append(line)
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> None:
-    """Fits, prints, writes if asked."""
+    """Fit, print, and write on request."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write

@@ -1,4 +1,4 @@
-"""Small pieces of work that show what a GPU attains, and how each is timed; the same on a real and on a virtual GPU."""
+"""Small pieces of work that show a GPU's achievable rates, timed in the same way on real and virtual GPUs."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ ADD_SIZES = (MIB, 8 * MIB, 32 * MIB, 128 * MIB, 1024 * MIB)
 
 @dataclass(frozen=True)
 class Case:
-    """One piece of work."""
+    """A piece of work."""
 
     what: str
-    """Which work; a key of `WORK`."""
+    """Key of `WORK`."""
     how: How
     size: int = 0
-    """Of copies and elementwise kernels the bytes moved, of a matrix product the rows of its square matrices."""
+    """Bytes moved by copies and elementwise kernels; rows of a matrix product's square matrices."""
     dtype: str = "float32"
     """`tf32` is float32 on tensor cores."""
     to_device: bool = True
-    """Of copies."""
+    """Direction of copies."""
     pinned: bool = False
 
     @property
@@ -53,13 +53,13 @@ class Case:
 
 
 class Timer(Protocol):
-    """Whatever times a case."""
+    """A timer of cases."""
 
     def seconds(self, case: Case) -> float: ...
 
 
 def calibration_cases() -> list[Case]:
-    """What a spec's figures come from."""
+    """Return the cases that a spec's figures come from."""
     copies = [
         Case("copy", "queued" if pinned else "waited", size, to_device=to_device, pinned=pinned)
         for pinned in (True, False)
@@ -72,7 +72,7 @@ def calibration_cases() -> list[Case]:
 
 
 def other_cases() -> list[Case]:
-    """Further kinds of kernels."""
+    """Return further kinds of kernels."""
     named = ("exp", "sum", "sum of rows", "softmax", "layer norm", "attention", "convolution")
     return [
         *(Case(what, "queued", dtype=dtype) for what in named for dtype in ("float32", "float16")),
@@ -82,9 +82,9 @@ def other_cases() -> list[Case]:
 
 
 def _dtype(case: Case) -> torch.dtype:
-    found = getattr(torch, "float32" if case.dtype == "tf32" else case.dtype)
-    assert isinstance(found, torch.dtype)
-    return found
+    dtype = getattr(torch, "float32" if case.dtype == "tf32" else case.dtype)
+    assert isinstance(dtype, torch.dtype)
+    return dtype
 
 
 def _on(case: Case, *shape: int) -> torch.Tensor:
@@ -161,7 +161,7 @@ WORK: dict[str, Callable[[Case], Call]] = {
     "Adam step": _adam,
     "Adam step, host": _adam,
 }
-"""By name: makes the tensors, and gives the call that is timed."""
+"""Functions that create the tensors and return the call to time, by name."""
 
 
 @contextmanager
@@ -175,13 +175,13 @@ def _tf32(wanted: bool) -> Iterator[None]:
 
 
 class CudaTimer:
-    """Times on the current CUDA device; inside `virtual_gpu`, by the clock of the model."""
+    """Timer on the current CUDA device; inside `virtual_gpu`, by the modelled clock."""
 
     def __init__(self, rounds: int = 5) -> None:
         self._rounds = rounds
 
     def seconds(self, case: Case) -> float:
-        """The median of some rounds, after two calls that are not counted."""
+        """Return the median of some rounds, after two calls that are not counted."""
         with _tf32(case.dtype == "tf32"), torch.no_grad():
             call = WORK[case.what](case)
             for _ in range(2):
@@ -222,22 +222,22 @@ class CudaTimer:
 
 
 def measure(timer: Timer, cases: list[Case]) -> dict[Case, float]:
-    """Seconds of each case; those that the device has no room or no kernels for are left out."""
-    found: dict[Case, float] = {}
+    """Return the seconds of each case; cases without memory or kernels on the device are left out."""
+    seconds: dict[Case, float] = {}
     for case in cases:
         try:
-            found[case] = timer.seconds(case)
+            seconds[case] = timer.seconds(case)
         except (torch.OutOfMemoryError, NotImplementedError):
             continue
-    return found
+    return seconds
 
 
 def modelled(model: str, cases: list[Case]) -> dict[Case, float]:
-    """The same on the virtual GPU of that model, which computes no values for it; only copies need some."""
+    """Return the same on the virtual GPU of that model, without values; only copies need some."""
     from gpututor.devices.virtual import virtual_gpu
 
-    found: dict[Case, float] = {}
+    seconds: dict[Case, float] = {}
     for values in (True, False):
         with virtual_gpu(1, model, obey_environment=False, values=values):
-            found |= measure(CudaTimer(rounds=1), [one for one in cases if (one.what == "copy") is values])
-    return {case: found[case] for case in cases if case in found}
+            seconds |= measure(CudaTimer(rounds=1), [case for case in cases if (case.what == "copy") is values])
+    return {case: seconds[case] for case in cases if case in seconds}

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gpututor.devices.virtual.cost.calibration import AchievableRates, attainable
 from gpututor.devices.virtual.cost.kernel import launches, price
@@ -23,7 +24,7 @@ _AROUND = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator of a program, as `price` takes it."""
+    """An operator of a program, as `price` takes it."""
 
     name: str
     inputs: tuple[Tensor, ...]
@@ -33,7 +34,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One program on one GPU."""
+    """A program on a GPU."""
 
     program: str
     size: str
@@ -45,34 +46,33 @@ class Measured:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Kinds of its operators that launch something."""
-        return frozenset(kind_of(one.name) for one in self.operators) - {NO_COST}
+        """The kinds of the operators that launch something."""
+        return frozenset(kind_of(operator.name) for operator in self.operators) - {NO_COST}
 
 
-def tensors(listed: Iterable[tuple[list[int], str]]) -> tuple[Tensor, ...]:
-    """Shapes and types as the data files have them."""
-    return tuple((tuple(shape), dtype) for shape, dtype in listed)
+def read_operator(row: dict[str, Any]) -> Operator:
+    """Return an operator of the data files."""
+    inputs, outputs = (tuple((tuple(shape), dtype) for shape, dtype in row[key]) for key in ("in", "out"))
+    return Operator(row["op"], inputs, outputs, row["flops"])
 
 
 def measured() -> list[Measured]:
-    """Every measurement of the data file."""
+    """Return every measurement of the data file."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
-    found = []
+    programs = []
     for size in ("large", "small"):
         for program, entry in data[size].items():
-            operators = tuple(
-                Operator(one["op"], tensors(one["in"]), tensors(one["out"]), one["flops"]) for one in entry["ops"]
-            )
+            operators = tuple(read_operator(row) for row in entry["ops"])
             for gpu, milliseconds in entry["ms"].items():
-                found.append(Measured(program, size, MODELS[gpu], milliseconds / 1e3, operators))
-    return found
+                programs.append(Measured(program, size, MODELS[gpu], milliseconds / 1e3, operators))
+    return programs
 
 
-def modelled_s(one: Measured, gpu: AchievableRates) -> float:
-    """Seconds that the model gives the program: the host launches, the device follows, both measured by events."""
+def modelled_s(program: Measured, gpu: AchievableRates) -> float:
+    """Return the seconds of the model: the host launches, the device follows, both measured by events."""
     launch_s = gpu.spec.launch_s
     host = device = _AROUND * launch_s
-    for operator in one.operators:
+    for operator in program.operators:
         host += launch_s * launches(operator.name, gpu.factors)
         seconds = price(gpu.spec, operator.name, operator.inputs, operator.outputs, operator.flops, gpu=gpu).seconds
         if seconds:
@@ -81,16 +81,16 @@ def modelled_s(one: Measured, gpu: AchievableRates) -> float:
 
 
 def ratios(programs: Iterable[Measured], factors: Mapping[str, float]) -> list[float]:
-    """Modelled over measured time of each."""
+    """Return modelled over measured time of each program."""
     gpus = {model: attainable(gpu_spec(model), factors) for model in MODELS.values()}
-    return [modelled_s(one, gpus[one.model]) / one.seconds for one in programs]
+    return [modelled_s(program, gpus[program.model]) / program.seconds for program in programs]
 
 
-def within(found: Iterable[float], factor: float) -> int:
-    """How many ratios lie within the factor, either way."""
-    return sum(1 for one in found if abs(math.log(one)) <= math.log(factor))
+def within(ratios: Iterable[float], factor: float) -> int:
+    """Return the number of ratios within the factor, either way."""
+    return sum(1 for ratio in ratios if abs(math.log(ratio)) <= math.log(factor))
 
 
-def within_quarter(found: Iterable[float]) -> int:
-    """How many ratios lie within ±25 %."""
-    return sum(1 for one in found if 0.75 <= one <= 1.25)
+def within_quarter(ratios: Iterable[float]) -> int:
+    """Return the number of ratios within ±25 %."""
+    return sum(1 for ratio in ratios if 0.75 <= ratio <= 1.25)

@@ -1,4 +1,4 @@
-"""What the clock gives for well-known kernels, beside ranges from what others have published. Prints a table.
+"""Modelled figures of well-known kernels, next to published ranges. Prints a table.
 
     python benchmarks/published.py
 
@@ -22,7 +22,7 @@ _COPY = "bound by memory: what a plain copy attains, 0.8 to 0.95 of HBM's peak, 
 
 @dataclass(frozen=True)
 class Known:
-    """One kernel and the range that was published."""
+    """A kernel and its published range."""
 
     gpu: str
     label: str
@@ -45,12 +45,12 @@ def _product(gpu: str, size: int, dtype: str, low: float, high: float, source: s
 
 def _attention(gpu: str, length: int, width: int, backward: bool, low: float, high: float, source: str) -> Known:
     batch, heads = max(16384 // length, 1), 2048 // width
-    one = ((batch, heads, length, width), "bfloat16")
+    tensor = ((batch, heads, length, width), "bfloat16")
     flops = 4.0 * batch * heads * length**2 * width * (2.5 if backward else 1)
     way = "_backward" if backward else ""
     name, label = f"_scaled_dot_product_flash_attention{way}", f"attention{way}, {length} × {width}"
     return Known(
-        gpu, label, name, [one] * (5 if backward else 3), [one] * (3 if backward else 1), flops, low, high, source
+        gpu, label, name, [tensor] * (5 if backward else 3), [tensor] * (3 if backward else 1), flops, low, high, source
     )
 
 
@@ -72,9 +72,9 @@ KNOWN = [
     _attention("A100 80", 8192, 128, True, 0.4 * 312, 0.63 * 312, _FLASH2.format("backward up to 0.63")),
     _attention("H100", 8192, 128, False, 0.3 * 989, 0.45 * 989, _FLASH3),
     *[
-        one
+        known
         for gpu, low in (("T4", 0.7), ("A100 80", 0.8), ("H100", 0.8))
-        for one in (
+        for known in (
             _traffic(gpu, "add of 2²⁸", "aten::add", [_LARGE, _LARGE], [_LARGE], low),
             _traffic(gpu, "layer norm, rows of 1024", "aten::native_layer_norm", [_ROWS], [_ROWS, _STATS, _STATS], low),
             _traffic(gpu, "softmax, rows of 1024", "aten::_softmax", [_ROWS], [_ROWS], low),
@@ -84,24 +84,23 @@ KNOWN = [
 ]
 
 
-def found(one: Known) -> float:
-    """TFLOPS, or the share of the peak bandwidth, that the model gives."""
-    modelled = price(gpu_spec(one.gpu), one.name, one.inputs, one.outputs)
-    if one.flops:
-        return one.flops / modelled.seconds / 1e12
-    return modelled.bytes / modelled.seconds / gpu_spec(one.gpu).bytes_per_s
+def modelled_figure(known: Known) -> float:
+    """Return TFLOPS, or the share of the peak bandwidth, of the model."""
+    modelled = price(gpu_spec(known.gpu), known.name, known.inputs, known.outputs)
+    if known.flops:
+        return known.flops / modelled.seconds / 1e12
+    return modelled.bytes / modelled.seconds / gpu_spec(known.gpu).bytes_per_s
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     print(f"{'':10}{'':34}{'modelled':>10}   range (its source)")
-    for one in KNOWN:
-        value, unit = found(one), "TFLOPS" if one.flops else "of peak"
-        aside = "" if one.low <= value <= one.high else "   outside"
-        form = ".1f" if one.flops else ".2f"
-        print(
-            f"{one.gpu:10}{one.label:34}{value:10{form}}   {one.low:.3g} to {one.high:.3g} {unit} ({one.source}){aside}"
-        )
+    for known in KNOWN:
+        value, unit = modelled_figure(known), "TFLOPS" if known.flops else "of peak"
+        aside = "" if known.low <= value <= known.high else "   outside"
+        form = ".1f" if known.flops else ".2f"
+        limits = f"{known.low:.3g} to {known.high:.3g} {unit} ({known.source})"
+        print(f"{known.gpu:10}{known.label:34}{value:10{form}}   {limits}{aside}")
 
 
 if __name__ == "__main__":

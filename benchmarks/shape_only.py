@@ -1,4 +1,4 @@
-"""What it takes to size a large model without values, and what values would cost on a small one.
+"""Cost of sizing a large model without values, and of values on a small model.
 
 Run it with `python benchmarks/shape_only.py [LAYERS]`. One training step (forward, backward, AdamW) of a Transformer of
 7 billion parameters, on the GPUs and in the precisions below: the seconds and the memory that this machine needed, and
@@ -29,7 +29,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Size:
-    """A Transformer, and what it is trained on."""
+    """A Transformer and its training data."""
 
     layers: int = 32
     width: int = 4096
@@ -94,7 +94,7 @@ class Transformer(nn.Module):
 
 
 def train(size: Size, precision: str, steps: int) -> dict[str, Any]:
-    """The parameters, the milliseconds of the last step and the GiB that the GPU needed, all modelled."""
+    """Return the parameters, the milliseconds of the last step and the GPU's peak in GiB, all modelled."""
     weights = torch.bfloat16 if precision == "bf16 weights" else torch.float32
     autocast = torch.bfloat16 if "bf16" in precision else torch.float16
     with torch.device("cuda"):
@@ -118,31 +118,31 @@ def train(size: Size, precision: str, steps: int) -> dict[str, Any]:
         done.record()
     torch.cuda.synchronize()
     return {
-        "parameters": sum(one.numel() for one in model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "step_ms": began.elapsed_time(done),
         "peak_gib": torch.cuda.max_memory_allocated() / GIB,
     }
 
 
 def measured(gpu: str, precision: str, size: Size, values: bool, steps: int) -> dict[str, Any]:
-    """What `train` gives, or that it is out of memory; beside it this machine's seconds and MiB."""
+    """Return the result of `train`, or its out-of-memory error, with this machine's seconds and MiB."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = perf_counter()
     with virtual_gpu(model=gpu, values=values):
         try:
-            found = train(size, precision, steps)
+            result = train(size, precision, steps)
         except torch.OutOfMemoryError as error:
-            found = {"error": str(error).partition(". GPU")[0]}
+            result = {"error": str(error).partition(". GPU")[0]}
         taken = perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {**found, "seconds": taken, "peak_mib": peak / 1024, "grown_mib": (peak - before) / 1024}
+    return {**result, "seconds": taken, "peak_mib": peak / 1024, "grown_mib": (peak - before) / 1024}
 
 
 def in_a_process(gpu: str, precision: str, size: Size, values: bool, steps: int) -> dict[str, Any]:
     order = json.dumps([gpu, precision, asdict(size), values, steps])
     done = subprocess.run([sys.executable, __file__, "--run", order], capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def main() -> None:
@@ -158,20 +158,20 @@ def main() -> None:
     print(f"One step of {large.layers} layers of {large.width}, {large.batch} x {large.tokens} tokens, without values")
     print(f"  {'GPU (modelled)':<10} {'precision':<28} {'here':>8} {'resident':>10}   on the GPU")
     for gpu, precision in RUNS:
-        found = in_a_process(gpu, precision, large, values=False, steps=1)
-        print(f"  {gpu:<10} {precision:<28} {found['seconds']:>6.1f} s {found['peak_mib']:>6.0f} MiB   ", end="")
-        if "error" in found:
-            print(found["error"])
+        result = in_a_process(gpu, precision, large, values=False, steps=1)
+        print(f"  {gpu:<10} {precision:<28} {result['seconds']:>6.1f} s {result['peak_mib']:>6.0f} MiB   ", end="")
+        if "error" in result:
+            print(result["error"])
         else:
-            billions = found["parameters"] / 1e9
-            print(f"{found['step_ms']:.0f} ms, {found['peak_gib']:.1f} GiB at most, {billions:.2f} B parameters")
+            billions = result["parameters"] / 1e9
+            print(f"{result['step_ms']:.0f} ms, {result['peak_gib']:.1f} GiB at most, {billions:.2f} B parameters")
     print("A small model, 5 steps: with values and without")
     runs = {values: in_a_process("T4", RUNS[0][1], SMALL, values=values, steps=5) for values in (True, False)}
-    for values, found in runs.items():
+    for values, result in runs.items():
         kind = "with values" if values else "without"
         print(
-            f"  {kind:<12} {found['seconds']:>6.2f} s {found['grown_mib']:>6.0f} MiB more than at first   "
-            f"{found['step_ms']:.3f} ms a step, {found['peak_gib']:.3f} GiB"
+            f"  {kind:<12} {result['seconds']:>6.2f} s {result['grown_mib']:>6.0f} MiB more than at first   "
+            f"{result['step_ms']:.3f} ms a step, {result['peak_gib']:.3f} GiB"
         )
     ratios = (runs[False][name] / runs[True][name] for name in ("seconds", "grown_mib"))
     print("  ratio        {:>6.2f}   {:>6.2f}".format(*ratios))

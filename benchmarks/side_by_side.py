@@ -1,4 +1,4 @@
-"""Small pieces of work on this machine's GPU and on the virtual one: modelled over measured time.
+"""Modelled over measured time of small pieces of work, on this machine's GPU and on the virtual GPU.
 
     python benchmarks/side_by_side.py [--model NAME] [--modelled]
 
@@ -21,14 +21,14 @@ from gpututor.hardware.gpus import gpu_spec
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="the virtual GPU to compare with; by default the one of the GPU's own name")
     parser.add_argument("--modelled", action="store_true", help="measure nothing")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     cases = [*calibration_cases(), *other_cases()]
-    if asked.modelled:
-        name = gpu_spec(asked.model or "T4").name
+    if options.modelled:
+        name = gpu_spec(options.model or "T4").name
         print(f"virtual {name}: modelled, nothing was measured")
         for case, seconds in modelled(name, cases).items():
             print(f"{case.words:52} {seconds * 1e6:9.1f} µs")
@@ -37,7 +37,7 @@ def main() -> None:
         print("This machine has no CUDA GPU: there is nothing to compare with. Try --modelled.", file=sys.stderr)
         sys.exit(2)
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    known = gpu_spec(asked.model) if asked.model else matching(properties.name, properties.total_memory)
+    known = gpu_spec(options.model) if options.model else matching(properties.name, properties.total_memory)
     if known is None:
         print(f"gpus.toml has no {properties.name}. Choose one with --model.", file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""Isolated gradings per second, and whether memory stays flat, beside the naive way in the same run. Prints tables.
+"""Isolated gradings per second, and growth of memory, compared with the naive way. Prints tables.
 
     python benchmarks/throughput.py [--gradings N] [--isolation process|bubblewrap] [--workers spare|"fork server"]
                                     [--lessons N ...]
@@ -46,7 +46,7 @@ def grade(client: GradingClient, exercise: Exercise) -> None:
 
 
 def naive(exercises: list[Exercise], folder: Path) -> float:
-    """Gradings per second, one at a time."""
+    """Return gradings per second, one at a time."""
     start = time.perf_counter()
     for number in range(NAIVE_ROUNDS):
         path = folder / "solution.py"
@@ -56,7 +56,7 @@ def naive(exercises: list[Exercise], folder: Path) -> float:
 
 
 def throughput(clients: list[GradingClient], exercises: list[Exercise], gradings: int) -> float:
-    """Gradings per second of all `clients` together."""
+    """Return gradings per second of all `clients` together."""
     turns: Iterator[int] = iter(range(gradings))
     taking = threading.Lock()
     broken: list[BaseException] = []
@@ -84,7 +84,7 @@ def throughput(clients: list[GradingClient], exercises: list[Exercise], gradings
 
 
 def cpu_s(client: GradingClient) -> float:
-    """Seconds of processor that a judge, its fork server and all their children that ended have used."""
+    """Return the processor seconds of a judge, its fork server and all their children that ended."""
     assert client._judge is not None
     judge = client._judge.pid
     ticks = 0
@@ -94,25 +94,25 @@ def cpu_s(client: GradingClient) -> float:
 
 
 def _servers(judge: int) -> list[int]:
-    """Those of its processes that stay: bubblewrap's own, and the fork server."""
-    found = []
+    """Return its processes that stay: bubblewrap's own, and the fork server."""
+    pids = []
     for pid in descendants(judge):
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         if b"fork_server" in command:
-            found.append(pid)
+            pids.append(pid)
         if b"fork_server" in command and b"bwrap" not in Path(f"/proc/{pid}/comm").read_bytes():
             break
-    return found
+    return pids
 
 
 def resident_mib(client: GradingClient) -> dict[str, int]:
-    """Of the judge, and of its fork server where there is one."""
+    """Return MiB of the judge, and of its fork server if there is one."""
     assert client._judge is not None
     judge = client._judge.pid
-    found = {"judge": _resident_mib(judge)}
+    mib = {"judge": _resident_mib(judge)}
     if servers := _servers(judge):
-        found["fork server"] = max(_resident_mib(pid) for pid in servers)
-    return found
+        mib["fork server"] = max(_resident_mib(pid) for pid in servers)
+    return mib
 
 
 def _resident_mib(pid: int) -> int:
@@ -126,36 +126,35 @@ def main() -> None:
     parser.add_argument("--isolation", choices=("process", "bubblewrap"), default="bubblewrap")
     parser.add_argument("--workers", choices=("spare", "fork server"), default="fork server")
     parser.add_argument("--lessons", type=int, nargs="+", metavar="N", help="only the exercises of these lessons")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     exercises = [
         exercise
         for exercise in load_course(paths.builtin_course()).exercises
-        if not chosen.lessons or exercise.lesson_number in chosen.lessons
+        if not options.lessons or exercise.lesson_number in options.lessons
     ]
     untimed = [exercise for exercise in exercises if all(check.speed is None for check in load_code(exercise).checks)]
 
-    clients = [GradingClient(isolation=chosen.isolation, workers=chosen.workers) for _ in range(2)]
+    clients = [GradingClient(isolation=options.isolation, workers=options.workers) for _ in range(2)]
     try:
         for client, exercise in itertools.product(clients, exercises):
             grade(client, exercise)  # judges read each exercise's code once
         with tempfile.TemporaryDirectory() as folder:
             unit = naive(untimed, Path(folder))
-        tenth = max(1, chosen.gradings // 10)
+        tenth = max(1, options.gradings // 10)
         throughput(clients[:1], untimed, tenth)
         early = resident_mib(clients[0])
         spent = cpu_s(clients[0])
-        alone = throughput(clients[:1], untimed, chosen.gradings - tenth)
-        spent = (cpu_s(clients[0]) - spent) / (chosen.gradings - tenth)
+        alone = throughput(clients[:1], untimed, options.gradings - tenth)
+        spent = (cpu_s(clients[0]) - spent) / (options.gradings - tenth)
         late = resident_mib(clients[0])
-        together = throughput(clients, untimed, chosen.gradings)
-        every = throughput(clients, exercises, chosen.gradings)
+        together = throughput(clients, untimed, options.gradings)
+        every = throughput(clients, exercises, options.gradings)
     finally:
         for client in clients:
             client.close()
 
-    print(
-        f"{len(untimed)} of {len(exercises)} exercises, {chosen.isolation}, {chosen.workers}, {os.cpu_count()} cores\n"
-    )
+    machine = f"{options.isolation}, {options.workers}, {os.cpu_count()} cores"
+    print(f"{len(untimed)} of {len(exercises)} exercises, {machine}\n")
     print(f"{'':<34}{'per second':>12}{'ratio':>8}")
     rates = {"naive: a fresh Python for each": unit, "one judge": alone, "two judges": together}
     for label, rate in {**rates, "two judges, the timed ones too": every}.items():

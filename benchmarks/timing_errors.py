@@ -1,4 +1,4 @@
-"""How often the verdict of a timing is wrong, on the CPU: identical code, and code that takes 1.5 × as long. A table.
+"""Errors of timing verdicts on the CPU: identical code, and code that takes 1.5 × as long. Prints a table.
 
     python benchmarks/timing_errors.py [--runs 60] [--noise quiet|hogs|both] [--at-most 1.25] [--log FILE]
 
@@ -105,7 +105,7 @@ while time.monotonic() < end and os.path.exists(f"/proc/{parent}"):
 
 
 class KeptWorkers(WorkerPool):
-    """Lends the same workers again and again."""
+    """A pool that lends the same workers again and again."""
 
     def __init__(self) -> None:
         super().__init__(SpawnedWorkers(Process()))
@@ -126,7 +126,7 @@ class KeptWorkers(WorkerPool):
 
 @contextlib.contextmanager
 def hogs(number: int) -> Iterator[None]:
-    """Busy processes that are not this one's children: those would be kept still."""
+    """Run busy processes that are not this process's children: those would be suspended."""
     started: list[int] = []
     try:
         for seed in range(number):
@@ -161,7 +161,7 @@ def make_exercise(folder: Path) -> Exercise:
 
 
 def run(pool: WorkerPool, exercise: Exercise, kind: str, at_most: float, seed: int) -> dict[str, object]:
-    """One timing: what was decided, and the figures."""
+    """Time once; return the decision and the figures."""
     started = time.monotonic()
     limit = SpeedLimit("baseline.py", at_most, at_most)
     machine = MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0)
@@ -183,40 +183,44 @@ def main() -> None:
     parser.add_argument("--noise", choices=("quiet", "hogs", "both"), default="both")
     parser.add_argument("--at-most", type=float, default=1.25)
     parser.add_argument("--log", type=Path, help="keep each run here, and go on from it")
-    asked = parser.parse_args()
-    done = [json.loads(line) for line in asked.log.read_text().splitlines()] if asked.log and asked.log.exists() else []
-    noises = ("quiet", "hogs") if asked.noise == "both" else (asked.noise,)
+    options = parser.parse_args()
+    done = (
+        [json.loads(line) for line in options.log.read_text().splitlines()]
+        if options.log and options.log.exists()
+        else []
+    )
+    noises = ("quiet", "hogs") if options.noise == "both" else (options.noise,)
     pool = KeptWorkers()
     with tempfile.TemporaryDirectory() as folder:
         exercise = make_exercise(Path(folder))
         try:
             for noise in noises:
                 with hogs(HOGS if noise == "hogs" else 0):
-                    for seed in range(asked.runs):
+                    for seed in range(options.runs):
                         for kind in SUBMISSIONS:
                             key = {"noise": noise, "kind": kind, "seed": seed}
-                            if any(key.items() <= one.items() for one in done):
+                            if any(key.items() <= entry.items() for entry in done):
                                 continue
-                            done.append({**key, **run(pool, exercise, kind, asked.at_most, seed)})
-                            if asked.log:
-                                with asked.log.open("a") as log:
+                            done.append({**key, **run(pool, exercise, kind, options.at_most, seed)})
+                            if options.log:
+                                with options.log.open("a") as log:
                                     log.write(json.dumps(done[-1]) + "\n")
         finally:
             pool.kill_all()
-    show([one for one in done if one["noise"] in noises and one["seed"] < asked.runs])
+    show([entry for entry in done if entry["noise"] in noises and entry["seed"] < options.runs])
 
 
 def show(done: list[dict[str, Any]]) -> None:
     print(
         f"{'noise':<8}{'code':<16}{'runs':>5}{'right':>7}{'wrong':>7}{'inconcl.':>9}{'pairs':>7}{'seconds':>9}  ratios"
     )
-    for noise, kind in dict.fromkeys((one["noise"], one["kind"]) for one in done):
-        ours = [one for one in done if (one["noise"], one["kind"]) == (noise, kind)]
-        right = sum(one["decision"] == SUBMISSIONS[kind][1] for one in ours)
-        open_ = sum(one["decision"] == Status.INCONCLUSIVE for one in ours)
-        ratios = sorted(one["ratio"] for one in ours if one["ratio"] is not None)
+    for noise, kind in dict.fromkeys((entry["noise"], entry["kind"]) for entry in done):
+        ours = [entry for entry in done if (entry["noise"], entry["kind"]) == (noise, kind)]
+        right = sum(entry["decision"] == SUBMISSIONS[kind][1] for entry in ours)
+        open_ = sum(entry["decision"] == Status.INCONCLUSIVE for entry in ours)
+        ratios = sorted(entry["ratio"] for entry in ours if entry["ratio"] is not None)
         spread = f"{ratios[0]:.2f} … {statistics.median(ratios):.2f} … {ratios[-1]:.2f}" if ratios else ""
-        pairs, seconds = (statistics.median(one[name] for one in ours) for name in ("pairs", "seconds"))
+        pairs, seconds = (statistics.median(entry[name] for entry in ours) for name in ("pairs", "seconds"))
         counted = f"{len(ours):>5}{right:>7}{len(ours) - right - open_:>7}{open_:>9}"
         print(f"{noise:<8}{kind:<16}{counted}{pairs:>7.0f}{seconds:>9.1f}  {spread}")
 

@@ -1,4 +1,4 @@
-"""What a trace costs: time and memory of an event, a million of them, their summary and their picture.
+"""Cost of a trace: time and memory of an event, a million of them, their summary and their timeline.
 
 Run it with `python benchmarks/trace.py [EVENTS]`. Nothing is asserted.
 """
@@ -21,17 +21,17 @@ KINDS = (Kind.KERNEL,) * 6 + (Kind.ALLOCATE, Kind.FREE, Kind.TRANSFER, Kind.SYNC
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is in RAM (Linux's /proc)."""
+    """Return the bytes of this process that are in RAM (Linux's /proc)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def ignore(*_: object, **__: object) -> None:
-    """Stands in for `Trace.add`, to see what the loop around it costs."""
+    """Replace `Trace.add`, to time the loop without it."""
 
 
 def add(append: Callable[..., object], begin: int, end: int) -> float:
-    """Add events number `begin` to `end` as a program would; seconds that it took."""
+    """Add events number `begin` to `end` as a program would; return the seconds."""
     names = [f"aten::operator_{number}" for number in range(60)]
     started = time.perf_counter()
     for index in range(begin, end):

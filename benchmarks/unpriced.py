@@ -1,4 +1,4 @@
-"""The cost of noticing work that the modelled clock cannot price, compared with a small operator.
+"""Cost of detecting work that the modelled clock cannot price, compared with a small operator.
 
 Run it with `python benchmarks/unpriced.py [ROUNDS]`. Each round times additions of two small tensors as a graded
 exercise runs them, then the two readings of the clock that each of them makes. It counts processor time, and the
@@ -20,7 +20,7 @@ REPEATS = 2_000
 
 
 def additions_us() -> float:
-    """Microseconds of one addition on the virtual GPU."""
+    """Return the microseconds of an addition on the virtual GPU."""
     with virtual_gpu(recorder=Recorder([__file__])):
         x = torch.ones(4, 4, device="cuda")
         began = process_time()
@@ -30,7 +30,7 @@ def additions_us() -> float:
 
 
 def readings_us() -> float:
-    """Microseconds of what one operator does to be measured."""
+    """Return the microseconds of an operator's measurement."""
     meter = Meter()
     began = process_time()
     for _ in range(REPEATS):
@@ -52,8 +52,8 @@ def main() -> None:
     torch.set_num_threads(1)
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
     pairs = [(additions_us(), readings_us()) for _ in range(rounds)]
-    addition, readings = (min(one[place] for one in pairs) for place in (0, 1))
-    print(f"an addition {addition:.2f} µs, of which noticing {readings:.2f} µs: {readings / addition:.1%}")
+    addition, readings = (min(pair[place] for pair in pairs) for place in (0, 1))
+    print(f"an addition {addition:.2f} µs, of which detection {readings:.2f} µs: {readings / addition:.1%}")
 
 
 if __name__ == "__main__":

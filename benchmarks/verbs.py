@@ -1,4 +1,4 @@
-"""How long the plain verbs take, as whole processes, against a Python that does nothing.
+"""Times of the plain verbs, as whole processes, against a Python that does nothing.
 
 Run it with `python benchmarks/verbs.py [ROUNDS]`. In every round each command runs once, in turn, so that a machine
 that slows down slows all of them; the medians and their ratios are printed. Nothing is asserted.
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _elapsed_ms(command: list[str], environment: dict[str, str]) -> float:
-    """Milliseconds from starting the process to its end."""
+    """Return the milliseconds from starting the process to its end."""
     start = time.perf_counter()
     subprocess.run(
         [sys.executable, *command],

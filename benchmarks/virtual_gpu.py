@@ -1,4 +1,4 @@
-"""What the virtual GPU costs: a small operator against `FakeTensorMode`, a training step against the CPU.
+"""Cost of the virtual GPU: a small operator against `FakeTensorMode`, a training step against the CPU.
 
 Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. One thread; in every round each thing runs in turn, so that a
 machine that slows down slows all of them; medians and their ratios are printed. The virtual GPU checks devices, counts
@@ -47,7 +47,7 @@ def training(device: str, *, inputs: int, hidden: int, batch: int) -> Step:
 
 
 def elapsed_us(step: Step, repeats: int) -> float:
-    """Microseconds of one of `repeats` calls in a row."""
+    """Return microseconds of a call, of `repeats` calls in a row."""
     start = perf_counter()
     for _ in range(repeats):
         step()
@@ -59,7 +59,7 @@ def recorded() -> AbstractContextManager[object]:
 
 
 def compare(title: str, contenders: dict[str, tuple[Context, Callable[[], Step]]], repeats: int, rounds: int) -> None:
-    """Prints the median of each, and its ratio to the first."""
+    """Print the median of each, and its ratio to the first."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, (context, make) in contenders.items():

@@ -32,7 +32,7 @@ class Command:
     handler: str
     """Path of the method that runs it, starting at the main screen; on another screen, a name."""
     title: str
-    """One or two words for the footer and the palette."""
+    """Word or two for the footer and the palette."""
     help: str
     """A sentence."""
     bound: tuple[tuple[str, str], ...]

@@ -148,7 +148,7 @@ class Gone:
 
 
 class OpenFile:
-    """One exercise's file, on disk and in the editor.
+    """An exercise's file, on disk and in the editor.
 
     `mine` is always the editor's text, whose lines end in \\n; the file keeps its own line ends. Every method may raise
     `WorkspaceError` or `OSError`.

@@ -31,7 +31,7 @@ def parse_bounds(amount: Amount, call: Call, machine: Machine, check: str) -> tu
     pair = (pair[0], NO_LIMIT) if len(pair) == 2 and pair[1] is None and pair[0] is not None else pair
     if len(pair) != 2 or not all(type(bound) is int for bound in pair) or not 0 <= pair[0] <= pair[1]:
         raise CourseError(
-            f"check {check!r}: {chosen!r} is no amount",
+            f"check {check!r}: {chosen!r} is not an amount",
             "In the exercise's checks.py, give a whole number from 0, (low, high) or (low, None).",
         )
     return pair[0], pair[1]

@@ -32,7 +32,7 @@ from gpututor.errors import CourseError
 from gpututor.protocol.frames import FrameError, check_parts
 from gpututor.text import escape_control_chars
 
-WHY = "A file is what is left when the program has ended: whoever opens it has nothing else."
+WHY = "When a program has ended, only its files are left: they must contain everything that matters."
 MOST_TEXT_BYTES = 16 << 20
 """Bytes up to which a file is read as text, JSON or a trace."""
 MOST_PARTS = 1 << 21
@@ -95,7 +95,7 @@ def files(
 
 def _check_wanted(name: str, file: str, want: Wanted) -> None:
     if not 0 < len(file) <= 100 or not file.isprintable() or set(file) & set("/\\*?") or file.startswith("."):
-        raise CourseError(f"check {name!r}: {file!r} is no file's name", "Give a name without folders and patterns.")
+        raise CourseError(f"check {name!r}: {file!r} is not a file's name", "Give a name without folders and patterns.")
     if want.how not in get_args(How):
         raise CourseError(f"check {name!r}: how={want.how!r}", f"Use one of {', '.join(get_args(How))}.")
     if want.devices and want.how != "torch":
@@ -113,14 +113,14 @@ def _wrong(file: str, want: Wanted, call: Call) -> _Wrong | None:
         return f"a file {file}", _missing(file, call), tip
     expected = f"{file}: {_EXPECTED[want.how]}"
     if not content:
-        return expected, f"{file} is empty", "Close the file, or use `with open(…)`, so that all of it is written."
+        return expected, f"{file} is empty", "Close the file, or use `with open(…)`, to write all of it."
     try:
         value, places = _content(file, want, content, call)
     except _NotReadable as unreadable:
-        return expected, f"{file}: {unreadable}", "Write it by the call that the task names."
+        return expected, f"{file}: {unreadable}", "Write it with the call that the task names."
     elsewhere = [place for place in places if want.devices and place.partition(":")[0] != want.devices]
     if elsewhere:
-        tip = "Move the tensors there before they are saved, each with `.detach().cpu()` where it is the CPU."
+        tip = "Move the tensors there before you save them: `.detach().cpu()` for the CPU."
         return f"tensors of {want.devices}", f"{file} holds tensors of {', '.join(elsewhere)}", tip
     if want.like is not None and (wrong := _unlike(file, want.like, value, call, want.times)):
         return wrong
@@ -207,4 +207,4 @@ def _looked(look: Callable[[Any, Call], str | None], value: Any, call: Call) -> 
     try:
         return look(value, call)
     except Exception as error:
-        return f"it is not built as it should be ({type(error).__name__}: {str(error)[:120]})"
+        return f"it does not have the expected structure ({type(error).__name__}: {str(error)[:120]})"

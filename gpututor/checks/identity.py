@@ -25,8 +25,8 @@ from gpututor.trace.events import Kind
 Pairs = dict[str, str] | Callable[[dict[str, Any], Machine], dict[str, str]]
 
 WHY_IDENTITY = "A move that is not needed makes no copy: you get the same tensor back, and it costs nothing."
-WHY_ALIASING = "Tensors that share memory change together; tensors that do not, cost memory twice."
-WHY = "The caller goes on to use what it passed: a function that changes it spoils the next step, far from here."
+WHY_ALIASING = "Tensors that share memory change together; separate tensors need memory twice."
+WHY = "The caller keeps using its tensors. A function that changes them breaks a later step, far from here."
 ADVICE = "Methods that end in _, +=, out= and x[...] = write into a tensor. Make a new one, or clone() it first."
 _LISTED = 3
 
@@ -47,7 +47,7 @@ def identity(
         "What need not move comes back as the very same tensor",
         [_Rule(same, "identity", True, *words), _Rule(different, "identity", False, *reversed(words))],
         why,
-        advice or "Return the tensor itself where nothing has to be done; `.to` does that by itself.",
+        advice or "Return the tensor itself if nothing has to change, as `.to` does.",
         on,
     )
 
@@ -99,7 +99,7 @@ def _first_violation(run: Run, call: Call, rule: _Rule) -> Finding | None:
             expected, got = f"the argument {argument_path!r} as it was passed", "it is no longer there"
         elif argument is None:
             problem = f"there is no tensor argument {argument_path!r}"
-            raise CourseError(problem, f"There are: {', '.join(call.arguments)}.")
+            raise CourseError(problem, f"Known: {', '.join(call.arguments)}.")
         elif output is None:
             expected, got = f"a tensor at {name}", "no tensor there"
         elif (getattr(output.fact, rule.attribute) == getattr(argument, rule.attribute)) is not rule.is_equal:
@@ -150,15 +150,12 @@ def _changes(call: Call, may_change: tuple[str, ...]) -> list[str]:
     before, after = call.before, call.after
     words = []
     for path in sorted(before.keys() | after.keys()):
-        if any(_covers(pattern, path) for pattern in may_change) or before.get(path) == after.get(path):
+        may = any(fnmatchcase(path, pattern) or path.startswith(f"{pattern}.") for pattern in may_change)
+        if may or before.get(path) == after.get(path):
             continue
         what = "is gone" if path not in after else "is new" if path not in before else "was changed"
         words.append(f"{path} {what}")
     return words
-
-
-def _covers(pattern: str, path: str) -> bool:
-    return fnmatchcase(path, pattern) or path.startswith(f"{pattern}.")
 
 
 def _writing_line(call: Call) -> int | None:

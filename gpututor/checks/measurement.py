@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Run, in_each_call, part_name
+from gpututor.checks.trees import part_at
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import duration
 
 WHY = "The time of the work lies between two moments at which the device is idle: before it, and after it."
-ADVICE = "Each time you read the clock: is the device idle then? And does the timed part hold only the work itself?"
+ADVICE = "Is the device idle each time that you read the clock? Does the timed part contain only the work itself?"
 LAUNCHES_ONLY = "Nothing in your code waits for this work. A launch returns at once, so the clock was read too early."
 
 Range = tuple[float, float]
@@ -135,12 +136,12 @@ def measurement(
     """
     for low, high in (virtual, real):
         if not 0 < low <= 1 <= high:
-            raise CourseError(f"check {name!r}: the range {low} to {high} leaves out 1", "Use such as (0.9, 1.2).")
+            raise CourseError(f"check {name!r}: the range {low} to {high} leaves out 1", "Give one such as (0.9, 1.2).")
 
     def wrong_figure(run: Run, call: Call) -> Finding | None:
         low, high = virtual if run.machine.virtual else real
         least, most, end = _evaluate(truth, call, name)
-        reported = _number(_part_at(call.output, part))
+        reported = _number(part_at(call.output, part))
         tip = advice
         if not abs(reported) <= LARGEST_S:
             expected, got = "a number of seconds", f"{part_name(part)} is no such number"
@@ -150,7 +151,9 @@ def measurement(
             ratio = reported / (least if reported < least else most)
             is_unit = any(low * least <= reported / unit <= high * most for unit in UNITS)
             label = "modelled" if run.machine.virtual else "measured"
-            expected = f"{low:g} to {high:g} times the {_format_range(least, most)} that it took, {label}"
+            # The launch and the wait make a difference: `11.2 µs to 15.5 µs`; else `3.76 ms`.
+            took = " to ".join(dict.fromkeys(duration(seconds * 1e9) for seconds in (least, most)))
+            expected = f"{low:g} to {high:g} times the {took} that it took, {label}"
             times = f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
             got = f"{part_name(part)} says {duration(reported * 1e9)}, {times} times that"
             tip = _advice(ratio, call, advice, is_unit)
@@ -177,7 +180,7 @@ def _evaluate(truth: Truth, call: Call, name: str) -> Taken:
         raise CourseError(problem, "Fix the exercise's checks.py.") from error
     if least <= 0 or most < least:
         problem = f"check {name!r}: the work took {least} to {most} s"
-        raise CourseError(problem, "Let its truth give the seconds of some work.")
+        raise CourseError(problem, "Let its truth return the seconds of some work.")
     return Taken(least, most, end)
 
 
@@ -186,19 +189,6 @@ def _is_waited_for(end: int, call: Call, source: str) -> bool:
     if end < 0 or "query(" in source:
         return True
     return any(event.kind is Kind.SYNCHRONISE and event.end >= end for event in call.trace)
-
-
-def _part_at(output: Any, path: str) -> Any:
-    """Return the part of a result at `path`; None if there is none."""
-    for step in path.split(".") if path else ():
-        match output:
-            case dict() if step in output:
-                output = output[step]
-            case list() | tuple() if step.isdigit() and int(step) < len(output):
-                output = output[int(step)]
-            case _:
-                return None
-    return output
 
 
 def _number(value: Any) -> float:
@@ -218,8 +208,3 @@ def _advice(ratio: float, call: Call, advice: str, is_unit: bool) -> str:
     if ratio > 2:
         return f"Something else was timed too. {advice}"
     return advice
-
-
-def _format_range(least: float, most: float) -> str:
-    """Return `3.76 ms`, or `11.2 µs to 15.5 µs` if the launch and the wait make a difference."""
-    return " to ".join(dict.fromkeys(duration(seconds * 1e9) for seconds in (least, most)))

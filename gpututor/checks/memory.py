@@ -13,7 +13,7 @@ from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import exact_size, size
 
 WHY = "A device's memory is small. What a call holds at its peak decides how large a model or a batch can be."
-PEAK_ADVICE = "Let go of what is no longer needed before you make the next thing; work in place, or piece by piece."
+PEAK_ADVICE = "Drop tensors that you no longer need before you create the next; work in place, or in smaller pieces."
 LEAK_ADVICE = (
     "Something still refers to these tensors: a list, a global or a closure. Keep `.item()` or `.detach()` only."
 )
@@ -39,9 +39,9 @@ def memory(
     exercise's folder that defines the same function. Raises `CourseError` if there is nothing to check.
     """
     if peak is None and left is None and peak_ratio is None:
-        raise CourseError(f"check {name!r}: nothing to ask", "In checks.py, give it peak=, left= or peak_ratio=.")
+        raise CourseError(f"check {name!r}: nothing to check", "In checks.py, give it peak=, left= or peak_ratio=.")
     if peak_ratio is not None and not 0 < peak_ratio < 1e6:
-        raise CourseError(f"check {name!r}: a ratio of {peak_ratio}", "In checks.py, give a number above 0, as 1.2.")
+        raise CourseError(f"check {name!r}: a ratio of {peak_ratio}", "In checks.py, give a number such as 1.2.")
 
     def sentence(_: Machine) -> str:
         words = ["It holds no more memory at once than it needs"] if peak is not None or peak_ratio is not None else []
@@ -116,8 +116,8 @@ def _over(run: Run, calls: Sequence[Call], limits: tuple[int, int], compared: st
     if low <= most <= high:
         return None
     event = _highest(call, device)
-    line = event.line if event is not None else None
-    reached = f", reached at line {line} when it took {size(event.size_bytes)}" if event is not None and line else ""
+    line = event.line if event else None
+    reached = f", reached at line {line} when it allocated {size(event.size_bytes)}" if event and line else ""
     got = f"{_bytes(most)} on {device}{reached}{run.which(calls[0])}"
     return Finding(expected, got, line or run.line_of(calls[0]), advice=PEAK_ADVICE)
 
@@ -200,4 +200,4 @@ def _bytes(number: int) -> str:
 
 
 def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return inconclusive(expected, f"nobody knows what {run.machine.device} held{run.which(call)}")
+    return inconclusive(expected, f"the memory of {run.machine.device} is not known{run.which(call)}")

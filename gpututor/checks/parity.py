@@ -21,7 +21,7 @@ from gpututor.checks.trees import leaves_by_path, to_tree
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
-WHY = "Fast and wrong is worthless: the result must be what the CPU says, within what its dtype can hold."
+WHY = "A fast wrong result is worthless: the values must agree with the CPU's, as closely as their dtype allows."
 _MOST_SORTED = 1 << 20
 """Elements up to which a result is sorted to find a cause."""
 _FEW = 0.05
@@ -265,7 +265,8 @@ def compare_with_reference(
     inside = own.tolerance.inside if own is not None else None
     # A result in a lower precision than the reference's is judged by the reference's dtype.
     lower = own is not None and TIERS[got.dtype].frobenius > TIERS[torch.float32].frobenius
-    dtype = _stricter(got.dtype, own.dtype(path) if own is not None and lower else None)
+    others = [own.dtype(path)] if own is not None and lower else []
+    dtype = min((known for known in (got.dtype, *others) if known in TIERS), key=lambda known: TIERS[known].frobenius)
     gates = gates_for_dtype(dtype, None, times, inside)
     if not errors.within(gates) and own is not None:
         gates = gates_for_dtype(dtype, own.errors(path, ref), times, inside)
@@ -281,10 +282,6 @@ def compare_with_reference(
     if errors.frobenius <= gates.frobenius:
         wanted = f"no error above {gates.largest:.0e} of its row's size for {dtype}"
     return _listed(got, ref, worst, wanted, f"relative error {errors.frobenius:.1e}; ", advice)
-
-
-def _stricter(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
-    return min((known for known in (dtype, other) if known in TIERS), key=lambda known: TIERS[known].frobenius)
 
 
 def _listed(

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpututor.checks.authors import call_author
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call, part_name, tensors_by_path
+from gpututor.checks.trees import part_at
 from gpututor.trace.events import Event
 
 WHY = "Work runs where its tensors live. A tensor on the wrong device is copied again and again, or stops the program."
@@ -30,7 +31,7 @@ def placement(
     def sentence(machine: Machine) -> str:
         if isinstance(outputs, str):
             return f"Every output lives on {_resolve(outputs, machine)}"
-        return "Every output lives on the device that it should"
+        return "Every output lives on the right device"
 
     def find(run: Run, call: Call) -> Finding | None:
         where = call_author(outputs, call.drawn, run.machine) if callable(outputs) else outputs
@@ -39,7 +40,7 @@ def placement(
             return Finding("at least one tensor in the result", "a result without tensors", run.line_of(call))
         for path, tensor in tensors.items():
             name, device, which = part_name(path), tensor.fact.device, run.which(call)
-            place = _part_at(where, path)
+            place = part_at(where, path)
             if place is None:
                 return Finding(f"no tensor at {name}", f"a tensor there, on {device}{which}", run.line_of(call))
             wanted = _resolve(place, run.machine)
@@ -49,7 +50,7 @@ def placement(
                 return Finding(f"{name} on {wanted}", f"{name} on {device}{which}", line, advice=advice)
             if tensor.grad is not None and tensor.grad.fact.device != wanted:
                 got = f"it is on {tensor.grad.fact.device}{which}"
-                advice = "Let autograd make gradients: they live beside their tensors."
+                advice = "Let autograd create gradients: it puts them on the device of their tensors."
                 return Finding(f"the gradient of {name} on {wanted}", got, run.line_of(call), advice=advice)
         return None
 
@@ -58,18 +59,6 @@ def placement(
 
 def _resolve(where: Any, machine: Machine) -> str:
     return machine.device if where == "device" else str(where)
-
-
-def _part_at(where: Any, path: str) -> Any:
-    """Return the part of `where` at `path`; a device's name covers all parts below it. None if there is none."""
-    for part in path.split(".") if path else ():
-        number = int(part) if part.isdecimal() else -1
-        match where:
-            case dict():
-                where = where.get(part, where.get(number))
-            case list() | tuple():
-                where = where[number] if 0 <= number < len(where) else None
-    return where
 
 
 def _line_of_last_move(events: Iterable[Event], wanted: str) -> int | None:

@@ -37,16 +37,16 @@ def precision(
     """
     rules = [(pattern, _types(types, name)) for pattern, types in (by_name or {}).items()]
     if half_share is not None and not 0 < half_share <= 1:
-        raise CourseError(f"check {name!r}: a share of {half_share}", "In checks.py, give one above 0, at most 1.")
+        raise CourseError(f"check {name!r}: a share of {half_share}", "In checks.py, give a share above 0, at most 1.")
     if not rules and half_share is None:
-        raise CourseError(f"check {name!r}: nothing to ask", "In checks.py, give it {name: dtype} or half_share=.")
+        raise CourseError(f"check {name!r}: nothing to check", "In checks.py, give it {name: dtype} or half_share=.")
 
     def find(run: Run, call: Call) -> Finding | None:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
         by_type = (_wrong_type(run, call, kernels, pattern, types) for pattern, types in rules)
         return first_finding(by_type) or (half_share and _too_little_half(run, call, kernels, half_share)) or None
 
-    sentence = "Each operator runs in the precision that it should"
+    sentence = "Each operator runs in the right precision"
     return Check(name, lambda _: sentence, in_each_call(find), (), why, advice, on)
 
 
@@ -55,7 +55,7 @@ def _types(types: Types, name: str) -> tuple[str, ...]:
     for dtype in chosen or ("",):
         if dtype not in DTYPES[1:]:
             raise CourseError(
-                f"check {name!r}: {dtype!r} is no floating type",
+                f"check {name!r}: {dtype!r} is not a floating type",
                 "In checks.py, name types as PyTorch does, without `torch.`: float16, bfloat16, float32.",
             )
     return chosen
@@ -105,5 +105,5 @@ def _is_hidden(kernels: Sequence[Event]) -> bool:
 
 
 def _hidden(run: Run, call: Call, expected: str) -> Finding:
-    got = f"nobody sees into the replay of a CUDA graph here{run.which(call)}"
+    got = f"the kernels of a CUDA graph's replay are not visible here{run.which(call)}"
     return inconclusive(expected, got, "Grade it on the virtual GPU, which sees each of its kernels.")

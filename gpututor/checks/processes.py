@@ -15,7 +15,7 @@ from gpututor.checks.trees import LeafComparison
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 
-WHY = "Ranks that do not meet train models of their own: each is as good as one GPU alone."
+WHY = "Ranks that do not communicate train separate models: each is only as good as a single GPU's."
 ADVICE = "Look at what each rank calls, and whether all of them call it."
 
 Times = int | tuple[int, int | None]
@@ -83,7 +83,7 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
     alike = LeafComparison()
     for number, other in enumerate(others, 1):
         if first.keys() != other.keys():
-            yield expected, f"{what} of rank {number} has other parts than that of rank 0", ""
+            yield expected, f"{what} of rank {number} has other parts than in rank 0", ""
             return
         for path, tensor in first.items():
             twin = other[path]
@@ -95,7 +95,7 @@ def _differences(call: Call, part: str) -> Iterator[tuple[str, str, str]]:
                 off = int((_bits(tensor) != _bits(twin)).flatten(tensor.dim()).any(-1).sum())
                 elements = f"{off:,} of {tensor.numel():,} elements"
                 got = f"{part_name(path)} differs between rank 0 and rank {number} ({elements})"
-                yield expected, got, "Begin with the same parameters in all ranks, and average their gradients."
+                yield expected, got, "Start with the same parameters in all ranks, and average their gradients."
             else:
                 alike.join(tensor, twin)
 

@@ -105,16 +105,16 @@ def source(
         try:
             uses = uses_of(run.source, run.entry)
         except UNREADABLE:
-            return Finding("a file that can be read", "code that is nested too deeply, or whose names have no measure")
+            return Finding("a readable file", "code that is nested too deeply, or names that are too long")
         for use, rule in itertools.product(uses, forbidden):
             if rule.fits(use, surely=True):
                 return Finding(f"no {str(rule).split(' ', 1)[1]}", f"{use.names[0]} at line {use.line}", use.line)
         if forbidden and (unclear := _named_at_run_time(uses)):
             return Finding(
-                "names that are written out",
-                f"{unclear.names[0]}() at line {unclear.line}: what it stands for can only be told by a person",
+                "names that are spelled out",
+                f"{unclear.names[0]}() at line {unclear.line}: only a person can see which name it reaches",
                 unclear.line,
-                advice="Write the attribute or the function out by its name.",
+                advice="Spell out the name of the attribute or the function.",
                 status=Status.NEEDS_REVIEW,
             )
         for rule in required:
@@ -150,7 +150,7 @@ def _instead(rule: Rule, fitting: list[Use], nearest: list[Use]) -> str:
 def _rules(given: tuple[str | Rule, ...], check: str) -> list[Rule]:
     if not isinstance(given, tuple) or not all(isinstance(rule, str | Rule) and rule for rule in given):
         raise CourseError(
-            f"check {check!r}: {given!r} are no rules",
+            f"check {check!r}: {given!r} are not rules",
             "In checks.py, give a tuple of names and of called(), in_loop(), within(), attribute(), imported().",
         )
     return [called(rule) if isinstance(rule, str) else rule for rule in given]

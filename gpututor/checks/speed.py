@@ -25,17 +25,17 @@ from gpututor.checks.model import (
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
-from gpututor.trace.events import Event, Kind
+from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share
 
-WHY = "Code that is right can still waste most of the device: what it takes, beside what is possible, tells."
+WHY = "Correct code can still waste most of the device. Comparing its time with a baseline shows how much."
 ROUNDING = 1 + 1e-9
 """Factor for rounding errors of times: a submission that takes exactly the limit passes."""
 _COSTLY = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE, Kind.SYNCHRONISE)
 _ADVICE = {
     Status.TOO_SLOW: "Run `gpututor trace` on it: look for waits, copies and launches inside loops.",
-    Status.INCONCLUSIVE: "Close what else is running, and grade again.",
-    Status.NEEDS_REVIEW: "A person has to look at this; nothing is held against it.",
+    Status.INCONCLUSIVE: "Close other programs, and grade again.",
+    Status.NEEDS_REVIEW: "A person will review this. It does not count as a failure.",
 }
 
 
@@ -163,16 +163,11 @@ def _slowest_line(calls: Sequence[Call]) -> tuple[int | None, float]:
         events.sort(key=lambda event: event.launched)
         ends = [*(event.launched for event in events), call.span.returned][1:]
         for event, end in zip(events, ends, strict=True):
-            _add(costs, event, end - event.launched)
-        for event in events:
-            _add(costs, event, min(event.end, call.span.finished) - max(event.start, call.span.returned))
+            later = min(event.end, call.span.finished) - max(event.start, call.span.returned)
+            if event.line is not None and (cost := max(0, end - event.launched) + max(0, later)):
+                costs[event.line] += cost
     total = sum(call.span.finished - call.span.started for call in calls)
     if not costs or total <= 0:
         return None, 0.0
     line, cost = costs.most_common(1)[0]
     return line, min(1.0, cost / total)
-
-
-def _add(costs: Counter[int], event: Event, nanoseconds: int) -> None:
-    if event.line is not None and nanoseconds > 0:
-        costs[event.line] += nanoseconds

@@ -9,18 +9,18 @@ import numpy as np
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, inconclusive
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
-from gpututor.trace.arrays import Mask, Numbers, TraceArrays, common, merged
+from gpututor.trace.arrays import Mask, TraceArrays, common, intervals_of, merged
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share
 from gpututor.trace.hazards import hazards_of
 
-WHY = "A device copies and computes at the same time, if it is let: a copy beside a kernel costs next to nothing."
+WHY = "A device can copy and compute at the same time: a copy during a kernel costs almost nothing."
 WHY_RACES = "Streams run at the same time. Without an order the result is right on one machine and wrong on the next."
 ADVICE = (
-    "A copy runs next to a kernel only if nothing makes it wait: look at the memory that it starts from, at its stream,"
-    " and at what is launched meanwhile."
+    "A copy runs during a kernel only if nothing makes it wait: check that its memory is pinned, which stream it is on,"
+    " and what you launch meanwhile."
 )
-LANES_ADVICE = "Put work that does not depend on each other into streams of its own, and wait at the end."
+LANES_ADVICE = "Put independent work on separate streams, and wait at the end."
 _WORDS = {"to_device": "host-to-device copies", "to_host": "device-to-host copies", "between": "copies between devices"}
 _NEARLY = 1e-9
 
@@ -49,7 +49,7 @@ def overlap(
             raise CourseError(f"check {name!r}: a share of {least}", "In checks.py, give shares above 0, at most 1.")
     if not wanted and kernels is None:
         advice_to_author = "In checks.py, give it to_device=, to_host=, between= or kernels=."
-        raise CourseError(f"check {name!r}: nothing that should overlap", advice_to_author)
+        raise CourseError(f"check {name!r}: nothing to check", advice_to_author)
 
     def sentence(_: Machine) -> str:
         both = [*(["Copies are hidden behind kernels"] if wanted else [])]
@@ -74,9 +74,12 @@ def races(
     name: str = "races",
     why: str = WHY_RACES,
     advice: str = "",
-    on: Applies = lambda machine: _records_hazards(machine),
+    on: Applies = lambda machine: machine.virtual and machine.device != "cpu",
 ) -> Check:
-    """Check that no two streams, nor a stream and the host, use the same memory without an order if one writes it."""
+    """Check that no two streams, nor a stream and the host, use the same memory without an order if one writes it.
+
+    It applies to virtual GPUs: only their traces contain hazards.
+    """
 
     def find(run: Run) -> Finding | None:
         return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
@@ -87,7 +90,7 @@ def races(
             return None
         more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""
         return Finding(
-            expected="an order between any two uses of the same memory, where one of them writes",
+            expected="an order between any two uses of the same memory if one of them writes",
             got=f"{hazards[0].sentence}{more}{run.which(first)}",
             line=hazards[0].place.line or run.line_of(call),
             advice=hazards[0].what_to_do,
@@ -96,14 +99,9 @@ def races(
     return Check(name, lambda _: "No two streams race for the same memory", find, (), why, advice, on)
 
 
-def _records_hazards(machine: Machine) -> bool:
-    """Return True on the virtual GPU: only its traces contain hazards."""
-    return machine.virtual and machine.device != "cpu"
-
-
 def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: float) -> Finding | None:
     words = _WORDS[direction]
-    expected = f"at least {share(least)} of the time of {words} beside a kernel"
+    expected = f"at least {share(least)} of the time of {words} during a kernel"
     mask = rows.of(Kind.TRANSFER) & _direction(rows, direction)
     if not mask.any():
         return Finding(expected, f"no {words}{run.which(call)}", run.line_of(call), advice=ADVICE)
@@ -119,7 +117,7 @@ def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: floa
         hidden += common(copies, busy)
         total += copies.total
         for (line,), group in rows.groups(here, rows.line):
-            own = merged(rows.intervals(_only(rows, group)))
+            own = merged(intervals_of(rows, group))
             alone[line] = alone.get(line, 0) + own.total - common(own, busy)
     if total == 0:
         return _unknown(run, call, expected)
@@ -188,12 +186,6 @@ def _direction(rows: TraceArrays, direction: str) -> Mask:
     mask: Mask = ~from_host & ~to_host
     if direction != "between":
         mask = from_host & ~to_host if direction == "to_device" else to_host & ~from_host
-    return mask
-
-
-def _only(rows: TraceArrays, numbers: Numbers) -> Mask:
-    mask: Mask = np.zeros(rows.kind.size, dtype=np.bool_)
-    mask[numbers] = True
     return mask
 
 

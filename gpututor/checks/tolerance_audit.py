@@ -59,7 +59,7 @@ class Nonsense:
             return f"{place} is the right result: another check has to reject it"
         if self.times <= 1:
             return f"{place} would be accepted"
-        off = f"only {self.times:.1f} times off what is allowed; {self.least:.0f} times are wanted"
+        off = f"only {self.times:.1f} times off what is allowed; {self.least:.0f} times are required"
         return f"{place} is {off}. Case {self.case} rejects it most"
 
 
@@ -124,18 +124,14 @@ def _wrong_results(
             yield f"the unchanged {name!r}", tensor, LEAST
     if ref.dim() >= 2:
         yield "the transposed result", ref.mT.reshape(ref.shape), LEAST
-    allowed = _lowest(dtype, tolerance.inside)
+    known = [each for each in (dtype, tolerance.inside) if each in TIERS]
+    allowed = max(known, key=lambda each: TIERS[each].frobenius, default=dtype)
     lower = NEXT_LOWER.get(allowed)
     if lower is not None:
         rounded = map_tensors(drawn, lambda tensor: _round(tensor, lower))
         less = leaves(run_reference(tolerance.reference, rounded, in_float64=True)).get(path)
         if less is not None and less.shape == ref.shape:
             yield LOWER, less.to(lower).to(ref.dtype), LEAST_LOWER.get(allowed, LEAST)
-
-
-def _lowest(dtype: torch.dtype, inside: torch.dtype | None) -> torch.dtype:
-    known = [each for each in (dtype, inside) if each in TIERS]
-    return max(known, key=lambda each: TIERS[each].frobenius, default=dtype)
 
 
 def _round(tensor: torch.Tensor, lower: torch.dtype) -> torch.Tensor:

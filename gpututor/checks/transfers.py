@@ -13,7 +13,7 @@ from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import exact_size
 
 WHY_TRANSFERS = "A copy over the bus is far slower than work on the device. Each one should be needed."
-WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon stands idle."
+WHY_SYNCS = "While the host waits for the device, it launches nothing, and the device soon runs out of work."
 _FUNCTIONS = ("print", "float", "int", "bool")
 _COPIES = ("cpu", "numpy", "tolist", "to", "copy_", "print")
 _LIKELY = {
@@ -23,10 +23,10 @@ _LIKELY = {
 }
 """Calls that are likely to cause a wait, by the operator that waits."""
 _WORDS = {
-    "aten::_local_scalar_dense": "a value of the device that is read",
+    "aten::_local_scalar_dense": "reading a value of the device",
     "aten::_to_copy": "a copy to the host",
     "aten::copy_": "a copy to the host",
-    "cudaFree": "memory that is given back to the driver",
+    "cudaFree": "returning memory to the driver",
 }
 
 
@@ -146,7 +146,7 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, low: int, high: in
         expected=f"{format_bounds(low, high, direction.word)} in a call",
         got=f"{got}{run.which(call)}",
         line=_line_beyond(copies, direction, high) or run.line_of(call),
-        advice="Create data where it is used, and move it once, whole.",
+        advice="Create data where it is used, or move it once, as a whole.",
     )
 
 
@@ -177,7 +177,7 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, low: int, high: in
         expected=f"{wanted} by {direction.word} in a call",
         got=f"{got}{run.which(call)}",
         line=_line_beyond(copies, direction, high, lambda event: event.size_bytes) or run.line_of(call),
-        advice="Move the smaller thing, in the smaller dtype.",
+        advice="Move the smaller tensor, in the smaller dtype.",
     )
 
 

@@ -81,6 +81,22 @@ def leaves_by_path(tree: Any) -> dict[str, Any]:
     return dict(sorted(leaves.items()))
 
 
+def part_at(tree: Any, path: str) -> Any:
+    """Return the part of a tree at `path`, or None. A text, such as a device's name, stands for all parts below it."""
+    for step in path.split(".") if path else ():
+        number = int(step) if step.isdecimal() else -1
+        match tree:
+            case dict():
+                tree = tree.get(step, tree.get(number))
+            case list() | tuple():
+                tree = tree[number] if 0 <= number < len(tree) else None
+            case str():
+                return tree
+            case _:
+                return None
+    return tree
+
+
 def type_name(value: Any) -> str:
     """Return the word for a value's type: `a tensor`, `a list`, `None`."""
     match value:

@@ -71,7 +71,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ShownCheck:
-    """One check, over all scenarios."""
+    """A check, over all scenarios."""
 
     check: str
     sentence: str
@@ -101,7 +101,7 @@ class Printed:
 
 @dataclass(frozen=True)
 class StudentView:
-    """One exercise, for one student."""
+    """An exercise, for a student."""
 
     outcome: str
     """`✗ Failed: 2 of 4 checks passed`."""

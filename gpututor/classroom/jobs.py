@@ -163,7 +163,7 @@ def resolve_options(
 
 @dataclass(frozen=True)
 class Job:
-    """One grading to do. Plain data that another machine with the same shared folders understands."""
+    """A grading to do. Plain data that another machine with the same shared folders understands."""
 
     key: GradingKey
     exercise_folder: str

@@ -83,7 +83,7 @@ def _is_ours(path: Path, is_ours: Callable[[zipfile.ZipFile], bool]) -> bool:
 
 @dataclass(frozen=True)
 class Packed:
-    """One file of the zip."""
+    """A file of the zip."""
 
     exercise: Exercise
     path: str

@@ -30,7 +30,7 @@ class Student:
 
 @dataclass(frozen=True)
 class Submission:
-    """One solution file."""
+    """A solution file."""
 
     student: str
     """A `Student.id`."""
@@ -72,7 +72,7 @@ class Class:
     course: str
     """The folder of the course."""
     layout: str
-    """One of `gpututor.classroom.intake.LAYOUTS`."""
+    """Layout, from `gpututor.classroom.intake.LAYOUTS`."""
     students: tuple[Student, ...]
     handed_in: tuple[Submission, ...]
     unmatched: tuple[Unmatched, ...]

@@ -24,7 +24,7 @@ MOST_BROKEN = 8
 
 @dataclass(frozen=True)
 class Attempt:
-    """One job that an executor has claimed."""
+    """A job that an executor has claimed."""
 
     job: Job
     number: int = 1

@@ -132,8 +132,8 @@ def load_course(folder: Path) -> Course:
     if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of a course with --course DIR.")
     problems: list[CourseError] = []
-    found = _numbered_folders(folder, "lesson", problems)
-    if not found:
+    folders = _numbered_folders(folder, "lesson", problems)
+    if not folders:
         if inside := _courses_in(folder):
             raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
@@ -141,7 +141,7 @@ def load_course(folder: Path) -> Course:
     about = read_manifest(folder / "course.toml", COURSE_KEYS, problems)
     taken: dict[str, Path] = {}
     for_students = about.get("for") == "students"
-    lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in found)
+    lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in folders)
     once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
     return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
@@ -167,16 +167,16 @@ def load_exercise(folder: Path) -> Exercise:
 
 
 def _load_lesson(
-    found: _NumberedFolder, taken: dict[str, Path], problems: list[CourseError], for_students: bool
+    numbered: _NumberedFolder, taken: dict[str, Path], problems: list[CourseError], for_students: bool
 ) -> Lesson:
     """Return the lesson, if need be with its folder's name as title; `taken` are the exercises' slugs so far."""
-    about = read_manifest(found.folder / "lesson.toml", LESSON_KEYS, problems)
-    problems += _file_mistakes(os.path.join(found.folder, "lesson.md"))
+    about = read_manifest(numbered.folder / "lesson.toml", LESSON_KEYS, problems)
+    problems += _file_mistakes(os.path.join(numbered.folder, "lesson.md"))
     exercises: list[Exercise] = []
-    folders = _numbered_folders(found.folder, "exercise", problems)
+    folders = _numbered_folders(numbered.folder, "exercise", problems)
     if not folders:
         problems.append(
-            CourseError(f"{found.folder}: the lesson has no exercises", "Add a folder called like 01_find_the_gpu.")
+            CourseError(f"{numbered.folder}: the lesson has no exercises", "Add a folder called like 01_find_the_gpu.")
         )
     for exercise in folders:
         if exercise.slug in taken:
@@ -184,35 +184,35 @@ def _load_lesson(
             continue
         taken[exercise.slug] = exercise.folder
         mistakes: list[CourseError] = []
-        read = _read_exercise(found, exercise, mistakes, for_students)
+        read = _read_exercise(numbered, exercise, mistakes, for_students)
         problems += mistakes
         if read is not None and not mistakes:
             exercises.append(read)
-    title = about.get("title", found.slug.replace("_", " ").capitalize())
+    title = about.get("title", numbered.slug.replace("_", " ").capitalize())
     summary, gpus = about.get("summary", ""), about.get("gpus", 1)
-    return Lesson(found.number, found.slug, found.folder, title, summary, tuple(exercises), gpus)
+    return Lesson(numbered.number, numbered.slug, numbered.folder, title, summary, tuple(exercises), gpus)
 
 
 def _read_exercise(
-    lesson: _NumberedFolder, found: _NumberedFolder, problems: list[CourseError], for_students: bool = False
+    lesson: _NumberedFolder, numbered: _NumberedFolder, problems: list[CourseError], for_students: bool = False
 ) -> Exercise | None:
     """Return the exercise if its manifest is valid; add the mistakes of all its files to `problems`."""
-    path = found.folder / "exercise.toml"
+    path = numbered.folder / "exercise.toml"
     values = read_manifest(path, EXERCISE_KEYS, problems)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
     for name in STUDENT_FILES if for_students else EXERCISE_FILES:
-        file = os.path.join(found.folder, name)
+        file = os.path.join(numbered.folder, name)
         problems += _hint_mistakes(file) if name == "hints.md" else _file_mistakes(file)
     if not for_students:
-        problems += _wrong_solution_mistakes(os.path.join(found.folder, "wrong"))
+        problems += _wrong_solution_mistakes(os.path.join(numbered.folder, "wrong"))
     if len(values) < len(EXERCISE_KEYS):
         return None
     return Exercise(
         lesson_number=lesson.number,
-        number=found.number,
-        slug=found.slug,
+        number=numbered.number,
+        slug=numbered.slug,
         lesson_slug=lesson.slug,
-        folder=found.folder,
+        folder=numbered.folder,
         **{key: values[key] for key in ("title", "summary", "minutes", "kind", "entry", "cases", "devices")},
         scenarios=tuple(Scenario(**scenario) for scenario in values["scenario"]),
         limits=Limits(**values["limits"]),
@@ -352,8 +352,8 @@ def _missing(path: str) -> CourseError:
     )
 
 
-def _taken(found: _NumberedFolder, what: str, by: Path) -> CourseError:
-    return CourseError(f"{found.folder}: {what} is taken by {by}", "Give one of the two another one.")
+def _taken(numbered: _NumberedFolder, what: str, by: Path) -> CourseError:
+    return CourseError(f"{numbered.folder}: {what} is taken by {by}", "Give one of the two another one.")
 
 
 GROUP = "gpututor.courses"
@@ -376,13 +376,13 @@ def course_folder(word: str) -> Path:
         return folder if not packs else _unknown(word, sorted(packs))
     module = packs[word].module
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except ImportError:
-        found = None
-    if found is None or not found.submodule_search_locations:
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
         problem = f"the course {word!r} is in {module}, and there is no such package"
         raise CourseError(problem, "Install the package that brings it again, or name a folder.")
-    return Path(found.submodule_search_locations[0])
+    return Path(spec.submodule_search_locations[0])
 
 
 def _unknown(word: str, names: list[str]) -> Path:

@@ -43,7 +43,7 @@ class MutantWaiver:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One folder with a task, a starter, inputs, checks, a solution, hints, right variants and wrong solutions."""
+    """A folder with a task, a starter, inputs, checks, a solution, hints, right variants and wrong solutions."""
 
     lesson_number: int
     number: int

@@ -12,7 +12,7 @@ from gpututor.json_dataclasses import read
 
 @dataclass(frozen=True)
 class CheckDescription:
-    """One check of an exercise."""
+    """A check of an exercise."""
 
     name: str
     kind: str

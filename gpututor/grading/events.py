@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GradeRequest:
-    """One submission to be graded."""
+    """A submission to be graded."""
 
     exercise_folder: str
     submission: str

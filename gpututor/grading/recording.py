@@ -44,7 +44,7 @@ class LineCost:
 
 @dataclass(frozen=True)
 class CallRecording:
-    """One call of the learner's function, or one rank of it."""
+    """A call of the learner's function, or a rank of it."""
 
     words: str
     """`call 2 of 3, with x of shape (7, 1)`, or with several processes `call 1 of 2, rank 0`."""
@@ -98,7 +98,7 @@ class BaselineRecording:
 
 @dataclass(frozen=True)
 class RunRecording:
-    """One scenario."""
+    """The recording of a scenario."""
 
     scenario: str
     device: str

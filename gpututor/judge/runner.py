@@ -33,11 +33,11 @@ class RunPlan:
 
     repeats: int = 1
     wants: tuple[str, ...] = ()
-    """See `Check.wants`."""
+    """Observations to make, as in `Check.wants`."""
     files: tuple[str, ...] = ()
     """Names of files, without folders, that are read after each call."""
     opens: tuple[tuple[str, str], ...] = ()
-    """See `Check.opens`."""
+    """Files to open, as in `Check.opens`."""
     baselines: tuple[str, ...] = ()
     """Files of the exercise's folder that also run on the same inputs, in workers of their own."""
 

@@ -22,7 +22,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class ExerciseRow:
-    """One line of the course list."""
+    """A line of the course list."""
 
     key: str
     label: str
@@ -40,7 +40,7 @@ class ExerciseRow:
 
 @dataclass(frozen=True)
 class LessonRow:
-    """One heading of the course list."""
+    """A heading of the course list."""
 
     slug: str
     number: int

@@ -67,7 +67,7 @@ class Mistake:
 
     check: str
     sentence: str
-    """Its most frequent sentence."""
+    """The mistake's most frequent sentence."""
     times: int
     exercises: tuple[str, ...]
     """Keys, most frequent first."""

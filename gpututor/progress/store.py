@@ -83,7 +83,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Attempt:
-    """One stored grading of a submission."""
+    """A stored grading of a submission."""
 
     report: Report
     number: int
@@ -123,7 +123,7 @@ class FailedCheck:
 
 @dataclass(frozen=True)
 class AttemptSummary:
-    """One counted attempt, without its whole report."""
+    """A counted attempt, without its whole report."""
 
     id: int
     exercise: str

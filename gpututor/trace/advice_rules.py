@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpututor.trace.arrays import Intervals, Mask, Numbers, Place, TraceArrays, common, merged, within
+from gpututor.trace.arrays import Intervals, Mask, Numbers, Place, TraceArrays, common, intervals_of, merged, within
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, share, size
 
 _WORTH_NAMING = 0.05
 """Share of the largest loss of a line: lines that lose less are not named."""
 REPEATED = 3
-"""Events at a line that is taken to be in a loop."""
+"""Events at a line from which it is assumed to be in a loop."""
 LEAST_WON = 0.05
 """Share of the program's time below which work on the CPU is not worth a change."""
 SMALL_COPY = 64 << 10
@@ -33,7 +33,7 @@ MULTIPLIES = ("mm", "addmm", "bmm", "baddbmm", "linear", "convolution", "conv")
 _WAIT_WORDS = {
     "aten::_local_scalar_dense": (
         "reads a value of the device (`.item()`, `float()`, `if`)",
-        "Add up on the device, and read the value once, after the loop or every so many steps.",
+        "Accumulate on the device, and read the value once, after the loop or every few steps.",
     ),
     "print": ("prints a tensor of the device", "Print less often, or print once, after the loop."),
     "aten::_to_copy": (
@@ -50,13 +50,13 @@ _SHAPED_BY_DATA = frozenset(
 )
 """Operators whose values decide the size of the result: the host waits for that size."""
 _SHAPE_WORDS = (
-    "waits for how many elements there are",
-    "Keep the shape: `torch.where` with three arguments, or multiply by the mask; or find the indices once, and keep"
-    " them.",
+    "waits for the number of elements",
+    "Keep the shape: use `torch.where` with three arguments, or multiply by the mask. Or compute the indices once, and"
+    " reuse them.",
 )
 _OTHER_WAIT = (
     "waits for the device",
-    "Wait once, after the loop, or not at all: streams keep their order by themselves.",
+    "Wait once, after the loop, or not at all: a stream runs its work in order.",
 )
 
 
@@ -72,7 +72,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One thing worth changing."""
+    """A change that is worth making."""
 
     rule: str
     """The rule's name, which never changes."""
@@ -274,8 +274,8 @@ def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
         "pageable copies",
         "{place} copies {size} to {device} from pageable memory, in {count:,} copies that the host waits for:"
         " {time} in which no kernel runs.",
-        "Take pinned memory (`pin_memory=True` in the DataLoader, or `.pin_memory()`), and copy with"
-        " `non_blocking=True` while the step before still computes.",
+        "Use pinned memory (`pin_memory=True` in the DataLoader, or `.pin_memory()`), and copy with"
+        " `non_blocking=True` while the previous step still computes.",
     )
 
 
@@ -331,10 +331,12 @@ def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
         for place, group in _by_line(rows, copies, REPEATED):
             making = computing & (rows.place == rows.place[group[0]])
             sentence = (
-                f"{place} makes tensors on the CPU ({duration(_time(rows, making))}), then copies them to {device}:"
+                f"{place} creates tensors on the CPU ({duration(_time(rows, making))}), then copies them to {device}:"
                 f" {group.size:,} copies, {size(int(rows.size[group].sum()))}, {duration(_time(rows, group))}."
             )
-            what_to_do = 'Make them on the device: `device="cuda"` in the call that makes them. Then nothing is copied.'
+            what_to_do = (
+                'Create them on the device: `device="cuda"` in the call that creates them. Then nothing is copied.'
+            )
             yield Observation(place, group, sentence, what_to_do)
 
     yield from together(rows, "made on the CPU", observations(), gain_of)
@@ -376,15 +378,15 @@ def _instead_of_small_copies(rows: TraceArrays, group: Numbers) -> str:
     """Return the remedy for a line: copies into existing tensors, or of a model, cannot be joined."""
     if all(rows.names[number] == FILLS for number in np.unique(rows.name[group])):
         return (
-            "They fill tensors that are on the device already, as `load_state_dict` does: keep what they are filled"
-            " with there too, or fill them once, before what is repeated."
+            "They fill tensors that are already on the device, as `load_state_dict` does: keep the values on the device"
+            " too, or fill them once, before the loop."
         )
     if np.unique(rows.size[group]).size > 1:
         return (
-            "They differ in size, as a model's parameters do: move a model once, before what is repeated, or make it on"
+            "They differ in size, as a model's parameters do: move a model once, before the loop, or create it on"
             ' the device (`with torch.device("cuda"):`). Other tensors can be joined on the host and copied once.'
         )
-    return "Gather the values on the host and copy them once, or make them on the device."
+    return "Gather the values on the host and copy them once, or create them on the device."
 
 
 def same_bytes_again(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
@@ -423,12 +425,6 @@ def copies_to(rows: TraceArrays, device: str) -> Mask:
         & (rows.target == rows.trace.devices.get(device, -1))
     )
     return mask
-
-
-def intervals_of(rows: TraceArrays, group: Numbers) -> Intervals:
-    """Return the times of rows whose times are known."""
-    order = np.argsort(rows.start[group], kind="stable")
-    return Intervals(rows.start[group][order], rows.end[group][order])
 
 
 def _by_line(rows: TraceArrays, mask: Mask, least: int = 1) -> Iterator[tuple[Place, Numbers]]:

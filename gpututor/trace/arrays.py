@@ -83,7 +83,7 @@ class TraceArrays:
         for name, (least, most) in bounds.items():
             column = getattr(self, name)
             if column.size and not least <= int(column.min()) <= int(column.max()) <= most:
-                raise TraceError(f"its column {name} holds what cannot be")
+                raise TraceError(f"its column {name} holds an impossible number")
 
     @property
     def span(self) -> int:
@@ -112,10 +112,7 @@ class TraceArrays:
 
     def intervals(self, mask: Mask) -> Intervals:
         """Return the times of those rows whose times are known."""
-        mask = mask & self.timed
-        start, end = self.start[mask], self.end[mask]
-        order = np.argsort(start, kind="stable")
-        return Intervals(start[order], end[order])
+        return intervals_of(self, np.flatnonzero(mask & self.timed))
 
     def groups(self, mask: Mask, *keys: NDArray[Any]) -> Iterator[tuple[tuple[int, ...], Numbers]]:
         """Yield the rows of `mask` in groups with the same values of `keys`: (values, the rows' numbers)."""
@@ -128,6 +125,13 @@ class TraceArrays:
         cuts = np.flatnonzero((stacked[:, 1:] != stacked[:, :-1]).any(axis=0)) + 1
         for begin, end in zip([0, *cuts], [*cuts, rows.size], strict=True):
             yield tuple(int(value) for value in stacked[:, begin]), np.sort(rows[begin:end])
+
+
+def intervals_of(rows: TraceArrays, group: Numbers) -> Intervals:
+    """Return the times of the rows with these numbers, whose times are known."""
+    start, end = rows.start[group], rows.end[group]
+    order = np.argsort(start, kind="stable")
+    return Intervals(start[order], end[order])
 
 
 def merged(intervals: Intervals) -> Intervals:
@@ -191,16 +195,10 @@ def time_shares(rows: TraceArrays, elapsed: int = 0) -> tuple[TimeShares, ...]:
     for device in rows.accelerators():
         here = rows.on(device)
         kernels = merged(rows.intervals(here & rows.of(Kind.KERNEL, Kind.COLLECTIVE)))
-        work = merged(rows.intervals(here & rows.of(Kind.KERNEL, Kind.COLLECTIVE, Kind.TRANSFER)))
-        waits = rows.intervals(rows.of(Kind.SYNCHRONISE))
-        engaged = merged(_together(work, waits))
+        work = here & rows.of(Kind.KERNEL, Kind.COLLECTIVE, Kind.TRANSFER)
+        engaged = merged(rows.intervals(work | rows.of(Kind.SYNCHRONISE)))
+        working = merged(rows.intervals(work)).total
         whole = max(elapsed, rows.span, engaged.total)
-        copying, waiting, idle = work.total - kernels.total, engaged.total - work.total, whole - engaged.total
+        copying, waiting, idle = working - kernels.total, engaged.total - working, whole - engaged.total
         shares.append(TimeShares(device, kernels.total, copying, waiting, idle))
     return tuple(shares)
-
-
-def _together(left: Intervals, right: Intervals) -> Intervals:
-    start, end = np.concatenate([left.start, right.start]), np.concatenate([left.end, right.end])
-    order = np.argsort(start, kind="stable")
-    return Intervals(start[order], end[order])

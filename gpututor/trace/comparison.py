@@ -11,7 +11,7 @@ from gpututor.trace.events import Kind
 from gpututor.trace.formatting import duration, same_time, size
 
 SAME, AS_LONG = "the same", "as long"
-NO_DIFFERENCE = "no difference that counts in what the devices did"
+NO_DIFFERENCE = "no significant difference in the work of the devices"
 _ROWS = (
     ("kernels", "kernels", "kernel"),
     ("  their time", "kernel_time", "time"),

@@ -40,14 +40,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. Times are whole nanoseconds of one clock, which starts with the recording."""
+    """An event. Times are whole nanoseconds of a clock that starts with the recording."""
 
     kind: Kind
     name: str
     """The operator or call that caused it, such as `aten::mm` or `torch.cuda.synchronize`; a hazard's kind, such as
     `read after write`; a range's name."""
     device: str
-    """Its device, such as `cuda:0`; a transfer's accelerator."""
+    """The device, such as `cuda:0`; a transfer's accelerator."""
     stream: int
     """The number of the stream; 0 is the default stream."""
     source: str

@@ -94,7 +94,7 @@ def _numbers(name: str, values: Any, length: int) -> Any:
     if type(values) is not list:
         raise TraceError(f"column {name!r} is missing")
     if not set(map(type, values)) <= wanted:
-        raise TraceError(f"column {name!r} holds something else than numbers")
+        raise TraceError(f"column {name!r} holds values that are not numbers")
     if not repeated and len(values) != length:
         raise TraceError("the columns differ in length")
     return values * length if repeated else values
@@ -114,7 +114,7 @@ def _texts(texts: Any, table: str, most: int) -> list[str]:
     if type(texts) is not list or not 0 < len(texts) <= most or texts[0] != "":
         raise TraceError(f"{table} must be a list of texts that begins with the empty one")
     if not all(type(text) is str and len(text) <= MAX_TEXT for text in texts):
-        raise TraceError(f"{table} holds something else than texts")
+        raise TraceError(f"{table} holds values that are not texts")
     if len(set(texts)) != len(texts):
         raise TraceError(f"{table} holds a text twice")
     return texts
@@ -133,7 +133,7 @@ def _check_ranges(columns: Columns, tables: Trace, length: int) -> None:
     }
     for name, (low, high) in ranges.items():
         if length and not low <= min(columns[name]) <= max(columns[name]) <= high:
-            raise TraceError(f"column {name!r} holds a number that nobody knows")
+            raise TraceError(f"column {name!r} holds an impossible number")
 
 
 VERSION = 2

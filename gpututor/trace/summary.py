@@ -57,7 +57,7 @@ class OutOfMemory:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSummary:
-    """One accelerator."""
+    """Totals of an accelerator."""
 
     name: str
     busy: int

@@ -15,7 +15,7 @@ from gpututor.trace.arrays import NOWHERE, Place, TraceArrays
 from gpututor.trace.events import DTYPES, Kind
 from gpututor.trace.formatting import UNITS, bandwidth, duration, operations, share, size, speed
 from gpututor.trace.hazards import hazard_of
-from gpututor.trace.summary import CopyGroup, DeviceSummary, LineSummary, Summary
+from gpututor.trace.summary import CopyGroup, DeviceSummary, Summary
 from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
 WIDTH = 80
@@ -79,7 +79,7 @@ def _head(summary: Summary, modelled: bool) -> Iterator[str]:
     if not any(device.kernel_count or device.copies or device.collective_count for device in devices):
         yield "No work ran on a GPU."
     elif not summary.timed:
-        yield f"{summary.events:,} events; when they ran is not known"
+        yield f"{summary.events:,} events; their times are not known"
     else:
         word = "modelled time" if modelled else "time"
         yield f"{duration(summary.span)} of {word}: the host waited for {duration(summary.host_waiting)} of it, and"
@@ -97,7 +97,8 @@ def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
     if device.kernel_count:
         rows.append(("kernels", f"{device.kernel_count:,}", time(device.kernel_time), ""))
     for copy in device.copies:
-        rows.append((_direction(copy, device.name), f"{copy.count:,}", time(copy.time), _bytes_of(copy)))
+        how = f", {'asynchronous' if copy.asynchronous else 'the host waits'}" * ("cpu" in (copy.source, copy.target))
+        rows.append((_direction(copy, device.name), f"{copy.count:,}", time(copy.time), size(copy.size_bytes) + how))
     if device.collective_count:
         sent = f"{size(device.collective_bytes)} sent"
         rows.append(("collectives", f"{device.collective_count:,}", time(device.collective_time), sent))
@@ -135,17 +136,11 @@ def _lines(summary: Summary) -> Iterator[str]:
         cells = [place]
         for count, amount, time in (kernels, copies, (line.waits, f"{line.waits:,}", line.wait_time)):
             cells += [amount, duration(time) if summary.timed else ""] if count else ["", ""]
-        rows.append((*cells, _on_cpu(line)))
+        ops = f"{line.host_count:,} ops" if line.host_count else ""
+        rows.append((*cells, duration(line.host_time) if line.host_time else ops))
     yield from table(rows, indent=2, widest_first=24)
     if len(summary.lines) > MOST_LINES:
         yield f"  and {len(summary.lines) - MOST_LINES:,} more"
-
-
-def _on_cpu(line: LineSummary) -> str:
-    """Return the time of its operators on the CPU, or their number."""
-    if line.host_time:
-        return duration(line.host_time)
-    return f"{line.host_count:,} ops" if line.host_count else ""
 
 
 def _ranges(summary: Summary) -> Iterator[str]:
@@ -182,12 +177,6 @@ def _direction(copy: CopyGroup, device: str) -> str:
     if copy.target == "cpu":
         return "copies to the host"
     return f"copies to {copy.target}" if copy.source == device else f"copies from {copy.source}"
-
-
-def _bytes_of(copy: CopyGroup) -> str:
-    if "cpu" not in (copy.source, copy.target):
-        return size(copy.size_bytes)
-    return f"{size(copy.size_bytes)}, {'asynchronous' if copy.asynchronous else 'the host waits'}"
 
 
 def _rate(flops: float, time: int) -> str:
@@ -245,11 +234,11 @@ class EventDescription:
     """Texts about one event: plain text, no full stops at the ends."""
 
     title: str
-    """`aten::mm on stream 3`."""
+    """Text like `aten::mm on stream 3`."""
     facts: tuple[str, ...]
     """Lines on its time, its amount and its cause."""
     hazards: tuple[str, ...]
-    """Its hazard and the remedy, a sentence each."""
+    """The hazard and its remedy, a sentence each; empty without a hazard."""
     place: Place
     """The line that caused it."""
     earlier: Place
@@ -334,8 +323,8 @@ class _Describer:
             case Span.KERNEL | Span.COLLECTIVE:
                 return f"{name} on {self._lane.title}"
             case Span.COPY | Span.HOST_COPY:
-                held = ", and the host is held" if self._span is Span.HOST_COPY else ""
-                return f"Copy of {size(int(rows.size[row]))} {self._direction()}{held}"
+                waits = ", and the host waits" if self._span is Span.HOST_COPY else ""
+                return f"Copy of {size(int(rows.size[row]))} {self._direction()}{waits}"
             case Span.WAIT:
                 return f"The host waits {_WAITS.get(name, f'in {name}')}"
             case Span.COMPUTE:
@@ -409,11 +398,11 @@ class _Describer:
         stream = int(rows.stream[row])
         where = "the default stream" if stream == 0 else f"stream {stream}"
         if rows.asynchronous[row]:
-            how = "asynchronous: the host goes on meanwhile"
+            how = "asynchronous: the host continues"
         elif self._lane.kind is LaneKind.TO_HOST:
             how = "the host waits for it"
         else:
-            how = "the host is held: not pinned, or without non_blocking"
+            how = "the host waits: not pinned, or without non_blocking"
         return ", ".join(filter(None, [rate, f"on {where} of {device}", how]))
 
     def _again(self) -> str:
@@ -437,7 +426,7 @@ class _Describer:
         if self._span is Span.WAIT:
             cause = cause_of(self._layout, self._lane, self._number)
             if cause is None:
-                return "There was nothing left to wait for"
+                return "Nothing was left to wait for"
             before = cause_of(self._layout, *cause) if cause.lane.kind is LaneKind.TO_HOST else None
             of_it = f", which waited for {self._name_of(before)}" if before else ""
             return f"Waited for {self._name_of(cause)}{of_it}"

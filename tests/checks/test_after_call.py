@@ -12,13 +12,13 @@ from torch import nn
 from gpututor.checks import after_call
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ValueRefused, state_in
-from tests.support.check_runs import found, observed, run_of
+from tests.support.check_runs import failure, observed, run_of
 
 X = torch.linspace(0.5, 2.0, 6).reshape(2, 3)
 
 
 def step(**changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was drawn, and what one step of SGD with momentum leaves of the arguments."""
+    """Return the inputs, and the arguments after a step of SGD with momentum."""
     drawn = {"weight": torch.linspace(-1, 1, 3).reshape(1, 3), "x": X}
     model = nn.Linear(3, 1, bias=False)
     model.register_buffer("steps", torch.zeros((), dtype=torch.int64))
@@ -53,11 +53,11 @@ def run_after(**changes: Any) -> Any:
     return replace(run, calls=(replace(run.calls[0], state=observed(state_in(arguments))),))
 
 
-def test_all_that_a_step_leaves_behind_is_compared() -> None:
+def test_the_reference_values_pass() -> None:
     assert after_call(reference).find(run_after()) is None
 
 
-def test_a_pattern_stands_for_all_that_it_fits() -> None:
+def test_a_pattern_covers_all_matching_paths() -> None:
     assert after_call(lambda weight, x: {"model.*.grad": None}).find(run_after(grad=None)) is None
 
 
@@ -69,8 +69,8 @@ def test_a_pattern_stands_for_all_that_it_fits() -> None:
         ({"shift": 0.01}, "model.weight", "relative error"),
     ],
 )
-def test_another_value_is_told_with_its_path(changes: dict[str, Any], path: str, words: str) -> None:
-    finding = found(after_call(reference), run_after(**changes))
+def test_a_wrong_value_is_reported_with_its_path(changes: dict[str, Any], path: str, words: str) -> None:
+    finding = failure(after_call(reference), run_after(**changes))
     assert finding.got.startswith(f"after the call, {path}: ")
     assert words in finding.got
 
@@ -88,18 +88,18 @@ def test_another_value_is_told_with_its_path(changes: dict[str, Any], path: str,
         ({"batches.0": torch.ones(2, 2)}, "shape (2, 3)"),
     ],
 )
-def test_what_is_not_there_or_differs_is_found(expected: dict[str, Any], words: str) -> None:
-    assert words in found(after_call(lambda weight, x: expected), run_after()).got
+def test_missing_and_wrong_values_fail(expected: dict[str, Any], words: str) -> None:
+    assert words in failure(after_call(lambda weight, x: expected), run_after()).got
 
 
-def test_a_reference_without_paths_is_the_authors_fault() -> None:
+def test_a_reference_without_paths_is_rejected() -> None:
     with pytest.raises(CourseError, match="gives no path"):
         after_call(lambda weight, x: {}).find(run_after())
     with pytest.raises(CourseError, match="times=0"):
         after_call(reference, times=0)
 
 
-def test_an_argument_that_holds_itself_is_refused() -> None:
+def test_an_argument_that_contains_itself_is_rejected() -> None:
     ring: list[Any] = []
     ring.append(ring)
     with pytest.raises(ValueRefused):

@@ -20,7 +20,7 @@ def test_an_argument_may_have_any_name(name: str) -> None:
     assert run_reference(lambda **all: all[name], drawn, in_float64=True).dtype is torch.float64
 
 
-def test_a_function_that_does_not_fit_is_told_with_its_line() -> None:
+def test_a_function_with_a_wrong_signature_is_reported_with_its_line() -> None:
     def amount(drawn: Any) -> int:
         return 1
 

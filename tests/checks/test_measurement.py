@@ -12,7 +12,7 @@ from gpututor.checks.model import Check, Run
 from gpututor.errors import CourseError
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.support.check_runs import GPU, found, run_of
+from tests.support.check_runs import GPU, failure, run_of
 
 MILLISECOND = 1_000_000
 
@@ -53,34 +53,34 @@ def test_the_time_of_the_last_product_passes(seconds: float) -> None:
         (0.0035, "idle"),
     ],
 )
-def test_another_time_does_not_and_the_advice_fits(seconds: float, words: str) -> None:
-    finding = found(check(), reports(seconds))
+def test_wrong_times_fail_with_fitting_advice(seconds: float, words: str) -> None:
+    finding = failure(check(), reports(seconds))
     assert "4.00 ms" in finding.expected
     assert words in finding.advice
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, True, "0.004", None, [0.004], 10**1000, -(10**1000), 1e300])
-def test_what_is_no_number_of_seconds_does_not_pass(odd: object) -> None:
-    assert "no such number" in found(check(), reports(odd)).got
+def test_a_result_that_is_not_a_time_fails(odd: object) -> None:
+    assert "no such number" in failure(check(), reports(odd)).got
 
 
-def test_a_part_of_the_result_can_be_meant() -> None:
+def test_the_time_can_be_a_part_of_the_result() -> None:
     by_part = check(part="gpu.1")
     assert by_part.find(reports({"gpu": [9.0, 0.004]})) is None
     assert by_part.find(reports({"gpu": [0.004]})) is not None
 
 
-def test_several_kernels_are_shared_out() -> None:
+def test_the_time_of_several_kernels_is_divided() -> None:
     of_two = measurement(launch_to_end("aten::mm", kernels=2))
     assert of_two.find(reports(0.027)) is None
     assert of_two.find(reports(0.004)) is not None
 
 
-def test_no_work_is_no_measurement() -> None:
-    assert "none was done" in found(check(), reports(0.004, Trace())).got
+def test_a_measurement_without_work_fails() -> None:
+    assert "none was done" in failure(check(), reports(0.004, Trace())).got
 
 
-def test_a_copy_can_be_what_was_measured() -> None:
+def test_copies_can_be_measured() -> None:
     trace = Trace()
     trace.add(Kind.TRANSFER, "aten::_to_copy", "cuda:0", source="cpu", target="cuda:0", launched=0, start=5, end=1000)
     trace.add(Kind.SYNCHRONISE, "aten::_to_copy", "cuda:0", launched=5, start=5, end=1000)
@@ -88,14 +88,14 @@ def test_a_copy_can_be_what_was_measured() -> None:
     assert measurement(copies("cuda", "cpu")).find(reports(1e-6, trace)) is not None
 
 
-def test_a_real_device_gets_more_room() -> None:
+def test_the_range_is_wider_on_real_devices() -> None:
     real = replace(reports(0.0055), machine=replace(GPU, virtual=False))
     assert check().find(real) is None
     assert check().find(reports(0.0055)) is not None
 
 
 @pytest.mark.parametrize(("seconds", "passes"), [(0.003, False), (0.004, True), (0.009, True), (0.013, False)])
-def test_a_right_figure_may_hold_the_launch_and_the_wait_around_the_work(seconds: float, passes: bool) -> None:
+def test_a_time_may_include_the_launch_and_the_wait(seconds: float, passes: bool) -> None:
     around = products((0, 40), (53, 57), waits=(50, 58))
     assert (check().find(reports(seconds, around)) is None) is passes
     step = products((0, 40), (53, 54), (56, 57), waits=(50, 58))
@@ -104,18 +104,18 @@ def test_a_right_figure_may_hold_the_launch_and_the_wait_around_the_work(seconds
 
 
 @pytest.mark.parametrize(("waits", "names_it"), [((), True), ((50,), False), ((50, 54), False)])
-def test_a_missing_wait_is_named_only_when_the_trace_shows_none(waits: tuple[int, ...], names_it: bool) -> None:
-    too_short = found(check(), reports(0.000_01, products((0, 40), (50, 54), waits=waits)))
+def test_a_missing_wait_is_named_only_if_the_trace_has_none(waits: tuple[int, ...], names_it: bool) -> None:
+    too_short = failure(check(), reports(0.000_01, products((0, 40), (50, 54), waits=waits)))
     assert too_short.advice.startswith(LAUNCHES_ONLY) is names_it
 
 
-def test_a_right_figure_of_work_that_nothing_waits_for_does_not_pass() -> None:
-    assert "a wait" in found(check(), reports(0.004, products((0, 40), (50, 54), waits=(50,)))).expected
+def test_a_right_time_without_a_wait_fails() -> None:
+    assert "a wait" in failure(check(), reports(0.004, products((0, 40), (50, 54), waits=(50,)))).expected
     asks = replace(reports(0.004, products((0, 40), (50, 54))), source="while not end.query():\n    pass\n")
     assert check().find(asks) is None
 
 
-def test_a_broken_truth_and_an_odd_range_are_the_authors_faults() -> None:
+def test_a_failing_truth_and_an_impossible_range_are_rejected() -> None:
     with pytest.raises(CourseError, match=r"checks\.py|truth failed"):
         measurement(lambda call: call.nothing).find(reports(1.0))  # type: ignore[attr-defined]
     with pytest.raises(CourseError, match="leaves out 1"):

@@ -1,6 +1,9 @@
-"""Parity: honest results of every dtype and size pass, nonsense and lower precision fail by a wide margin."""
+"""Parity: honest results pass in every dtype; nonsense and lower precision fail by a wide margin."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import pytest
 import torch
@@ -9,11 +12,13 @@ from hypothesis import strategies as st
 
 from gpututor.checks import parity
 from gpututor.checks.parity import compare_with_reference
-from gpututor.checks.tolerances import TIERS
+from gpututor.checks.tolerances import TIERS, errors_of, gates_for_dtype
 from gpututor.errors import CourseError
-from tests.support.check_runs import found, observed, run_of
+from tests.support.check_runs import failure, observed, run_of
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
+
+
 SIZES = [(4, 4, 4), (64, 128, 32), (1, 512, 7), (129, 1, 65)]
 
 
@@ -38,10 +43,10 @@ def test_a_product_in_the_next_lower_precision_fails(size: tuple[int, int, int],
     a, b = matrices(size, dtype)
     lower = {torch.float64: torch.float32, torch.float32: torch.float16}[dtype]
 
-    found = compare_with_reference((a.to(lower) @ b.to(lower)).to(dtype), a.double() @ b.double())
+    disagreement = compare_with_reference((a.to(lower) @ b.to(lower)).to(dtype), a.double() @ b.double())
 
-    assert found is not None
-    assert "relative error" in found.got
+    assert disagreement is not None
+    assert "relative error" in disagreement.got
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -61,19 +66,19 @@ def test_nonsense_fails_in_every_dtype(dtype: torch.dtype, nonsense: str) -> Non
     assert compare_with_reference(wrong.to(dtype), ref) is not None
 
 
-def test_one_wrong_element_in_a_large_result_is_seen() -> None:
+def test_a_single_wrong_element_of_a_large_result_fails() -> None:
     ref = torch.randn(512, 512, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     got = ref.float()
     got[300, 17] += 0.01
 
-    found = compare_with_reference(got, ref)
+    disagreement = compare_with_reference(got, ref)
 
-    assert found is not None
-    assert "[300, 17]" in found.got
-    assert "1 of 262,144" in found.got
+    assert disagreement is not None
+    assert "[300, 17]" in disagreement.got
+    assert "1 of 262,144" in disagreement.got
 
 
-def test_a_tiny_row_beside_a_large_one_must_be_right_too() -> None:
+def test_a_tiny_row_next_to_a_large_row_must_be_right() -> None:
     ref = torch.ones(2, 8, dtype=torch.float64)
     ref[1] = 1e-6
     got = ref.float()
@@ -136,15 +141,15 @@ def test_the_size_of_the_error_names_its_cause() -> None:
     assert "as large as that of bfloat16 somewhere inside" in brain.advice
 
 
-def test_the_size_of_an_error_that_few_elements_carry_is_compared_with_no_precision() -> None:
+def test_an_error_of_few_elements_names_no_precision() -> None:
     exact = torch.randn(64, 64, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     wrong = exact.float()
     wrong[:8] *= 1 + 1e-3
 
-    found = compare_with_reference(wrong, exact)
+    disagreement = compare_with_reference(wrong, exact)
 
-    assert found is not None
-    assert "inside" not in found.advice
+    assert disagreement is not None
+    assert "inside" not in disagreement.advice
 
 
 def flipped_at_the_edge(count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -182,47 +187,45 @@ def swapped(count: int) -> tuple[torch.Tensor, torch.Tensor]:
         (swapped(2048), True),
     ],
 )
-def test_another_order_is_named_only_where_a_permutation_explains_what_differs(
+def test_another_order_is_named_only_if_a_permutation_explains_the_error(
     case: tuple[torch.Tensor, torch.Tensor], is_another_order: bool
 ) -> None:
-    found = compare_with_reference(*case)
+    disagreement = compare_with_reference(*case)
 
-    assert found is not None
-    assert ("another order" in found.advice) is is_another_order
+    assert disagreement is not None
+    assert ("another order" in disagreement.advice) is is_another_order
 
 
-def test_a_factor_is_named_only_where_it_explains_the_error() -> None:
+def test_a_factor_is_named_only_if_it_explains_the_error() -> None:
     ref = torch.randn(4096, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
     got = (ref * 1.003 + 0.009 * torch.randn(4096, dtype=torch.float64)).bfloat16()
-    found = compare_with_reference(got, ref, 0.9)
+    disagreement = compare_with_reference(got, ref, 0.9)
 
-    assert found is not None
-    assert "times the right one" not in found.advice
+    assert disagreement is not None
+    assert "times the right one" not in disagreement.advice
     halved = compare_with_reference((ref / 2).bfloat16(), ref)
     assert halved is not None
     assert "1/2 times the right one" in halved.advice
 
 
-def test_elements_that_are_all_a_little_off_are_shown_too() -> None:
+def test_small_errors_of_all_elements_are_shown() -> None:
     exact = torch.ones(100, dtype=torch.float64)
-    found = compare_with_reference((exact * (1 + 3e-5)).float(), exact)
-    assert found is not None
-    assert found.got.startswith("relative error 3.0e-05; at [0] 1.00003, not 1;")
-    assert "(100 of 100 elements are off)" in found.got
+    disagreement = compare_with_reference((exact * (1 + 3e-5)).float(), exact)
+    assert disagreement is not None
+    assert disagreement.got.startswith("relative error 3.0e-05; at [0] 1.00003, not 1;")
+    assert "(100 of 100 elements are off)" in disagreement.got
 
 
 @settings(max_examples=60)
 @given(st.sampled_from(FLOATS), st.floats(-44, 37), st.lists(st.integers(1, 6), min_size=0, max_size=3))
-def test_rounding_to_the_dtype_is_always_allowed_at_every_scale(
-    dtype: torch.dtype, exponent: float, shape: list[int]
-) -> None:
+def test_rounding_to_the_dtype_passes_at_every_scale(dtype: torch.dtype, exponent: float, shape: list[int]) -> None:
     scale = 10.0 ** (exponent if dtype is not torch.float16 else exponent / 10)
     ref = torch.randn(shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * scale
 
     assert compare_with_reference(ref.to(dtype), ref) is None
 
 
-def test_the_reference_gets_float64_and_copies_of_the_inputs() -> None:
+def test_the_reference_receives_float64_copies_of_the_inputs() -> None:
     x = torch.arange(3.0)
     seen: list[torch.dtype] = []
 
@@ -235,7 +238,7 @@ def test_the_reference_gets_float64_and_copies_of_the_inputs() -> None:
     assert torch.equal(x, torch.arange(3.0))
 
 
-def test_tensors_arrays_and_modules_are_compared_side_by_side() -> None:
+def test_tensors_arrays_and_modules_are_compared() -> None:
     layer = torch.nn.Linear(2, 3)
     x = torch.arange(6.0)
 
@@ -244,11 +247,11 @@ def test_tensors_arrays_and_modules_are_compared_side_by_side() -> None:
 
     assert parity(mixed).find(run_of(observed(mixed(x)), {"x": x})) is None
     for part, wrong in {"tensor": x + 1, "array": (x + 1).numpy(), "layers": [torch.nn.Linear(2, 3)]}.items():
-        finding = found(parity(mixed), run_of(observed({**mixed(x), part: wrong}), {"x": x}))
+        finding = failure(parity(mixed), run_of(observed({**mixed(x), part: wrong}), {"x": x}))
         assert finding.got.startswith(f"result['{part}")
 
 
-def test_a_reference_without_tensors_is_the_authors_fault() -> None:
+def test_a_reference_without_tensors_is_rejected() -> None:
     with pytest.raises(CourseError, match="no tensors"):
         parity(lambda: 3.0).find(run_of(3.0))
 
@@ -256,12 +259,194 @@ def test_a_reference_without_tensors_is_the_authors_fault() -> None:
 def test_parity_names_the_part_and_the_call() -> None:
     x = torch.arange(6.0).reshape(2, 3)
 
-    finding = found(parity(lambda x: {"a": x, "b": x + 1}), run_of(observed({"a": x, "b": x}), {"x": x}))
+    finding = failure(parity(lambda x: {"a": x, "b": x + 1}), run_of(observed({"a": x, "b": x}), {"x": x}))
 
     assert finding.got.startswith("result['b']: ")
     assert "x of shape (2, 3)" in finding.got
 
 
-def test_every_float_dtype_has_a_tier_with_its_second_gate_ten_times_wider() -> None:
+def test_each_tiers_second_gate_is_ten_times_wider() -> None:
     for tier in TIERS.values():
         assert tier.largest == pytest.approx(10 * tier.frobenius)
+
+
+F32, F64 = torch.float32, torch.float64
+
+
+ALL = list(TIERS)
+
+
+def randn(*shape: int, dtype: torch.dtype = F64, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def advice(got: torch.Tensor, ref: torch.Tensor) -> str:
+    finding = compare_with_reference(got, ref)
+    assert finding is not None
+    return finding.advice
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 3), (3, 0), (1, 1), (2, 3, 4)], ids=str)
+def test_unusual_shapes_are_compared_in_every_dtype(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    ref = randn(*shape, dtype=torch.complex128 if dtype.is_complex else F64) + 2
+
+    assert compare_with_reference(ref.to(dtype), ref) is None
+    if ref.numel():
+        assert compare_with_reference((1.5 * ref).to(dtype), ref) is not None
+        assert compare_with_reference(torch.zeros_like(ref, dtype=dtype), ref) is not None
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+def test_squares_beyond_the_range_of_float64_hide_no_error(scale: float) -> None:
+    ref = randn(5, 7) * scale
+
+    assert compare_with_reference(ref.clone(), ref) is None
+    assert compare_with_reference(ref * 1.001, ref) is not None
+    assert compare_with_reference(torch.zeros_like(ref), ref) is not None
+    assert compare_with_reference(-ref * 1e7 if scale < 1 else -ref, ref) is not None
+
+
+def test_only_values_beyond_the_dtypes_range_may_be_inf() -> None:
+    ref = torch.tensor([70_000.0, -70_000.0, 1.0], dtype=F64)
+    inf = math.inf
+
+    assert compare_with_reference(ref.half(), ref) is None
+    assert compare_with_reference(torch.tensor([inf, inf, 1.0]).half(), ref) is not None
+    assert compare_with_reference(torch.tensor([inf, -inf, inf]).half(), ref) is not None
+    assert compare_with_reference(ref.float().where(ref < 2, torch.tensor(inf)), ref) is not None
+
+
+def test_subnormal_numbers_may_be_flushed_to_zero() -> None:
+    ref = torch.tensor([1e-40, 3e-39, 0.0], dtype=F64)
+
+    assert compare_with_reference(torch.zeros(3), ref) is None
+    assert compare_with_reference(torch.full((3,), 1e-36), ref) is not None
+    assert compare_with_reference((ref * 1e33).half(), ref * 1e33) is None
+
+
+def test_complex_results_are_compared_and_conjugates_are_named() -> None:
+    ref = randn(4, 4, dtype=torch.complex128)
+
+    assert compare_with_reference(ref.to(torch.complex64), ref) is None
+    assert "conjugate" in advice(ref.conj().to(torch.complex64), ref)
+    assert compare_with_reference(ref.real.float(), ref) is not None
+
+
+def test_integers_do_not_agree_with_fractions() -> None:
+    assert compare_with_reference(torch.tensor([0, 0]), torch.tensor([0.3, 0.7], dtype=F64)) is not None
+    assert compare_with_reference(torch.tensor([1.0, 2.0]), torch.tensor([1, 2])) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda ref: ref.mT, "transposed"),
+        (lambda ref: ref.mT.contiguous().reshape(ref.shape), "transposed"),
+        (lambda ref: -ref, "sign"),
+        (lambda ref: 2 * ref, "is 2 times"),
+        (lambda ref: ref / 16, "is 1/16 times"),
+        (lambda ref: -3 * ref, "is -3 times"),
+        (lambda ref: ref / -5, "is -1/5 times"),
+        (lambda ref: ref / math.sqrt(2), "is 0.7071 times"),
+        (lambda ref: ref + 0.25, "off by the same +0.25"),
+        (lambda ref: ref.flip(0), "another order"),
+        (lambda ref: torch.zeros_like(ref), "all zeros"),
+        (lambda ref: torch.relu(ref), "far more than any rounding"),
+        (lambda ref: torch.where(ref == ref.max(), 0.0, ref), "All the other elements are right"),
+        (lambda ref: ref * (1 + 2e-3 * randn(16, 16, seed=1)), "e-03: an error as large as that of bfloat16"),
+        (lambda ref: ref * (1 + 3e-4 * randn(16, 16, seed=1)), "e-04: an error as large as that of TF32 or float16"),
+        (lambda ref: ref * (1 + 3e-5 * randn(16, 16, seed=1)), "nearly right"),
+        (lambda ref: ref * (1 + 1.6e-2 * randn(16, 16, seed=1)), "nearly right"),
+        (lambda ref: torch.where(ref > 2, math.nan, ref), "NaN comes from"),
+        (lambda ref: torch.where(ref > 2, math.inf, ref), "inf comes from"),
+    ],
+)
+def test_causes_are_named(change: Any, words: str) -> None:
+    ref = randn(16, 16)
+
+    assert words in advice(change(ref).float(), ref)
+
+
+def test_a_reshape_in_place_of_a_transpose_is_named() -> None:
+    ref = randn(3, 5)
+
+    assert "a reshape is no transpose" in advice(ref.mT.contiguous().reshape(3, 5).float(), ref)
+
+
+def test_float32_inside_of_a_float64_result_is_named() -> None:
+    ref = randn(16, 16)
+
+    assert "as large as that of float32" in advice(ref.float().double(), ref)
+
+
+def test_a_single_element_has_no_factor() -> None:
+    assert "times" not in advice(torch.tensor([4.0]), torch.tensor([2.0], dtype=F64))
+
+
+def chain(x: torch.Tensor) -> torch.Tensor:
+    """Errors grow: each step doubles what the one before has lost."""
+    for _ in range(12):
+        x = 4 * x * (1 - x)
+    return x
+
+
+def test_a_result_may_have_the_references_own_error_in_its_dtype() -> None:
+    x = torch.rand(64, 64, generator=torch.Generator().manual_seed(3))
+    other_order = x.clone()
+    for _ in range(12):
+        other_order = 4 * other_order - 4 * other_order * other_order
+
+    assert compare_with_reference(other_order, chain(x.double())) is not None
+    assert parity(chain).find(run_of(observed(other_order), {"x": x})) is None
+    wrong = failure(parity(chain), run_of(observed(other_order + 0.1), {"x": x}))
+    assert "relative error" in wrong.got
+
+
+def test_the_references_own_error_widens_gates_up_to_a_limit() -> None:
+    ref = randn(8, 8)
+    gates = gates_for_dtype(F32, errors_of(torch.zeros(8, 8), ref))
+
+    assert not errors_of(torch.zeros(8, 8), ref).within(gates)
+    assert gates.frobenius == 0.1
+    assert gates_for_dtype(F32, errors_of(torch.full((8, 8), math.nan), ref)) == TIERS[F32]
+
+
+def test_the_tiers_apply_if_the_cpu_cannot_compute_in_the_dtype() -> None:
+    def only_wide(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not F64:
+            raise RuntimeError("not implemented for 'Half'")
+        return 2 * x
+
+    x = randn(4, 4).half()
+    assert parity(only_wide).find(run_of(observed(2 * x), {"x": x})) is None
+    assert parity(only_wide).find(run_of(observed(3 * x), {"x": x})) is not None
+
+
+def test_a_lower_precision_than_the_references_fails() -> None:
+    x = randn(16, 16).float()
+
+    assert "TF32 or float16" in failure(parity(torch.relu), run_of(observed(torch.relu(x).half()), {"input": x})).advice
+    assert parity(torch.relu, inside=torch.float16).find(run_of(observed(torch.relu(x).half()), {"input": x})) is None
+
+
+def test_a_lower_precision_inside_has_to_be_allowed() -> None:
+    a, b = randn(32, 32).float(), randn(32, 32, seed=1).float()
+    run = run_of(observed((a.half() @ b.half()).float()), {"input": a, "mat2": b})
+
+    assert parity(torch.mm).find(run) is not None
+    assert parity(torch.mm, inside=torch.float16).find(run) is None
+
+
+def test_the_authors_advice_does_not_hide_the_cause() -> None:
+    x = randn(16, 16).float()
+    finding = failure(parity(torch.relu, advice="Look."), run_of(observed(torch.relu(x).half()), {"input": x}))
+
+    assert finding.got.endswith(". An error as large as that of TF32 or float16 somewhere inside.")
+    assert finding.got.count("relative error") == 1
+
+
+@pytest.mark.parametrize("wrong", [{"times": 0}, {"times": math.inf}, {"inside": torch.int8}])
+def test_impossible_tolerances_are_rejected(wrong: Any) -> None:
+    with pytest.raises(CourseError, match="parity"):
+        parity(torch.relu, **wrong)

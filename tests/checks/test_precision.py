@@ -1,4 +1,4 @@
-"""Which operators ran in which type is told by the trace."""
+"""Precision: the dtypes of operators, read from the trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind, compute_dtype
-from tests.support.check_runs import found, run_of
+from tests.support.check_runs import failure, run_of
 from tests.support.recorded_programs import recorded
 
 FORWARD = """import torch
@@ -34,29 +34,29 @@ def forward(dtype: str = "torch.float16", enabled: bool = True) -> str:
     return FORWARD.format(dtype=dtype, enabled=enabled)
 
 
-def test_autocast_passes_and_without_it_the_product_is_named() -> None:
+def test_autocast_passes_and_a_float32_product_fails() -> None:
     assert CHECK.find(recorded(forward(), INPUTS)) is None
-    finding = found(CHECK, recorded(forward(enabled=False), INPUTS))
+    finding = failure(CHECK, recorded(forward(enabled=False), INPUTS))
     assert finding.expected == "aten::mm in float16"
     assert finding.got.startswith("1 of 1 in float32, at line 5")
     assert finding.line == 5
 
 
 def test_everything_in_half_by_hand_fails_at_the_softmax() -> None:
-    finding = found(CHECK, recorded(BY_HAND, INPUTS))
+    finding = failure(CHECK, recorded(BY_HAND, INPUTS))
 
     assert finding.expected == "aten::_softmax in float32"
     assert finding.got.startswith("1 of 1 in float16, at line 5")
 
 
-def test_one_of_several_types_may_be_allowed_and_patterns_match() -> None:
+def test_several_types_can_be_allowed_and_patterns_match() -> None:
     run = recorded(forward("torch.bfloat16"), INPUTS)
 
-    assert found(CHECK, run).got.startswith("1 of 1 in bfloat16")
+    assert failure(CHECK, run).got.startswith("1 of 1 in bfloat16")
     assert precision({"aten::*mm": ("float16", "bfloat16")}).find(run) is None
 
 
-def test_the_share_of_half_precision_is_one_of_operations_that_multiply() -> None:
+def test_the_half_share_is_of_floating_point_operations() -> None:
     mixed = """import torch
 def work(x, w):
     x, w = x.cuda(), w.cuda()
@@ -67,7 +67,7 @@ def work(x, w):
     run = recorded(mixed, INPUTS)
 
     assert precision(half_share=0.75).find(run) is None
-    finding = found(precision(half_share=0.76), run)
+    finding = failure(precision(half_share=0.76), run)
     assert finding.got.startswith("75 % of 32,768 floating-point operations, most of the rest at line 6")
     assert finding.line == 6
 
@@ -85,7 +85,7 @@ def work(x):
     inputs = {"x": torch.ones(16, 32)}
 
     assert precision(half_share=0.99).find(recorded(step.format(enabled=True), inputs)) is None
-    assert "0 %" in found(precision(half_share=0.01), recorded(step.format(enabled=False), inputs)).got
+    assert "0 %" in failure(precision(half_share=0.01), recorded(step.format(enabled=False), inputs)).got
 
 
 def test_the_kernels_of_a_replayed_graph_are_seen() -> None:
@@ -98,23 +98,23 @@ def work():
     graph.replay()
 """
     assert precision({"aten::mm": "float16"}).find(recorded(graph)) is None
-    assert "in float16" in found(precision({"aten::mm": "float32"}), recorded(graph)).got
+    assert "in float16" in failure(precision({"aten::mm": "float32"}), recorded(graph)).got
 
 
-def test_nothing_to_look_at_is_a_failure_and_a_hidden_replay_is_inconclusive() -> None:
+def test_no_kernels_fail_and_a_graphs_replay_is_inconclusive() -> None:
     replay = Trace()
     replay.add(Kind.KERNEL, "cuda graph", "cuda:0", flops=100.0)
 
-    assert found(CHECK, run_of(None)).got.startswith("no aten::mm ran")
-    assert "no products" in found(precision(half_share=0.1), run_of(None)).got
+    assert failure(CHECK, run_of(None)).got.startswith("no aten::mm ran")
+    assert "no products" in failure(precision(half_share=0.1), run_of(None)).got
     for check in (CHECK, precision(half_share=0.1)):
-        assert found(check, run_of(None, trace=replay)).status is Status.INCONCLUSIVE
+        assert failure(check, run_of(None, trace=replay)).status is Status.INCONCLUSIVE
 
 
 def test_work_on_the_cpu_does_not_count() -> None:
     on_cpu = "def work(x, w):\n    return x.half() @ w.half()\n"
 
-    assert found(CHECK, recorded(on_cpu, INPUTS)).got.startswith("no aten::mm ran")
+    assert failure(CHECK, recorded(on_cpu, INPUTS)).got.startswith("no aten::mm ran")
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_an_operator_runs_in_the_wider_of_its_first_input_and_output(
     assert compute_dtype(inputs, outputs) == dtype
 
 
-def test_odd_types_and_shares_are_the_authors_fault() -> None:
+def test_unknown_types_and_impossible_shares_are_rejected() -> None:
     for odd in ("half", "torch.float16", "", ()):
-        with pytest.raises(CourseError, match="no floating type") as refused:
+        with pytest.raises(CourseError, match="not a floating type") as refused:
             precision({"aten::mm": odd})
         assert "checks.py" in refused.value.advice
     with pytest.raises(CourseError, match="a share of 90"):
         precision(half_share=90)
-    with pytest.raises(CourseError, match="nothing to ask"):
+    with pytest.raises(CourseError, match="nothing to check"):
         precision()

@@ -33,32 +33,32 @@ def measured(timing: Timing) -> Run:
     return Run(REAL, (), SOURCE, "work", timings={"speed": timing})
 
 
-def found(check: Check, run: Run) -> Finding:
+def failure(check: Check, run: Run) -> Finding:
     finding = check.find(run)
     assert finding is not None
     return finding
 
 
 @pytest.mark.parametrize("nanoseconds", [1, 1000, 1250])
-def test_up_to_the_ratio_it_passes_on_the_virtual_clock(nanoseconds: int) -> None:
+def test_times_up_to_the_ratio_pass_on_the_virtual_clock(nanoseconds: int) -> None:
     assert speed(1.25).find(modelled(nanoseconds, 1000)) is None
 
 
-def test_one_nanosecond_over_the_ratio_is_too_slow_on_the_virtual_clock() -> None:
-    finding = found(speed(1.25), modelled(1251, 1000))
+def test_a_nanosecond_over_the_ratio_is_too_slow() -> None:
+    finding = failure(speed(1.25), modelled(1251, 1000))
 
     assert finding.status is Status.TOO_SLOW
     assert finding.got == "1.25 × the baseline's time"
     assert "(modelled)" in finding.expected
 
 
-def test_a_ratio_below_one_asks_for_being_faster() -> None:
+def test_a_ratio_below_1_requires_a_faster_submission() -> None:
     assert describe_limit(1 / 3, "the loop") == "It is at least 3 × as fast as the loop"
     assert speed(1 / 3).find(modelled(333, 1000)) is None
-    assert found(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
+    assert failure(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
 
 
-def test_what_was_measured_is_shown_with_its_spread_and_labelled() -> None:
+def test_measured_times_are_shown_with_their_spread() -> None:
     check = speed(1.25, real_at_most=1.25)
     assert check.find(measured(PASSED)) is None
     assert check.measured is not None
@@ -69,23 +69,23 @@ def test_what_was_measured_is_shown_with_its_spread_and_labelled() -> None:
 
 
 @pytest.mark.parametrize("status", [Status.TOO_SLOW, Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
-def test_what_the_judge_decided_is_the_verdict(status: Status) -> None:
-    finding = found(speed(1.25, real_at_most=1.25), measured(replace(PASSED, decision=status, why="because")))
+def test_the_judges_decision_is_the_verdict(status: Status) -> None:
+    finding = failure(speed(1.25, real_at_most=1.25), measured(replace(PASSED, decision=status, why="because")))
 
     assert finding.status is status
     assert "because" in finding.got
     assert finding.advice
 
 
-def test_a_wrong_timed_result_fails_with_what_was_found() -> None:
+def test_a_wrong_timed_result_fails_with_its_finding() -> None:
     wrong = Timing(Status.FAILED, wrong=Finding("zeros", "ones", line=3))
-    finding = found(speed(1.25, real_at_most=1.25), measured(wrong))
+    finding = failure(speed(1.25, real_at_most=1.25), measured(wrong))
 
     assert (finding.status, finding.expected, finding.got, finding.line) == (Status.FAILED, "zeros", "ones", 3)
 
 
-def test_what_was_not_timed_never_passes() -> None:
-    finding = found(speed(1.25, real_at_most=1.25), Run(REAL, (), SOURCE, "work"))
+def test_an_untimed_submission_is_inconclusive() -> None:
+    finding = failure(speed(1.25, real_at_most=1.25), Run(REAL, (), SOURCE, "work"))
 
     assert finding.status is Status.INCONCLUSIVE
 
@@ -97,11 +97,11 @@ def test_without_a_ratio_for_real_devices_nothing_is_timed_there() -> None:
 
 
 @pytest.mark.parametrize("ratios", [{"at_most": 0}, {"at_most": -1}, {"real_at_most": 0}, {"at_most": float("nan")}])
-def test_a_ratio_that_is_none_is_refused(ratios: dict[str, Any]) -> None:
+def test_impossible_ratios_are_rejected(ratios: dict[str, Any]) -> None:
     with pytest.raises(CourseError, match="a ratio of"):
         speed(**ratios)
 
 
-def test_a_baseline_that_takes_no_time_is_the_exercises_fault() -> None:
+def test_a_baseline_without_time_is_an_error_of_the_course() -> None:
     with pytest.raises(CourseError, match="take no time"):
         speed(1.25).find(modelled(1000, 0))

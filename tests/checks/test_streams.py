@@ -13,7 +13,7 @@ from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.support.check_runs import GPU, NO_GPU, found, observed, run_of
+from tests.support.check_runs import GPU, NO_GPU, failure, observed, run_of
 from tests.support.recorded_programs import recorded
 
 LOADER = """import torch
@@ -62,85 +62,83 @@ def trace_of(*events: tuple[Any, ...]) -> Trace:
     return trace
 
 
-def test_copies_on_a_stream_of_their_own_pass_and_the_same_on_that_of_the_kernels_do_not() -> None:
+def test_copies_must_be_on_another_stream_than_the_kernels() -> None:
     check = overlap(to_device=0.8)
 
     assert check.find(recorded(LOADER, {"own": True})) is None
-    finding = found(check, recorded(LOADER, {"own": False}))
-    assert finding.expected == "at least 80 % of the time of host-to-device copies beside a kernel"
+    finding = failure(check, recorded(LOADER, {"own": False}))
+    assert finding.expected == "at least 80 % of the time of host-to-device copies during a kernel"
     assert "from line 9" in finding.got
     assert finding.line == 9
     assert finding.status is Status.FAILED
 
 
-def test_the_share_is_that_of_the_copies_time_and_the_line_is_of_those_alone() -> None:
+def test_the_share_is_of_the_copies_time_and_the_line_is_of_copies_alone() -> None:
     trace = trace_of(("up", 0, 100, 3), ("up", 100, 400, 5), ("down", 0, 50, 9), (("cuda:0", 0), 200, 360, 6))
     run = run_of(None, trace=trace)
 
     assert overlap(to_device=0.4).find(run) is None
-    finding = found(overlap(to_device=0.41), run)
+    finding = failure(overlap(to_device=0.41), run)
     assert finding.got.startswith("40 % of 400 ns; alone were 140 ns from line 5, 100 ns from line 3")
     assert finding.line == 5
-    assert "0 % of 50 ns" in found(overlap(to_host=0.1), run).got
+    assert "0 % of 50 ns" in failure(overlap(to_host=0.1), run).got
 
 
 def test_work_on_another_device_hides_nothing() -> None:
     trace = trace_of(("up", 0, 100, 3), (("cuda:1", 0), 0, 100, 4), (("cpu", 0), 0, 100, 4))
 
-    assert found(overlap(to_device=0.01), run_of(None, trace=trace)).got.startswith("0 % of 100 ns")
+    assert failure(overlap(to_device=0.01), run_of(None, trace=trace)).got.startswith("0 % of 100 ns")
 
 
-def test_without_copies_or_with_one_stream_nothing_overlaps() -> None:
+def test_a_single_stream_has_no_overlap() -> None:
     trace = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:0", 0), 100, 200, 4))
 
-    assert found(overlap(to_device=0.1), run_of(None, trace=trace)).got == "no host-to-device copies"
-    assert found(overlap(kernels=0.1), run_of(None, trace=trace)).got == "all kernels on one stream"
-    assert found(overlap(kernels=0.1), run_of(None)).got == "no kernels"
+    assert failure(overlap(to_device=0.1), run_of(None, trace=trace)).got == "no host-to-device copies"
+    assert failure(overlap(kernels=0.1), run_of(None, trace=trace)).got == "all kernels on one stream"
+    assert failure(overlap(kernels=0.1), run_of(None)).got == "no kernels"
 
 
-def test_kernels_save_what_they_run_together() -> None:
+def test_kernels_save_the_time_that_they_share() -> None:
     apart = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:0", 7), 100, 200, 5, 0))
     half = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:1", 0), 50, 150, 5, 0))
 
-    assert found(overlap(kernels=0.5), run_of(None, trace=apart)).got.startswith("0 %: 0 ns of 100 ns, on 2 streams")
+    assert failure(overlap(kernels=0.5), run_of(None, trace=apart)).got.startswith("0 %: 0 ns of 100 ns, on 2 streams")
     assert overlap(kernels=0.5).find(run_of(None, trace=half)) is None
     assert overlap(kernels=0.51).find(run_of(None, trace=half)) is not None
 
 
 @pytest.mark.parametrize(("waits", "passes"), [((), True), ((("wait", 20, 110, 6),), False)])
-def test_kernels_that_end_before_the_next_launch_can_save_nothing_unless_the_host_waits(
-    waits: tuple[tuple[Any, ...], ...], passes: bool
-) -> None:
+def test_short_kernels_need_not_overlap_unless_the_host_waits(waits: tuple[tuple[Any, ...], ...], passes: bool) -> None:
     trace = trace_of((("cuda:0", 0), 0, 100, 4), *waits, (("cuda:1", 0), 120, 220, 5))
     assert (overlap(kernels=0.5).find(run_of(None, trace=trace)) is None) is passes
 
 
-def test_streams_that_work_together_pass_and_streams_that_wait_do_not() -> None:
+def test_concurrent_streams_pass_and_waiting_streams_fail() -> None:
     assert overlap(kernels=0.8).find(recorded(STREAMS, {"streams": 3})) is None
     assert overlap(kernels=0.99).find(recorded(LOADER, {"own": True})) is not None
 
 
-def test_what_nobody_timed_is_inconclusive() -> None:
+def test_untimed_work_is_inconclusive() -> None:
     copy = trace_of(("up", -1, -1, 3), (("cuda:0", 0), 0, 9, 4))
     kernel = trace_of(("up", 0, 9, 3), (("cuda:0", 0), -1, -1, 4), (("cuda:0", 1), 0, 9, 4))
 
-    assert found(overlap(to_device=0.5), run_of(None, trace=copy)).status is Status.INCONCLUSIVE
-    assert found(overlap(to_device=0.5), run_of(None, trace=kernel)).status is Status.INCONCLUSIVE
-    assert found(overlap(kernels=0.5), run_of(None, trace=kernel)).status is Status.INCONCLUSIVE
+    assert failure(overlap(to_device=0.5), run_of(None, trace=copy)).status is Status.INCONCLUSIVE
+    assert failure(overlap(to_device=0.5), run_of(None, trace=kernel)).status is Status.INCONCLUSIVE
+    assert failure(overlap(kernels=0.5), run_of(None, trace=kernel)).status is Status.INCONCLUSIVE
 
 
-def test_each_call_is_looked_at() -> None:
+def test_each_call_is_checked() -> None:
     run = recorded(LOADER, {"own": True}, {"own": False})
 
-    assert "call 2 of 2" in found(overlap(to_device=0.8), run).got
+    assert "call 2 of 2" in failure(overlap(to_device=0.8), run).got
 
 
-def test_shares_that_cannot_be_are_the_authors_fault() -> None:
+def test_impossible_shares_are_rejected() -> None:
     for odd in (0, 1.01, 80):
         with pytest.raises(CourseError, match="a share of") as refused:
             overlap(to_device=odd)
         assert "checks.py" in refused.value.advice
-    with pytest.raises(CourseError, match="nothing that should overlap"):
+    with pytest.raises(CourseError, match="nothing to check"):
         overlap()
 
 
@@ -156,12 +154,12 @@ def work(x):
 """
 
 
-def test_races_are_named_with_both_lines() -> None:
+def test_a_race_is_reported_with_both_lines() -> None:
     trace = Trace()
     earlier = trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=1, file="work.py", line=5)
     trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=earlier, file="work.py", line=6)
 
-    finding = found(races(), run_of(observed(X), trace=trace))
+    finding = failure(races(), run_of(observed(X), trace=trace))
 
     assert finding.got.startswith("work.py:6 reads what aten::mm at work.py:5 writes on another stream, and nothing")
     assert finding.line == 6
@@ -178,14 +176,14 @@ def test_a_race_in_a_repeat_is_a_race() -> None:
     assert races().find(replace(run, repeated=(calls,))) is not None
 
 
-def test_races_are_looked_for_where_they_can_be_seen() -> None:
+def test_races_apply_to_virtual_gpus() -> None:
     assert races().applies(GPU)
     assert not races().applies(replace(GPU, virtual=False))
     assert not races().applies(NO_GPU)
 
 
-def test_a_result_that_is_still_on_its_way_home_is_a_race() -> None:
-    finding = found(races(), recorded(ON_ITS_WAY.replace("WAIT", ""), {"x": X}))
+def test_returning_an_unfinished_copy_is_a_race() -> None:
+    finding = failure(races(), recorded(ON_ITS_WAY.replace("WAIT", ""), {"x": X}))
 
     assert "reads memory of the host that aten::_to_copy at work_" in finding.got
     assert "the host does not wait for it" in finding.got

@@ -1,4 +1,4 @@
-"""Asynchronous copies are counted by themselves, and waits are named by what caused them."""
+"""Transfers and host synchronizations: counts, bytes, lines and causes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,66 @@ import torch
 from gpututor.checks import syncs, transfers
 from gpututor.checks.model import count
 from gpututor.errors import CourseError
-from tests.support.check_runs import found, run_of
+from tests.support.check_runs import copies, failure, run_of, waits
 from tests.support.recorded_programs import recorded
+
+
+def test_each_direction_is_counted() -> None:
+    trace = copies(("cpu", "cuda:0", 100, 5), ("cuda:0", "cpu", 40, 6), ("cuda:0", "cuda:1", 7, 6))
+
+    assert transfers(to_device=1, to_host=1, between=1).find(run_of(None, trace=trace)) is None
+    assert transfers(bytes_to_device=100, bytes_to_host=40, bytes_between=7).find(run_of(None, trace=trace)) is None
+    finding = failure(transfers(to_device=0), run_of(None, trace=trace))
+    assert finding.expected == "no host-to-device copies in a call"
+    assert finding.got.startswith("1 host-to-device copy of 100 bytes in all, at line 5")
+    assert finding.line == 5
+
+
+def test_the_line_is_that_of_the_first_excess_copy() -> None:
+    trace = copies(*[("cpu", "cuda:0", 4, 7)] * 3, ("cpu", "cuda:0", 4, 9))
+
+    finding = failure(transfers(to_device=(0, 3)), run_of(None, trace=trace))
+
+    assert finding.line == 9
+    assert "at line 7 (3 times) and line 9" in finding.got
+    finding = failure(transfers(to_device=(0, 1)), run_of(None, trace=trace))
+    assert finding.line == 7
+    assert finding.expected == "0 to 1 host-to-device copy in a call"
+
+
+def test_bytes_can_be_computed_from_the_inputs() -> None:
+    check = transfers(bytes_to_device=lambda drawn, machine: drawn["x"].nbytes)
+
+    assert check.find(run_of(None, {"x": X}, trace=copies(("cpu", "cuda:0", X.nbytes, 5)))) is None
+    assert "48 bytes" in failure(check, run_of(None, {"x": X}, trace=copies(("cpu", "cuda:0", 48, 5)))).got
+    assert failure(check, run_of(None, {"x": X})).got.startswith("no host-to-device copy")
+
+
+def test_of_copies_to_the_host_the_last_are_allowed() -> None:
+    trace = copies(("cuda:0", "cpu", 4, 5), ("cuda:0", "cpu", 4, 6), ("cuda:0", "cpu", 400, 8))
+
+    assert failure(transfers(to_host=1), run_of(None, trace=trace)).line == 6
+    assert failure(transfers(to_host=2), run_of(None, trace=trace)).line == 5
+    assert failure(transfers(to_host=4), run_of(None, trace=trace)).line == 5, "too few: the line with most"
+    assert failure(transfers(bytes_to_host=404), run_of(None, trace=trace)).line == 5
+
+
+def test_the_line_is_that_of_the_copy_that_exceeds_the_bytes() -> None:
+    trace = copies(("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 9, 6))
+
+    assert failure(transfers(bytes_to_device=8), run_of(None, trace=trace)).line == 6
+    assert failure(transfers(bytes_to_device=20), run_of(None, trace=trace)).line == 5
+
+
+def test_waits_are_counted_and_their_line_is_reported() -> None:
+    assert syncs(at_most=2).find(run_of(None, trace=waits(5, 6))) is None
+    finding = failure(syncs(), run_of(None, trace=waits(5, 5, 6)))
+    assert finding.line == 5
+    assert finding.got.startswith("3 waits")
+
+
+X = torch.arange(6.0).reshape(2, 3)
+
 
 UP = """import torch
 def work(x, pinned, non_blocking):
@@ -17,6 +75,8 @@ def work(x, pinned, non_blocking):
     y = x.to("cuda", non_blocking=non_blocking)
     return y + 1
 """
+
+
 DOWN = """import torch
 def work(pinned):
     y = torch.ones(100, device="cuda")
@@ -25,15 +85,17 @@ def work(pinned):
     torch.cuda.synchronize()
     return kept
 """
+
+
 X = torch.ones(100)
 
 
-def test_a_copy_of_pinned_memory_that_does_not_block_passes_and_its_twins_do_not() -> None:
+def test_only_a_non_blocking_copy_of_pinned_memory_is_asynchronous() -> None:
     check = transfers(to_device=1, asynchronous_to_device=1)
 
     assert check.find(recorded(UP, {"x": X, "pinned": True, "non_blocking": True})) is None
     for pinned, non_blocking in ((False, True), (True, False), (False, False)):
-        finding = found(check, recorded(UP, {"x": X, "pinned": pinned, "non_blocking": non_blocking}))
+        finding = failure(check, recorded(UP, {"x": X, "pinned": pinned, "non_blocking": non_blocking}))
         assert finding.expected == "1 asynchronous host-to-device copy in a call"
         assert finding.got.startswith("none of 1 is; the host waits at line 4")
         assert finding.line == 4
@@ -44,14 +106,14 @@ def test_asynchronous_copies_to_the_host_are_counted_too() -> None:
     check = transfers(asynchronous_to_host=1)
 
     assert check.find(recorded(DOWN, {"pinned": True})) is None
-    assert found(check, recorded(DOWN, {"pinned": False})).got.startswith("none of 1 is; the host waits at line 5")
-    assert found(check, run_of(None)).got == "no copies"
+    assert failure(check, recorded(DOWN, {"pinned": False})).got.startswith("none of 1 is; the host waits at line 5")
+    assert failure(check, run_of(None)).got == "no copies"
 
 
 def test_asynchronous_copies_can_be_forbidden() -> None:
     run = recorded(UP, {"x": X, "pinned": True, "non_blocking": True})
 
-    assert found(transfers(asynchronous_to_device=0), run).got.startswith("1 of 1 is; those are at line 4")
+    assert failure(transfers(asynchronous_to_device=0), run).got.startswith("1 of 1 is; those are at line 4")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +121,7 @@ def test_asynchronous_copies_can_be_forbidden() -> None:
     [
         ("total += loss.item()", "`.item()` at line 6, 30 times"),
         ("total += float(loss)", "`float()` at line 6, 30 times"),
-        ("total += 1 if loss > 0 else 2", "a value of the device that is read at line 6, 30 times"),
+        ("total += 1 if loss > 0 else 2", "reading a value of the device at line 6, 30 times"),
         ("total += loss.cpu()", "`.cpu()` at line 6, 30 times"),
         ("torch.cuda.synchronize()", "`torch.cuda.synchronize()` at line 6, 30 times"),
         ("loss.nonzero()", "`nonzero` at line 6, 30 times"),
@@ -76,28 +138,28 @@ def work():
     run = recorded(source)
 
     assert syncs(at_most=30).find(run) is None
-    finding = found(syncs(at_most=1), run)
+    finding = failure(syncs(at_most=1), run)
     assert finding.got == f"30 waits: {words}"
     assert finding.line == 6
 
 
-def test_several_causes_are_told_in_the_files_order_and_the_rest_is_counted() -> None:
+def test_several_causes_are_listed_in_the_files_order() -> None:
     lines = "\n".join(f"    x{number} = x.item()" for number in range(6))
     run = recorded(f"import torch\ndef work():\n    x = torch.ones((), device='cuda')\n{lines}\n")
 
-    got = found(syncs(), run).got
+    got = failure(syncs(), run).got
     assert got.startswith("6 waits: `.item()` at line 4; `.item()` at line 5; ")
     assert got.endswith("; 2 elsewhere")
 
 
-def test_an_odd_amount_is_the_authors_fault() -> None:
+def test_impossible_amounts_are_rejected() -> None:
     for check in (transfers(to_host=-1), transfers(asynchronous_to_host=(2, 1)), syncs(at_most=-1)):
-        with pytest.raises(CourseError, match="no amount") as refused:
+        with pytest.raises(CourseError, match="not an amount") as refused:
             check.find(run_of(None))
         assert "checks.py" in refused.value.advice
 
 
-def test_the_thing_that_is_counted_gets_the_plural() -> None:
+def test_plurals_of_copies_between_devices() -> None:
     assert [count(number, "copy between devices") for number in (0, 1, 2)] == [
         "no copies between devices",
         "1 copy between devices",
@@ -108,6 +170,6 @@ def test_the_thing_that_is_counted_gets_the_plural() -> None:
 @pytest.mark.parametrize(
     ("most", "words"), [(0, "no waits for the device in a call"), (1, "at most 1 wait for the device in a call")]
 )
-def test_what_is_expected_of_waits_is_said_in_the_right_number(most: int, words: str) -> None:
+def test_the_expected_number_of_waits(most: int, words: str) -> None:
     run = recorded("import torch\ndef work():\n    x = torch.ones((), device='cuda')\n    x.item()\n    x.item()\n")
-    assert found(syncs(at_most=most), run).expected == words
+    assert failure(syncs(at_most=most), run).expected == words

@@ -18,7 +18,7 @@ from gpututor.protocol.encode import Encoder
 from gpututor.protocol.values import ObservedObject
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.support.check_runs import found, observed, run_of
+from tests.support.check_runs import failure, observed, run_of
 
 X = torch.arange(6.0)
 NAMES = ["tensor", "dict", "module", "NumPy array", "ndarray", "list", "tuple", "float", "int", "str", "dtype"]
@@ -26,7 +26,7 @@ RIGHT = [X, {"a": X}, torch.nn.Linear(1, 1), X.numpy(), [X], (X,), 1.5, 1, "text
 
 
 def spoofed(name: str) -> ObservedObject:
-    """What arrives of an object whose class is called so."""
+    """Return an instance of a class with this name, as the judge receives it."""
     made: ObservedObject = observed(type(name, (), {})())
     assert made.type_name == name
     return made
@@ -34,25 +34,25 @@ def spoofed(name: str) -> ObservedObject:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("right", RIGHT, ids=lambda right: type(right).__name__)
-def test_a_class_may_have_any_name_and_is_taken_for_nothing_else(name: str, right: Any) -> None:
+def test_a_class_with_a_misleading_name_is_an_object(name: str, right: Any) -> None:
     words = f"an object of class {name} instead of {type_name(right)}"
 
     for check in (value(lambda drawn, machine: right), structure(lambda: right)):
-        assert words in found(check, run_of(spoofed(name))).got
+        assert words in failure(check, run_of(spoofed(name))).got
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_can_be_compared_with_itself(name: str) -> None:
+def test_an_object_equals_itself(name: str) -> None:
     run = run_of(spoofed(name))
 
     assert first_difference(run.calls[0].output, run.calls[0].output, lambda *_: None) is None
     assert parity(lambda: X).find(run) is not None
 
 
-def test_a_number_that_is_an_object_is_no_float() -> None:
+def test_a_numpy_scalar_is_not_a_float() -> None:
     check = value(lambda drawn, machine: X.double().numpy()[0])
 
-    assert found(check, run_of(ObservedObject("float64", "1.5")))
+    assert failure(check, run_of(ObservedObject("float64", "1.5")))
 
 
 def test_a_size_is_a_tuple() -> None:
@@ -61,11 +61,11 @@ def test_a_size_is_a_tuple() -> None:
     assert value(lambda drawn, machine: (2, 3)).find(run_of(size)) is None
     assert value(lambda drawn, machine: torch.Size([2, 3])).find(run_of((2, 3))) is None
     assert structure(lambda: (2, 3)).find(run_of(size)) is None
-    assert found(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple instead")
+    assert failure(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple instead")
 
 
 def arrived(value: object) -> Any:
-    """What is one tensor in many places is one object when it has arrived."""
+    """Return a value as the judge receives it: a tensor in many places is a single object."""
     packer = Encoder()
     nodes = packer.pack(value)
     return Decoder(tuple(packer.buffers)).unpack(nodes)
@@ -76,24 +76,24 @@ def a_thousand() -> list[Any]:
     return made
 
 
-def test_a_pair_of_tensors_in_many_places_is_compared_once() -> None:
+def test_a_pair_of_tensors_is_compared_once() -> None:
     looked: list[str] = []
 
-    def leaf(path: str, one: object, other: object) -> None:
+    def leaf(path: str, left: object, right: object) -> None:
         looked.append(path)
 
-    one, other = a_thousand(), a_thousand()
+    left, right = a_thousand(), a_thousand()
 
-    assert first_difference({"a": one, "b": one}, {"a": other, "b": other}, leaf) is None
+    assert first_difference({"a": left, "b": left}, {"a": right, "b": right}, leaf) is None
     assert looked == ["a.0"]
 
 
-def test_ranks_are_compared_once_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_of_ranks_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
 
-    def equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    def equal(left: torch.Tensor, right: torch.Tensor) -> bool:
         compared.append(1)
-        return bool((one == other).all())
+        return bool((left == right).all())
 
     monkeypatch.setattr(torch, "equal", equal)
     trace = Trace()
@@ -120,14 +120,14 @@ def test_paths_below_long_keys_stay_short_and_apart() -> None:
 @pytest.mark.parametrize(
     "check", [value(lambda drawn, machine: {"a": 1}), structure(lambda: {"a": X}), parity(lambda: {"a": X})]
 )
-def test_long_keys_are_shown_by_their_beginning(check: Any) -> None:
-    finding = found(check, run_of(observed({"k" * 100_000: X})))
+def test_long_keys_are_cut(check: Any) -> None:
+    finding = failure(check, run_of(observed({"k" * 100_000: X})))
 
     assert len(finding.got) < 2000
     assert "k" * 70 in finding.got
 
 
-def test_a_value_is_shown_in_one_bounded_line_whatever_is_in_it() -> None:
+def test_any_value_is_described_in_a_bounded_line() -> None:
     tree = observed({"model": torch.nn.Linear(2, 2), "array": torch.zeros(100, 100).numpy(), "few": [1, (2,), "x"]})
 
     array = "a NumPy array of shape (100, 100)"
@@ -135,7 +135,7 @@ def test_a_value_is_shown_in_one_bounded_line_whatever_is_in_it() -> None:
     assert len(shorten(["x" * 100_000] * 1000)) == 300
 
 
-def test_no_more_of_a_value_is_put_into_words_than_is_shown() -> None:
+def test_only_the_shown_part_of_a_value_is_formatted() -> None:
     said = []
 
     class Speaks:
@@ -147,34 +147,34 @@ def test_no_more_of_a_value_is_put_into_words_than_is_shown() -> None:
     assert len(said) < 40
 
 
-def test_of_many_tensors_in_ever_new_pairs_no_more_are_compared_than_there_are() -> None:
+def test_equality_is_transitive_so_comparisons_are_few() -> None:
     looked: list[str] = []
 
-    def leaf(path: str, one: object, other: object) -> None:
+    def leaf(path: str, left: object, right: object) -> None:
         looked.append(path)
 
     tensors = [torch.zeros(1) for _ in range(30)]
-    one = arrived([first for first in tensors for _ in tensors])
-    other = arrived(tensors * len(tensors))
+    left = arrived([first for first in tensors for _ in tensors])
+    right = arrived(tensors * len(tensors))
 
-    assert first_difference(one, other, leaf) is None
+    assert first_difference(left, right, leaf) is None
     assert len(looked) < 2 * len(tensors)
 
 
-def test_what_is_unlike_is_found_though_others_are_alike() -> None:
+def test_a_difference_after_equal_tensors_is_reported() -> None:
     right, wrong = torch.zeros(2), torch.tensor([0.0, 1.0])
-    one, other = observed([right, right, right]), observed([right, right, wrong])
+    left, right = observed([right, right, right]), observed([right, right, wrong])
 
     def leaf(_: str, left: Any, right: Any) -> str | None:
         return None if left.values.equal(right.values) else "unlike"
 
-    difference = first_difference(one, other, leaf)
+    difference = first_difference(left, right, leaf)
     assert difference is not None
     assert difference.path == "2"
 
 
-def test_a_module_that_lacks_state_is_called_a_module() -> None:
-    finding = found(structure(lambda: {"layer": torch.nn.Linear(1, 2)}), run_of(observed({"layer": bare()})))
+def test_missing_state_of_a_module_is_named() -> None:
+    finding = failure(structure(lambda: {"layer": torch.nn.Linear(1, 2)}), run_of(observed({"layer": bare()})))
 
     assert finding.expected.startswith("result['layer'] is a module with 'weight' a tensor of shape (2, 1)")
     assert finding.got.startswith("result['layer'] is a module without 'bias'")

@@ -1,4 +1,4 @@
-"""The page about the app says what the app does."""
+"""The page about the app: keys, settings and links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support import ROOT
 PAGE = (ROOT / "docs" / "app.md").read_text(encoding="utf-8")
 
 
-def test_its_keys_are_those_of_the_table_of_commands() -> None:
+def test_the_page_lists_the_keys_of_all_commands() -> None:
     with_tables = runpy.run_path(str(ROOT / "docs" / "keys.py"))["with_tables"]
     assert with_tables(PAGE) == PAGE, "`python docs/keys.py` writes them"
     for command in COMMANDS:
@@ -21,7 +21,7 @@ def test_its_keys_are_those_of_the_table_of_commands() -> None:
             assert f"`{key_name(key)}`" in PAGE
 
 
-def test_it_names_every_setting_with_every_choice() -> None:
+def test_the_page_lists_every_setting_with_its_choices() -> None:
     for setting in SETTINGS:
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{setting.key}` |"))
         for choice in setting.choices:
@@ -29,7 +29,7 @@ def test_it_names_every_setting_with_every_choice() -> None:
             assert f"`{word}`" in row
 
 
-def test_what_it_links_to_is_there_and_the_readme_links_to_it() -> None:
+def test_links_lead_to_files() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", PAGE):
         assert (ROOT / "docs" / target).exists(), target
     assert "(docs/app.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

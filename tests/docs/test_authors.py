@@ -45,7 +45,7 @@ def test_a_page_on_a_check_has_an_example_and_is_short(page: Path) -> None:
     assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST
 
 
-def test_each_word_that_makes_a_check_is_in_an_example() -> None:
+def test_each_check_is_in_an_example() -> None:
     shown = "\n".join(block for page in CHECK_PAGES for block in examples(page))
     words = [
         name

@@ -1,4 +1,4 @@
-"""The instructor's guide: its commands are accepted, its options are there, and its links lead somewhere."""
+"""The instructor's guide: commands, options, rules and links are valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import ROOT
 GUIDE = ROOT / "docs" / "classroom"
 PAGES = sorted(GUIDE.glob("*.md"))
 COMMAND = re.compile(r"^ +\$ (gpututor .+?)(?: {3,}.*)?$", re.MULTILINE)
-"""At the end of its line may stand what it does."""
+"""Command lines; a description may follow a command."""
 OPTION = re.compile(r"`(--[a-z-]+)\b[^`]*`")
 RULES = re.compile(r"^```toml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_OTHERS = {"--num-cpus"}
@@ -33,7 +33,7 @@ def commands() -> list[tuple[str, str]]:
 
 @pytest.fixture
 def does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands are read, and not done."""
+    """Parse commands without running them."""
     modules = [verb.module for verb in VERBS if verb.name in VERBS_OF_IT or verb.name.startswith("classroom ")]
     for name in modules:
         monkeypatch.setattr(importlib.import_module(name), "main", lambda arguments: 0)
@@ -55,7 +55,7 @@ def test_the_guide_shows_every_verb_of_a_classroom() -> None:
     assert shown == {verb.name for verb in VERBS if verb.name.startswith("classroom ")}
 
 
-def test_every_option_that_the_guide_names_is_there() -> None:
+def test_every_option_of_the_guide_exists() -> None:
     known = {"--help", *OF_OTHERS}
     modules = [verb.module for verb in VERBS if verb.name in VERBS_OF_IT or verb.name.startswith("classroom ")]
     for name in modules:
@@ -67,7 +67,7 @@ def test_every_option_that_the_guide_names_is_there() -> None:
     assert [(page, option) for page, option in sorted(named) if option not in known] == []
 
 
-def test_the_rules_that_the_guide_shows_are_right(tmp_path: Path) -> None:
+def test_the_rules_of_the_guide_are_valid(tmp_path: Path) -> None:
     (text,) = RULES.findall((GUIDE / "README.md").read_text(encoding="utf-8"))
     (tmp_path / "classroom.toml").write_text(text)
     known = [exercise.key for exercise in load_course(builtin_course()).exercises]
@@ -76,7 +76,7 @@ def test_the_rules_that_the_guide_shows_are_right(tmp_path: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of its headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

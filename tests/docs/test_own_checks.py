@@ -1,4 +1,4 @@
-"""The example of a check of one's own is graded as the page shows it."""
+"""The page on own checks: its example is graded as shown."""
 
 from __future__ import annotations
 

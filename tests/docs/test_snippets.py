@@ -1,4 +1,4 @@
-"""Everything that the documentation shows is run: Python blocks, files, and commands with what they print.
+"""Documentation runs: Python blocks, files, and commands with what they print.
 
 A block of Python that begins with `# file: NAME` is written to that file. A `console` block's lines that begin with
 `$ ` are run beside the files above it; its other lines must be in the output, where `…` stands for anything. Where a
@@ -31,12 +31,12 @@ _PROGRAMS = {
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """The kind and the text of each block of a page that is to be run."""
+    """Return kind and text of each block of a page that is to be run."""
     return _BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 def ended(command: list[str], folder: Path) -> str:
-    """What a command printed, both streams together; it must end well."""
+    """Run a command, which must succeed, and return its output, both streams together."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     done = subprocess.run(
@@ -47,24 +47,24 @@ def ended(command: list[str], folder: Path) -> str:
 
 
 def commands(block: str) -> list[list[str]]:
-    """Each command of a block, and the lines that it is to print."""
+    """Return each command of a block with the lines that it must print."""
     return [part.splitlines() for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
 
 
 def passages(lines: list[str]) -> list[list[str]]:
-    """The lines between those that are nothing but `…`; where there is none of these, each line by itself."""
+    """Return the lines between those that are only `…`; without such lines, each line by itself."""
     if "…" not in lines:
         return [[line] for line in lines]
     return [part.splitlines() for part in re.split(r"^…$\n?", "\n".join(lines), flags=re.MULTILINE) if part]
 
 
 def as_printed(lines: list[str], *, whole: bool) -> re.Pattern[str]:
-    """What finds the lines in an output; `whole`: nothing may stand before, between or behind them."""
+    """Return a pattern for the lines in an output; `whole`: no other line may be among them."""
     each = [".*".join(map(re.escape, line.split("…"))) for line in lines]
     return re.compile("".join(rf"^{line} *\n" for line in each) if whole else each[0], re.MULTILINE)
 
 
-def test_lines_that_are_shown_together_must_be_printed_together() -> None:
+def test_adjacent_lines_must_be_printed_together() -> None:
     printed = "one\ntwo\n\nthree\nfour\n"
     assert commands("$ a b\none\n…\nfour\n$ c\n") == [["a b", "one", "…", "four"], ["c"]]
     assert passages(["one", "two", "…", "four"]) == [["one", "two"], ["four"]]
@@ -76,7 +76,7 @@ def test_lines_that_are_shown_together_must_be_printed_together() -> None:
 
 
 @pytest.mark.parametrize("page", mostly_long(PAGES, QUICK), ids=lambda page: page.name)
-def test_every_block_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     for kind, text in blocks(page):
         if kind == "python":
@@ -90,9 +90,9 @@ def test_every_block_of_a_page_does_what_it_says(page: Path, tmp_path: Path) -> 
             printed = ended([*_PROGRAMS[program], *arguments], tmp_path)
             at = 0
             for passage in passages(lines):
-                found = as_printed(passage, whole="…" in lines).search(printed, at)
-                assert found, f"{page.name} promises, in this place, {passage}:\n{printed}"
-                at = found.end() if "…" in lines else 0
+                match = as_printed(passage, whole="…" in lines).search(printed, at)
+                assert match, f"{page.name} promises, in this place, {passage}:\n{printed}"
+                at = match.end() if "…" in lines else 0
 
 
 def test_each_page_has_blocks_to_run() -> None:

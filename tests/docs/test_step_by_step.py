@@ -1,4 +1,4 @@
-"""The exercise that the author's guide builds step by step is one that the gate finds green."""
+"""The author's guide, step by step: its exercise passes the gate."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FILE = re.compile(r"^(`{3,4})\w+\n(?:# file: (\S+)|<!-- file: (\S+) -->)\n(.*?)^
 
 
 @pytest.mark.long
-def test_the_guides_exercise_is_green(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exercise_of_the_guide_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     course = tmp_path / "my_course"
     assert main(["new", "--course", str(course), "first_steps/stable_softmax"]) == 0
     folder = course / "01_first_steps" / "01_stable_softmax"
     shutil.rmtree(folder / "wrong")
     (folder / "wrong").mkdir()
-    found = [(match[2] or match[3], match[4]) for match in FILE.finditer(PAGE.read_text(encoding="utf-8"))]
-    assert len(found) == 14
-    for name, text in found:
+    files = [(match[2] or match[3], match[4]) for match in FILE.finditer(PAGE.read_text(encoding="utf-8"))]
+    assert len(files) == 14
+    for name, text in files:
         (folder / name).write_text(text, encoding="utf-8")
 
     assert main(["verify", "--workers", "1", str(folder)]) == 0, capsys.readouterr().out

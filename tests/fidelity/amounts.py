@@ -1,4 +1,4 @@
-"""What the programs about memory ask and take."""
+"""Amounts of memory for programs of the corpus."""
 
 from __future__ import annotations
 

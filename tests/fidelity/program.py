@@ -1,4 +1,4 @@
-"""A small program whose behaviour on CUDA is known: what it does, what CUDA gives, and where that is known from.
+"""Small programs with known behavior on CUDA, and the source of that knowledge.
 
 `@gives` and `@raises` put a function into the list of its file. The function runs on a machine with two GPUs; what it
 returns is compared after `seen` has put tensors into plain words, so that it can be compared between two devices too.
@@ -15,15 +15,15 @@ from typing import Any
 import torch
 
 ANY = "…"
-"""In an expected text: whatever stands there."""
+"""Placeholder for any text in an expected text."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program did."""
+    """Result of a program."""
 
     value: Any = None
-    """What it returned, as `seen` writes it."""
+    """Returned value, as `seen` writes it."""
     error: str = ""
     """The class and the whole text of what it raised: `RuntimeError: ...`."""
     warned: tuple[str, ...] = ()
@@ -32,14 +32,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Program:
-    """One program and what CUDA makes of it."""
+    """A program and its outcome on CUDA."""
 
     run: Callable[[], Any]
     expected: Outcome
     source: str
-    """Where that is known from: a file of PyTorch or a page of its documentation."""
+    """Source of the outcome: a file of PyTorch or a page of its documentation."""
     waits: int | None = None
-    """How often the host waits for the GPU; None where that is not the point."""
+    """Number of waits of the host for the GPU; None to leave it open."""
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ def _declared(expected: Outcome, source: str, waits: int | None) -> Declared:
 
 
 def on(device: str, dtype: str, values: Any) -> tuple[str, str, Any]:
-    """How `seen` writes a tensor: `on("cuda:0", "float32", [1.0, 2.0])`."""
+    """Return the form in which `seen` writes a tensor: `on("cuda:0", "float32", [1.0, 2.0])`."""
     return (device, dtype, values)
 
 
@@ -82,9 +82,9 @@ def seen(value: Any) -> Any:
     if isinstance(value, torch.device):
         return str(value)
     if isinstance(value, dict):
-        return {name: seen(one) for name, one in value.items()}
+        return {name: seen(part) for name, part in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)(seen(one) for one in value) if type(value) in (tuple, list) else tuple(map(seen, value))
+        return type(value)(seen(part) for part in value) if type(value) in (tuple, list) else tuple(map(seen, value))
     return _rounded(value)
 
 
@@ -94,7 +94,7 @@ def _name(dtype: torch.dtype) -> str:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_rounded(part) for part in value]
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
@@ -107,19 +107,19 @@ def outcome(program: Program) -> Outcome:
             value, error = seen(program.run()), ""
         except Exception as raised:
             value, error = None, f"{type(raised).__name__}: {raised}"
-    return Outcome(value, error, tuple(f"{one.category.__name__}: {one.message}" for one in caught))
+    return Outcome(value, error, tuple(f"{warning.category.__name__}: {warning.message}" for warning in caught))
 
 
 def alike(text: str, expected: str) -> bool:
-    """Whether `text` is what was expected, where `…` stands for anything."""
+    """Return True if `text` is as expected; `…` stands for anything."""
     return re.fullmatch(".*".join(map(re.escape, expected.split(ANY))), text, re.DOTALL) is not None
 
 
-def as_expected(found: Outcome, expected: Outcome) -> bool:
+def as_expected(actual: Outcome, expected: Outcome) -> bool:
     """Equal values; errors and warnings with the same words."""
     return (
-        found.value == expected.value
-        and alike(found.error, expected.error)
-        and len(found.warned) == len(expected.warned)
-        and all(map(alike, found.warned, expected.warned))
+        actual.value == expected.value
+        and alike(actual.error, expected.error)
+        and len(actual.warned) == len(expected.warned)
+        and all(map(alike, actual.warned, expected.warned))
     )

@@ -1,4 +1,4 @@
-"""What a program makes a device do, in figures that a real GPU and the virtual one can be compared by."""
+"""Figures of a program's work on a device, to compare a real GPU with the virtual GPU."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ GRAPH = "cuda graph"
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run of a program did. Bytes of memory are those beyond what was there before it."""
+    """Figures of a run. Bytes of memory exceed those before the run."""
 
-    found: Outcome
+    result: Outcome
     kernels: tuple[str, ...] = ()
     to_device: tuple[int, ...] = ()
     """The bytes of each copy, as those below."""
@@ -46,7 +46,7 @@ class Workload:
 
     run: Callable[[], Any]
     to_device: int = 0
-    """How many copies."""
+    """Number of copies."""
     to_host: int = 0
     waits: int = 0
     multiplies: bool = False
@@ -99,8 +99,8 @@ def pinned_batches_on_a_stream_of_their_own() -> Any:
     with torch.cuda.stream(side):
         there = [batch.to("cuda", non_blocking=True) for batch in batches]
     torch.cuda.current_stream().wait_stream(side)
-    for one in there:
-        one.record_stream(torch.cuda.current_stream())
+    for batch in there:
+        batch.record_stream(torch.cuda.current_stream())
     torch.cuda.synchronize()
 
 
@@ -124,8 +124,8 @@ def a_training_step_with_sgd() -> Any:
 @workload()
 def a_step_of_adam() -> Any:
     weights = [nn.Parameter(torch.ones(100, device="cuda")) for _ in range(3)]
-    for one in weights:
-        one.grad = torch.ones_like(one)
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
     torch.optim.Adam(weights, foreach=True).step()
 
 
@@ -181,41 +181,41 @@ def _figures(program: Program, recorder: Recorder, watched: AbstractContextManag
     before = allocated(), reserved()
     first = len(recorder.trace)
     with watched:
-        found = outcome(program)
+        result = outcome(program)
         memory = allocated() - before[0], reserved() - before[1], torch.cuda.max_memory_allocated() - before[0]
-    events = [one for one in list(recorder.complete())[first:] if one.line is not None]
+    events = [event for event in list(recorder.complete())[first:] if event.line is not None]
 
     def sizes(of: Callable[[Event], bool]) -> tuple[int, ...]:
         return tuple(event.size_bytes for event in events if of(event))
 
     return Figures(
-        found,
-        tuple(one.name for one in events if one.kind is Kind.KERNEL and one.device != "cpu"),
+        result,
+        tuple(event.name for event in events if event.kind is Kind.KERNEL and event.device != "cpu"),
         sizes(lambda event: event.to_device),
         sizes(lambda event: event.to_host),
         sizes(lambda event: event.between_devices),
-        tuple(one.name for one in events if one.kind is Kind.SYNCHRONISE),
+        tuple(event.name for event in events if event.kind is Kind.SYNCHRONISE),
         *memory,
     )
 
 
 def apart(real: Figures, virtual: Figures, *, multiplies: bool = False) -> list[str]:
-    """In what two runs of a program differ, a line for each.
+    """Return a line for each difference between two runs of a program.
 
     Kernels are compared by their number: which library does the work, and what that is called, is not CUDA's promise.
     """
     lines = []
-    if real.found != virtual.found:
-        lines.append(f"verdict: {real.found} against {virtual.found}")
+    if real.result != virtual.result:
+        lines.append(f"verdict: {real.result} against {virtual.result}")
     if GRAPH not in real.kernels and len(real.kernels) != len(virtual.kernels):
         lines.append(f"kernels: {len(real.kernels)} {real.kernels} against {len(virtual.kernels)} {virtual.kernels}")
     names = ["to_device", "to_host", "between", "waits", "allocated"]
     if not multiplies:
         names += ["reserved", "peak"]
     for name in names:
-        one, other = getattr(real, name), getattr(virtual, name)
-        if one != other:
-            lines.append(f"{name}: {one} against {other}")
+        left, right = getattr(real, name), getattr(virtual, name)
+        if left != right:
+            lines.append(f"{name}: {left} against {right}")
     return lines
 
 

@@ -6,6 +6,7 @@ import gc
 import importlib
 import pkgutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,16 +25,16 @@ GPUS = 2
 
 
 def on_the_virtual_gpu(program: Program) -> tuple[Outcome, int]:
-    """What it did there, and how often the host waited."""
+    """Return the outcome of a program there, and the number of waits of the host."""
     recorder = Recorder([program.run.__code__.co_filename])
     with virtual_gpu(GPUS, "H100", obey_environment=False, recorder=recorder):
-        found = outcome(program)
+        actual = outcome(program)
     lines = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE and event.line is not None]
-    return found, len(lines)
+    return actual, len(lines)
 
 
 def on_the_real_gpu(program: Program) -> tuple[Outcome, int]:
-    """The same on the machine's own GPU: waits are counted by CUDA's debugging aid."""
+    """Do the same on the machine's GPU; CUDA's debugging aid counts the waits."""
     gc.collect()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -41,21 +42,22 @@ def on_the_real_gpu(program: Program) -> tuple[Outcome, int]:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
         try:
-            found = outcome(program)
+            actual = outcome(program)
         finally:
             torch.cuda.set_sync_debug_mode("default")
             torch.cuda.set_device(0)
     words = "called a synchronizing CUDA operation"
-    synchronised = [one for one in (*found.warned, *(str(one.message) for one in caught)) if words in one]
-    return Outcome(found.value, found.error, tuple(one for one in found.warned if words not in one)), len(synchronised)
+    warned = [*actual.warned, *(str(warning.message) for warning in caught)]
+    waits = sum(words in text for text in warned)
+    return replace(actual, warned=tuple(text for text in actual.warned if words not in text)), waits
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_the_virtual_gpu_does_what_cuda_does(program: Program) -> None:
-    found, waits = on_the_virtual_gpu(program)
-    assert as_expected(found, program.expected), f"found {found}\nCUDA  {program.expected}\nsource: {program.source}"
+    actual, waits = on_the_virtual_gpu(program)
+    assert as_expected(actual, program.expected), f"here {actual}\nCUDA  {program.expected}\nsource: {program.source}"
     assert program.waits in (None, waits), f"the host waited {waits} times, on CUDA {program.waits}: {program.source}"
-    assert "meta" not in found.error.lower()
+    assert "meta" not in actual.error.lower()
 
 
 @pytest.mark.gpu

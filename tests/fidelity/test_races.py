@@ -24,8 +24,8 @@ def test_the_virtual_gpu_finds_each_race_and_no_other(name: str) -> None:
         kept = program(torch.cuda.Stream())
         torch.cuda.synchronize()
         del kept
-    found = [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
-    assert found == ([hazard] if hazard else [])
+    hazards = [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+    assert hazards == ([hazard] if hazard else [])
 
 
 @pytest.mark.gpu

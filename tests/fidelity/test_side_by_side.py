@@ -19,24 +19,24 @@ for _module in pkgutil.iter_modules(programs.__path__):
     importlib.import_module(f"{programs.__name__}.{_module.name}")
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.name)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_a_workload_copies_and_waits_as_on_cuda_each_time(workload: Workload) -> None:
-    found = on_virtual(workload.program)
-    assert found.found.error == ""
-    assert (len(found.to_device), len(found.to_host), len(found.waits)) == (
+    figures = on_virtual(workload.program)
+    assert figures.result.error == ""
+    assert (len(figures.to_device), len(figures.to_host), len(figures.waits)) == (
         workload.to_device,
         workload.to_host,
         workload.waits,
-    ), found
-    assert (found.allocated, found.between) == (0, ())
-    assert apart(found, on_virtual(workload.program)) == []
+    ), figures
+    assert (figures.allocated, figures.between) == (0, ())
+    assert apart(figures, on_virtual(workload.program)) == []
 
 
-def test_what_is_apart_is_said() -> None:
-    one = Figures(Outcome(1.0), ("aten::mm",), (16,), (4,), (), ("aten::_local_scalar_dense",), 512, 2**21, 1024)
-    assert apart(one, one) == []
-    for name, other in {
-        "found": Outcome(2.0),
+def test_differences_are_listed() -> None:
+    left = Figures(Outcome(1.0), ("aten::mm",), (16,), (4,), (), ("aten::_local_scalar_dense",), 512, 2**21, 1024)
+    assert apart(left, left) == []
+    for name, right in {
+        "result": Outcome(2.0),
         "kernels": ("aten::mm", "aten::add"),
         "to_device": (8,),
         "to_host": (),
@@ -46,10 +46,10 @@ def test_what_is_apart_is_said() -> None:
         "reserved": 0,
         "peak": 0,
     }.items():
-        assert len(apart(one, replace(one, **{name: other}))) == 1, name  # type: ignore[arg-type]
-    assert apart(one, replace(one, kernels=("aten::addmm",))) == []
-    assert apart(replace(one, kernels=("cuda graph",)), replace(one, kernels=("aten::mul", "aten::add"))) == []
-    assert apart(one, replace(one, reserved=0, peak=0), multiplies=True) == []
+        assert len(apart(left, replace(left, **{name: right}))) == 1, name  # type: ignore[arg-type]
+    assert apart(left, replace(left, kernels=("aten::addmm",))) == []
+    assert apart(replace(left, kernels=("cuda graph",)), replace(left, kernels=("aten::mul", "aten::add"))) == []
+    assert apart(left, replace(left, reserved=0, peak=0), multiplies=True) == []
 
 
 def test_the_model_of_a_gpu_is_its_own_or_any() -> None:
@@ -58,7 +58,7 @@ def test_the_model_of_a_gpu_is_its_own_or_any() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.name)
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_a_workload_does_the_same_on_a_real_gpu(workload: Workload) -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU")
@@ -72,17 +72,17 @@ def test_the_corpus_counts_the_same_on_a_real_gpu() -> None:
     if not torch.cuda.is_available():
         pytest.skip("needs a CUDA GPU")
     gpus, model = min(torch.cuda.device_count(), 2), model_of(torch.cuda.get_device_name())
-    found = []
+    differences = []
     for program in PROGRAMS:
         real, virtual = on_real(program), on_virtual(program, model, gpus)
-        if as_expected(real.found, program.expected) and as_expected(virtual.found, program.expected):
-            virtual = replace(virtual, found=real.found)  # words that may differ, such as how much memory there is
+        if as_expected(real.result, program.expected) and as_expected(virtual.result, program.expected):
+            virtual = replace(virtual, result=real.result)  # texts may differ, as in the amount of memory
         # Matrix products' workspaces come and go here: memory has programs of its own, which return what they saw.
         lines = apart(replace(real, allocated=virtual.allocated), virtual, multiplies=True)
         if lines:
-            found.append("\n  ".join([f"{program.name}: real against virtual", *lines, program.source]))
+            differences.append("\n  ".join([f"{program.name}: real against virtual", *lines, program.source]))
         torch.cuda.set_device(0)
-    assert not found, "\n".join(found)
+    assert not differences, "\n".join(differences)
 
 
 @pytest.mark.gpu

@@ -24,25 +24,25 @@ for _module in pkgutil.iter_modules(programs.__path__):
 
 SPEC = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "H100"), "virtual", 0)
 SOURCE = "\n" * 10_000
-"""Its lines are those of the corpus's files."""
+"""Text with as many lines as the corpus's files."""
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
     with enter_machine(SPEC, program.run.__code__.co_filename) as machine:
         recorder = machine.recorder
-        sealed = TamperGuard(machine)
-        around = CallMeasurement(machine.meter)
-        around.begin()
+        guard = TamperGuard(machine)
+        measurement = CallMeasurement(machine.meter)
+        measurement.begin()
         recorder.enabled = True
         outcome(program)
         torch.cuda.set_device(0)
-        around.returned(None)
-        sealed.check_recorder(recorder.trace.limit or 0)
+        measurement.returned(None)
+        guard.check_recorder(recorder.trace.limit or 0)
         recorder.enabled = False
-        found: dict[str, Any] = around.memory(left=False)
-        memory = {device: MemoryUse(**use) for device, use in found.items()}
-        call = Call({}, {}, None, recorder.complete(), span=Span(**around.span), memory=memory)
-        changed = sealed.changed()
+        uses: dict[str, Any] = measurement.memory(left=False)
+        memory = {device: MemoryUse(**use) for device, use in uses.items()}
+        call = Call({}, {}, None, recorder.complete(), span=Span(**measurement.span), memory=memory)
+        changed = guard.changed()
     run = Run(to_machine(SPEC, []), (call,), SOURCE, "run", ((call,),))
     assert find_inconsistencies(run, SPEC, changed) == ()

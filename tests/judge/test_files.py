@@ -162,7 +162,7 @@ with open("model.safetensors", "wb") as file:
     ("wanted", "right", "wrong", "words"),
     [
         ("'a.json': Wanted('json', look=looked)", "json.dumps({'number': number})", "'{\"number\": 0}'", "number is 0"),
-        ("'a.json': Wanted('json', look=looked)", "json.dumps({'number': number})", "'[1]'", "not built as it should"),
+        ("'a.json': Wanted('json', look=looked)", "json.dumps({'number': number})", "'[1]'", "expected structure"),
         ("'a.json': Wanted('json', look=looked)", "json.dumps({'number': number})", "'['", "no JSON"),
         ("'a.json': Wanted('json', look=looked)", "json.dumps({'number': number})", "'[' * 99_999", "no JSON"),
         ("'a.json': Wanted('json')", "'[1]'", "'[' * 99 + ']' * 99", "nested too deeply"),
@@ -222,7 +222,7 @@ def test_a_file_that_ends_whoever_opens_it_is_a_verdict(exercise_folder: Path) -
 
 @pytest.mark.parametrize("name", ["../x", "", "*.pt", ".stack"])
 def test_names_with_folders_and_patterns_are_refused(name: str) -> None:
-    with pytest.raises(CourseError, match="no file's name"):
+    with pytest.raises(CourseError, match="not a file's name"):
         files({name: Wanted("text")})
 
 

@@ -1,4 +1,4 @@
-"""What a person looks at never imports torch; a plain verb never imports Textual. Looked at in fresh processes."""
+"""The front end never imports torch; a plain verb never imports Textual. Examined in fresh processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TORCH_FREE = [
 
 
 def modules_after(code: str) -> set[str]:
-    """The names in `sys.modules` of a fresh interpreter that ran `code`."""
+    """Return the names in `sys.modules` of a fresh interpreter that ran `code`."""
     printed = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"],
         capture_output=True,

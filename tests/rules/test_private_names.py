@@ -1,4 +1,4 @@
-"""PyTorch's private functions are reached in one room, so that a new version of torch has one room to check."""
+"""PyTorch's private functions are used in a single file, which each new version of torch has to be checked for."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def _is_private(parts: list[str]) -> bool:
 
 
 def _private_names(source: str) -> list[str]:
-    found = []
+    used = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and _is_private(parts := _dotted(node)):
-            found.append(f"line {node.lineno}: {'.'.join(parts)}")
+            used.append(f"line {node.lineno}: {'.'.join(parts)}")
         elif isinstance(node, ast.ImportFrom) and node.module and _is_private(node.module.split(".")):
-            found += [] if node.module in LATE | DOCUMENTED else [f"line {node.lineno}: from {node.module}"]
-    return found
+            used += [] if node.module in LATE | DOCUMENTED else [f"line {node.lineno}: from {node.module}"]
+    return used
 
 
 def test_private_functions_of_torch_are_reached_in_one_file() -> None:
-    found = {
+    used = {
         str(path.relative_to(DEVICES)): names
         for path in DEVICES.rglob("*.py")
         if path != ONE_PLACE and (names := _private_names(path.read_text(encoding="utf-8")))
     }
-    assert found == {}
+    assert used == {}
 
 
 def test_a_private_function_elsewhere_would_be_seen() -> None:

@@ -23,7 +23,7 @@ TEXTUALS = {
 
 
 def _own(tree: ast.Module) -> set[str]:
-    """Names that a file defines itself."""
+    """Return names that a file defines itself."""
     names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
     stored = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
     declared = (node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign))

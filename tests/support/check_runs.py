@@ -1,4 +1,4 @@
-"""Runs made by hand, for tests of checks."""
+"""Runs with chosen results and traces, for tests of checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOURCE = "import torch\n\n\ndef work(x):\n    y = x.cuda()\n    return y\n"
 
 
 def observed(value: object, device: str = "cpu") -> Any:
-    """`value` as it would arrive, its tensors said to live on `device`."""
+    """Return `value` as the judge receives it, with tensors on `device`."""
     packer = Encoder()
     tree = packer.pack(value)
     return moved(Decoder(tuple(packer.buffers)).unpack(tree), device)
@@ -42,7 +42,7 @@ def moved(tree: Any, device: str) -> Any:
 
 
 def copies(*rows: tuple[str, str, int, int]) -> Trace:
-    """A trace of copies: (source, target, bytes, line)."""
+    """Return a trace of copies: (source, target, bytes, line)."""
     trace = Trace()
     for source, target, size_bytes, line in rows:
         device = target if target != "cpu" else source
@@ -67,16 +67,16 @@ def run_of(
     machine: Machine = GPU,
     source: str = SOURCE,
 ) -> Run:
-    """A run with one call. `output` is packed as it is unless it is observed already."""
+    """Return a run with one call that returned `output`, an observed value."""
     drawn = drawn or {}
     arguments = facts_by_path(Encoder().facts({name: v for name, v in drawn.items() if isinstance(v, torch.Tensor)}))
     return Run(machine, (Call(drawn, arguments, output, trace or Trace()),), source, "work")
 
 
-def found(check: Check, run: Run) -> Finding:
-    """What the check found; fails when it found nothing."""
+def failure(check: Check, run: Run) -> Finding:
+    """Return the check's finding; fail if there is none."""
     finding = check.find(run)
-    assert finding is not None, f"{check.name} found nothing"
+    assert finding is not None, check.name
     assert finding.expected
     assert finding.got
     return finding

@@ -18,7 +18,7 @@ _numbers = count()
 
 
 def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4", repeats: int = 1) -> Run:
-    """What was observed when the function `work` of `source` was called with each of `drawn`, `repeats` times."""
+    """Call the function `work` of `source` with each of `drawn`, `repeats` times, and return the run."""
     file = f"/learner/work_{next(_numbers)}.py"
     spec = MachineSpec(Scenario("one GPU", gpus, ("cuda",), gpu), "virtual", 0)
     with enter_machine(spec, file) as machine:
@@ -35,17 +35,17 @@ def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4"
 def _call(machine: EnteredMachine, function: Any, drawn: dict[str, Any]) -> Call:
     recorder = machine.recorder
     before = len(recorder.complete())
-    arguments = {name: one.clone() if isinstance(one, torch.Tensor) else one for name, one in drawn.items()}
-    around = CallMeasurement(machine.meter)
-    around.begin()
+    arguments = {name: value.clone() if isinstance(value, torch.Tensor) else value for name, value in drawn.items()}
+    measurement = CallMeasurement(machine.meter)
+    measurement.begin()
     recorder.enabled = True
     try:
         output = function(**arguments)
-        around.returned(output)
+        measurement.returned(output)
     finally:
         recorder.enabled = False
     del output
-    memory: Any = around.memory(left=True)
+    memory: Any = measurement.memory(left=True)
     trace = recorder.complete().since(before)
     uses = {device: MemoryUse(**use) for device, use in memory.items()}
-    return Call(drawn, {}, None, trace, span=Span(**around.span), memory=uses)
+    return Call(drawn, {}, None, trace, span=Span(**measurement.span), memory=uses)

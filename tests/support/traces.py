@@ -134,6 +134,25 @@ class Program:
         return start, start + time
 
 
+def mixed_program() -> Program:
+    """Return a program with memory, copies, kernels, a wait, a hazard and a range, in 1 ms."""
+    p = Program()
+    p.allocate(1, 1000)
+    p.allocate(2, 3000)
+    p.allocate(3, -1000)
+    p.copy(4, 100 * US, 1 << 20)  # 5 to 105 µs
+    p.copy(4, 50 * US, 1 << 20, asynchronous=True, stream=1)  # launched at 110: 110 to 160
+    written = p.kernel(5, 100 * US, flops=1e9)  # launched at 115: 115 to 215
+    p.kernel(6, 100 * US, name="aten::add", stream=2)  # 120 to 220
+    p.compute(7, 20 * US)  # 120 to 140
+    p.copy(8, 10 * US, 4, up=False)  # launched at 145, after the first kernel: 215 to 225
+    p.wait(8, "aten::_local_scalar_dense")  # 225 to 228
+    p.hazard(6, "write after write", written)
+    p.out_of_memory(9, 1 << 40)
+    p.trace.add(Kind.RANGE, "step", "cpu", launched=0, start=0, end=MS)  # the last thing that ends
+    return p
+
+
 def filled(count: int, seed: int = 0) -> tuple[Trace, list[Event]]:
     """A trace of random events, and the events."""
     draw = random.Random(seed)

@@ -13,7 +13,7 @@ from tests.support.traces import filled
 
 
 @pytest.mark.parametrize("count", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 17])
-def test_what_was_added_comes_out_in_order(count: int) -> None:
+def test_events_are_read_in_the_order_in_which_they_were_added(count: int) -> None:
     trace, events = filled(count)
     assert len(trace) == count
     assert list(trace) == events
@@ -22,7 +22,7 @@ def test_what_was_added_comes_out_in_order(count: int) -> None:
     assert list(trace.column("size_bytes")) == [event.size_bytes for event in events]
 
 
-def test_times_that_were_not_known_can_be_set_later() -> None:
+def test_unknown_times_can_be_set_later() -> None:
     trace = Trace(limit=1)
     index = trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=5)
     assert [(event.launched, event.start, event.end, event.duration) for event in trace] == [(5, -1, -1, 0)]
@@ -31,7 +31,7 @@ def test_times_that_were_not_known_can_be_set_later() -> None:
     assert [(event.launched, event.start, event.end, event.duration) for event in trace] == [(5, 7, 12, 5)]
 
 
-def test_what_comes_after_the_limit_is_counted_and_not_kept() -> None:
+def test_events_after_the_limit_are_only_counted() -> None:
     trace = Trace(limit=2)
     assert [trace.add(Kind.KERNEL, "aten::mm", "cuda:0") for _ in range(5)] == [0, 1, -1, -1, -1]
     assert (len(trace), trace.dropped, trace.since(1).dropped) == (2, 3, 3)
@@ -41,7 +41,7 @@ def test_what_comes_after_the_limit_is_counted_and_not_kept() -> None:
     assert (len(endless), endless.dropped) == (3, 0)
 
 
-def test_a_part_of_a_trace_is_a_trace_whose_partners_are_its_own() -> None:
+def test_a_part_of_a_trace_renumbers_partners() -> None:
     trace = Trace()
     for partner in (-1, 0, 1, 2, -1):
         trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=partner, file="a.py", line=3)
@@ -61,7 +61,7 @@ def test_long_parts_keep_every_field() -> None:
         assert {name: getattr(event, name) for name in TYPES} == expected
 
 
-def test_an_event_that_was_begun_and_never_written_is_left_out() -> None:
+def test_incomplete_events_are_left_out() -> None:
     # As when Ctrl-C comes between the two: the number is taken, the row stays empty.
     trace = Trace()
     trace.add(Kind.KERNEL, "first", "cuda:0")
@@ -78,7 +78,7 @@ def test_an_event_that_was_begun_and_never_written_is_left_out() -> None:
     assert trace.kinds() == {Kind.KERNEL: 2, Kind.HAZARD: 1}
 
 
-def test_threads_that_add_at_once_lose_nothing_and_mix_nothing() -> None:
+def test_threads_can_add_events_at_once() -> None:
     trace, each = Trace(), 3 * BLOCK
     indexes: dict[int, list[int]] = {number: [] for number in range(1, 5)}
 
@@ -97,14 +97,14 @@ def test_threads_that_add_at_once_lose_nothing_and_mix_nothing() -> None:
     assert len(events) == 4 * each
     for number, mine in indexes.items():
         assert mine == sorted(mine)
-        found = [events[index] for index in mine]
-        assert [event.line for event in found] == list(range(1, each + 1))
-        assert {(event.name, event.device, event.stream, event.file) for event in found} == {
+        added = [events[index] for index in mine]
+        assert [event.line for event in added] == list(range(1, each + 1))
+        assert {(event.name, event.device, event.stream, event.file) for event in added} == {
             (f"{number}", f"cuda:{number}", number, f"{number}.py")
         }
 
 
-def test_lines_are_counted_and_the_busiest_comes_first() -> None:
+def test_lines_with_most_events_come_first() -> None:
     trace = Trace()
     for line in (4, 9, 9, None):
         trace.add(Kind.SYNCHRONISE, "aten::item", "cuda:0", file="a.py" if line else "", line=line)

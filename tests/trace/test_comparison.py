@@ -38,60 +38,64 @@ def fast() -> Program:
     return p
 
 
-def test_the_amounts_are_those_of_the_trace() -> None:
-    found = amounts_of([TraceArrays(slow().trace)], 9 * MS, 5 << 20)
-    assert (found["kernels"], found["kernel_time"]) == (4, 400 * US)
-    assert (found["to_device"], found["to_device_bytes"]) == (4, 4 << 20)
-    assert (found["to_host"], found["to_host_bytes"]) == (4, 16)
-    assert (found["waits"], found["hazards"], found["between"]) == (4, 1, 0)
-    assert (found["elapsed"], found["peak_bytes"]) == (9 * MS, 5 << 20)
+def test_amounts_of_a_trace() -> None:
+    amounts = amounts_of([TraceArrays(slow().trace)], 9 * MS, 5 << 20)
+    assert (amounts["kernels"], amounts["kernel_time"]) == (4, 400 * US)
+    assert (amounts["to_device"], amounts["to_device_bytes"]) == (4, 4 << 20)
+    assert (amounts["to_host"], amounts["to_host_bytes"]) == (4, 16)
+    assert (amounts["waits"], amounts["hazards"], amounts["between"]) == (4, 1, 0)
+    assert (amounts["elapsed"], amounts["peak_bytes"]) == (9 * MS, 5 << 20)
 
 
-def test_several_processes_count_together() -> None:
-    one, two = (amounts_of([TraceArrays(slow().trace)] * number, MS, 0) for number in (1, 2))
-    assert (two["kernels"], two["busy"]) == (2 * one["kernels"], 2 * one["busy"])
+def test_amounts_of_processes_are_added() -> None:
+    single, double = (amounts_of([TraceArrays(slow().trace)] * number, MS, 0) for number in (1, 2))
+    assert (double["kernels"], double["busy"]) == (2 * single["kernels"], 2 * single["busy"])
 
 
-def test_without_a_trace_there_is_nothing() -> None:
+def test_amounts_of_nothing_have_no_differences() -> None:
     nothing = amounts_of([], 0, 0)
     assert differences(nothing, nothing) == ()
 
 
-def test_differences_are_told_in_words_from_the_left_one() -> None:
+def test_differences_describe_the_left_call() -> None:
     left, right = (
         amounts_of([TraceArrays(fast().trace)], 5 * MS, 1 << 20),
         amounts_of([TraceArrays(slow().trace)], 10 * MS, 3 << 20),
     )
-    words = {one.name: one.words for one in differences(left, right)}
+    words = {difference.name: difference.words for difference in differences(left, right)}
     assert words["time"] == "2 × as fast, 5.00 ms less"
     assert words["kernels"] == "3 kernels fewer"
     assert words["copies to device"] == "3 copies fewer"
     assert words["peak of memory"] == "2.00 MiB less"
     assert words["hazards"] == "1 hazard fewer"
-    assert all(one.better == 1 for one in differences(left, right) if one.name in ("time", "kernels", "hazards"))
-    back = {one.name: one for one in differences(right, left)}
+    assert all(
+        difference.better == 1
+        for difference in differences(left, right)
+        if difference.name in ("time", "kernels", "hazards")
+    )
+    back = {difference.name: difference for difference in differences(right, left)}
     assert back["time"].words == "2 × as long, 5.00 ms more"
     assert back["kernels"].better == -1
 
 
-def test_what_is_the_same_is_said_to_be() -> None:
+def test_equal_calls_have_no_difference() -> None:
     same = amounts_of([TraceArrays(slow().trace)], MS, 1)
-    found = differences(same, same)
-    words = {one.name: one.words for one in found}
+    compared = differences(same, same)
+    words = {difference.name: difference.words for difference in compared}
     assert set(words.values()) - {words["device busy"]} == {SAME, AS_LONG}
     assert words["device busy"].endswith(" % of the time in both")
-    assert in_one_sentence(found) == NO_DIFFERENCE
+    assert in_one_sentence(compared) == NO_DIFFERENCE
 
 
-def test_what_reads_the_same_or_is_less_than_a_microsecond_apart_is_no_difference() -> None:
-    one = amounts_of([TraceArrays(slow().trace)], 2 * MS, (1 << 30) + 8)
-    other = one + Counter(elapsed=2, busy=2, wait_time=2, peak_bytes=-8)
-    found = {each.name: each for each in differences(other, one)}
-    assert (found["time"].words, found["time"].better) == (AS_LONG, 0)
-    assert found["peak of memory"].words == SAME
-    assert " not " not in found["device busy"].words
-    assert in_one_sentence(found.values()) == NO_DIFFERENCE
-    later = {each.name: each.words for each in differences(one + Counter(elapsed=9 * US), one)}
+def test_amounts_that_read_the_same_are_no_difference() -> None:
+    left = amounts_of([TraceArrays(slow().trace)], 2 * MS, (1 << 30) + 8)
+    right = left + Counter(elapsed=2, busy=2, wait_time=2, peak_bytes=-8)
+    by_name = {difference.name: difference for difference in differences(right, left)}
+    assert (by_name["time"].words, by_name["time"].better) == (AS_LONG, 0)
+    assert by_name["peak of memory"].words == SAME
+    assert " not " not in by_name["device busy"].words
+    assert in_one_sentence(by_name.values()) == NO_DIFFERENCE
+    later = {difference.name: difference.words for difference in differences(left + Counter(elapsed=9 * US), left)}
     assert later["time"] == "9.00 µs more", "a ratio of 1 is not told"
 
 
@@ -99,12 +103,12 @@ def test_what_reads_the_same_or_is_less_than_a_microsecond_apart_is_no_differenc
     ("left", "right", "same"),
     [(0, 0, True), (100_000, 100_900, True), (99, 100, False), (2 * MS, 2 * MS + 2, True), (MS, 2 * MS, False)],
 )
-def test_times_that_nobody_would_tell_apart(left: int, right: int, same: bool) -> None:
+def test_times_that_look_the_same(left: int, right: int, same: bool) -> None:
     assert same_time(left, right) is same
     assert (ratio_words(left, right) == AS_LONG) is same
 
 
-def test_a_sentence_tells_the_kinds_of_copies_apart() -> None:
+def test_the_sentence_names_the_kinds_of_copies() -> None:
     left, right = (
         amounts_of([TraceArrays(fast().trace)], 5 * MS, 0),
         amounts_of([TraceArrays(slow().trace)], 10 * MS, 0),
@@ -114,6 +118,6 @@ def test_a_sentence_tells_the_kinds_of_copies_apart() -> None:
     assert "3 copies to host fewer" in sentence
 
 
-def test_a_ratio_says_which_way_it_goes() -> None:
+def test_a_ratio_is_faster_or_longer() -> None:
     assert ratio_words(2, 5) == "2.5 × as fast"
     assert ratio_words(5, 2) == "2.5 × as long"

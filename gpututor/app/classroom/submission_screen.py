@@ -1,4 +1,4 @@
-"""One submission at one exercise: report, text, trace, and grading it again."""
+"""A submission to an exercise: report, text, trace, and grading it again."""
 
 from __future__ import annotations
 

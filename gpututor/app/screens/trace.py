@@ -64,7 +64,7 @@ class Tools:
 
 
 class DeviceScreen(BaseScreen[DeviceAnswer]):
-    """One attempt. Dismissed with the learner's next step."""
+    """Screen of an attempt's trace. Dismissed with the learner's next step."""
 
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("trace")
     AUTO_FOCUS = ""

@@ -157,7 +157,7 @@ _MOST_LABELS = 200
 
 
 class Glyph(NamedTuple):
-    """One cell as it is drawn."""
+    """A cell as it is drawn."""
 
     character: str
     role: str

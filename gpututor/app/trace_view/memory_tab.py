@@ -34,7 +34,7 @@ _NEAR_FULL = 0.5
 
 
 class MemoryTab(Widget, can_focus=True):
-    """One device's memory as a curve; keys read it and go from device to device."""
+    """A device's memory as a curve; keys read it and go from device to device."""
 
     KEYS = "memory"
     BINDINGS: ClassVar[list[BindingType]] = screen_bindings("memory")
@@ -125,7 +125,7 @@ class MemoryTab(Widget, can_focus=True):
 
 
 class _Drawing:
-    """One curve in lines of text."""
+    """A curve in lines of text."""
 
     def __init__(self, view: RunView, name: str, curve: MemoryTimeline, cursor: Reading, width: int) -> None:
         self._view, self._name, self._curve, self._cursor, self._width = view, name, curve, cursor, width

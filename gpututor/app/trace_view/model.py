@@ -34,7 +34,7 @@ _MODEL = re.compile(r"virtual (.+)$")
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call of the learner's function, in all its processes."""
+    """A call of the learner's function, in all its processes."""
 
     words: str
     """`call 2 of 3, with x of shape (7, 1)`."""
@@ -115,7 +115,7 @@ class OtherAttempt:
 
 @dataclass(frozen=True)
 class RunView:
-    """One case of one run of an attempt."""
+    """A case of a run of an attempt."""
 
     recording: Recording
     run_number: int

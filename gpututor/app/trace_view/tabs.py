@@ -52,7 +52,7 @@ class Tab(Protocol):
     """Interface of the widget in a tab. A method `take_focus` passes the focus on to a part of the widget."""
 
     KEYS: str
-    """Its table in `commands.WIDGETS`."""
+    """The tab's table in `commands.WIDGETS`."""
 
     def show(self, shown: Any) -> None: ...
 

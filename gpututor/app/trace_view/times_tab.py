@@ -74,7 +74,7 @@ _UNITS = {"ns": 1, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 @dataclass(frozen=True)
 class TimeBar:
-    """One time, in nanoseconds."""
+    """A time, in nanoseconds."""
 
     words: str
     time_ns: int

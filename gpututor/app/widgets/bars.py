@@ -1,4 +1,4 @@
-"""One-line bars at the top and the bottom of a screen: tabs, status, keys."""
+"""Bars of one line at the top and the bottom of a screen: tabs, status, keys."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ _BLOCKS: dict[str, type[MarkdownBlock]] = {**Markdown.BLOCKS, "fence": FoldedFen
 
 
 class CourseText(Markdown):
-    """One text of the course."""
+    """A text of the course."""
 
     BLOCKS = {name: _without_own_styles(block) for name, block in _BLOCKS.items()}  # noqa: RUF012 - as Textual has it
     COMPONENT_CLASSES: ClassVar[set[str]] = set(MarkdownBlock.COMPONENT_CLASSES)

@@ -41,7 +41,7 @@ class MarkStatus(StrEnum):
 
 @dataclass(frozen=True)
 class CheckMark:
-    """One check of one attempt, over all scenarios."""
+    """A check of an attempt, over all scenarios."""
 
     check: str
     """The check's name."""
@@ -75,7 +75,7 @@ class Lateness:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One submission and its score."""
+    """A submission and its score."""
 
     handed_in: Submission
     standing: MarkStatus
@@ -104,7 +104,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Mark:
-    """One student at one exercise."""
+    """A student's result in an exercise."""
 
     student: str
     """A `Student.id`."""
@@ -147,7 +147,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class StudentMarks:
-    """One student: a mark for each exercise of the gradebook, in its order, and their total."""
+    """A student's row: a mark for each exercise of the gradebook, in its order, and their total."""
 
     student: Student
     marks: tuple[Mark, ...]
@@ -216,7 +216,7 @@ BINS = 10
 
 @dataclass(frozen=True)
 class ExerciseSummary:
-    """One exercise over all students."""
+    """An exercise over all students."""
 
     exercise: str
     """The exercise's key."""

@@ -97,7 +97,7 @@ def _unreadable() -> BinaryIO:
 
 @dataclass(frozen=True)
 class Entry:
-    """One file, or one thing that is not opened."""
+    """A file, or an entry that is not opened."""
 
     parts: tuple[str, ...]
     """Names of the folders and zips on the way, and its own; without `.` and `..`."""
@@ -164,7 +164,7 @@ def _zip_entries(
 
 
 class _Member:
-    """One member of a zip, its name taken apart."""
+    """A member of a zip, its name taken apart."""
 
     def __init__(self, info: zipfile.ZipInfo, parts: tuple[str, ...], source: str) -> None:
         self.info = info

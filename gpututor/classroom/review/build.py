@@ -84,7 +84,7 @@ _HEADINGS = {
 
 @dataclass(frozen=True)
 class Item:
-    """One thing that the instructor should look at."""
+    """A matter for the instructor to look at."""
 
     kind: Kind
     exercise: str

@@ -103,7 +103,7 @@ def fingerprints(text: str, template: Collection[int] = ()) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Text:
-    """One text, and its submissions."""
+    """A text, and its submissions."""
 
     sha256: str
     files: tuple[Submission, ...]

@@ -30,7 +30,7 @@ SetTimes = Callable[[int, int, int], None]
 
 
 class Lap:
-    """One launch."""
+    """A launch and its times."""
 
     __slots__ = ("closed", "end", "launched", "opened", "start", "stream")
 

@@ -218,9 +218,9 @@ def wrong_storage(tensor: torch.device, storage: torch.device) -> RuntimeError:
     )
 
 
-def wrong_generator(expected: str, found: str) -> RuntimeError:
+def wrong_generator(expected: str, actual: str) -> RuntimeError:
     """Return the error for a generator of another kind of device (aten/src/ATen/core/Generator.h)."""
-    return RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
+    return RuntimeError(f"Expected a '{expected}' device type for generator but found '{actual}'")
 
 
 def wrong_gradient(tensor: torch.device, gradient: torch.device) -> RuntimeError:

@@ -73,7 +73,7 @@ class GraphCapture(Protocol):
 
 
 class VirtualGpu:
-    """One GPU: its properties, its memory and its random generator."""
+    """A GPU: its properties, its memory and its random generator."""
 
     def __init__(
         self,

@@ -244,7 +244,7 @@ class Worker:
             raise GradingError("A worker that waited is gone.", "Try again.")
 
     def exit_status(self) -> int:
-        """See `WorkerProcess.exit_status`; the channel has ended."""
+        """Return the exit status, as `WorkerProcess.exit_status`; the channel has ended."""
         return self._process.exit_status()
 
     @contextlib.contextmanager

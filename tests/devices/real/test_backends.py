@@ -1,4 +1,4 @@
-"""What a kind of device offers, by whatever module of torch this version has for it."""
+"""Backends: the functions of a kind of device, from any version of torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OldEvent:
             raise NotImplementedError("no timing here")
 
     def synchronize(self) -> None:
-        """There is nothing to wait for."""
+        """Return at once."""
 
 
 def as_xpu(monkeypatch: pytest.MonkeyPatch, **names: Any) -> Backend:
@@ -32,7 +32,7 @@ def as_xpu(monkeypatch: pytest.MonkeyPatch, **names: Any) -> Backend:
     return Backend("xpu")
 
 
-def test_a_module_that_lacks_everything_fails_at_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_module_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = as_xpu(monkeypatch)
     assert backend.event() is None
     assert backend.is_capturing() is False
@@ -45,7 +45,7 @@ def test_events_without_a_clock_are_none(monkeypatch: pytest.MonkeyPatch) -> Non
     assert as_xpu(monkeypatch, Event=OldEvent).event() is None
 
 
-def test_what_is_allocated_is_read_the_quick_way_or_the_slow_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allocated_bytes_are_read_quickly_or_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = {"allocated_bytes": {"all": {"current": 512}}}
     assert as_xpu(monkeypatch, memory_stats_as_nested_dict=lambda index: nested).allocated(0) == 512
     empty: dict[str, Any] = {}
@@ -53,14 +53,14 @@ def test_what_is_allocated_is_read_the_quick_way_or_the_slow_one(monkeypatch: py
     assert quick.allocated(0) == 1024
 
 
-def test_streams_are_numbered_as_they_are_met_and_the_default_one_is_0(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_are_numbered_in_order_of_use(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = as_xpu(monkeypatch)
-    default, one, other = (SimpleNamespace(stream_id=number) for number in (0, 99, 33))
-    assert [backend.number_of(0, stream) for stream in (default, one, other, one, default)] == [0, 1, 2, 1, 0]
+    default, first, second = (SimpleNamespace(stream_id=number) for number in (0, 99, 33))
+    assert [backend.number_of(0, stream) for stream in (default, first, second, first, default)] == [0, 1, 2, 1, 0]
     assert backend.number_of(0, None) == 0
 
 
-def test_what_the_recorder_waits_for_itself_is_not_what_a_program_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recorders_own_waits_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
 
     def synchronize(index: int) -> None:
@@ -74,28 +74,28 @@ def test_what_the_recorder_waits_for_itself_is_not_what_a_program_waits_for(monk
     assert called == ["real"]
 
 
-def test_apples_gpu_has_one_stream_and_a_clock_that_only_a_wait_reads() -> None:
+def test_apples_gpu_has_a_single_stream_and_a_clock_that_waits() -> None:
     backend = MpsBackend()
     assert backend.stream(0) == (None, 0)
     assert backend.elapsed_waits
     assert not backend.is_capturing()
 
 
-def test_the_fake_and_the_real_ones_are_of_one_kind() -> None:
+def test_every_backend_has_the_same_functions() -> None:
     kinds: list[Backend] = [Device(Clock()), MpsBackend(), Backend("cuda"), Backend("xpu")]
     promised = {name for name in vars(Backend) if not name.startswith("_")}
-    for one in kinds:
-        assert all(hasattr(one, name) for name in promised)
+    for backend in kinds:
+        assert all(hasattr(backend, name) for name in promised)
 
 
-def test_this_machines_kinds_are_those_that_torch_says_are_there() -> None:
+def test_the_backends_are_the_kinds_that_torch_reports() -> None:
     there = {kind for kind in ("cuda", "xpu", "mps") if getattr(torch, kind).is_available()}
     assert set(backends()) == there
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["cuda", "xpu", "mps"])
-def test_a_real_device_tells_when_its_kernels_ran(kind: str) -> None:
+def test_kernels_of_a_real_device_have_times(kind: str) -> None:
     if not getattr(torch, kind).is_available():
         pytest.skip(f"this machine has no {kind} device")
     recorder = Recorder([__file__])
@@ -108,8 +108,8 @@ def test_a_real_device_tells_when_its_kernels_ran(kind: str) -> None:
     kernels = [event for event in trace if event.name == "aten::mm"]
     waits = [event for event in trace if event.name == "torch.accelerator.synchronize"]
     assert len(kernels) == 20
-    assert all(0 <= one.launched <= one.start < one.end for one in kernels)
-    assert all(one.end <= other.start for one, other in itertools.pairwise(kernels))
+    assert all(0 <= kernel.launched <= kernel.start < kernel.end for kernel in kernels)
+    assert all(kernel.end <= following.start for kernel, following in itertools.pairwise(kernels))
     assert kernels[-1].end <= waits[0].end + 100_000
 
 

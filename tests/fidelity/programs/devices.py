@@ -1,4 +1,4 @@
-"""Which devices there are, which one is meant, and where a new tensor goes."""
+"""Devices: their number, the current device and devices of new tensors."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def name_capability_and_properties_have_their_types() -> Any:
 
 @gives((True, True), source="test/test_cuda.py: test_cuda_get_device_properties")
 def properties_without_a_device_are_the_current_ones() -> Any:
-    name, found = torch.cuda.get_device_name(0), torch.cuda.get_device_properties()
-    return name == torch.cuda.get_device_name(None), found.name == name
+    name, properties = torch.cuda.get_device_name(0), torch.cuda.get_device_properties()
+    return name == torch.cuda.get_device_name(None), properties.name == name
 
 
 @gives((0, 1, -1), source="docs/source/tensors.rst")
@@ -154,7 +154,7 @@ def a_copy_from_one_gpu_to_another() -> Any:
 def new_and_like_follow_their_tensor() -> Any:
     x = torch.zeros(2, device="cuda:1")
     made = torch.zeros_like(x), x.new_ones(3), torch.randn_like(x), x.new_tensor([1])
-    return tuple(one.device for one in made)
+    return tuple(tensor.device for tensor in made)
 
 
 @gives(("cuda:1", "cuda:1"), source=NOTES)

@@ -1,4 +1,4 @@
-"""What events know, and the times between them."""
+"""Events and the times between them."""
 
 from __future__ import annotations
 

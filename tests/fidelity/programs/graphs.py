@@ -24,7 +24,7 @@ def captured(work: Any) -> tuple[Any, Any]:
 
 
 def on_a_side_stream(work: Any) -> Any:
-    """In a capture that is begun and ended by hand, so that its own error is the one that is seen."""
+    """Capture by hand, to show the error of the capture itself."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(torch.cuda.Stream()):
         graph.capture_begin()

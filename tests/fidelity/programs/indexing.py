@@ -90,8 +90,8 @@ def tolist_gives_plain_numbers() -> Any:
 
 @gives((True, 3, 2.0, [10, 20, 30][1]), source="torch/_tensor.py")
 def a_gpu_number_serves_as_a_python_number() -> Any:
-    one = torch.tensor(1, device="cuda")
-    return bool(one), int(one + 2), float(one * 2), [10, 20, 30][one]
+    index = torch.tensor(1, device="cuda")
+    return bool(index), int(index + 2), float(index * 2), [10, 20, 30][index]
 
 
 @gives((True, False), source="torch/_tensor.py: __contains__")

@@ -1,4 +1,4 @@
-"""What tensors cost, and the names of the figures."""
+"""Memory of tensors, and the names of statistics."""
 
 from __future__ import annotations
 

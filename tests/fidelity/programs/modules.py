@@ -30,7 +30,7 @@ def to_with_a_dtype_leaves_whole_numbers_alone() -> Any:
 
 
 class WithPlainTensor(nn.Module):
-    """One tensor is a buffer, one is a plain attribute."""
+    """A tensor as a buffer and a tensor as a plain attribute."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def with_fused_the_step_is_on_the_gpu_too() -> Any:
 
 @gives((True, True, True), source="torch/optim/_multi_tensor")
 def foreach_fused_and_plain_adam_agree() -> Any:
-    found = []
+    results = []
     hows: list[dict[str, Any]] = [{"foreach": False}, {"foreach": True}, {"fused": True}]
     for how in hows:
         w = torch.tensor([1.0, -2.0], device="cuda", requires_grad=True)
@@ -93,8 +93,8 @@ def foreach_fused_and_plain_adam_agree() -> Any:
             adam.zero_grad()
             (w * w).sum().backward()
             adam.step()
-        found.append(w.detach().clone())
-    return tuple(torch.allclose(one, found[0]) for one in found)
+        results.append(w.detach().clone())
+    return tuple(torch.allclose(weight, results[0]) for weight in results)
 
 
 @gives(("cuda:0", True), source="torch/nn/utils/clip_grad.py")
@@ -158,8 +158,8 @@ def data_parallel_splits_the_batch_over_the_gpus() -> Any:
 
 @gives(("float32", "cuda:0"), source="torch/nn/modules/sparse.py: Embedding")
 def an_embedding_looks_up_on_the_gpu() -> Any:
-    found = nn.Embedding(4, 2).cuda()(torch.tensor([1, 3], device="cuda"))
-    return found.dtype, found.device
+    rows = nn.Embedding(4, 2).cuda()(torch.tensor([1, 3], device="cuda"))
+    return rows.dtype, rows.device
 
 
 @gives(True, source="docs/source/notes/cuda.rst: device-agnostic code")

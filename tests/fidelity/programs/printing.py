@@ -1,4 +1,4 @@
-"""What `print` shows."""
+"""Printing of tensors."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def on_device(event: Any) -> bool:
 
 
 def counts(seen: Any, prefix: str) -> dict[str, int]:
-    return dict(Counter(one.name for one in seen.events() if one.name.startswith(prefix)))
+    return dict(Counter(event.name for event in seen.events() if event.name.startswith(prefix)))
 
 
 def warm() -> torch.Tensor:
@@ -70,7 +70,7 @@ def one_operator_has_one_launch_and_one_kernel() -> Any:
     with profile(activities=BOTH) as seen:
         x + x
     events = seen.events() or ()
-    kernels = sum(on_device(one) for one in events)
+    kernels = sum(on_device(event) for event in events)
     return counts(seen, "aten::add")["aten::add"], counts(seen, "cudaLaunchKernel")["cudaLaunchKernel"], kernels
 
 
@@ -80,8 +80,8 @@ def a_linear_layer_is_a_transpose_and_a_product() -> Any:
     layer = nn.Linear(64, 64, device="cuda")
     with profile(activities=BOTH) as seen:
         layer(x)
-    (linear,) = [one for one in seen.events() or () if one.name == "aten::linear"]
-    return [one.name for one in linear.cpu_children]
+    (linear,) = [event for event in seen.events() or () if event.name == "aten::linear"]
+    return [event.name for event in linear.cpu_children]
 
 
 @gives(True, source=KINETO)
@@ -91,8 +91,9 @@ def the_device_time_of_an_operator_is_that_of_its_kernels() -> Any:
         x @ x
         x + x
     events = seen.events() or ()
-    (outer,) = [one for one in events if one.name == "outer" and one.device_type != torch.autograd.DeviceType.CUDA]  # type: ignore[attr-defined]
-    total = sum(one.time_range.elapsed_us() for one in events if on_device(one))
+    cuda = torch.autograd.DeviceType.CUDA  # type: ignore[attr-defined]
+    (outer,) = [event for event in events if event.name == "outer" and event.device_type != cuda]
+    total = sum(event.time_range.elapsed_us() for event in events if on_device(event))
     return bool(abs(outer.device_time_total - total) < 1e-3 and total > 0)
 
 
@@ -118,8 +119,8 @@ def a_schedule_hands_over_at_the_end_of_each_cycle() -> Any:
     steps = []
     plan = schedule(wait=1, warmup=1, active=2, repeat=2)
 
-    def ready(one: Any) -> None:
-        steps.append(one.step_num)
+    def ready(profiler: Any) -> None:
+        steps.append(profiler.step_num)
 
     with profile(activities=BOTH, schedule=plan, on_trace_ready=ready, acc_events=True) as seen:
         for _ in range(10):
@@ -134,7 +135,7 @@ def memory_is_counted_where_it_is_allocated_and_where_it_is_freed() -> Any:
     with profile(activities=BOTH, profile_memory=True) as seen:
         y = x.repeat(16)
         del y
-    averages = {one.key: one for one in seen.key_averages()}
+    averages = {event.key: event for event in seen.key_averages()}
     return averages["aten::repeat"].device_memory_usage, averages["[memory]"].device_memory_usage
 
 
@@ -148,8 +149,8 @@ def a_chrome_file_has_these_categories() -> Any:
         seen.export_chrome_trace(str(path))
         events = json.loads(path.read_text())["traceEvents"]
     wanted = {"kernel", "cuda_runtime", "cpu_op", "user_annotation", "gpu_user_annotation", "ac2g"}
-    (kernel,) = [one for one in events if one.get("cat") == "kernel"]
-    return wanted & {one.get("cat") for one in events}, kernel["tid"]
+    (kernel,) = [event for event in events if event.get("cat") == "kernel"]
+    return wanted & {event.get("cat") for event in events}, kernel["tid"]
 
 
 @gives((True, True, True), source="torch/autograd/profiler_util.py: _build_table")

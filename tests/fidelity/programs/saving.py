@@ -16,7 +16,7 @@ SERIALIZATION = "torch/serialization.py"
 
 
 def reread(saved: Any, **how: Any) -> Any:
-    """What `torch.load` makes of what `torch.save` wrote."""
+    """Save with `torch.save`, and return the result of `torch.load`."""
     file = io.BytesIO()
     torch.save(saved, file)
     file.seek(0)
@@ -66,13 +66,13 @@ def tensors_that_shared_memory_share_it_again() -> Any:
 
 @gives((True, "cuda:0", True), source=SERIALIZATION)
 def a_parameter_comes_back_as_one() -> Any:
-    found = reread(nn.Parameter(torch.ones(1, device="cuda")))
-    return isinstance(found, nn.Parameter), found.device, found.requires_grad
+    parameter = reread(nn.Parameter(torch.ones(1, device="cuda")))
+    return isinstance(parameter, nn.Parameter), parameter.device, parameter.requires_grad
 
 
 @gives(["cuda:0", "cuda:0"], source="torch/nn/modules/module.py: state_dict")
 def a_state_dict_is_where_the_module_is() -> Any:
-    return [str(one.device) for one in reread(nn.Linear(2, 1).cuda().state_dict()).values()]
+    return [str(tensor.device) for tensor in reread(nn.Linear(2, 1).cuda().state_dict()).values()]
 
 
 @gives(("cuda:0", "cpu"), source="torch/nn/modules/module.py: load_state_dict")

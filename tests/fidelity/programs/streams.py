@@ -1,4 +1,4 @@
-"""In which order work of several streams runs, and what overlaps."""
+"""Streams: the order and the overlap of work."""
 
 from __future__ import annotations
 
@@ -65,28 +65,28 @@ def a_block_without_a_stream_changes_nothing() -> Any:
 
 @gives((True, False), source=NOTES)
 def work_of_one_stream_is_in_order_and_of_two_is_not() -> Any:
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()
-    long, after_long, beside = end_of(one), end_of(one, CYCLES // 10), end_of(other, CYCLES // 10)
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    long, after_long, beside = end_of(first), end_of(first, CYCLES // 10), end_of(second, CYCLES // 10)
     torch.cuda.synchronize()
     return long.elapsed_time(after_long) > 0, long.elapsed_time(beside) > 0
 
 
 @gives(True, source=NOTES)
 def wait_stream_puts_later_work_behind_the_others() -> Any:
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()
-    long = end_of(one)
-    other.wait_stream(one)
-    short = end_of(other, CYCLES // 10)
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    long = end_of(first)
+    second.wait_stream(first)
+    short = end_of(second, CYCLES // 10)
     torch.cuda.synchronize()
     return long.elapsed_time(short) > 0
 
 
 @gives(False, source=NOTES)
 def wait_stream_does_not_wait_for_what_comes_later() -> Any:
-    one, other = torch.cuda.Stream(), torch.cuda.Stream()
-    other.wait_stream(one)
-    long = end_of(one)
-    short = end_of(other, CYCLES // 10)
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    second.wait_stream(first)
+    long = end_of(first)
+    short = end_of(second, CYCLES // 10)
     torch.cuda.synchronize()
     return long.elapsed_time(short) > 0
 
@@ -124,7 +124,7 @@ def small_kernels_of_two_streams_run_beside_each_other() -> Any:
 
 @gives((True, False), source=f"{NOTES}; use pinned memory buffers")
 def page_locked_copies_overlap_with_kernels_and_pageable_ones_do_not() -> Any:
-    """Whether the host has gone on while the kernel before the copy still runs."""
+    """Return True if the host continued while the kernel before the copy still runs."""
     gone_on = []
     for pinned in (True, False):
         host = torch.zeros(1 << 20)

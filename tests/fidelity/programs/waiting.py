@@ -1,4 +1,4 @@
-"""Which calls make the host wait for the GPU (what `torch.cuda.set_sync_debug_mode` warns of)."""
+"""Calls that make the host wait for the GPU, as `torch.cuda.set_sync_debug_mode` reports."""
 
 from __future__ import annotations
 

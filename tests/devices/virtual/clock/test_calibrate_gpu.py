@@ -96,7 +96,7 @@ def test_an_unknown_gpu_gets_an_entry_with_which_the_model_gives_what_was_measur
     import calibrate_gpu
     import gpu_figures
 
-    monkeypatch.setattr(gpu_figures, "_told", dict)
+    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
     written = tmp_path / "entry.toml"
     lines = calibrate_gpu.calibrate(FakeTimer(), properties(), written, None)
     assert "no spec of gpus.toml" in lines[0]
@@ -119,7 +119,7 @@ def test_tensor_cores_that_are_not_there_are_not_made_up(monkeypatch: pytest.Mon
     import gpu_figures
     from micro import calibration_cases, measure
 
-    monkeypatch.setattr(gpu_figures, "_told", dict)
+    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
     monkeypatch.setitem(RATES, "tf32", RATES["float32"])
     measured = measure(FakeTimer(), calibration_cases())
     entry = gpu_figures.entry(gpu_figures.facts_of(properties(), None), measured, None)
@@ -134,7 +134,7 @@ def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
     import gpu_figures
     from micro import calibration_cases, measure
 
-    monkeypatch.setattr(gpu_figures, "_told", dict)
+    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
     known = gpu_spec(model)
     seen = properties(known.reported_name, known.memory_bytes - 300 * 2**20)
     seen.major, seen.minor = known.capability

@@ -67,10 +67,11 @@ def test_the_factors_in_the_file_are_those_that_the_fit_finds() -> None:
 
 
 def test_well_known_kernels_take_about_what_others_have_published() -> None:
-    from published import KNOWN, found
+    from published import KNOWN, modelled_figure
 
     assert len(KNOWN) > 20
-    assert [(one.gpu, one.label, found(one)) for one in KNOWN if not one.low <= found(one) <= one.high] == []
+    figures = [(known, modelled_figure(known)) for known in KNOWN]
+    assert [(known.gpu, known.label, value) for known, value in figures if not known.low <= value <= known.high] == []
 
 
 def test_the_model_carries_over_to_programs_and_gpus_on_which_nothing_is_fitted() -> None:

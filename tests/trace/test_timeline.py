@@ -16,17 +16,17 @@ from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, Span, TimelineLayout
 from tests.support.traces import US, Program
 
 
-def picture_of(*programs: Program) -> TimelineLayout:
+def layout_of(*programs: Program) -> TimelineLayout:
     names = [f"rank {number}" for number in range(len(programs))] if len(programs) > 1 else [""]
     return TimelineLayout([(name, TraceArrays(program.trace)) for name, program in zip(names, programs, strict=True)])
 
 
-def lane_of(picture: TimelineLayout, name: str) -> Lane:
-    return next(lane for lane in picture.lanes if lane.name == name)
+def lane_of(layout: TimelineLayout, name: str) -> Lane:
+    return next(lane for lane in layout.lanes if lane.name == name)
 
 
-def names(picture: TimelineLayout) -> list[str]:
-    return [lane.name for lane in picture.lanes]
+def names(layout: TimelineLayout) -> list[str]:
+    return [lane.name for lane in layout.lanes]
 
 
 def overlapping() -> Program:
@@ -44,19 +44,19 @@ def overlapping() -> Program:
 # Lanes
 
 
-def test_each_stream_and_each_direction_of_copies_has_a_lane_in_the_order_of_the_way_of_the_data() -> None:
-    picture = picture_of(overlapping())
-    assert names(picture) == ["host", "to the device", "default stream", "to the host"]
-    assert [lane.kind for lane in picture.lanes] == [
+def test_each_stream_and_each_direction_of_copies_has_a_lane() -> None:
+    layout = layout_of(overlapping())
+    assert names(layout) == ["host", "to the device", "default stream", "to the host"]
+    assert [lane.kind for lane in layout.lanes] == [
         LaneKind.HOST,
         LaneKind.TO_DEVICE,
         LaneKind.STREAM,
         LaneKind.TO_HOST,
     ]
-    assert [len(lane) for lane in picture.lanes[1:]] == [3, 3, 1]
+    assert [len(lane) for lane in layout.lanes[1:]] == [3, 3, 1]
 
 
-def test_lanes_of_several_devices_name_them_and_copies_between_devices_have_a_lane_where_they_arrive() -> None:
+def test_lanes_of_several_devices_name_the_device() -> None:
     program = Program()
     program.kernel(1, US)
     for device in ("cuda:0", "cuda:1"):
@@ -64,53 +64,53 @@ def test_lanes_of_several_devices_name_them_and_copies_between_devices_have_a_la
     program.trace.add(
         Kind.TRANSFER, "aten::copy_", "cuda:1", source="cuda:0", target="cuda:1", launched=10, start=40, end=50
     )
-    found = names(picture_of(program))
-    assert found == ["host", "cuda:0 default", "cuda:0 stream 2", "cuda:1 stream 2", "cuda:1 from cuda:0"]
+    lanes = names(layout_of(program))
+    assert lanes == ["host", "cuda:0 default", "cuda:0 stream 2", "cuda:1 stream 2", "cuda:1 from cuda:0"]
 
 
-def test_ranks_stand_below_each_other_with_their_collectives() -> None:
+def test_lanes_are_grouped_by_rank() -> None:
     programs = [Program(), Program("cuda:1")]
     for program in programs:
         program.kernel(1, US)
         program.trace.add(Kind.COLLECTIVE, "c10d::allreduce_", program.device, stream=10**6, start=10, end=90)
-    picture = picture_of(*programs)
+    layout = layout_of(*programs)
     ranked = [f"rank {rank} {lane}" for rank in (0, 1) for lane in ("host", "default", "collectives")]
-    assert names(picture) == ranked
-    assert [lane.process for lane in picture.lanes] == [0, 0, 0, 1, 1, 1]
+    assert names(layout) == ranked
+    assert [lane.process for lane in layout.lanes] == [0, 0, 0, 1, 1, 1]
 
 
-def test_streams_that_are_addresses_are_counted() -> None:
+def test_streams_with_addresses_are_numbered() -> None:
     program = Program()
     for stream in (94_000_000, 95_000_000):
         program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=stream, launched=1, start=2, end=3)
-    assert names(picture_of(program)) == ["host", "stream 1", "stream 2"]
+    assert names(layout_of(program)) == ["host", "stream 1", "stream 2"]
 
 
-def test_nested_ranges_have_lanes_by_their_depth() -> None:
+def test_nested_ranges_have_a_lane_for_each_depth() -> None:
     program = Program()
     for name, start, end in (("step", 0, 100), ("forward", 0, 40), ("backward", 40, 100), ("step", 100, 200)):
         program.trace.add(Kind.RANGE, name, "cpu", launched=start, start=start, end=end)
-    picture = picture_of(program)
-    assert {lane.name: len(lane) for lane in picture.lanes} == {"ranges": 2, "ranges 2": 2}
+    layout = layout_of(program)
+    assert {lane.name: len(lane) for lane in layout.lanes} == {"ranges": 2, "ranges 2": 2}
 
 
-def test_the_host_has_waits_its_own_work_launches_and_copies_that_hold_it() -> None:
+def test_the_hosts_lane_has_waits_work_launches_and_blocking_copies() -> None:
     program = overlapping()
     program.copy(8, 25 * US)
-    host = lane_of(picture_of(program), "host")
+    host = lane_of(layout_of(program), "host")
     counts = {Span(int(kind)): int((host.span == kind).sum()) for kind in np.unique(host.span)}
     assert counts == {Span.WAIT: 1, Span.COMPUTE: 1, Span.HOST_COPY: 1, Span.LAUNCH: 8}
     held = int(np.flatnonzero(host.span == Span.HOST_COPY)[0])
     assert host.end[held] - host.start[held] == 25 * US
 
 
-def test_a_launch_ends_when_it_was_done_and_does_not_reach_into_what_was_before() -> None:
+def test_launches_do_not_overlap_earlier_work() -> None:
     program = Program()
     program.kernel(1, US, launch=50 * US)
     program.kernel(1, US, launch=2 * US)
     program.compute(2, 10 * US)
     program.kernel(3, US, launch=1 * US)
-    host = lane_of(picture_of(program), "host")
+    host = lane_of(layout_of(program), "host")
     launches = host.span == Span.LAUNCH
     assert list(zip(host.start[launches].tolist(), host.end[launches].tolist(), strict=True)) == [
         (50 * US - LAUNCH, 50 * US),
@@ -119,57 +119,57 @@ def test_a_launch_ends_when_it_was_done_and_does_not_reach_into_what_was_before(
     ]
 
 
-def test_work_whose_time_is_unknown_is_counted_and_not_drawn() -> None:
+def test_untimed_work_is_counted_but_not_drawn() -> None:
     program = Program()
     program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
     program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0")
-    picture = picture_of(program)
-    assert picture.untimed == 2
-    assert names(picture) == ["host"], "that it was launched is known of one of them"
-    assert len(picture.lanes[0]) == 1
+    layout = layout_of(program)
+    assert layout.untimed == 2
+    assert names(layout) == ["host"], "that it was launched is known of one of them"
+    assert len(layout.lanes[0]) == 1
 
 
-def test_nothing_at_all_is_a_picture_too() -> None:
-    picture = picture_of(Program())
-    assert (picture.lanes, picture.events, picture.untimed, len(picture.stops)) == ((), 0, 0, 0)
+def test_an_empty_trace_has_an_empty_layout() -> None:
+    layout = layout_of(Program())
+    assert (layout.lanes, layout.events, layout.untimed, len(layout.stops)) == ((), 0, 0, 0)
 
 
 # Hazards, and other places to stop at
 
 
-def test_a_hazard_is_tied_to_the_work_that_met_it() -> None:
+def test_a_hazard_belongs_to_the_later_work() -> None:
     program = Program()
     earlier = program.kernel(1, 50 * US, stream=1)
     program.kernel(2, 10 * US)
     hazard = program.hazard(2, "read after write", earlier, stream=0)
-    lane = lane_of(picture_of(program), "default stream")
+    lane = lane_of(layout_of(program), "default stream")
     assert lane.hazard.tolist() == [hazard]
     cells = lane.visible(0, 100 * US, 10)
     assert np.flatnonzero(cells.hazard).tolist() == [1], "where the kernel begins"
 
 
-def test_a_hazard_that_no_work_met_and_missing_memory_belong_to_the_host() -> None:
+def test_other_hazards_and_failed_allocations_belong_to_the_host() -> None:
     program = Program()
     earlier = program.kernel(1, 50 * US, stream=1)
     program.now += 30 * US
     program.hazard(3, "freed in use", earlier)
     program.out_of_memory(4, 1 << 40)
-    host = lane_of(picture_of(program), "host")
+    host = lane_of(layout_of(program), "host")
     assert host.span.tolist() == [Span.LAUNCH, Span.HAZARD, Span.OUT_OF_MEMORY]
     assert (host.hazard >= 0).tolist() == [False, True, False]
 
 
-def test_what_comes_last_and_takes_no_time_is_seen_too() -> None:
+def test_a_last_event_without_length_is_visible() -> None:
     program = Program()
     program.kernel(1, 50 * US)
     program.now = 100 * US
     program.out_of_memory(4, 1 << 40)
-    picture = picture_of(program)
-    cells = lane_of(picture, "host").visible(picture.begin, picture.finish, 10)
+    layout = layout_of(program)
+    cells = lane_of(layout, "host").visible(layout.begin, layout.finish, 10)
     assert (cells.count[-1], cells.kind[-1], bool(cells.hazard[-1])) == (1, Span.OUT_OF_MEMORY, True)
 
 
-def test_stops_are_visited_in_the_order_of_time_and_back() -> None:
+def test_stops_are_visited_in_the_order_of_time() -> None:
     program = Program()
     earlier = program.kernel(1, 50 * US, stream=1)
     program.wait(2)
@@ -177,28 +177,28 @@ def test_stops_are_visited_in_the_order_of_time_and_back() -> None:
     program.hazard(3, "read after write", earlier, stream=0)
     program.now += US
     program.wait(4)
-    picture = picture_of(program)
+    layout = layout_of(program)
     seen, here = [], (0, 0)
-    while (found := picture.stop_after(*here)) is not None:
-        here = found
+    while (stop := layout.stop_after(*here)) is not None:
+        here = stop
         seen.append(here)
-    lanes = [picture.lanes[lane].name for lane, _ in seen]
+    lanes = [layout.lanes[lane].name for lane, _ in seen]
     assert lanes == ["host", "default stream", "host"]
     back = [here]
-    while (found := picture.stop_after(*back[-1], -1)) is not None:
-        back.append(found)
+    while (stop := layout.stop_after(*back[-1], -1)) is not None:
+        back.append(stop)
     assert back[::-1] == seen
 
 
-def test_a_launch_and_what_it_launched_lead_to_each_other() -> None:
-    picture = picture_of(overlapping())
-    host = picture.lanes[0]
+def test_a_launch_and_its_work_lead_to_each_other() -> None:
+    layout = layout_of(overlapping())
+    host = layout.lanes[0]
     for number in np.flatnonzero(host.span == Span.LAUNCH).tolist():
-        there = picture.other_end(0, number)
+        there = layout.other_end(0, number)
         assert there is not None
-        assert picture.other_end(*there) == (0, number)
+        assert layout.other_end(*there) == (0, number)
     wait = int(np.flatnonzero(host.span == Span.WAIT)[0])
-    assert picture.other_end(0, wait) is None
+    assert layout.other_end(0, wait) is None
 
 
 # Cells
@@ -221,34 +221,36 @@ pieces = st.builds(
 )
 
 
-def host_with(found: list[Piece]) -> Lane:
+def host_with(pieces: list[Piece]) -> Lane:
     trace = Trace()
-    for piece in found:
+    for piece in pieces:
         device = "cpu" if piece.kind is Kind.KERNEL else "cuda:0"
         trace.add(piece.kind, "name", device, launched=piece.start, start=piece.start, end=piece.end)
     return TimelineLayout([("", TraceArrays(trace))]).lanes[0]
 
 
 def seen_end(piece: Piece) -> int:
-    """What takes no time is seen as a nanosecond."""
+    """Return the end of a piece as drawn: at least a nanosecond after its start."""
     return max(piece.end, piece.start + 1)
 
 
 @given(st.lists(pieces, min_size=1, max_size=30), st.integers(0, 600), st.integers(1, 400), st.integers(1, 40))
-def test_cells_hold_what_a_count_of_every_nanosecond_finds(
-    found: list[Piece], begin: int, length: int, columns: int
+def test_cells_agree_with_a_count_of_every_nanosecond(
+    drawn: list[Piece], begin: int, length: int, columns: int
 ) -> None:
-    lane = host_with(found)
+    lane = host_with(drawn)
     cells = lane.visible(begin, begin + length, columns)
     edges = edges_of(begin, begin + length, columns)
     for column in range(columns):
         moments = range(int(edges[column]), int(edges[column + 1]))
         covered = {
-            kind: sum(any(one.kind is kind and one.start <= at < seen_end(one) for one in found) for at in moments)
+            kind: sum(
+                any(piece.kind is kind and piece.start <= at < seen_end(piece) for piece in drawn) for at in moments
+            )
             for kind in (Kind.SYNCHRONISE, Kind.KERNEL)
         }
-        either = sum(any(one.start <= at < seen_end(one) for one in found) for at in moments)
-        touching = [one for one in found if one.start < moments.stop and seen_end(one) > moments.start]
+        either = sum(any(piece.start <= at < seen_end(piece) for piece in drawn) for at in moments)
+        touching = [piece for piece in drawn if piece.start < moments.stop and seen_end(piece) > moments.start]
         assert cells.count[column] == len(touching), "no event that is in the cell is missing, and no other is counted"
         assert cells.fill[column] == pytest.approx(either / len(moments))
         assert bool(cells.wait[column]) == bool(covered[Kind.SYNCHRONISE])
@@ -262,25 +264,25 @@ def test_cells_hold_what_a_count_of_every_nanosecond_finds(
 
 
 @given(st.lists(pieces, min_size=1, max_size=30), st.integers(1, 80))
-def test_the_whole_picture_shows_every_event(found: list[Piece], columns: int) -> None:
-    lane = host_with(found)
-    end = max(map(seen_end, found))
+def test_every_event_is_visible_in_the_whole_time(drawn: list[Piece], columns: int) -> None:
+    lane = host_with(drawn)
+    end = max(map(seen_end, drawn))
     cells = lane.visible(0, end, columns)
     edges = edges_of(0, end, columns)
-    for piece in found:
+    for piece in drawn:
         column = int(np.searchsorted(edges, piece.start, side="right")) - 1
         assert cells.count[column] > 0
         assert cells.kind[column] > 0
 
 
 @given(st.lists(pieces, min_size=1, max_size=30), st.integers(0, 700))
-def test_the_nearest_event_is_one_that_no_other_is_nearer_than(found: list[Piece], moment: int) -> None:
-    lane = host_with(found)
+def test_no_event_is_nearer_than_the_nearest(drawn: list[Piece], moment: int) -> None:
+    lane = host_with(drawn)
     nearest = lane.nearest(moment)
     assert lane.distance(nearest, moment) == min(lane.distance(number, moment) for number in range(len(lane)))
 
 
-def test_cells_are_whole_nanoseconds_however_few_there_are() -> None:
+def test_cells_have_whole_nanoseconds() -> None:
     assert edges_of(5, 8, 3).tolist() == [5, 6, 7, 8]
     assert edges_of(5, 6, 4).tolist() == [5, 6, 7, 8, 9]
     assert edges_of(0, 10, 4).tolist() == [0, 2, 5, 7, 10]

@@ -1,4 +1,4 @@
-"""What is recorded of a device with times, on a device that only the tests move; the meta device stands for it."""
+"""Recordings of a device with times: a fake device, on tensors of the meta device."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def test_a_program_has_launches_kernels_copies_and_waits_with_times(watched: Wat
     kernels = watched.events(Kind.KERNEL)
     (copy,) = watched.events(Kind.TRANSFER)
     (wait,) = watched.events(Kind.SYNCHRONISE)
-    assert [one.name for one in kernels] == ["aten::ones", "aten::add"]
+    assert [event.name for event in kernels] == ["aten::ones", "aten::add"]
     assert kernels[0].end == kernels[1].start
     assert kernels[1].duration == KERNEL_NS
     assert kernels[1].launched < kernels[0].end, "the host ran ahead"
     assert kernels[1].end == copy.start
     assert copy.end == wait.end
     assert wait.start == wait.launched == copy.launched < kernels[0].end
-    assert {one.line is not None for one in (*kernels, copy, wait)} == {True}
+    assert {event.line is not None for event in (*kernels, copy, wait)} == {True}
 
 
 def test_item_is_a_copy_and_a_wait(watched: Watched) -> None:
     with watched.on():
         row().sum().item()
-    assert [(one.kind, one.size_bytes) for one in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
+    assert [(event.kind, event.size_bytes) for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
         (Kind.TRANSFER, 4),
         (Kind.SYNCHRONISE, 0),
     ]
@@ -49,7 +49,7 @@ def test_item_is_a_copy_and_a_wait(watched: Watched) -> None:
 def test_an_operator_that_needs_a_count_is_a_kernel_and_a_wait(watched: Watched) -> None:
     with watched.on():
         row().nonzero()
-    assert [one.name for one in watched.events(Kind.SYNCHRONISE)] == ["aten::nonzero"]
+    assert [event.name for event in watched.events(Kind.SYNCHRONISE)] == ["aten::nonzero"]
     kernel = watched.events(Kind.KERNEL)[-1]
     assert (kernel.name, kernel.end) == ("aten::nonzero", watched.events(Kind.SYNCHRONISE)[0].end)
 
@@ -59,21 +59,21 @@ def test_the_stream_is_that_of_the_launch(watched: Watched) -> None:
         x = row()
         watched.device.current_stream = 3
         x + 1
-    assert [one.stream for one in watched.events(Kind.KERNEL)] == [0, 3]
+    assert [event.stream for event in watched.events(Kind.KERNEL)] == [0, 3]
 
 
-def test_complete_finds_out_the_times_in_the_middle_and_recording_goes_on(watched: Watched) -> None:
+def test_complete_reads_times_while_the_recording_continues(watched: Watched) -> None:
     with watched.on():
         row()
         assert next(iter(watched.recorder.complete())).end > 0
         row()
-    assert all(one.end > one.start >= one.launched >= 0 for one in watched.events(Kind.KERNEL))
+    assert all(event.end > event.start >= event.launched >= 0 for event in watched.events(Kind.KERNEL))
     waited = watched.device.synchronised
     watched.recorder.complete()
     assert watched.device.synchronised == waited, "after the block nobody waits"
 
 
-def test_memory_is_written_down_when_it_is_taken_and_given_back(watched: Watched) -> None:
+def test_memory_is_recorded_when_it_is_allocated_and_freed(watched: Watched) -> None:
     with watched.on():
         x = torch.empty(1000, device="meta")
         y = x[:10]
@@ -89,7 +89,7 @@ def test_memory_is_written_down_when_it_is_taken_and_given_back(watched: Watched
     assert freed.launched > taken.launched
 
 
-def test_what_is_given_back_after_the_end_is_not_written_down(watched: Watched) -> None:
+def test_memory_freed_after_the_end_is_not_recorded(watched: Watched) -> None:
     with watched.on():
         x = row()
     seen = len(watched.recorder.trace)
@@ -98,7 +98,7 @@ def test_what_is_given_back_after_the_end_is_not_written_down(watched: Watched) 
     assert len(watched.recorder.trace) == seen
 
 
-def test_memory_that_was_there_before_is_not_taken_again(watched: Watched) -> None:
+def test_memory_from_before_the_recording_is_not_recorded(watched: Watched) -> None:
     x = row()
     with watched.on():
         x.view(2, 2).add_(1)
@@ -110,22 +110,22 @@ def test_memory_can_be_left_out() -> None:
     watched = Watched(__file__, memory=False)
     with watched.on():
         row()
-    assert [one.kind for one in watched.events()] == [Kind.KERNEL]
+    assert [event.kind for event in watched.events()] == [Kind.KERNEL]
 
 
-def test_without_times_the_hosts_part_is_still_known() -> None:
+def test_without_times_the_hosts_times_are_known() -> None:
     watched = Watched(__file__, times=False)
     with watched.on():
         row().sum().item()
     kernels = watched.events(Kind.KERNEL)
-    assert [(one.start, one.end) for one in kernels] == [(-1, -1)] * 2
+    assert [(event.start, event.end) for event in kernels] == [(-1, -1)] * 2
     assert 0 <= kernels[0].launched < kernels[1].launched
     (wait,) = watched.events(Kind.SYNCHRONISE)
     assert wait.duration > 0
     assert watched.device.events == []
 
 
-def test_memory_that_is_not_there_is_written_down_and_the_error_is_the_programs(watched: Watched) -> None:
+def test_a_failed_allocation_is_recorded_and_raised(watched: Watched) -> None:
     words = "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 2.00 GiB"
     with watched.on():
         x = row()
@@ -137,28 +137,28 @@ def test_memory_that_is_not_there_is_written_down_and_the_error_is_the_programs(
         watched.working.fails = None
         x + 2
     short = watched.events(Kind.OUT_OF_MEMORY)
-    assert [(one.size_bytes, one.allocated) for one in short] == [(5 * 2**29, 16)] * 2
-    assert [one.name for one in watched.events(Kind.KERNEL)] == ["aten::ones", "aten::add"]
+    assert [(event.size_bytes, event.allocated) for event in short] == [(5 * 2**29, 16)] * 2
+    assert [event.name for event in watched.events(Kind.KERNEL)] == ["aten::ones", "aten::add"]
     assert watched.events(Kind.KERNEL)[1].end > 0
 
 
-def test_how_much_was_asked_for_is_read_from_the_error() -> None:
+def test_the_requested_bytes_are_read_from_the_error() -> None:
     assert requested_bytes("Tried to allocate 20.00 MiB. GPU 0") == 20 * 2**20
     assert requested_bytes("Tried to allocate 512 bytes.") == 512
     assert requested_bytes("MPS backend out of memory") == 0
 
 
-def test_an_operator_that_fails_is_not_recorded_and_the_next_one_is(watched: Watched) -> None:
+def test_a_failed_operator_is_not_recorded(watched: Watched) -> None:
     with watched.on():
         x = row()
         with pytest.raises(RuntimeError):
             x @ torch.ones(3, 2, device="meta")
         x + 1
-    assert [one.name for one in watched.events(Kind.KERNEL)] == ["aten::ones", "aten::ones", "aten::add"]
-    assert all(one.end > 0 for one in watched.events(Kind.KERNEL))
+    assert [event.name for event in watched.events(Kind.KERNEL)] == ["aten::ones", "aten::ones", "aten::add"]
+    assert all(event.end > 0 for event in watched.events(Kind.KERNEL))
 
 
-def test_a_program_that_dies_is_recorded_up_to_there_and_everything_is_undone(watched: Watched) -> None:
+def test_a_failing_program_is_recorded_and_patches_are_undone(watched: Watched) -> None:
     before = torch.Tensor.__repr__
 
     def program() -> None:
@@ -181,11 +181,11 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
 
     with pytest.raises(RuntimeError, match="device-side assert"):
         program()
-    assert [one.name for one in watched.events(Kind.KERNEL)] == ["aten::ones"]
+    assert [event.name for event in watched.events(Kind.KERNEL)] == ["aten::ones"]
     assert watched.events(Kind.KERNEL)[0].end == -1
 
 
-def test_what_autograds_threads_launch_belongs_to_the_line_that_waits_for_them(watched: Watched) -> None:
+def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched) -> None:
     """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
     from gpututor.devices.real.observer import Observation, ObservingMode
 

@@ -1,8 +1,9 @@
-"""A trace on its way to another process: it arrives whole, fits into a frame, and what is none is refused."""
+"""Traces as JSON and as files: they arrive unchanged, and other data is rejected."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from gpututor.protocol.frames import Bounds
 from gpututor.trace.columns import LIMIT, TYPES, Trace, TraceError
 from gpututor.trace.events import DTYPES, Kind
-from gpututor.trace.serialization import trace_from_json, trace_to_json
+from gpututor.trace.serialization import VERSION, read_trace, trace_from_json, trace_to_json, write_trace
 from tests.support.traces import filled
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5000])
-def test_a_trace_arrives_as_it_was_sent(count: int) -> None:
+def test_json_keeps_every_event(count: int) -> None:
     trace, events = filled(count, seed=count)
     trace.dropped = 3
     arrived = trace_from_json(json.loads(json.dumps(trace_to_json(trace), allow_nan=False)))
@@ -25,7 +26,7 @@ def test_a_trace_arrives_as_it_was_sent(count: int) -> None:
     assert arrived.dropped == 3
 
 
-def test_texts_that_no_event_has_do_not_travel_and_long_ones_are_cut() -> None:
+def test_json_has_only_used_texts_and_cuts_long_texts() -> None:
     trace = Trace()
     for number in range(10):
         trace.add(Kind.RANGE, f"{'long' * 1000}{number}", f"cuda:{number}")
@@ -35,7 +36,7 @@ def test_texts_that_no_event_has_do_not_travel_and_long_ones_are_cut() -> None:
     assert [event.name for event in trace_from_json(sent)] == [("long" * 250)] * 2
 
 
-def test_the_longest_trace_of_a_call_fits_into_a_frame() -> None:
+def test_the_longest_trace_fits_into_a_frame() -> None:
     sample = 50_000
     trace = Trace()
     for index in range(sample):
@@ -117,7 +118,7 @@ def valid() -> dict[str, Any]:
         ],
     ],
 )
-def test_what_is_no_trace_is_refused(data: object) -> None:
+def test_invalid_json_is_rejected(data: object) -> None:
     with pytest.raises(TraceError):
         trace_from_json(data)
 
@@ -130,7 +131,7 @@ json_values = st.recursive(
 
 
 @given(st.sampled_from(["length", "dropped", "names", "devices", "files", *TYPES]), json_values)
-def test_any_part_replaced_by_anything_is_read_or_refused(name: str, value: Any) -> None:
+def test_any_replaced_part_is_read_or_rejected(name: str, value: Any) -> None:
     data = valid()
     (data["columns"] if name in TYPES else data)[name] = value
     try:
@@ -139,3 +140,59 @@ def test_any_part_replaced_by_anything_is_read_or_refused(name: str, value: Any)
         return
     assert len(list(arrived)) == 2
     assert trace_to_json(arrived)["length"] == 2
+
+
+def kernel_trace(events: int = 5000) -> Trace:
+    trace = Trace()
+    for number in range(events):
+        trace.add(
+            Kind.KERNEL, f"aten::{number % 3}", "cuda:0", flops=0.5, launched=number, start=number + 1, end=number + 2
+        )
+    trace.add(Kind.COLLECTIVE, "c10d::allreduce_", "cuda:0", stream=1_000_000, launched=1, start=2, end=9, line=3)
+    return trace
+
+
+def test_a_file_keeps_every_event(tmp_path: Path) -> None:
+    trace = kernel_trace()
+    trace.dropped = 7
+    write_trace(trace, str(tmp_path / "one.trace"))
+    arrived = read_trace(str(tmp_path / "one.trace"))
+    assert list(arrived) == list(trace)
+    assert arrived.dropped == 7
+    assert [path.name for path in tmp_path.iterdir()] == ["one.trace"]
+
+
+def test_an_empty_trace_can_be_written(tmp_path: Path) -> None:
+    write_trace(Trace(), str(tmp_path / "none.trace"))
+    assert list(read_trace(str(tmp_path / "none.trace"))) == []
+
+
+def test_constant_columns_take_no_space(tmp_path: Path) -> None:
+    write_trace(kernel_trace(), str(tmp_path / "one.trace"))
+    assert (tmp_path / "one.trace").stat().st_size < 5000 * 60
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}\n", b"[]\n", b"nothing", b'{"version": 1}\n', b'{"version": 2, "length": 0}\n', b"\xff\n"]
+)
+def test_other_files_are_rejected(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "other").write_bytes(content)
+    with pytest.raises(TraceError):
+        read_trace(str(tmp_path / "other"))
+
+
+def test_truncated_files_are_rejected(tmp_path: Path) -> None:
+    write_trace(kernel_trace(), str(tmp_path / "one.trace"))
+    whole = (tmp_path / "one.trace").read_bytes()
+    (tmp_path / "one.trace").write_bytes(whole[:-1])
+    with pytest.raises(TraceError):
+        read_trace(str(tmp_path / "one.trace"))
+
+
+@pytest.mark.parametrize("length", [-1, 1 << 40, "3", None, True, 2.0])
+def test_impossible_lengths_are_rejected(tmp_path: Path, length: object) -> None:
+    head = {"version": VERSION, "length": length, "dropped": 0, "names": [""], "devices": [""], "files": [""]}
+    path = tmp_path / "odd.trace"
+    path.write_text(json.dumps({**head, "alone": dict.fromkeys(TYPES, 0)}) + "\n")
+    with pytest.raises(TraceError, match="is not a trace"):
+        read_trace(str(path))

@@ -9,7 +9,7 @@ from gpututor.trace.memory import Change, LiveAllocation, memory_curves
 from tests.support.traces import FILE, MIB, MS, US, Memory
 
 
-def test_the_peak_is_where_most_was_held_and_its_lines_are_told_by_bytes() -> None:
+def test_the_peak_and_the_lines_that_hold_memory_there() -> None:
     memory = Memory()
     first = memory.take(0, 3, 4 * MIB)
     memory.take(1 * US, 5, 8 * MIB)
@@ -25,15 +25,15 @@ def test_the_peak_is_where_most_was_held_and_its_lines_are_told_by_bytes() -> No
     assert curve.held(4) == (LiveAllocation(Place(FILE, 5), 16 * MIB, 2), LiveAllocation(Place(FILE, 7), 1 * MIB, 1))
 
 
-def test_of_two_tensors_of_one_size_the_right_one_is_gone() -> None:
+def test_the_right_tensor_of_two_equal_sizes_is_freed() -> None:
     memory = Memory()
     first = memory.take(0, 3, MIB)
     memory.take(1, 4, MIB)
     memory.free(2, MIB, first)
-    assert [one.place.line for one in memory.curve().held(2)] == [4]
+    assert [allocation.place.line for allocation in memory.curve().held(2)] == [4]
 
 
-def test_what_was_there_before_the_trace_is_told_apart() -> None:
+def test_memory_from_before_the_trace_is_counted_separately() -> None:
     memory = Memory(before=10 * MIB)
     memory.take(5, 3, 2 * MIB)
     memory.free(6, 4 * MIB)
@@ -43,7 +43,7 @@ def test_what_was_there_before_the_trace_is_told_apart() -> None:
     assert curve.reading(-1).allocated == 10 * MIB
 
 
-def test_a_peak_before_everything_is_of_no_line() -> None:
+def test_a_peak_before_the_trace_has_no_line() -> None:
     memory = Memory(before=10 * MIB)
     memory.free(5, 4 * MIB)
     curve = memory.curve()
@@ -51,7 +51,7 @@ def test_a_peak_before_everything_is_of_no_line() -> None:
 
 
 @pytest.mark.parametrize("columns", [1, 2, 3, 7, 40, 200])
-def test_each_part_of_the_time_shows_the_most_of_it(columns: int) -> None:
+def test_each_part_of_the_time_shows_its_highest_reading(columns: int) -> None:
     memory = Memory(before=MIB)
     taken = [memory.take(at * MS, 3, (at + 1) * MIB) for at in range(1, 6)]
     for at, row in enumerate(taken, 1):
@@ -60,7 +60,7 @@ def test_each_part_of_the_time_shows_the_most_of_it(columns: int) -> None:
     highest = curve.highest(columns)
     assert len(highest) == columns
     assert highest[curve.column_of(curve.peak_at, columns)] == curve.peak
-    assert max(one.allocated for one in highest) == curve.peak_bytes
+    assert max(reading.allocated for reading in highest) == curve.peak_bytes
     for column, (most, number, moment) in enumerate(highest):
         assert curve.reading(number).allocated == most
         assert curve.column_of(moment, columns) == column
@@ -72,7 +72,7 @@ def test_each_part_of_the_time_shows_the_most_of_it(columns: int) -> None:
         assert most >= max(inside, default=0)
 
 
-def test_the_last_change_says_who_took_or_gave_back() -> None:
+def test_the_last_change_is_an_allocation_or_its_end() -> None:
     memory = Memory()
     row = memory.take(10, 3, MIB)
     memory.free(20, MIB, row)
@@ -82,7 +82,7 @@ def test_the_last_change_says_who_took_or_gave_back() -> None:
     assert curve.last_change(1) == Change(False, MIB, Place(FILE, 1))
 
 
-def test_memory_that_was_refused_is_told_with_its_line() -> None:
+def test_a_failed_allocation_has_its_line() -> None:
     memory = Memory()
     memory.take(10, 3, MIB)
     memory.refuse(20, 4, 99 * MIB)
@@ -90,14 +90,18 @@ def test_memory_that_was_refused_is_told_with_its_line() -> None:
     assert (refused.at, refused.place.line, refused.size_bytes, refused.allocated) == (20, 4, 99 * MIB, MIB)
 
 
-def test_memory_refused_before_any_was_taken_is_a_curve_too() -> None:
+def test_a_failed_first_allocation_makes_a_curve() -> None:
     memory = Memory()
     memory.refuse(20, 4, 99 * MIB)
     curve = memory.curve()
-    assert (curve.peak_bytes, len(curve.refused), [one.allocated for one in curve.highest(5)]) == (0, 1, [0] * 5)
+    assert (curve.peak_bytes, len(curve.refused), [reading.allocated for reading in curve.highest(5)]) == (
+        0,
+        1,
+        [0] * 5,
+    )
 
 
-def test_without_times_the_order_is_shown() -> None:
+def test_without_times_moments_are_event_numbers() -> None:
     memory = Memory()
     memory.take(-1, 3, MIB)
     memory.take(-1, 4, MIB)
@@ -106,12 +110,12 @@ def test_without_times_the_order_is_shown() -> None:
     assert (curve.peak_at, curve.last) == (1, (2 * MIB, 1, 1))
 
 
-def test_each_device_has_its_own() -> None:
+def test_each_device_has_a_curve() -> None:
     memory = Memory()
     memory.take(0, 3, MIB)
     memory.device, memory.allocated = "cuda:1", 0
     memory.take(1, 3, 2 * MIB)
-    assert [(one.device, one.peak_bytes) for one in memory_curves(TraceArrays(memory.trace))] == [
+    assert [(curve.device, curve.peak_bytes) for curve in memory_curves(TraceArrays(memory.trace))] == [
         ("cuda:0", MIB),
         ("cuda:1", 2 * MIB),
     ]

@@ -19,9 +19,9 @@ def only(recorder: Recorder) -> Event:
 
 def program(name: str, body: str) -> Callable[[Recorder], object]:
     """The function `run(recorder)` of a program in a file of that name."""
-    found: dict[str, Callable[[Recorder], object]] = {}
-    exec(compile(f"def run(recorder):\n    {body}\n", name, "exec"), found)
-    return found["run"]
+    scope: dict[str, Callable[[Recorder], object]] = {}
+    exec(compile(f"def run(recorder):\n    {body}\n", name, "exec"), scope)
+    return scope["run"]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def program(name: str, body: str) -> Callable[[Recorder], object]:
         ),
     ],
 )
-def test_each_method_writes_one_event_and_gives_its_index(
+def test_each_method_writes_an_event_and_returns_its_index(
     call: Callable[[Recorder], int], kind: Kind, fields: dict[str, object]
 ) -> None:
     recorder = Recorder([__file__])
@@ -95,13 +95,13 @@ def test_each_method_writes_one_event_and_gives_its_index(
     assert len(recorder.trace) == 2
 
 
-def test_a_copy_of_nothing_is_none() -> None:
+def test_empty_copies_are_not_recorded() -> None:
     recorder = Recorder()
     assert recorder.transfer("cpu", "cuda:0", 0) == -1
     assert len(recorder.trace) == 0
 
 
-def test_whose_code_is_a_learners_can_be_decided_by_a_function() -> None:
+def test_a_function_can_decide_which_files_are_the_learners() -> None:
     asked: list[str] = []
 
     def decide(name: str) -> bool:
@@ -121,7 +121,7 @@ def test_whose_code_is_a_learners_can_be_decided_by_a_function() -> None:
     assert "listed.py" not in asked
 
 
-def test_the_nearest_line_of_a_learner_counts() -> None:
+def test_the_learners_nearest_line_is_recorded() -> None:
     recorder = Recorder(["outer.py", "inner.py"])
     inner = program("inner.py", "recorder.range('a', launched=0, end=1)")
     scope: dict[str, Callable[[Recorder], object]] = {"inner": inner}
@@ -131,7 +131,7 @@ def test_the_nearest_line_of_a_learner_counts() -> None:
     assert (only(recorder).file, only(recorder).line) == ("inner.py", 2)
 
 
-def test_an_event_can_be_put_down_to_a_place_that_was_taken_before() -> None:
+def test_an_event_can_have_a_place_from_earlier() -> None:
     recorder = Recorder([__file__])
     place = recorder.place()
     recorder.memory(Kind.FREE, "cuda:0", 512, 0, place=place)
@@ -140,7 +140,7 @@ def test_an_event_can_be_put_down_to_a_place_that_was_taken_before() -> None:
     assert place[0] == __file__
 
 
-def test_what_is_unfinished_is_finished_before_the_trace_is_read() -> None:
+def test_finish_is_called_before_the_trace_is_read() -> None:
     recorder = Recorder()
     index = recorder.kernel("aten::mm", "cuda:0", 4, launched=1)
     recorder.finish = lambda: recorder.set_times(index, 5, 9)
@@ -148,7 +148,7 @@ def test_what_is_unfinished_is_finished_before_the_trace_is_read() -> None:
     assert [(event.start, event.end) for event in recorder.complete()] == [(5, 9)]
 
 
-def test_memory_may_be_given_back_in_the_middle_of_anything() -> None:
+def test_destructors_can_record_at_any_time() -> None:
     # Destructors run wherever Python likes, in any thread: a lock that one of them waits for would hang here.
     recorder = Recorder([__file__])
 

@@ -43,16 +43,14 @@ def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeyp
         graph.replay()
         graph.replay()
     kernels = watched.events(Kind.KERNEL)
-    assert [one.name for one in kernels] == ["aten::ones", "cuda graph", "cuda graph"]
+    assert [event.name for event in kernels] == ["aten::ones", "cuda graph", "cuda graph"]
     assert 5 * KERNEL_NS <= kernels[1].duration <= 5 * KERNEL_NS + LAUNCH_NS + 10
     assert kernels[2].duration == 5 * KERNEL_NS
     assert kernels[1].size_bytes == 32 + 24
     assert kernels[1].launched <= kernels[1].start < kernels[1].end == kernels[2].start
 
 
-def test_ranges_of_nvtx_are_recorded_with_the_line_that_began_them(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvtx_ranges_are_recorded_with_their_first_line(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda.nvtx, "range_push", lambda msg: 0)
     monkeypatch.setattr(torch.cuda.nvtx, "range_pop", lambda: 0)
     monkeypatch.setattr(torch.cuda.nvtx, "range_start", lambda msg: 7)
@@ -68,7 +66,7 @@ def test_ranges_of_nvtx_are_recorded_with_the_line_that_began_them(
         torch.cuda.nvtx.range_end(identity)
         torch.cuda.nvtx.range_push("left open")
     inner, step, here, apart = watched.events(Kind.RANGE)
-    assert [one.name for one in (inner, step, here, apart)] == ["inner", "step 1", "here", "apart"]
+    assert [event.name for event in (inner, step, here, apart)] == ["inner", "step 1", "here", "apart"]
     assert step.launched < inner.launched < inner.end < step.end <= apart.launched < here.launched < apart.end
     assert here.launched == here.end
     assert inner.line is not None
@@ -87,21 +85,21 @@ def test_printing_is_one_copy_and_one_wait(watched: Watched) -> None:
 
     with watched.on():
         repr(torch.ones(4).as_subclass(Printed))
-    assert [(one.kind, one.name) for one in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
+    assert [(event.kind, event.name) for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
         (Kind.TRANSFER, "print"),
         (Kind.SYNCHRONISE, "print"),
     ]
 
 
 def test_every_row_of_the_table_is_a_call_of_this_torch() -> None:
-    for one in TABLE:
+    for call in TABLE:
         owner: Any = torch
-        for part in one.owner.split("."):
+        for part in call.owner.split("."):
             owner = getattr(owner, part)
-        assert one.name in vars(owner), f"torch.{one.owner}.{one.name}"
+        assert call.name in vars(owner), f"torch.{call.owner}.{call.name}"
 
 
-def test_a_torch_that_lacks_a_call_is_watched_without_it(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_torch_lacks_are_left_out(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch.cuda, "CUDAGraph")
     monkeypatch.delattr(torch.mps, "Event")
     monkeypatch.delattr(torch.cuda.nvtx, "mark")

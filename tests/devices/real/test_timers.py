@@ -51,7 +51,7 @@ def test_kernels_of_one_stream_run_one_after_another_behind_the_host() -> None:
     assert KERNEL_NS <= ends[0] - starts[0] <= KERNEL_NS + LAUNCH_NS + 10
 
 
-def test_streams_run_beside_each_other() -> None:
+def test_streams_run_concurrently() -> None:
     bench = Bench()
     bench.launch(0, stream=0)
     bench.launch(1, stream=1)
@@ -70,7 +70,7 @@ def test_the_devices_clock_is_tied_to_the_hosts() -> None:
     assert end - launched == pytest.approx(KERNEL_NS, abs=50)
 
 
-def test_events_are_used_again_and_few_are_outstanding() -> None:
+def test_events_are_reused() -> None:
     bench = Bench()
     for row in range(20 * SWEEP):
         bench.launch(row, duration=1000)
@@ -90,7 +90,7 @@ def test_the_host_waits_for_a_device_that_is_far_behind() -> None:
     assert all(end - start == 10 * KERNEL_NS for start, end in list(bench.times.values())[1:])
 
 
-def test_a_copy_that_was_waited_for_ends_when_the_host_goes_on() -> None:
+def test_a_blocking_copy_ends_when_the_host_continues() -> None:
     bench = Bench()
     bench.launch(0)
     lap = bench.watch.start()
@@ -102,7 +102,7 @@ def test_a_copy_that_was_waited_for_ends_when_the_host_goes_on() -> None:
     assert bench.times[1] == (bench.times[0][1], lap.end)
 
 
-def test_nothing_is_timed_during_a_capture_nor_asked() -> None:
+def test_nothing_is_timed_during_a_capture() -> None:
     bench = Bench()
     bench.launch(0)
     bench.capturing = bench.device.capturing = True
@@ -116,7 +116,7 @@ def test_nothing_is_timed_during_a_capture_nor_asked() -> None:
     assert sorted(bench.times) == [0, 2]
 
 
-def test_a_launch_that_failed_gives_its_event_back() -> None:
+def test_a_failed_launch_returns_its_event() -> None:
     bench = Bench()
     bench.launch(0)
     bench.watch.settle()
@@ -129,7 +129,7 @@ def test_a_launch_that_failed_gives_its_event_back() -> None:
     assert sorted(bench.times) == [0, 1]
 
 
-def test_a_row_that_the_trace_has_no_room_for_keeps_no_events() -> None:
+def test_a_dropped_row_holds_no_events() -> None:
     bench = Bench()
     for _ in range(100):
         bench.launch(-1)
@@ -138,7 +138,7 @@ def test_a_row_that_the_trace_has_no_room_for_keeps_no_events() -> None:
     assert bench.times == {}
 
 
-def test_after_an_error_of_the_device_times_are_unknown_and_nothing_is_raised() -> None:
+def test_after_a_device_error_times_are_unknown() -> None:
     bench = Bench()
     bench.launch(0)
     bench.watch.settle()
@@ -160,7 +160,7 @@ def test_a_device_without_events_has_no_times() -> None:
     assert bench.times == {}
 
 
-def test_without_times_no_event_is_put_into_a_stream_and_nothing_is_waited_for() -> None:
+def test_without_times_no_events_are_recorded() -> None:
     bench = Bench(timed=False)
     bench.launch(0)
     bench.watch.rest()
@@ -168,7 +168,7 @@ def test_without_times_no_event_is_put_into_a_stream_and_nothing_is_waited_for()
     assert (bench.device.events, bench.device.synchronised, bench.times) == ([], 0, {})
 
 
-def test_a_clock_that_only_a_wait_can_read_is_read_when_the_host_waits() -> None:
+def test_a_clock_that_waits_is_read_when_the_host_waits() -> None:
     bench = Bench()
     bench.device.elapsed_waits = True
     for row in range(3 * SWEEP):
@@ -178,7 +178,7 @@ def test_a_clock_that_only_a_wait_can_read_is_read_when_the_host_waits() -> None
     assert len(bench.times) == 3 * SWEEP
 
 
-def test_clocks_that_drift_are_compared_again_when_the_host_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drifting_clocks_are_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     bench.launch(0)
     bench.watch.settle()
@@ -191,14 +191,14 @@ def test_clocks_that_drift_are_compared_again_when_the_host_waits(monkeypatch: p
     assert bench.times[1][1] - launched == pytest.approx(KERNEL_NS, abs=50)
 
 
-def test_times_far_from_the_beginning_are_as_sharp_as_at_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events tell float32 milliseconds: whoever counts from one origin loses microseconds within a minute."""
+def test_late_times_are_as_precise_as_early_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events give float32 milliseconds, which lose microseconds within a minute if the origin never moves."""
     import numpy
 
     bench = Bench()
     exact = bench.device.elapsed_ms
     monkeypatch.setattr(
-        bench.device, "elapsed_ms", lambda one, other: float(numpy.float32(exact(one, other))), raising=True
+        bench.device, "elapsed_ms", lambda first, second: float(numpy.float32(exact(first, second))), raising=True
     )
     for row in range(60 * SWEEP):
         bench.launch(row, duration=2_000_000)
@@ -217,15 +217,15 @@ def test_two_threads_share_a_stopwatch() -> None:
             bench.launch(row, duration=10)
 
     threads = [threading.Thread(target=launch, args=(3 * SWEEP * number,)) for number in range(3)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     bench.watch.settle()
     assert sorted(bench.times) == list(range(9 * SWEEP))
 
 
-def test_the_hosts_work_is_done_when_the_call_returns() -> None:
+def test_host_work_ends_when_the_call_returns() -> None:
     clock = Clock()
     watch = HostStopwatch(clock)
     lap = watch.start()

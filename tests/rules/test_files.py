@@ -1,0 +1,47 @@
+"""Sizes of modules, and no generated files among the exercises."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import grimp
+
+from gpututor.cli.main import VERBS
+from tests.support import ROOT
+
+LARGEST, SMALLEST = 510, 60
+"""Lines of a module."""
+LARGER = {"gpututor.app.commands": 540}
+"""Tables with a row for each feature."""
+LATE = {"gpututor.app.palette"}
+"""Modules that are imported after the first paint."""
+SOURCES = {".md", ".py", ".toml"}
+"""Endings of an exercise's files."""
+
+
+def modules() -> dict[str, str]:
+    """Return the text of each module, by its dotted name."""
+    paths = {path: path.relative_to(ROOT).with_suffix("") for path in (ROOT / "gpututor").rglob("*.py")}
+    return {".".join(dotted.parts): path.read_text(encoding="utf-8") for path, dotted in paths.items()}
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {name: len(text.splitlines()) for name, text in modules().items()}
+    assert {name: lines for name, lines in lengths.items() if lines > LARGER.get(name, LARGEST)} == {}
+
+
+def test_a_short_module_is_an_entry_point_a_contract_or_shared() -> None:
+    graph = grimp.build_graph("gpututor", cache_dir=None)
+    entries = {verb.module for verb in VERBS} | LATE
+    for name, text in modules().items():
+        is_special = name.endswith((".__init__", ".__main__")) or name in entries
+        if len(text.splitlines()) < SMALLEST and not is_special:
+            users = graph.find_modules_that_directly_import(name) if name in graph.modules else ()
+            words = ast.get_docstring(ast.parse(text)) or ""
+            assert len(users) > 1 or re.search("entry point|contract", words, re.IGNORECASE), name
+
+
+def test_exercises_contain_no_generated_files() -> None:
+    files = [path for path in (ROOT / "exercises").rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    assert [path for path in files if path.suffix not in SOURCES] == []
