@@ -35,7 +35,7 @@ def kernels(*times: tuple[int, int], name: str = "aten::mm") -> Program:
     return program
 
 
-def test_the_ends_of_a_bar_are_drawn_to_an_eighth_of_a_cell() -> None:
+def test_ends_of_bars_are_drawn_to_an_eighth_of_a_cell() -> None:
     program = kernels((1_000, 3_250), (8_000, 10_000))
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     assert drawn(program, "default stream", 10) == [" ██▎    ██"]
@@ -65,7 +65,7 @@ def test_two_long_bars_that_touch_are_told_apart() -> None:
     assert drawn(kernels((0, 10_000), (10_000, 20_000)), "default stream", 8)[0].count("▉") == 1
 
 
-def test_names_stand_on_bars_that_are_long_enough_and_are_cut_with_a_mark() -> None:
+def test_names_on_long_bars_are_truncated_with_a_mark() -> None:
     assert drawn(kernels((0, 20_000)), "default stream") == ["█ mm ███████████████"]
     long_name = kernels((0, 20_000), name="aten::native_layer_norm_backward")
     assert drawn(long_name, "default stream") == ["█ native_layer_no… █"]
@@ -103,7 +103,7 @@ def test_a_wait_is_seen_however_many_launches_are_around_it() -> None:
     assert drawn(program, "host")[0].count("░") == 1
 
 
-def test_a_hazard_is_marked_on_its_bar_and_missing_memory_on_the_host() -> None:
+def test_hazards_are_marked_on_bars_and_failed_allocations_on_the_host() -> None:
     program = kernels((0, 50_000))
     program.trace.add(Kind.HAZARD, "read after write", "cuda:0", launched=0, start=0, end=0)
     program.now = 50_000

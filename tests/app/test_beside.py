@@ -91,7 +91,7 @@ def test_a_run_without_times_has_no_bars(tmp_path: Path) -> None:
     assert all_bars(replace(view, recording=replace(view.recording, runs=runs))) == ()
 
 
-def test_of_a_run_in_which_no_device_did_anything_words_take_the_place_of_empty_bars(tmp_path: Path) -> None:
+def test_a_run_without_device_work_shows_words_instead_of_bars(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     calls = tuple(replace(view.run.calls[0], words=f"call {number} of 2", elapsed_ns=0) for number in (1, 2))
     runs = (replace(view.run, calls=calls),)

@@ -114,7 +114,7 @@ async def test_the_class_looks_as_agreed(
         await assert_golden(pilot, "class_submission")
 
 
-async def test_one_goes_from_what_is_typed_to_a_submission_and_on_to_others(folder: ClassFolder) -> None:
+async def test_the_filter_leads_to_a_submission_and_on_to_others(folder: ClassFolder) -> None:
     async with opened(folder) as pilot:
         screen = class_screen(pilot)
         await pilot.press("slash", *"1.2", "enter")
@@ -142,7 +142,7 @@ async def test_one_goes_from_what_is_typed_to_a_submission_and_on_to_others(fold
         await until(pilot, lambda: screen.page_number == 0, "for the first page")
 
 
-def test_every_word_that_is_typed_is_the_beginning_of_one_that_a_file_has(folder: ClassFolder) -> None:
+def test_each_filter_word_must_begin_a_word_of_the_file(folder: ClassFolder) -> None:
     source = source_of(folder)
     gradebook = source.read()
     table = table_of(gradebook, source.review(gradebook))
@@ -162,7 +162,7 @@ def test_every_word_that_is_typed_is_the_beginning_of_one_that_a_file_has(folder
     assert [row.marks.student.id for row in students_of(table, "A")] == ["ada"]
 
 
-def test_what_is_no_mark_is_called_as_in_tables_and_never_a_figure(folder: ClassFolder) -> None:
+def test_a_missing_mark_is_a_word_and_never_a_number(folder: ClassFolder) -> None:
     gradebook = source_of(folder).read()
     printed = {words[0]: words[1:] for words in map(str.split, lines_of(gradebook, 120)) if words}
     table = table_of(gradebook)

@@ -8,6 +8,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 import gpututor.app.main
@@ -15,7 +16,7 @@ from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import FileController
-from tests.support.apps import Desk, main_screen
+from tests.support.apps import AppEnv, main_screen
 
 
 def log_calls(monkeypatch: pytest.MonkeyPatch, *methods: tuple[type, str]) -> list[str]:
@@ -37,9 +38,9 @@ def log_calls(monkeypatch: pytest.MonkeyPatch, *methods: tuple[type, str]) -> li
 
 
 async def test_a_changed_text_goes_to_results_then_search_then_file(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         calls = log_calls(
             monkeypatch,
@@ -56,21 +57,20 @@ async def test_a_changed_text_goes_to_results_then_search_then_file(
     ]
 
 
-async def test_at_the_end_attempts_are_waited_for_then_completion_ends_then_the_file_is_left(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_unmounting_closes_attempts_then_completion_then_the_file(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desk.start():
+    async with env.start():
         calls = log_calls(
             monkeypatch, (FileController, "leave"), (EditorController, "close"), (AttemptController, "close")
         )
     assert calls == ["AttemptController.close", "EditorController.close", "FileController.leave"]
 
 
-async def test_every_command_names_a_handler(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        for command in COMMANDS:
-            handler = attrgetter(command.handler)(main_screen(pilot))
-            inspect.signature(handler).bind()
+async def test_every_command_names_a_handler(pilot: Pilot[None]) -> None:
+    for command in COMMANDS:
+        handler = attrgetter(command.handler)(main_screen(pilot))
+        inspect.signature(handler).bind()
 
 
 def test_ids_of_commands_are_unique_and_used() -> None:

@@ -11,7 +11,7 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.line_costs import LineCosts, cost_in_words, short_forms
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
-from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, report, verdict
@@ -93,7 +93,7 @@ def test_costs_stay_with_their_lines(edited: list[str], wanted: dict[int, int]) 
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
-def test_no_two_costs_come_to_one_line_and_each_stands_at_an_equal_one(old: list[str], new: list[str]) -> None:
+def test_costs_map_to_equal_lines_and_never_two_to_one_line(old: list[str], new: list[str]) -> None:
     costs = LineCosts({line: cost(line) for line in range(1, len(old) + 1)}, old)
     for row, found in costs.by_row(new).items():
         assert new[row] == old[found.line - 1]
@@ -110,52 +110,46 @@ async def with_costs(pilot: Pilot[None], times: str = "modelled") -> Editor:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_costs_stand_at_the_edge(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        await with_costs(pilot)
-        await pilot.press("down")
-        await until_shown(pilot, "Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait")
-        await assert_golden(pilot, "costs")
+async def test_costs_stand_at_the_edge(pilot: Pilot[None]) -> None:
+    await with_costs(pilot)
+    await pilot.press("down")
+    await until_shown(pilot, "Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait")
+    await assert_golden(pilot, "costs")
 
 
-async def test_the_cursor_s_line_is_said_in_words_and_goes_again(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await with_costs(pilot)
-        editor.move_cursor((4, 0))
-        await until_shown(pilot, "Line 5: 1 kernel (2.00 ms); modelled.")
-        await pilot.press("down")
-        await until(pilot, lambda: "Line 5" not in screen_text(pilot.app), "for the words to go")
+async def test_the_cursor_s_line_is_said_in_words_and_goes_again(pilot: Pilot[None]) -> None:
+    editor = await with_costs(pilot)
+    editor.move_cursor((4, 0))
+    await until_shown(pilot, "Line 5: 1 kernel (2.00 ms); modelled.")
+    await pilot.press("down")
+    await until(pilot, lambda: "Line 5" not in screen_text(pilot.app), "for the words to go")
 
 
-async def test_an_edit_dims_the_costs_and_moves_them_and_undo_brings_them_back(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await with_costs(pilot)
-        await pilot.press("enter")
-        await until(
-            pilot, lambda: any("y = x * 2" in each and "~ 4.00 MiB" in each for each in screen_lines(pilot.app))
-        )
-        editor.move_cursor((4, 0))
-        await until_shown(pilot, "Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
-        await pilot.press("end", "x")
-        await until(pilot, lambda: not any("y = x * 2x" in each and "MiB" in each for each in screen_lines(pilot.app)))
-        await pilot.press("ctrl+z", "ctrl+z")
-        await until(pilot, lambda: "~" not in screen_text(pilot.app), "for the costs as they were")
+async def test_an_edit_dims_and_moves_costs_until_it_is_undone(pilot: Pilot[None]) -> None:
+    editor = await with_costs(pilot)
+    await pilot.press("enter")
+    await until(pilot, lambda: any("y = x * 2" in each and "~ 4.00 MiB" in each for each in screen_lines(pilot.app)))
+    editor.move_cursor((4, 0))
+    await until_shown(pilot, "Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
+    await pilot.press("end", "x")
+    await until(pilot, lambda: not any("y = x * 2x" in each and "MiB" in each for each in screen_lines(pilot.app)))
+    await pilot.press("ctrl+z", "ctrl+z")
+    await until(pilot, lambda: "~" not in screen_text(pilot.app), "for the costs as they were")
 
 
-async def test_a_line_that_is_written_on_is_never_covered(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await with_costs(pilot)
-        long = "z = " + "y + " * 30
-        row = next(row for row, line in enumerate(screen_lines(pilot.app)) if "z = y" in line)
-        assert screen_lines(pilot.app)[row].endswith("› ! ▸1")
-        editor.move_cursor((4, 10))
-        await until(pilot, lambda: screen_lines(pilot.app)[row].endswith("›"), "for the whole line")
-        assert long[:70] in screen_lines(pilot.app)[row]
+async def test_a_line_that_is_written_on_is_never_covered(pilot: Pilot[None]) -> None:
+    editor = await with_costs(pilot)
+    long = "z = " + "y + " * 30
+    row = next(row for row, line in enumerate(screen_lines(pilot.app)) if "z = y" in line)
+    assert screen_lines(pilot.app)[row].endswith("› ! ▸1")
+    editor.move_cursor((4, 10))
+    await until(pilot, lambda: screen_lines(pilot.app)[row].endswith("›"), "for the whole line")
+    assert long[:70] in screen_lines(pilot.app)[row]
 
 
 @pytest.mark.parametrize("width", [80, 56, 48, 40])
-async def test_a_cost_has_a_figure_and_leaves_enough_of_the_code(desk: Desk, width: int) -> None:
-    async with desk.start((width, 20)) as pilot:
+async def test_a_cost_has_a_figure_and_leaves_enough_of_the_code(env: AppEnv, width: int) -> None:
+    async with env.start((width, 20)) as pilot:
         editor = await with_costs(pilot)
         long = cost(5, copies=3, copy_ns=10, copied_bytes=4, waits=8, wait_ns=100)
         editor.show_costs({5: long}, "modelled")
@@ -168,24 +162,23 @@ async def test_a_cost_has_a_figure_and_leaves_enough_of_the_code(desk: Desk, wid
         assert width == 40 or "y + " * 8 in row()
 
 
-async def test_costs_are_hidden_and_shown_again(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await with_costs(pilot)
-        await pilot.press("shift+f8")
-        await until_shown(pilot, "Costs of lines are hidden.")
-        assert "MiB" not in screen_text(pilot.app)
-        await pilot.press("escape", "c", "4")
-        await until(pilot, lambda: "12.0 MiB" in screen_text(pilot.app), "for the costs")
-        editor.show_costs({})
-        await pilot.press("escape", "c")
-        await until_shown(pilot, "No costs yet: a run records what each line does.")
+async def test_costs_are_hidden_and_shown_again(pilot: Pilot[None]) -> None:
+    editor = await with_costs(pilot)
+    await pilot.press("shift+f8")
+    await until_shown(pilot, "Costs of lines are hidden.")
+    assert "MiB" not in screen_text(pilot.app)
+    await pilot.press("escape", "c", "4")
+    await until(pilot, lambda: "12.0 MiB" in screen_text(pilot.app), "for the costs")
+    editor.show_costs({})
+    await pilot.press("escape", "c")
+    await until_shown(pilot, "No costs yet: a run records what each line does.")
 
 
-async def test_a_file_that_could_not_be_run_is_why_there_are_no_costs_and_nothing_to_see(desk: Desk) -> None:
-    desk.client = ScriptedClient(lambda request: report(request, fault))
-    desk.client.records = False
+async def test_a_file_that_did_not_run_explains_missing_costs_and_traces(env: AppEnv) -> None:
+    env.client = ScriptedClient(lambda request: report(request, fault))
+    env.client.records = False
     fault = verdict("loads", Status.FAILED, got="SyntaxError: 'return' outside function", line=3)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         on = main_screen(pilot).panes.editor.costs_on
         await run_checks(pilot)
         await pilot.press("c")
@@ -196,16 +189,15 @@ async def test_a_file_that_could_not_be_run_is_why_there_are_no_costs_and_nothin
         await until_shown(pilot, "'return' outside function")
 
 
-async def test_another_file_has_no_costs(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await with_costs(pilot)
-        editor.show(TEXT)
-        assert not editor.has_costs
+async def test_another_file_has_no_costs(pilot: Pilot[None]) -> None:
+    editor = await with_costs(pilot)
+    editor.show(TEXT)
+    assert not editor.has_costs
 
 
-async def test_without_colour_old_costs_are_marked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await with_costs(pilot)
         await pilot.press("x")
         await until_shown(pilot, "~ ⇄ 3 ‖ 1 12.0 MiB 1.20 ms")

@@ -13,7 +13,7 @@ from gpututor.app.app import crash_message
 from gpututor.app.open_file import Draft
 from gpututor.paths import drafts_folder
 from tests.support.apps import (
-    Desk,
+    AppEnv,
     backups,
     is_asking,
     main_screen,
@@ -56,7 +56,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_what_killed_apps_left_is_found_the_oldest_first_and_what_a_running_one_has_is_not(file: Path) -> None:
+def test_drafts_of_killed_apps_are_offered_oldest_first_but_not_locked_ones(file: Path) -> None:
     one, two = holder(file, "one"), holder(file, "two")
     mine = Draft(file)
     mine.save("mine")
@@ -88,15 +88,15 @@ def test_a_draft_that_cannot_be_read_is_left_alone(file: Path) -> None:
     assert path.exists()
 
 
-async def test_two_apps_in_a_conflict_lose_neither_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        other = holder(desk.file(), "the other's")
+async def test_two_apps_in_a_conflict_lose_neither_text(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        await start_conflict(env, pilot)
+        other = holder(env.file(), "the other's")
         await pilot.press("escape", *"23")
         await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 2, "for both drafts")
         main_screen(pilot).files.rescue()
     kill(other)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the first question")
         offered = [main_screen(pilot).editor_text]
         await pilot.press("m")
@@ -106,14 +106,14 @@ async def test_two_apps_in_a_conflict_lose_neither_text(desk: Desk) -> None:
         assert sorted(text[:7] for text in offered) == ["m=123de", "the oth"]
         await pilot.press("f")
         await until(pilot, lambda: not is_asking(pilot), "for the end")
-        assert desk.file().read_text() == offered[0]
-        assert sorted(backups(desk)) == sorted(["theirs = 1\n", offered[1]])
+        assert env.file().read_text() == offered[0]
+        assert sorted(backups(env)) == sorted(["theirs = 1\n", offered[1]])
     assert list(drafts_folder().iterdir()) == []
 
 
-async def test_an_exercise_that_was_left_unsaved_is_offered_again_by_the_same_app(desk: Desk) -> None:
-    file = desk.file()
-    async with desk.start(size=(100, 30)) as pilot:
+async def test_the_same_app_offers_an_unsaved_exercise_again(env: AppEnv) -> None:
+    file = env.file()
+    async with env.start(size=(100, 30)) as pilot:
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         make_folder(file)
@@ -128,11 +128,11 @@ async def test_an_exercise_that_was_left_unsaved_is_offered_again_by_the_same_ap
         await until(pilot, lambda: file.read_text().startswith("m=1"), "for the text")
 
 
-async def test_what_another_program_writes_while_the_text_goes_to_the_disk_is_asked_about(
-    desk: Desk,
+async def test_a_write_by_another_program_during_a_save_is_a_conflict(
+    env: AppEnv,
 ) -> None:
-    file = desk.file()
-    async with desk.start() as pilot:
+    file = env.file()
+    async with env.start() as pilot:
         fsync = os.fsync
 
         def late(descriptor: int) -> None:
@@ -147,17 +147,17 @@ async def test_what_another_program_writes_while_the_text_goes_to_the_disk_is_as
         assert file.read_text() == "theirs = 1\n"
         await pilot.press("m")
         await until(pilot, lambda: file.read_text().startswith("mdef"), "for my text")
-        assert backups(desk) == ["theirs = 1\n"]
+        assert backups(env) == ["theirs = 1\n"]
 
 
-async def test_what_is_said_of_the_file_when_the_app_breaks(desk: Desk) -> None:
-    file = desk.file()
+async def test_what_is_said_of_the_file_when_the_app_breaks(env: AppEnv) -> None:
+    file = env.file()
     make_folder(file)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert "No file was open." in str(crash_message(None, [main_screen(pilot)]))
     file.rmdir()
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("e", "m")
         assert "Your file is saved." in str(crash_message(None, [main_screen(pilot)]))
-        await start_conflict(desk, pilot)
+        await start_conflict(env, pilot)
         assert "kept apart" in str(crash_message(None, [main_screen(pilot)]))

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
+from textual.pilot import Pilot
 
 from gpututor.app.editor import python_text
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.python_text import python_spans
-from tests.support.apps import Desk, main_screen, until, until_shown
+from gpututor.app.main.screen import MainScreen
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
 
@@ -59,13 +61,12 @@ def test_a_string_over_several_lines_is_coloured_on_each_of_them() -> None:
     assert spans[3][0] == (0, 3, "keyword")
 
 
-async def test_typing_python_indents_itself(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("")
-        await pilot.press(*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w")
-        assert editor.text == "if x:\n    y\nz\n    w"
+async def test_typing_python_indents_itself(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("")
+    await pilot.press(*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w")
+    assert editor.text == "if x:\n    y\nz\n    w"
 
 
 @pytest.mark.parametrize(
@@ -104,135 +105,124 @@ def test_tabs_are_replaced_at_the_start_of_lines_only() -> None:
     assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
 
 
-async def test_typing_an_else_behind_a_body_dedents_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("")
-        await pilot.press(*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z")
-        assert editor.text == "if x:\n    y\nelse:\n    z"
-        assert editor.cursor_location == (3, 5)
-        await pilot.press("enter", *"d: int")
-        assert editor.text.endswith("    z\n    d: int")
+async def test_typing_an_else_behind_a_body_dedents_it(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("")
+    await pilot.press(*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z")
+    assert editor.text == "if x:\n    y\nelse:\n    z"
+    assert editor.cursor_location == (3, 5)
+    await pilot.press("enter", *"d: int")
+    assert editor.text.endswith("    z\n    d: int")
 
 
-async def test_backspace_in_the_indent_goes_back_one_level(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("")
-        await pilot.press(*"if x:", "enter", "enter", "backspace", *"y")
-        assert editor.text == "if x:\n    \ny"
-        await pilot.press("backspace", "backspace", "backspace")
-        assert editor.text == "if x:\n"
+async def test_backspace_in_the_indent_goes_back_one_level(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("")
+    await pilot.press(*"if x:", "enter", "enter", "backspace", *"y")
+    assert editor.text == "if x:\n    \ny"
+    await pilot.press("backspace", "backspace", "backspace")
+    assert editor.text == "if x:\n"
 
 
-async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("")
-        pilot.app.post_message(events.Paste("if x:\n\ty\n"))
-        await until_shown(pilot, "Each tab at the start of a line became four spaces.")
-        assert editor.text == "if x:\n    y\n"
-        pilot.app.copy_to_clipboard("\tz")
-        await pilot.press("ctrl+v")
-        assert editor.text == "if x:\n    y\n    z"
-        pilot.app.post_message(events.Paste("!"))
-        await until_shown(pilot, "    z!")
-        assert editor.text == "if x:\n    y\n    z!"
-        pilot.app.copy_to_clipboard("?")
-        await pilot.press("ctrl+v")
-        await until_shown(pilot, "    z!?")
-        await pilot.pause()
-        assert editor.text == "if x:\n    y\n    z!?", "pasted once"
+async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("")
+    pilot.app.post_message(events.Paste("if x:\n\ty\n"))
+    await until_shown(pilot, "Each tab at the start of a line became four spaces.")
+    assert editor.text == "if x:\n    y\n"
+    pilot.app.copy_to_clipboard("\tz")
+    await pilot.press("ctrl+v")
+    assert editor.text == "if x:\n    y\n    z"
+    pilot.app.post_message(events.Paste("!"))
+    await until_shown(pilot, "    z!")
+    assert editor.text == "if x:\n    y\n    z!"
+    pilot.app.copy_to_clipboard("?")
+    await pilot.press("ctrl+v")
+    await until_shown(pilot, "    z!?")
+    await pilot.pause()
+    assert editor.text == "if x:\n    y\n    z!?", "pasted once"
 
 
-async def test_the_start_of_a_line_is_never_left_hidden_sideways(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("    " + "x" * 200)
-        await pilot.press("end")
-        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
-        await pilot.press("home")
-        await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
-        assert editor.cursor_location == (0, 4)
-        await pilot.press("end")
-        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
-        editor.replace_all("def f():\n" + "y" * 200)
-        await until(pilot, lambda: editor.scroll_offset.x == 0, "to show the whole line")
+async def test_the_start_of_a_line_is_never_left_hidden_sideways(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("    " + "x" * 200)
+    await pilot.press("end")
+    await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+    await pilot.press("home")
+    await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+    assert editor.cursor_location == (0, 4)
+    await pilot.press("end")
+    await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+    editor.replace_all("def f():\n" + "y" * 200)
+    await until(pilot, lambda: editor.scroll_offset.x == 0, "to show the whole line")
 
 
-async def test_tab_and_shift_tab_move_the_selected_lines(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("a\nb\nc\n")
-        await pilot.press("shift+down", "shift+down", "tab")
-        assert editor.text == "    a\n    b\nc\n"
-        await pilot.press("shift+tab")
-        assert editor.text == "a\nb\nc\n"
+async def test_tab_and_shift_tab_move_the_selected_lines(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("a\nb\nc\n")
+    await pilot.press("shift+down", "shift+down", "tab")
+    assert editor.text == "    a\n    b\nc\n"
+    await pilot.press("shift+tab")
+    assert editor.text == "a\nb\nc\n"
 
 
-async def test_the_comment_key_works_on_the_line_and_on_the_selection(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("def f():\n    return 1\n")
-        await pilot.press("down", "ctrl+underscore")
-        assert editor.text == "def f():\n    # return 1\n"
-        await pilot.press("f11")
-        assert editor.text == "def f():\n    return 1\n"
-        await pilot.press("ctrl+z")
-        assert editor.text == "def f():\n    # return 1\n"
+async def test_the_comment_key_works_on_the_line_and_on_the_selection(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("def f():\n    return 1\n")
+    await pilot.press("down", "ctrl+underscore")
+    assert editor.text == "def f():\n    # return 1\n"
+    await pilot.press("f11")
+    assert editor.text == "def f():\n    return 1\n"
+    await pilot.press("ctrl+z")
+    assert editor.text == "def f():\n    # return 1\n"
 
 
-async def test_letters_are_text_in_the_editor_and_commands_outside(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e", *"nhlrxq?")
-        assert screen.editor_text.startswith("nhlrxq?def")
-        assert screen.exercise.label == "1.1"
-        await pilot.press("escape", "n")
-        assert screen.exercise.label == "1.2"
+async def test_letters_are_text_in_the_editor_and_commands_outside(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("e", *"nhlrxq?")
+    assert screen.editor_text.startswith("nhlrxq?def")
+    assert screen.exercise.label == "1.1"
+    await pilot.press("escape", "n")
+    assert screen.exercise.label == "1.2"
 
 
-async def test_python_is_coloured(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        keyword = editor.get_component_rich_style("code--keyword", partial=True).color
-        line = editor.get_line(0)
-        assert line.plain == "def twice(number):"
-        assert any(span.start == 0 and span.end == 3 and span.style.color == keyword for span in line.spans)  # type: ignore[union-attr]
+async def test_python_is_coloured(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    keyword = editor.get_component_rich_style("code--keyword", partial=True).color
+    line = editor.get_line(0)
+    assert line.plain == "def twice(number):"
+    assert any(span.start == 0 and span.end == 3 and span.style.color == keyword for span in line.spans)  # type: ignore[union-attr]
 
 
-async def test_the_whole_text_is_a_key_away(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e", "ctrl+end", "x", "ctrl+home", "y")
-        assert editor.text == f"y{desk.course.exercises[0].starter}x"
-        await pilot.press("ctrl+shift+end")
-        assert editor.selected_text == editor.text[1:]
-        await pilot.press("alt+a", "z")
-        assert editor.text == "z"
-        await pilot.press("ctrl+z")
-        assert editor.text != "z"
+async def test_the_whole_text_is_a_key_away(pilot: Pilot[None], env: AppEnv) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e", "ctrl+end", "x", "ctrl+home", "y")
+    assert editor.text == f"y{env.course.exercises[0].starter}x"
+    await pilot.press("ctrl+shift+end")
+    assert editor.selected_text == editor.text[1:]
+    await pilot.press("alt+a", "z")
+    assert editor.text == "z"
+    await pilot.press("ctrl+z")
+    assert editor.text != "z"
 
 
 def at_column(editor: Editor, column: int) -> bool:
     return editor.cursor_location == (0, column)
 
 
-async def test_alt_with_f_and_b_goes_by_words(desk: Desk) -> None:
+async def test_alt_with_f_and_b_goes_by_words(pilot: Pilot[None]) -> None:
     """Terminals that name these keys send their letters with them; `test_escape.py` has what the others send."""
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        await until(pilot, lambda: editor.has_focus, "for the editor")
-        editor.show("one two three\n")
-        for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
-            pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
-            await until(pilot, partial(at_column, editor, column), f"for {key}")
-        assert editor.text == "one two three\n"
-        assert editor.has_focus
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    editor.show("one two three\n")
+    for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
+        pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
+        await until(pilot, partial(at_column, editor, column), f"for {key}")
+    assert editor.text == "one two three\n"
+    assert editor.has_focus

@@ -14,29 +14,29 @@ from textual.pilot import Pilot
 from gpututor.app.screens.trace import export
 from gpututor.errors import WorkspaceError
 from gpututor.trace.columns import Trace
-from tests.support.apps import Desk, until, until_shown
+from tests.support.apps import AppEnv, until, until_shown
 from tests.support.recorded_runs import Timed, run, see
 from tests.support.screens import screen_text
 
 
-def exported(desk: Desk, ending: str) -> list[Path]:
-    return sorted((desk.workspace_folder / "exports").glob(f"*{ending}"))
+def exported(env: AppEnv, ending: str) -> list[Path]:
+    return sorted((env.workspace_folder / "exports").glob(f"*{ending}"))
 
 
-async def files(pilot: Pilot[None], desk: Desk, ending: str, number: int = 1) -> list[Path]:
+async def files(pilot: Pilot[None], env: AppEnv, ending: str, number: int = 1) -> list[Path]:
     """Wait for so many written files, and for the news of them."""
-    await until(pilot, lambda: len(exported(desk, ending)) == number, "for the file")
+    await until(pilot, lambda: len(exported(env, ending)) == number, "for the file")
     await until_shown(pilot, "Written:")
-    return exported(desk, ending)
+    return exported(env, ending)
 
 
-async def test_a_trace_is_written_as_perfetto_reads_it(desk: Desk) -> None:
-    desk.client = Timed()
-    async with desk.start((140, 40)) as pilot:
-        await run(pilot, desk)
+async def test_a_trace_is_written_as_perfetto_reads_it(env: AppEnv) -> None:
+    env.client = Timed()
+    async with env.start((140, 40)) as pilot:
+        await run(pilot, env)
         await see(pilot, "timeline")
         await pilot.press("X")
-        (path,) = await files(pilot, desk, ".json")
+        (path,) = await files(pilot, env, ".json")
         assert path.name.startswith("1.1-attempt-1-call-1-")
         assert "ui.perfetto.dev" in screen_text(pilot.app)
     told = json.loads(path.read_text())
@@ -51,70 +51,70 @@ async def test_a_trace_is_written_as_perfetto_reads_it(desk: Desk) -> None:
     assert {event["name"] for event in events if event["ph"] == "C"} == {"allocated memory"}
 
 
-async def test_no_export_replaces_another(desk: Desk) -> None:
-    desk.client = Timed()
-    async with desk.start() as pilot:
-        await run(pilot, desk)
+async def test_no_export_replaces_another(env: AppEnv) -> None:
+    env.client = Timed()
+    async with env.start() as pilot:
+        await run(pilot, env)
         await see(pilot, "timeline")
         for number in (1, 2, 3):
             await pilot.press("X")
-            await files(pilot, desk, ".json", number)
+            await files(pilot, env, ".json", number)
 
 
-async def test_the_newest_trace_is_exported_from_the_desk_too(desk: Desk) -> None:
-    desk.client = Timed()
-    async with desk.start() as pilot:
+async def test_the_main_screen_exports_the_newest_trace(env: AppEnv) -> None:
+    env.client = Timed()
+    async with env.start() as pilot:
         await pilot.press("X")
         await until_shown(pilot, "Nothing was recorded yet that could be exported")
-        await run(pilot, desk)
+        await run(pilot, env)
         await pilot.press("X")
-        (path,) = await files(pilot, desk, ".json")
+        (path,) = await files(pilot, env, ".json")
         assert json.loads(path.read_text())["traceEvents"]
 
 
-async def test_of_an_attempt_that_used_no_device_nothing_is_written_and_that_is_said(desk: Desk) -> None:
-    desk.client.traces = lambda request: [Trace()]
-    async with desk.start() as pilot:
-        await run(pilot, desk)
+async def test_an_attempt_without_device_work_is_not_exported(env: AppEnv) -> None:
+    env.client.traces = lambda request: [Trace()]
+    async with env.start() as pilot:
+        await run(pilot, env)
         await pilot.press("X")
         await until_shown(pilot, "No device did anything in this call")
         await pilot.press("escape")
         await see(pilot, "timeline")
         await pilot.press("X")
         await until_shown(pilot, "nothing was written")
-    assert exported(desk, ".json") == []
+    assert exported(env, ".json") == []
 
 
-async def test_a_picture_of_the_screen_is_an_svg_with_its_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_a_picture_of_the_screen_is_an_svg_with_its_text(env: AppEnv) -> None:
+    async with env.start() as pilot:
         await pilot.press("S")
-        (path,) = await files(pilot, desk, ".svg")
+        (path,) = await files(pilot, env, ".svg")
     words = "".join(ElementTree.parse(path).getroot().itertext()).replace("\xa0", " ")
     assert "1.1 Twice 1" in words
 
 
-async def test_a_picture_can_be_taken_of_the_device_screen_and_of_the_comparison(desk: Desk) -> None:
-    desk.client = Timed()
-    async with desk.start((100, 30)) as pilot:
-        await run(pilot, desk)
+async def test_pictures_of_the_device_screen_and_the_comparison_are_saved(env: AppEnv) -> None:
+    env.client = Timed()
+    async with env.start((100, 30)) as pilot:
+        await run(pilot, env)
         await see(pilot, "memory")
         await pilot.press("S")
-        (path,) = await files(pilot, desk, ".svg")
+        (path,) = await files(pilot, env, ".svg")
         assert "peak" in "".join(ElementTree.parse(path).getroot().itertext())
         await pilot.press("V")
         await until_shown(pilot, "Attempt 1 beside baseline.py")
         await pilot.press("S")
-        await files(pilot, desk, ".svg", 2)
+        await files(pilot, env, ".svg", 2)
 
 
-async def test_what_cannot_be_written_is_told(desk: Desk) -> None:
-    desk.client = Timed()
-    async with desk.start() as pilot:
-        (desk.workspace_folder / "exports").write_text("in the way")
+async def test_a_failed_export_is_reported(env: AppEnv) -> None:
+    env.client = Timed()
+    async with env.start() as pilot:
+        (env.workspace_folder / "exports").write_text("in the way")
         await pilot.press("S")
         await until_shown(pilot, "cannot be written")
         await pilot.press("escape")
-        await run(pilot, desk)
+        await run(pilot, env)
         await see(pilot, "timeline")
         await pilot.press("X")
         await until_shown(pilot, "cannot be written")

@@ -12,7 +12,7 @@ from gpututor.app.trace_view.model import LoadedCall, ProcessFigures, RunView, f
 from gpututor.grading.recording import CallRecording, Recording, RunRecording
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.memory import memory_curves
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.recorded_runs import TABS, Timed, run, see
 from tests.support.recordings import long_trace
@@ -39,14 +39,14 @@ def test_the_call_that_stopped_is_shown_before_longer_ones() -> None:
 
 
 @pytest.fixture
-def timed(desk: Desk) -> Desk:
-    desk.client = Timed()
-    return desk
+def timed(env: AppEnv) -> AppEnv:
+    env.client = Timed()
+    return env
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("tab", TABS[1:])
-async def test_the_tab_looks_as_agreed(timed: Desk, tab: str, size: tuple[int, int]) -> None:
+async def test_the_tab_looks_as_agreed(timed: AppEnv, tab: str, size: tuple[int, int]) -> None:
     async with timed.start(size) as pilot:
         await run(pilot, timed)
         await see(pilot, tab)
@@ -54,7 +54,7 @@ async def test_the_tab_looks_as_agreed(timed: Desk, tab: str, size: tuple[int, i
 
 
 @pytest.mark.parametrize("tab", TABS[1:])
-async def test_without_colours_it_says_the_same(timed: Desk, tab: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_it_says_the_same(timed: AppEnv, tab: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with timed.start((80, 24)) as pilot:
         await run(pilot, timed)
@@ -64,7 +64,7 @@ async def test_without_colours_it_says_the_same(timed: Desk, tab: str, monkeypat
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 15), (200, 60)], [(40, 10)]), ids=str)
-async def test_no_size_breaks_a_tab(timed: Desk, size: tuple[int, int]) -> None:
+async def test_no_size_breaks_a_tab(timed: AppEnv, size: tuple[int, int]) -> None:
     async with timed.start(size) as pilot:
         await run(pilot, timed)
         screen = await see(pilot, "memory")
@@ -74,7 +74,7 @@ async def test_no_size_breaks_a_tab(timed: Desk, size: tuple[int, int]) -> None:
         assert pilot.app.screen is screen
 
 
-async def test_memory_is_read_by_the_keys(timed: Desk) -> None:
+async def test_memory_is_read_by_the_keys(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "memory")
@@ -91,7 +91,7 @@ async def test_memory_is_read_by_the_keys(timed: Desk) -> None:
         await until_shown(pilot, ", the peak: 120 MiB")
 
 
-async def test_from_the_peak_one_gets_to_its_line(timed: Desk) -> None:
+async def test_enter_at_the_peak_goes_to_its_line(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "memory")
@@ -101,7 +101,7 @@ async def test_from_the_peak_one_gets_to_its_line(timed: Desk) -> None:
         await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 5, "for the line")
 
 
-async def test_memory_that_is_held_is_told_by_line(timed: Desk) -> None:
+async def test_held_memory_is_listed_by_line(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "memory")
@@ -112,7 +112,7 @@ async def test_memory_that_is_held_is_told_by_line(timed: Desk) -> None:
         assert "line 4" in rows[1]
 
 
-async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: Desk) -> None:
+async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         screen = await see(pilot, "lines")
@@ -130,14 +130,14 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: Desk) -> None:
         await until_shown(pilot, "Line 6, both calls: 4 kernels")
         await until_shown(pilot, "both calls, as in the file")
         await pilot.press("escape")
-        desk = main_screen(pilot)
-        await until(pilot, lambda: desk.is_current, "for the desk")
+        main = main_screen(pilot)
+        await until(pilot, lambda: main.is_current, "for the main screen")
         await pilot.press("e")
-        desk.panes.editor.move_cursor((5, 0))
+        main.panes.editor.move_cursor((5, 0))
         await until_shown(pilot, "Line 6, both calls: 4 kernels")
 
 
-async def test_from_the_lines_one_gets_to_a_line(timed: Desk) -> None:
+async def test_enter_in_the_table_goes_to_the_line(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "lines")
@@ -147,7 +147,7 @@ async def test_from_the_lines_one_gets_to_a_line(timed: Desk) -> None:
         await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 3, "for the line")
 
 
-async def test_a_hazard_is_told_in_words_with_what_to_do(timed: Desk) -> None:
+async def test_a_hazard_is_explained_with_a_remedy(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "hazards")
@@ -159,16 +159,16 @@ async def test_a_hazard_is_told_in_words_with_what_to_do(timed: Desk) -> None:
         await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
 
 
-async def test_advice_tells_what_something_costs_and_promises_nothing(desk: Desk) -> None:
-    desk.client.traces = lambda request: [long_trace(1_000, file=request.file_name)]
-    async with desk.start() as pilot:
-        await run(pilot, desk)
+async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
+    env.client.traces = lambda request: [long_trace(1_000, file=request.file_name)]
+    async with env.start() as pilot:
+        await run(pilot, env)
         await see(pilot, "hazards")
         await until_shown(pilot, "As it is, this costs about")
         assert "Saves" not in screen_text(pilot.app)
 
 
-async def test_without_a_hazard_the_tab_says_so(timed: Desk) -> None:
+async def test_without_a_hazard_the_tab_says_so(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "hazards")
@@ -177,7 +177,7 @@ async def test_without_a_hazard_the_tab_says_so(timed: Desk) -> None:
         await until_shown(pilot, "✓ No memory was refused.")
 
 
-async def test_times_stand_beside_the_baseline_the_best_and_the_one_before(timed: Desk) -> None:
+async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv) -> None:
     async with timed.start((100, 30)) as pilot:
         await run(pilot, timed, SOURCE_OF_ONE_STEP)
         await run(pilot, timed, SOURCE_OF_THREE)
@@ -192,7 +192,7 @@ SOURCE_OF_THREE = "def twice(number):\n    for step in range(3):\n        pass\n
 SOURCE_OF_ONE_STEP = "def twice(number):\n    return 2 * number\n"
 
 
-async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: Desk) -> None:
+async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         await run(pilot, timed)
         await see(pilot, "memory")
@@ -200,7 +200,7 @@ async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: Desk) -> None:
         assert all(words in last for words in ("read", "change by change", "V compare", "X export", "Esc back"))
 
 
-async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: Desk) -> None:
+async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         await see(pilot, "memory")
@@ -230,7 +230,7 @@ async def test_a_tab_that_is_not_read_yet_says_so() -> None:
     assert "Reading" in str(MemoryTab().render())
 
 
-async def test_the_list_of_lines_can_be_clicked(timed: Desk) -> None:
+async def test_the_list_of_lines_can_be_clicked(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         await run(pilot, timed)
         screen = await see(pilot, "lines")
@@ -238,7 +238,7 @@ async def test_the_list_of_lines_can_be_clicked(timed: Desk) -> None:
         await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
 
 
-async def test_the_line_that_one_is_led_to_is_seen_from_its_start(timed: Desk) -> None:
+async def test_the_chosen_line_is_visible_from_its_start(timed: AppEnv) -> None:
     lines = (f"    for i in range({number}):\n        x = work({number})  # {'long ' * 20}\n" for number in range(12))
     async with timed.start() as pilot:
         await run(pilot, timed, f"def twice(number):\n{''.join(lines)}    return 2 * number\n")

@@ -6,164 +6,167 @@ import os
 import signal
 
 import pytest
+from textual.pilot import Pilot
 
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
 from gpututor.progress.store import ProgressStore
-from tests.support.apps import Desk, backups, is_asking, main_screen, start_conflict, stop_ticking, until, until_shown
+from tests.support.apps import (
+    AppEnv,
+    backups,
+    is_asking,
+    main_screen,
+    start_conflict,
+    stop_ticking,
+    until,
+    until_shown,
+)
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 
 
-async def test_typing_is_saved_by_itself_and_not_graded(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        tick = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
-        await pilot.press("e", *"x=1")
-        await until_shown(pilot, "not saved yet")
-        tick()
-        await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the autosave")
-        assert desk.client.requests == []
-        await until(pilot, lambda: "not saved yet" not in screen_text(pilot.app), "for the word")
+async def test_typing_is_saved_by_itself_and_not_graded(pilot: Pilot[None], env: AppEnv) -> None:
+    tick = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
+    await pilot.press("e", *"x=1")
+    await until_shown(pilot, "not saved yet")
+    tick()
+    await until(pilot, lambda: env.file().read_text().startswith("x=1def"), "for the autosave")
+    assert env.client.requests == []
+    await until(pilot, lambda: "not saved yet" not in screen_text(pilot.app), "for the word")
 
 
 @pytest.mark.parametrize("leave", [("f3",), ("ctrl+n",), ("ctrl+q",), ("f1",)])
-async def test_leaving_the_editor_saves_at_once(desk: Desk, leave: tuple[str, ...]) -> None:
-    async with desk.start() as pilot:
-        stop_ticking(pilot)  # only leaving may save here
-        await pilot.press("e", *"x=1", *leave)
-        await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the file")
+async def test_leaving_the_editor_saves_at_once(pilot: Pilot[None], env: AppEnv, leave: tuple[str, ...]) -> None:
+    stop_ticking(pilot)  # only leaving may save here
+    await pilot.press("e", *"x=1", *leave)
+    await until(pilot, lambda: env.file().read_text().startswith("x=1def"), "for the file")
 
 
-async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        desk.file().write_text("theirs = 1\n")
-        await until(pilot, lambda: screen.panes.editor.text == "theirs = 1\n", "for the reload")
-        assert "Reloaded" in screen_text(pilot.app)
-        screen.panes.editor.undo()
-        assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
+async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    env.file().write_text("theirs = 1\n")
+    await until(pilot, lambda: screen.panes.editor.text == "theirs = 1\n", "for the reload")
+    assert "Reloaded" in screen_text(pilot.app)
+    screen.panes.editor.undo()
+    assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_a_conflict_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        await start_conflict(desk, pilot)
-        await until(pilot, lambda: "See a diff" in screen_text(pilot.app), "for the dialog")
-        await pilot.pause()
-        await assert_golden(pilot, "conflict")
-        await pilot.press("m")
+async def test_a_conflict_looks_as_agreed(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await until(pilot, lambda: "See a diff" in screen_text(pilot.app), "for the dialog")
+    await pilot.pause()
+    await assert_golden(pilot, "conflict")
+    await pilot.press("m")
 
 
-async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        assert desk.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
-        assert backups(desk) == ["theirs = 1\n"]
-        await until_shown(pilot, ".backups/")
+async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    assert env.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
+    await pilot.press("m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
+    assert backups(env) == ["theirs = 1\n"]
+    await until_shown(pilot, ".backups/")
 
 
-async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        await pilot.press("f")
-        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
-        assert [text[:6] for text in backups(desk)] == ["m=1def"]
-        assert desk.file().read_text() == "theirs = 1\n"
+async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await pilot.press("f")
+    await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
+    assert [text[:6] for text in backups(env)] == ["m=1def"]
+    assert env.file().read_text() == "theirs = 1\n"
 
 
-async def test_in_a_conflict_a_diff_can_be_seen_first(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(pilot.app.screen, DiffDialog), "for the diff")
-        await until_shown(pilot, "- m=1def")
-        assert "+ theirs = 1" in screen_text(pilot.app)
-        await pilot.press("escape")
-        await until(pilot, lambda: is_asking(pilot), "for the question again")
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
+async def test_in_a_conflict_a_diff_can_be_seen_first(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await pilot.press("d")
+    await until(pilot, lambda: isinstance(pilot.app.screen, DiffDialog), "for the diff")
+    await until_shown(pilot, "- m=1def")
+    assert "+ theirs = 1" in screen_text(pilot.app)
+    await pilot.press("escape")
+    await until(pilot, lambda: is_asking(pilot), "for the question again")
+    await pilot.press("m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
 
 
 @pytest.mark.long
-async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await start_conflict(desk, pilot)
-        await pilot.press("escape")
-        await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
-        await pilot.press(*"23")
-        for _ in range(3):
-            screen.check_disk()
-            await pilot.pause()
-        assert not is_asking(pilot), "typing goes on"
-        assert screen.editor_text.startswith("m=123def")
-        assert desk.file().read_text() == "theirs = 1\n"
-        assert backups(desk) == []
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: is_asking(pilot), "for the question again")
-        assert desk.client.requests == []
-        await pilot.press("escape")
-        desk.file().write_text("theirs = 2\n")
-        await until(pilot, lambda: is_asking(pilot), "for the question about a still newer text")
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=123def"), "for my text")
-        assert backups(desk) == ["theirs = 2\n"]
+async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    await start_conflict(env, pilot)
+    await pilot.press("escape")
+    await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
+    await pilot.press(*"23")
+    for _ in range(3):
+        screen.check_disk()
+        await pilot.pause()
+    assert not is_asking(pilot), "typing goes on"
+    assert screen.editor_text.startswith("m=123def")
+    assert env.file().read_text() == "theirs = 1\n"
+    assert backups(env) == []
+    await pilot.press("ctrl+s")
+    await until(pilot, lambda: is_asking(pilot), "for the question again")
+    assert env.client.requests == []
+    await pilot.press("escape")
+    env.file().write_text("theirs = 2\n")
+    await until(pilot, lambda: is_asking(pilot), "for the question about a still newer text")
+    await pilot.press("m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=123def"), "for my text")
+    assert backups(env) == ["theirs = 2\n"]
 
 
-async def test_quitting_in_a_conflict_asks_first(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        start_ticking = stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        await pilot.press("ctrl+q")
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        start_ticking()
-        assert pilot.app.is_running
+async def test_quitting_in_a_conflict_asks_first(pilot: Pilot[None], env: AppEnv) -> None:
+    start_ticking = stop_ticking(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    await pilot.press("ctrl+q")
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+    start_ticking()
+    assert pilot.app.is_running
 
 
-async def test_a_file_that_is_removed_is_written_again_from_the_editor(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        file = desk.file()
-        file.unlink()
-        await pilot.press("ctrl+s")
-        await until(pilot, file.exists, "for the file")
-        assert file.read_text() == main_screen(pilot).editor_text
+async def test_a_file_that_is_removed_is_written_again_from_the_editor(pilot: Pilot[None], env: AppEnv) -> None:
+    file = env.file()
+    file.unlink()
+    await pilot.press("ctrl+s")
+    await until(pilot, file.exists, "for the file")
+    assert file.read_text() == main_screen(pilot).editor_text
 
 
-async def test_a_file_that_is_not_text_is_told_in_a_dialog_and_left_alone(desk: Desk) -> None:
-    desk.file().write_bytes(b"\xff\xfe\x00[/int]")
-    async with desk.start() as pilot:
+async def test_a_binary_file_is_reported_and_left_alone(env: AppEnv) -> None:
+    env.file().write_bytes(b"\xff\xfe\x00[/int]")
+    async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await until_shown(pilot, "not UTF-8")
         await pilot.press("escape", "e", *"abc", "ctrl+s")
-        assert desk.client.requests == []
-    assert desk.file().read_bytes() == b"\xff\xfe\x00[/int]"
+        assert env.client.requests == []
+    assert env.file().read_bytes() == b"\xff\xfe\x00[/int]"
 
 
-async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_an_unwritable_file_is_reported_once_and_the_text_stays(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         monkeypatch.setattr("gpututor.course.workspace.replace_known", full)
         await pilot.press("e", *"m=1")
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await until_shown(pilot, "No space left on device")
         monkeypatch.undo()
         await pilot.press("escape", "2")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=12def"), "for the next autosave")
+        await until(pilot, lambda: env.file().read_text().startswith("m=12def"), "for the next autosave")
 
 
 async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ProgressError("The progress cannot be written: [/int]", "Free some space.")
 
-    async with desk.start((140, 30)) as pilot:
+    async with env.start((140, 30)) as pilot:
         for name in ("record", "summary", "open_hints", "hints_used", "attempts", "set_current_exercise"):
             monkeypatch.setattr(ProgressStore, name, broken)
         await pilot.press("h", "n", "1", "r")
@@ -173,61 +176,60 @@ async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-async def test_a_terminal_that_is_closed_loses_nothing(desk: Desk, number: signal.Signals) -> None:
-    async with desk.start() as pilot:
+async def test_a_terminal_that_is_closed_loses_nothing(env: AppEnv, number: signal.Signals) -> None:
+    async with env.start() as pilot:
         await pilot.press("e", *"m=1")
         os.kill(os.getpid(), number)
-        await until(pilot, lambda: not pilot.app.is_running or desk.file().read_text().startswith("m=1def"), "to save")
+        await until(pilot, lambda: not pilot.app.is_running or env.file().read_text().startswith("m=1def"), "to save")
 
-    assert desk.file().read_text().startswith("m=1def")
+    assert env.file().read_text().startswith("m=1def")
 
 
-async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(env: AppEnv) -> None:
+    async with env.start() as pilot:
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
+        env.file().write_text("theirs = 1\n")
         main_screen(pilot).files.rescue()
 
-    assert desk.file().read_text() == "theirs = 1\n"
-    async with desk.start() as pilot:
+    assert env.file().read_text() == "theirs = 1\n"
+    async with env.start() as pilot:
         await until_shown(pilot, "There is text here that was not saved last time")
         await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
-        assert backups(desk) == ["theirs = 1\n"]
+        await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
+        assert backups(env) == ["theirs = 1\n"]
 
 
 @pytest.mark.long
-async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        (desk.workspace_folder / ".backups").write_text("in the way")
-        await start_conflict(desk, pilot)
-        await pilot.press("f")
-        await until_shown(pilot, "The file cannot be used")
-        await pilot.press("c")
-        await until_shown(pilot, "not saved: ^s shows why")
+async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(pilot: Pilot[None], env: AppEnv) -> None:
+    (env.workspace_folder / ".backups").write_text("in the way")
+    await start_conflict(env, pilot)
+    await pilot.press("f")
+    await until_shown(pilot, "The file cannot be used")
+    await pilot.press("c")
+    await until_shown(pilot, "not saved: ^s shows why")
+    assert not is_asking(pilot)
+    await pilot.press("ctrl+s")
+    await until_shown(pilot, "changed on disk and in the editor")
+    assert env.file().read_text() == "theirs = 1\n"
+    assert main_screen(pilot).editor_text.startswith("m=1def")
+    await pilot.press("escape")
+
+
+async def test_who_is_typing_is_not_asked_under_the_fingers(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(screen.files, "_clock", lambda: now)
+    await pilot.press("e", "x")
+    env.file().write_text("theirs = 1\n")
+    for letter in "more":
+        now += 0.9
+        await pilot.press(letter)
+        screen.check_disk()
         assert not is_asking(pilot)
-        await pilot.press("ctrl+s")
-        await until_shown(pilot, "changed on disk and in the editor")
-        assert desk.file().read_text() == "theirs = 1\n"
-        assert main_screen(pilot).editor_text.startswith("m=1def")
-        await pilot.press("escape")
-
-
-async def test_who_is_typing_is_not_asked_under_the_fingers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        now = 100.0
-        monkeypatch.setattr(screen.files, "_clock", lambda: now)
-        await pilot.press("e", "x")
-        desk.file().write_text("theirs = 1\n")
-        for letter in "more":
-            now += 0.9
-            await pilot.press(letter)
-            screen.check_disk()
-            assert not is_asking(pilot)
-        await until_shown(pilot, "you are asked when your keys rest")
-        assert screen.editor_text.startswith("xmore")
-        assert desk.file().read_text() == "theirs = 1\n"
-        now += 1.1
-        await until(pilot, lambda: is_asking(pilot), "for the question")
+    await until_shown(pilot, "you are asked when your keys rest")
+    assert screen.editor_text.startswith("xmore")
+    assert env.file().read_text() == "theirs = 1\n"
+    now += 1.1
+    await until(pilot, lambda: is_asking(pilot), "for the question")

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from gpututor.app.widgets.results import MOST_ROWS
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.recorded_runs import open_device, run_and_open
 from tests.support.recordings import long_trace, make_recording
 from tests.support.screens import screen_text
@@ -36,9 +36,9 @@ def widgets(pilot: Pilot[None]) -> int:
 
 
 @pytest.mark.long
-async def test_a_flood_of_verdicts_and_lines_is_shown_in_a_bounded_number_of_widgets(desk: Desk) -> None:
-    desk.client = ScriptedClient(judge)
-    async with desk.start((100, 30)) as pilot:
+async def test_floods_of_verdicts_and_lines_need_a_bounded_number_of_widgets(env: AppEnv) -> None:
+    env.client = ScriptedClient(judge)
+    async with env.start((100, 30)) as pilot:
         screen = main_screen(pilot)
         before = widgets(pilot)
         await pilot.press("e", "m", "ctrl+s", "f4", "i", "n", "e")
@@ -60,9 +60,9 @@ async def test_a_flood_of_verdicts_and_lines_is_shown_in_a_bounded_number_of_wid
 
 
 @pytest.mark.long
-async def test_a_timeline_of_twenty_thousand_events_is_walked_zoomed_and_left(desk: Desk) -> None:
-    desk.client = LongRun()
-    async with desk.start((140, 40)) as pilot:
+async def test_a_timeline_of_twenty_thousand_events_is_walked_zoomed_and_left(env: AppEnv) -> None:
+    env.client = LongRun()
+    async with env.start((140, 40)) as pilot:
         await run_and_open(pilot)
         before = widgets(pilot)
         assert before < 100

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 
+from textual.pilot import Pilot
+
 from gpututor.app.screens.help import glossary_content
 from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
-from tests.support.apps import Desk, main_screen, until_shown
+from tests.support.apps import AppEnv, main_screen, until_shown
 from tests.support.screens import screen_text
 
 ENTRY = re.compile(r"^\*\*([^*]+)\*\*: (.+?) \((\d+)\)$", re.DOTALL)
 
 
-def test_each_word_has_a_meaning_and_a_lesson_and_the_words_are_in_order() -> None:
+def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
     course = load_course(builtin_course())
     _, _, *entries = course.glossary.strip().split("\n\n")
     words = []
@@ -29,18 +31,17 @@ def test_each_word_has_a_meaning_and_a_lesson_and_the_words_are_in_order() -> No
     assert max(map(len, shown.splitlines())) <= 60
 
 
-async def test_the_glossary_is_a_key_away(desk: Desk) -> None:
-    (desk.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
-    async with desk.start() as pilot:
+async def test_the_glossary_is_a_key_away(env: AppEnv) -> None:
+    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
+    async with env.start() as pilot:
         await pilot.press("W")
         await until_shown(pilot, "the CPU with its memory. (1)")
         await pilot.press("escape")
         assert main_screen(pilot).is_active
 
 
-async def test_a_course_without_a_glossary_says_so(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("W")
-        await until_shown(pilot, "This course has no glossary.")
-        assert main_screen(pilot).is_active
-        assert "Glossary" not in screen_text(pilot.app).splitlines()[0]
+async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:
+    await pilot.press("W")
+    await until_shown(pilot, "This course has no glossary.")
+    assert main_screen(pilot).is_active
+    assert "Glossary" not in screen_text(pilot.app).splitlines()[0]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.recorded_runs import Timed, run
 from tests.support.screens import screen_text
 
 
 @pytest.fixture
-def timed(desk: Desk) -> Desk:
-    desk.client = Timed()
-    return desk
+def timed(env: AppEnv) -> AppEnv:
+    env.client = Timed()
+    return env
 
 
-async def test_a_run_puts_its_costs_at_the_edge(timed: Desk) -> None:
+async def test_a_run_puts_its_costs_at_the_edge(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         editor = main_screen(pilot).panes.editor
         assert not editor.has_costs
@@ -28,7 +28,7 @@ async def test_a_run_puts_its_costs_at_the_edge(timed: Desk) -> None:
         assert "‖ 4" in row
 
 
-async def test_after_an_edit_they_are_said_to_be_of_before(timed: Desk) -> None:
+async def test_after_an_edit_they_are_said_to_be_of_before(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         editor = main_screen(pilot).panes.editor
         await run(pilot, timed)
@@ -38,7 +38,7 @@ async def test_after_an_edit_they_are_said_to_be_of_before(timed: Desk) -> None:
         await until_shown(pilot, "Line 7, as it ran")
 
 
-async def test_each_exercise_has_its_own_and_they_are_there_after_a_restart(timed: Desk) -> None:
+async def test_each_exercise_has_its_own_and_they_are_there_after_a_restart(timed: AppEnv) -> None:
     async with timed.start() as pilot:
         editor = main_screen(pilot).panes.editor
         await run(pilot, timed)

@@ -45,12 +45,12 @@ print(sorted(seen))
 AN_EVENING = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.apps import Desk
+from tests.support.apps import AppEnv
 from gpututor.course.loader import load_course
 
 async def main():
     folder = Path(sys.argv[1])
-    async with Desk(folder, load_course(folder / "course")).start((140, 40)) as pilot:
+    async with AppEnv(folder, load_course(folder / "course")).start((140, 40)) as pilot:
         for key in sys.argv[2:]:
             await pilot.press(key)
             await pilot.pause()

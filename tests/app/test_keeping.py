@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.grading.recording import Recording
 from gpututor.progress import database
@@ -19,7 +21,7 @@ from gpututor.progress.attempt_writer import drain_spool, spool_folder
 from gpututor.progress.overview import State
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 
 
 @contextlib.contextmanager
@@ -31,29 +33,29 @@ def held(path: Path) -> Iterator[None]:
         holder.execute("ROLLBACK")
 
 
-async def test_the_outcome_is_shown_while_another_process_holds_the_database(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        progress, key = screen.learner.progress, screen.exercise.key
-        with held(progress.path):
-            await pilot.press("r")
-            await until_shown(pilot, "1 of 3 checks passed")
-            assert not screen.running
-            assert len(list(spool_folder(progress.path).iterdir())) == 1
-            await pilot.press("2")
-            await until(pilot, lambda: screen.panes.current is Pane.LESSON, "for the lesson")
-            assert progress.ids(key) == []
-        await until(pilot, lambda: len(progress.ids(key)) == 1, "for the attempt")
-        await pilot.press("5")
-        await until_shown(pilot, "d shows what it did.")
+async def test_the_outcome_is_shown_while_another_process_holds_the_database(
+    pilot: Pilot[None], screen: MainScreen
+) -> None:
+    progress, key = screen.learner.progress, screen.exercise.key
+    with held(progress.path):
+        await pilot.press("r")
+        await until_shown(pilot, "1 of 3 checks passed")
+        assert not screen.running
+        assert len(list(spool_folder(progress.path).iterdir())) == 1
+        await pilot.press("2")
+        await until(pilot, lambda: screen.panes.current is Pane.LESSON, "for the lesson")
+        assert progress.ids(key) == []
+    await until(pilot, lambda: len(progress.ids(key)) == 1, "for the attempt")
+    await pilot.press("5")
+    await until_shown(pilot, "d shows what it did.")
 
 
-async def test_an_attempt_that_waits_for_the_database_is_told_and_passes_the_exercise_all_the_same(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_an_attempt_waiting_for_the_database_is_reported_and_counts(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    desk.file().write_text("def twice(number):\n    return 2 * number\n")
-    async with desk.start() as pilot:
+    env.file().write_text("def twice(number):\n    return 2 * number\n")
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         progress, key = screen.learner.progress, screen.exercise.key
         with held(progress.path):
@@ -66,9 +68,9 @@ async def test_an_attempt_that_waits_for_the_database_is_told_and_passes_the_exe
         await until(pilot, lambda: len(progress.ids(key)) == 2, "for both attempts")
 
 
-async def test_an_attempt_that_nothing_takes_is_told_in_a_dialog(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_attempt_that_cannot_be_stored_opens_a_dialog(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         progress = main_screen(pilot).learner.progress
         spool_folder(progress.path).rmdir()
         spool_folder(progress.path).write_text("in the way")
@@ -78,9 +80,7 @@ async def test_an_attempt_that_nothing_takes_is_told_in_a_dialog(desk: Desk, mon
             assert isinstance(pilot.app.screen, QuestionDialog)
 
 
-async def test_while_another_process_holds_the_progress_hints_open_and_no_key_waits_for_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
     writers: set[threading.Thread] = set()
     rows = ProgressStore.rows
@@ -91,7 +91,7 @@ async def test_while_another_process_holds_the_progress_hints_open_and_no_key_wa
         return rows(store, statement, *values)
 
     monkeypatch.setattr(ProgressStore, "rows", noticed)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         key = screen.exercise.key
         with contextlib.closing(sqlite3.connect(screen.learner.progress.path, isolation_level=None)) as holder:
@@ -105,22 +105,22 @@ async def test_while_another_process_holds_the_progress_hints_open_and_no_key_wa
             screen.attempts.writer.wait(60)
     assert writers
     assert threading.main_thread() not in writers
-    progress = desk.progress()
+    progress = env.progress()
     assert (progress.hints_used(key), progress.solutions_opened()) == (0, frozenset())
     drain_spool(progress.path)
     assert progress.hints_used(key) == 2
     assert key in progress.solutions_opened()
     assert key in progress.begun_again()
-    assert progress.current_exercise() == desk.course.exercises[1].key
+    assert progress.current_exercise() == env.course.exercises[1].key
     assert '"results"' in (progress.place() or "")
     progress.close()
 
 
-async def test_who_leaves_while_an_attempt_waits_for_the_database_finds_it_at_the_next_start(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_an_attempt_waiting_at_the_end_is_stored_at_the_next_start(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         key, path = screen.exercise.key, screen.learner.progress.path
         with held(path):
@@ -130,33 +130,33 @@ async def test_who_leaves_while_an_attempt_waits_for_the_database_finds_it_at_th
             await until(pilot, lambda: not pilot.app.is_running, "for the end")
             screen.attempts.writer.wait(60)
     drain_spool(path)
-    progress = desk.progress()
+    progress = env.progress()
     assert len(progress.ids(key)) == 1
     progress.close()
 
 
 @pytest.mark.parametrize("key", ["d", "V", "X"])
-async def test_what_was_recorded_is_read_aside(desk: Desk, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("r")
-        await until_shown(pilot, "d shows what it did.")
-        screen.attempts._last_view = None  # as after a restart
-        readers: set[threading.Thread] = set()
-        read = Recordings.read
+async def test_recordings_are_read_in_threads_and_once(
+    pilot: Pilot[None], screen: MainScreen, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    await pilot.press("r")
+    await until_shown(pilot, "d shows what it did.")
+    screen.attempts._last_view = None  # as after a restart
+    readers: set[threading.Thread] = set()
+    read = Recordings.read
 
-        def noticed(recordings: Recordings, attempt: int) -> Recording | None:
-            readers.add(threading.current_thread())
-            return read(recordings, attempt)
+    def noticed(recordings: Recordings, attempt: int) -> Recording | None:
+        readers.add(threading.current_thread())
+        return read(recordings, attempt)
 
-        monkeypatch.setattr(Recordings, "read", noticed)
-        await pilot.press(key)
-        if key == "X":
-            await until_shown(pilot, "Written: ")
-        else:
-            await until(pilot, lambda: pilot.app.screen is not screen, "for the other screen")
-            await pilot.press("escape")
-            await until(pilot, lambda: pilot.app.screen is screen, "for the way back")
-            await until_shown(pilot, "✓ passed   The check called loads holds")
-        assert readers
-        assert threading.main_thread() not in readers
+    monkeypatch.setattr(Recordings, "read", noticed)
+    await pilot.press(key)
+    if key == "X":
+        await until_shown(pilot, "Written: ")
+    else:
+        await until(pilot, lambda: pilot.app.screen is not screen, "for the other screen")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is screen, "for the way back")
+        await until_shown(pilot, "✓ passed   The check called loads holds")
+    assert readers
+    assert threading.main_thread() not in readers

@@ -10,7 +10,8 @@ from textual.pilot import Pilot
 from gpututor.app.editor import python_text
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.python_text import find_brackets, python_spans
-from tests.support.apps import Desk, burst, main_screen, until, until_shown
+from gpututor.app.main.screen import MainScreen
+from tests.support.apps import AppEnv, burst, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines
 
@@ -30,9 +31,9 @@ async def code(pilot: Pilot[None], text: str) -> Editor:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
-async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(desk: Desk, size: tuple[int, int]) -> None:
+async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(env: AppEnv, size: tuple[int, int]) -> None:
     text = "short = 1\nlong = '" + "0123456789" * 12 + "'\n\n" + "x = 1  # " + "ü" * 90 + "\n"
-    async with desk.start(size) as pilot:
+    async with env.start(size) as pilot:
         editor = await code(pilot, text)
         await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
         await assert_golden(pilot, "long_lines")
@@ -41,38 +42,35 @@ async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(desk: Desk, si
         await assert_golden(pilot, "long_lines_scrolled")
 
 
-async def test_a_line_that_just_fits_has_no_mark(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "a\n")
-        room = editor.scrollable_content_region.width - editor.gutter_width
-        editor.show("x" * room + "\n" + "y" * (room + 1))
-        await pilot.pause()
-        lines = screen_lines(pilot.app)
-        assert not any("›" in line and "x" in line for line in lines)
-        assert any("›" in line and "y" in line for line in lines)
+async def test_a_line_that_just_fits_has_no_mark(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "a\n")
+    room = editor.scrollable_content_region.width - editor.gutter_width
+    editor.show("x" * room + "\n" + "y" * (room + 1))
+    await pilot.pause()
+    lines = screen_lines(pilot.app)
+    assert not any("›" in line and "x" in line for line in lines)
+    assert any("›" in line and "y" in line for line in lines)
 
 
-async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "    x = " + "1 + " * 30 + "1")
-        await pilot.press("end")
-        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
-        await pilot.press("enter", "y")
-        await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
-        await pilot.press("up", "end")
-        await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
-        await pilot.press("home", *["right"] * 3)
-        await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "    x = " + "1 + " * 30 + "1")
+    await pilot.press("end")
+    await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+    await pilot.press("enter", "y")
+    await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+    await pilot.press("up", "end")
+    await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
+    await pilot.press("home", *["right"] * 3)
+    await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
 
 
-async def test_the_cursor_is_never_under_a_mark(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "abc" * 100)
-        for _ in range(200):
-            editor.action_cursor_right()
-        await pilot.pause()
-        place = editor.cursor_screen_offset
-        assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
+async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "abc" * 100)
+    for _ in range(200):
+        editor.action_cursor_right()
+    await pilot.pause()
+    place = editor.cursor_screen_offset
+    assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
 
 
 # Brackets
@@ -113,56 +111,52 @@ def styled(editor: Editor, row: int, part: str) -> list[int]:
     return [start for start, _, kind in editor.marks_of(row) if kind == part]
 
 
-async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "f(')',\n  x)\n")
-        await pilot.press("right")
-        assert styled(editor, 0, "bracket") == [1]
-        assert styled(editor, 1, "bracket") == [3]
-        await pilot.press("down", "end")
-        assert editor.cursor_location == (1, 4)
-        assert styled(editor, 0, "bracket") == [1]
-        await pilot.press("up", "home")
-        assert styled(editor, 0, "bracket") == []
+async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "f(')',\n  x)\n")
+    await pilot.press("right")
+    assert styled(editor, 0, "bracket") == [1]
+    assert styled(editor, 1, "bracket") == [3]
+    await pilot.press("down", "end")
+    assert editor.cursor_location == (1, 4)
+    assert styled(editor, 0, "bracket") == [1]
+    await pilot.press("up", "home")
+    assert styled(editor, 0, "bracket") == []
 
 
-async def test_a_bracket_without_partner_is_marked_but_not_while_it_is_typed(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "\nreturn a)\n")
-        assert styled(editor, 1, "unmatched") == [8]
-        await pilot.press(*"f(")
-        assert styled(editor, 0, "unmatched") == []
-        await pilot.press("down")
-        assert styled(editor, 0, "unmatched") == [1]
+async def test_a_bracket_without_partner_is_marked_but_not_while_it_is_typed(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "\nreturn a)\n")
+    assert styled(editor, 1, "unmatched") == [8]
+    await pilot.press(*"f(")
+    assert styled(editor, 0, "unmatched") == []
+    await pilot.press("down")
+    assert styled(editor, 0, "unmatched") == [1]
 
 
-async def test_marks_are_seen_on_the_cursor_s_line_too(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "y = f(x)")
-        await pilot.press("end")
-        await until(pilot, lambda: styled(editor, 0, "bracket") == [7, 5], "for the pair")
-        background = editor.get_component_rich_style("code--bracket", partial=True).bgcolor
-        drawn = {segment.text: segment.style for segment in editor.render_line(0)}
-        assert drawn["("] is not None
-        assert drawn["("].bgcolor == background
+async def test_marks_are_seen_on_the_cursor_s_line_too(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "y = f(x)")
+    await pilot.press("end")
+    await until(pilot, lambda: styled(editor, 0, "bracket") == [7, 5], "for the pair")
+    background = editor.get_component_rich_style("code--bracket", partial=True).bgcolor
+    drawn = {segment.text: segment.style for segment in editor.render_line(0)}
+    assert drawn["("] is not None
+    assert drawn["("].bgcolor == background
 
 
-async def test_without_colour_brackets_are_underlined(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colour_brackets_are_underlined(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         editor = await code(pilot, "f()")
         assert editor.get_component_rich_style("code--bracket", partial=True).underline
         assert editor.get_component_rich_style("code--unmatched", partial=True).underline
 
 
 @pytest.mark.parametrize("typed", ["f(x)", "x[f({1: (2)})]", "print('(')", "a = (1,\n     2)\nb", "()[]{}"])
-async def test_brackets_come_out_as_they_are_typed(desk: Desk, typed: str) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "")
-        burst(pilot.app, *("enter" if letter == "\n" else letter for letter in typed))
-        await pilot.pause()
-        wanted = typed.split("\n")
-        assert [line.strip() for line in editor.text.split("\n")] == [line.strip() for line in wanted]
+async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: str) -> None:
+    editor = await code(pilot, "")
+    burst(pilot.app, *("enter" if letter == "\n" else letter for letter in typed))
+    await pilot.pause()
+    wanted = typed.split("\n")
+    assert [line.strip() for line in editor.text.split("\n")] == [line.strip() for line in wanted]
 
 
 # Indentation after a line
@@ -210,46 +204,42 @@ def test_any_line_can_be_opened_below_any_other(lines: list[str]) -> None:
     assert python_text.after_line(lines[-1], lines[:-1]).strip() == ""
 
 
-async def test_a_closing_bracket_on_a_line_of_its_own_stands_below_its_statement(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "")
-        await pilot.press(*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y")
-        assert editor.text == "x=f(\n    a,\n)\ny"
+async def test_a_closing_bracket_alone_is_indented_as_its_statement(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "")
+    await pilot.press(*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y")
+    assert editor.text == "x=f(\n    a,\n)\ny"
 
 
-async def test_enter_between_two_brackets_gives_the_closing_one_its_own_line(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "    f()")
-        editor.move_cursor((0, 6))
-        await pilot.press("enter", *"a")
-        assert editor.text == "    f(\n        a\n    )"
+async def test_enter_between_two_brackets_gives_the_closing_one_its_own_line(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "    f()")
+    editor.move_cursor((0, 6))
+    await pilot.press("enter", *"a")
+    assert editor.text == "    f(\n        a\n    )"
 
 
 # Moving lines
 
 
-async def test_lines_move_up_and_down_with_the_cursor(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "a\nbb\nc")
-        await pilot.press("alt+down")
-        assert (editor.text, editor.cursor_location) == ("bb\na\nc", (1, 0))
-        await pilot.press("alt+down", "alt+down")
-        assert (editor.text, editor.cursor_location) == ("bb\nc\na", (2, 0))
-        await pilot.press("alt+up", "alt+up", "alt+up")
-        assert editor.text == "a\nbb\nc"
-        await pilot.press("ctrl+z")
-        assert editor.text == "bb\na\nc"
+async def test_lines_move_up_and_down_with_the_cursor(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "a\nbb\nc")
+    await pilot.press("alt+down")
+    assert (editor.text, editor.cursor_location) == ("bb\na\nc", (1, 0))
+    await pilot.press("alt+down", "alt+down")
+    assert (editor.text, editor.cursor_location) == ("bb\nc\na", (2, 0))
+    await pilot.press("alt+up", "alt+up", "alt+up")
+    assert editor.text == "a\nbb\nc"
+    await pilot.press("ctrl+z")
+    assert editor.text == "bb\na\nc"
 
 
-async def test_all_selected_lines_move_together(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await code(pilot, "a\nb\nc\n")
-        await pilot.press("shift+down", "shift+down", "alt+down")
-        assert editor.text == "c\na\nb\n"
-        assert editor.selected_text == "a\nb\n"
-        await pilot.press("alt+shift+down")
-        assert editor.text == "c\na\nb\na\nb\n"
-        assert editor.selected_text == "a\nb\n"
+async def test_all_selected_lines_move_together(pilot: Pilot[None]) -> None:
+    editor = await code(pilot, "a\nb\nc\n")
+    await pilot.press("shift+down", "shift+down", "alt+down")
+    assert editor.text == "c\na\nb\n"
+    assert editor.selected_text == "a\nb\n"
+    await pilot.press("alt+shift+down")
+    assert editor.text == "c\na\nb\na\nb\n"
+    assert editor.selected_text == "a\nb\n"
 
 
 @settings(max_examples=200)
@@ -271,44 +261,43 @@ def test_moving_there_and_back_changes_nothing(lines: list[str], data: st.DataOb
 
 
 @pytest.mark.long
-async def test_undo_after_a_reload_brings_the_learner_s_text_back(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e", *"mine = 1", "enter")
-        mine = screen.editor_text
-        await until(pilot, lambda: desk.file().read_text() == mine, "for the file")
-        desk.file().write_text("theirs = 2\n")
-        await until(pilot, lambda: screen.editor_text == "theirs = 2\n", "for the reload")
-        await pilot.press("ctrl+z")
-        assert screen.editor_text == mine
-        await until(pilot, lambda: desk.file().read_text() == mine, "for the file to have it again")
-        await pilot.press("ctrl+y")
-        await until(pilot, lambda: desk.file().read_text() == "theirs = 2\n", "for the other text again")
+async def test_undo_after_a_reload_brings_the_learner_s_text_back(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    await pilot.press("e", *"mine = 1", "enter")
+    mine = screen.editor_text
+    await until(pilot, lambda: env.file().read_text() == mine, "for the file")
+    env.file().write_text("theirs = 2\n")
+    await until(pilot, lambda: screen.editor_text == "theirs = 2\n", "for the reload")
+    await pilot.press("ctrl+z")
+    assert screen.editor_text == mine
+    await until(pilot, lambda: env.file().read_text() == mine, "for the file to have it again")
+    await pilot.press("ctrl+y")
+    await until(pilot, lambda: env.file().read_text() == "theirs = 2\n", "for the other text again")
 
 
-async def test_undo_of_lines_that_needed_a_scroll_bar_takes_the_cursor_back_with_it(desk: Desk) -> None:
+async def test_undo_of_lines_that_needed_a_scroll_bar_moves_the_cursor_back(pilot: Pilot[None]) -> None:
     """The scroll bar goes before the cursor does, and Textual looks for the cursor then."""
-    async with desk.start() as pilot:
-        editor = await code(pilot, "a = 1\n")
-        await pilot.press("end")
-        editor.insert("\n" * 200)
-        await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
-        await pilot.press("ctrl+z")
-        await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
-        assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
+    editor = await code(pilot, "a = 1\n")
+    await pilot.press("end")
+    editor.insert("\n" * 200)
+    await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
+    await pilot.press("ctrl+z")
+    await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
+    assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
 
 
 @pytest.mark.long
-async def test_undo_after_a_reset_brings_the_learner_s_text_back(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        starter = screen.editor_text
-        await pilot.press("e", *"mine", "escape", "x")
-        await until_shown(pilot, "Yes, reset")
-        await pilot.press("y")
-        await until(pilot, lambda: screen.editor_text == starter, "for the starter")
-        await pilot.press("e")
-        await until(pilot, lambda: screen.panes.editor.has_focus, "for the editor")
-        await pilot.press("ctrl+z")
-        assert screen.editor_text == f"mine{starter}"
-        await until(pilot, lambda: desk.file().read_text() == f"mine{starter}", "for the file to have it again")
+async def test_undo_after_a_reset_brings_the_learner_s_text_back(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    starter = screen.editor_text
+    await pilot.press("e", *"mine", "escape", "x")
+    await until_shown(pilot, "Yes, reset")
+    await pilot.press("y")
+    await until(pilot, lambda: screen.editor_text == starter, "for the starter")
+    await pilot.press("e")
+    await until(pilot, lambda: screen.panes.editor.has_focus, "for the editor")
+    await pilot.press("ctrl+z")
+    assert screen.editor_text == f"mine{starter}"
+    await until(pilot, lambda: env.file().read_text() == f"mine{starter}", "for the file to have it again")

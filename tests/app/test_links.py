@@ -13,7 +13,7 @@ from gpututor.app.widgets.markdown import CourseText, folded
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 
@@ -28,12 +28,12 @@ SECOND = "# Lesson 2\n\n" + "Words.\n\n" * 40 + "## Streams and `events`\n\nAs i
 
 
 @pytest.fixture
-def linked(desk: Desk) -> Desk:
-    first, second = desk.course.lessons
+def linked(env: AppEnv) -> AppEnv:
+    first, second = env.course.lessons
     (first.folder / "lesson.md").write_text(LESSON + "Words.\n\n" * 40 + "## The end\n\nIt ends here.\n")
     (second.folder / "lesson.md").write_text(SECOND + "Words.\n\n" * 40)
-    desk.course = load_course(desk.course.folder)
-    return desk
+    env.course = load_course(env.course.folder)
+    return env
 
 
 def course_text(pilot: Pilot[None]) -> CourseText:
@@ -86,8 +86,8 @@ def linked_targets(course: Course, page: Lesson | Exercise) -> list[str]:
     return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
 
 
-def test_what_the_text_names_becomes_a_link_and_code_stays_code(desk: Desk) -> None:
-    course = desk.course
+def test_what_the_text_names_becomes_a_link_and_code_stays_code(env: AppEnv) -> None:
+    course = env.course
     text = (
         "# Lesson 2 again\n\nAs in lesson 2 and Lesson\n2; exercise 1.2 too. "
         "Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
@@ -115,8 +115,8 @@ def test_lines_before_what_is_added_keep_their_numbers() -> None:
         assert all(line == made[number] for number, line in enumerate(text) if "esson" not in line)
 
 
-def test_a_link_may_be_a_path_a_number_a_name_or_a_heading(desk: Desk) -> None:
-    course = desk.course
+def test_links_are_paths_numbers_names_or_headings(env: AppEnv) -> None:
+    course = env.course
     first, second = course.lessons
     task = course.exercises[3]
     for words in ("../02_lesson_2/lesson.md", "../02_lesson_2", "2", "lesson_2", "02_lesson_2"):
@@ -143,7 +143,7 @@ def test_headings_are_named_as_on_github() -> None:
 # Following them
 
 
-async def test_keys_choose_a_link_follow_it_and_come_back(linked: Desk) -> None:
+async def test_keys_choose_a_link_follow_it_and_come_back(linked: AppEnv) -> None:
     async with linked.start() as pilot:
         screen = main_screen(pilot)
         await read(pilot, 5)
@@ -162,7 +162,7 @@ async def test_keys_choose_a_link_follow_it_and_come_back(linked: Desk) -> None:
         await until_shown(pilot, "There is nothing to go back to.")
 
 
-async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: Desk) -> None:
+async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: AppEnv) -> None:
     async with linked.start() as pilot:
         await read(pilot, 5)
         await pilot.press("enter")
@@ -174,7 +174,7 @@ async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked:
         await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
 
 
-async def test_a_link_to_a_heading_scrolls_there_and_backspace_comes_back_to_the_place(linked: Desk) -> None:
+async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv) -> None:
     async with linked.start() as pilot:
         reader = main_screen(pilot).panes.reader
         await read(pilot, 5)
@@ -185,7 +185,7 @@ async def test_a_link_to_a_heading_scrolls_there_and_backspace_comes_back_to_the
         await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
 
 
-async def test_a_link_within_the_text_scrolls_to_its_heading(linked: Desk) -> None:
+async def test_a_link_within_the_text_scrolls_to_its_heading(linked: AppEnv) -> None:
     async with linked.start() as pilot:
         await read(pilot, 5)
         await pilot.press("left", "left")  # the exercises at the end, last of them first
@@ -195,7 +195,7 @@ async def test_a_link_within_the_text_scrolls_to_its_heading(linked: Desk) -> No
         await until_shown(pilot, "It ends here.")
 
 
-async def test_a_link_that_leads_nowhere_says_so(linked: Desk) -> None:
+async def test_a_link_that_leads_nowhere_says_so(linked: AppEnv) -> None:
     async with linked.start() as pilot:
         await read(pilot, 5)
         course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
@@ -203,7 +203,7 @@ async def test_a_link_that_leads_nowhere_says_so(linked: Desk) -> None:
         await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
 
 
-async def test_a_heading_that_is_not_there_is_said(linked: Desk) -> None:
+async def test_a_heading_that_is_not_there_is_said(linked: AppEnv) -> None:
     lesson = linked.course.lessons[0].folder / "lesson.md"
     lesson.write_text("# Lesson 1\n\n[gone](../02_lesson_2/lesson.md#gone)\n")
     async with linked.start() as pilot:
@@ -213,7 +213,7 @@ async def test_a_heading_that_is_not_there_is_said(linked: Desk) -> None:
         await until_shown(pilot, "Lesson 2")
 
 
-async def test_a_web_page_opens_outside(linked: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     async with linked.start() as pilot:
         monkeypatch.setattr(pilot.app, "open_url", lambda url, **_: opened.append(url))
@@ -225,7 +225,7 @@ async def test_a_web_page_opens_outside(linked: Desk, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_a_click_follows_a_link(linked: Desk, size: tuple[int, int]) -> None:
+async def test_a_click_follows_a_link(linked: AppEnv, size: tuple[int, int]) -> None:
     async with linked.start(size) as pilot:
         await read(pilot, 5)
         (_, first), *_ = course_text(pilot).visible_links()
@@ -233,7 +233,7 @@ async def test_a_click_follows_a_link(linked: Desk, size: tuple[int, int]) -> No
         await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
 
 
-async def test_links_are_found_where_they_stand_on_the_screen(linked: Desk) -> None:
+async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv) -> None:
     async with linked.start() as pilot:
         await read(pilot, 5)
         lines = screen_text(pilot.app).split("\n")
@@ -263,10 +263,10 @@ def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_no_code_of_a_task_is_cut(desk: Desk, size: tuple[int, int]) -> None:
+async def test_no_code_of_a_task_is_cut(env: AppEnv, size: tuple[int, int]) -> None:
     line = "    train(model, batches, device, learning_rate, momentum, epochs) -> END"
-    task = desk.course.exercises[0].folder / "task.md"
+    task = env.course.exercises[0].folder / "task.md"
     task.write_text(f"# Twice\n\nWrite\n\n{line}\n\nEnd.\n")
-    async with desk.start(size) as pilot:
+    async with env.start(size) as pilot:
         await until_shown(pilot, "-> END")
         assert ("↪" in screen_text(pilot.app)) is (size[0] != 80), "with room, it is in one line"

@@ -17,7 +17,7 @@ from gpututor.app.themes import WithoutColours
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from tests.support.app_in_terminal import start
-from tests.support.apps import Desk, main_screen, run_checks, settle, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, settle, until, until_shown
 from tests.support.screens import TRIED_SIZES, assert_golden
 from tests.support.tiny_course import write_course
 
@@ -41,10 +41,10 @@ _GRAPHICS = re.compile(r"\x1b\[([\d;:]*)m")
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_without_colours_every_screen_has_the_same_text(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start(size) as pilot:
+    async with env.start(size) as pilot:
         assert pilot.app.no_color
         for name, keys in WALK.items():
             for key in keys:
@@ -98,11 +98,11 @@ CHOSEN = {
 
 @pytest.mark.parametrize("what", CHOSEN)
 async def test_without_colours_what_is_chosen_is_reversed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, what: str
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     *keys, text = CHOSEN[what]
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await run_checks(pilot)
         for key in keys:
             await pilot.press(key)
@@ -118,9 +118,9 @@ def reversed_text(app: App[Any]) -> str:
     )
 
 
-async def test_without_colours_what_is_below_a_dialog_is_dim(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_what_is_below_a_dialog_is_dim(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("x")
         await until_shown(pilot, "No, keep it")
         top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]

@@ -14,7 +14,7 @@ from gpututor.app.main.external_editor import _run_in_terminal
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from tests.support.app_in_terminal import start
-from tests.support.apps import Desk, is_asking, main_screen, stop_ticking, until, until_shown
+from tests.support.apps import AppEnv, is_asking, main_screen, stop_ticking, until, until_shown
 from tests.support.screens import screen_text
 from tests.support.terminals import Terminal
 from tests.support.tiny_course import WITHOUT_A_PLACE, write_course
@@ -53,18 +53,18 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def test_an_editor_with_a_window_opens_at_the_cursor_with_all_edits_saved_and_is_followed(
-    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_editor_with_a_window_opens_the_saved_file_at_the_cursor(
+    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = make_program(programs, "code", f"file.write_text(file.read_text() + {RIGHT!r})")
     monkeypatch.setenv("VISUAL", "code --wait")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e", *"m=1", "down")
         start_ticking = stop_ticking(pilot)  # only the command may save
         await pilot.press("shift+f4")
         await until(pilot, lambda: words_of(code) != [], "for the editor")
-        assert words_of(code) == ["--goto", f"{desk.file()}:2"]
+        assert words_of(code) == ["--goto", f"{env.file()}:2"]
         await until_shown(pilot, "Your file is open in code. What you save there is seen here.")
         start_ticking()
         await until(pilot, lambda: screen.editor_text.endswith(RIGHT), "for the reload")
@@ -73,20 +73,20 @@ async def test_an_editor_with_a_window_opens_at_the_cursor_with_all_edits_saved_
 
 
 async def test_on_a_failure_the_editor_opens_at_its_line(
-    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = make_program(programs, "code", "")
     monkeypatch.setenv("EDITOR", "code")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("e", "ctrl+s")
         await until(pilot, lambda: "1 of 3 checks passed" in screen_text(pilot.app), "for the verdicts")
         await pilot.press("o")
         await until(pilot, lambda: words_of(code) != [], "for the editor")
-        assert words_of(code) == ["--goto", f"{desk.file()}:2"], "the failure is on line 2, the cursor on line 1"
+        assert words_of(code) == ["--goto", f"{env.file()}:2"], "the failure is on line 2, the cursor on line 1"
 
 
-async def test_in_tmux_the_editor_stands_beside_the_app_or_in_a_window_where_there_is_no_room(
-    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+async def test_in_tmux_the_editor_gets_a_split_or_a_window(
+    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmux, nano = make_program(programs, "tmux", ""), make_program(programs, "nano", "")
     monkeypatch.setenv("EDITOR", "nano")
@@ -95,10 +95,10 @@ async def test_in_tmux_the_editor_stands_beside_the_app_or_in_a_window_where_the
         ((140, 40), "split-window", "beside this"),
         ((80, 24), "new-window", "leave nano to come back"),
     ):
-        async with desk.start(size) as pilot:
+        async with env.start(size) as pilot:
             await pilot.press("o")
             await until(pilot, lambda begin=begin: words_of(tmux)[:1] == [begin], "for tmux")  # type: ignore[misc]
-            assert words_of(tmux)[-3:] == [str(nano), "+1", str(desk.file())]
+            assert words_of(tmux)[-3:] == [str(nano), "+1", str(env.file())]
             await until_shown(pilot, told)
 
 
@@ -116,7 +116,7 @@ async def test_in_tmux_the_editor_stands_beside_the_app_or_in_a_window_where_the
     ],
 )
 async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
-    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch, editor: str, title: str, advice: str
+    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch, editor: str, title: str, advice: str
 ) -> None:
     make_program(programs, "code", "print('first\\nno display', file=sys.stderr); sys.exit(3)")
     (programs / "broken").write_bytes(b"\x7fELF")
@@ -124,29 +124,29 @@ async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
     monkeypatch.setenv("EDITOR", editor)
     if editor == "broken":
         monkeypatch.setattr("gpututor.app.main.external_editor._OUTSIDE", ("broken",))
-    async with desk.start((100, 30)) as pilot:
+    async with env.start((100, 30)) as pilot:
         await pilot.press("1", "o")
         await until_shown(pilot, title)
         await until_shown(pilot, advice)
 
 
 async def test_a_terminal_that_cannot_be_given_away_is_told(
-    desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_program(programs, "nano", "")
     monkeypatch.setenv("EDITOR", "nano")
-    async with desk.start() as pilot:  # a pilot's app has no terminal
+    async with env.start() as pilot:  # a pilot's app has no terminal
         await pilot.press("o")
         await until_shown(pilot, "nano needs the terminal, and this one cannot be given away.")
 
 
-async def test_the_settings_name_the_editor(desk: Desk, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_settings_name_the_editor(env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = make_program(programs, "code", "")
     monkeypatch.setenv("EDITOR", "nano")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         main_screen(pilot).learner.settings.choose("editor", "code -n")
         await pilot.press("o")
-        await until(pilot, lambda: words_of(code) == ["-n", "--goto", f"{desk.file()}:1"], "for the editor")
+        await until(pilot, lambda: words_of(code) == ["-n", "--goto", f"{env.file()}:1"], "for the editor")
 
 
 # In a real terminal, where the app steps aside
@@ -166,9 +166,7 @@ def in_terminal(tmp_path: Path, editor: str) -> tuple[Terminal, Path]:
     return start(course, workspace.folder, environment), workspace.path_of(load_course(course).exercises[0])
 
 
-def test_an_editor_for_terminals_gets_the_terminal_and_the_app_comes_back_with_the_file(
-    tmp_path: Path, programs: Path
-) -> None:
+def test_a_terminal_editor_gets_the_terminal_and_the_app_rereads_the_file(tmp_path: Path, programs: Path) -> None:
     nano = make_program(programs, "nano", EDIT)
     terminal, file = in_terminal(tmp_path, "nano")
     with terminal:
@@ -186,7 +184,7 @@ def test_an_editor_for_terminals_gets_the_terminal_and_the_app_comes_back_with_t
         assert terminal.until_end() == 0
 
 
-def test_an_editor_that_fails_in_the_terminal_is_told_and_ctrl_c_is_its_own(tmp_path: Path, programs: Path) -> None:
+def test_a_failing_terminal_editor_is_reported_and_gets_ctrl_c(tmp_path: Path, programs: Path) -> None:
     make_program(programs, "nano", "print('I am the editor', flush=True)\nsys.stdin.readline()")
     terminal, _ = in_terminal(tmp_path, "nano")
     with terminal:
@@ -202,7 +200,7 @@ def test_an_editor_that_fails_in_the_terminal_is_told_and_ctrl_c_is_its_own(tmp_
 
 @pytest.mark.long
 @pytest.mark.parametrize(("number", "ends"), [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGTERM, False)])
-def test_an_app_that_is_told_to_end_does_not_wait_for_the_editor(
+def test_sigterm_ends_the_app_without_waiting_for_the_editor(
     tmp_path: Path, programs: Path, number: signal.Signals, ends: bool
 ) -> None:
     answer = "lambda *_: sys.exit(0)" if ends else "signal.SIG_IGN"
@@ -222,9 +220,7 @@ def test_an_app_that_is_told_to_end_does_not_wait_for_the_editor(
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before it runs", "as it begins to run"])
-def test_an_app_that_is_told_to_end_as_it_starts_the_editor_ends_it(
-    monkeypatch: pytest.MonkeyPatch, before: bool
-) -> None:
+def test_sigterm_during_the_start_of_the_editor_ends_it(monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
     start_process, started = subprocess.Popen, []
 
     def told_meanwhile(words: tuple[str, ...]) -> subprocess.Popen[bytes]:

@@ -131,12 +131,12 @@ def test_in_the_terminal_of_vs_code_the_file_opens_in_vs_code(
     assert (found.place, found.origin) == (Place.OUTSIDE, "VS Code's terminal")
 
 
-def test_in_the_terminal_of_vs_code_an_editor_of_the_settings_is_the_learners_word() -> None:
+def test_in_vs_codes_terminal_the_settings_choose_the_editor() -> None:
     found = command({"EDITOR": "nano", "TERM_PROGRAM": "vscode"}, setting="vim")
     assert (found.place, list(found.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
 
 
-def test_in_the_terminal_of_vs_code_without_its_command_the_named_editor_takes_the_terminal() -> None:
+def test_in_vs_codes_terminal_without_its_command_the_named_editor_opens() -> None:
     none = ("code", "code-insiders", "codium", "cursor", "windsurf")
     found = command({"EDITOR": "vim", "TERM_PROGRAM": "vscode"}, missing=none)
     assert (found.place, list(found.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])

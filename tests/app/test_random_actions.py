@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpututor.app.main.files import FileController
 from gpututor.app.main.screen import MainScreen
-from tests.support.apps import Desk, main_screen, ready, until
+from tests.support.apps import AppEnv, main_screen, ready, until
 from tests.support.random_actions import ACTIONS, LEAVING, Action, blow, key_event
 from tests.support.screens import SIZES
 
@@ -65,9 +65,9 @@ SCREENS = {
 
 
 @pytest.mark.long
-async def test_esc_twice_in_one_moment_closes_one_screen(desk: Desk) -> None:
+async def test_esc_twice_in_one_moment_closes_one_screen(env: AppEnv) -> None:
     """Both reach the screen that was there when they came, and Textual would take the main screen away with it."""
-    async with desk.start((100, 30)) as pilot:
+    async with env.start((100, 30)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         for name, key in SCREENS.items():
@@ -80,8 +80,8 @@ async def test_esc_twice_in_one_moment_closes_one_screen(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_a_screen_that_is_opened_and_closed_in_one_moment_does_no_harm(desk: Desk) -> None:
-    async with desk.start((100, 30)) as pilot:
+async def test_opening_and_closing_a_screen_in_one_moment_does_no_harm(env: AppEnv) -> None:
+    async with env.start((100, 30)) as pilot:
         for _ in range(3):
             for key in SCREENS.values():
                 pilot.app.post_message(key_event(key))
@@ -91,8 +91,8 @@ async def test_a_screen_that_is_opened_and_closed_in_one_moment_does_no_harm(des
         await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
 
 
-async def test_enter_twice_at_the_welcome_begins_once(desk: Desk) -> None:
-    async with desk.start(first=True) as pilot:
+async def test_enter_twice_at_the_welcome_begins_once(env: AppEnv) -> None:
+    async with env.start(first=True) as pilot:
         pilot.app.post_message(key_event("enter"))
         pilot.app.post_message(key_event("enter"))
         await ready(pilot)
@@ -103,23 +103,21 @@ class Unforeseen(Exception):
     pass
 
 
-async def break_while_typing(desk: Desk) -> None:
+async def break_while_typing(env: AppEnv) -> None:
     def fail() -> None:
         raise Unforeseen("[/red] in our code")
 
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("e", "m", "i", "n", "e")
         main_screen(pilot).call_later(fail)
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
 
 
-async def test_a_fault_of_ours_saves_what_is_open_and_says_where_the_log_is(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_crash_saves_the_open_file_and_names_the_log(env: AppEnv, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Unforeseen):
-        await break_while_typing(desk)
-    assert desk.file().read_text().startswith("mine")
-    log = (desk.folder / "home" / "cache" / "gpututor.log").read_text()
+        await break_while_typing(env)
+    assert env.file().read_text().startswith("mine")
+    log = (env.folder / "home" / "cache" / "gpututor.log").read_text()
     assert "Unforeseen: [/red] in our code" in log
     assert "in fail" in log
     said = capsys.readouterr().err
@@ -128,13 +126,13 @@ async def test_a_fault_of_ours_saves_what_is_open_and_says_where_the_log_is(
     assert "Traceback" not in said
 
 
-async def test_a_fault_of_ours_says_so_when_the_file_cannot_be_saved(
-    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+async def test_a_crash_reports_a_file_that_cannot_be_saved(
+    env: AppEnv, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: FileController) -> None:
         raise OSError("full")
 
     monkeypatch.setattr(FileController, "rescue", refuse)
     with pytest.raises(Unforeseen):
-        await break_while_typing(desk)
+        await break_while_typing(env)
     assert "Your last edits could not be kept." in capsys.readouterr().err

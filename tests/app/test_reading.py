@@ -7,24 +7,24 @@ from textual.await_complete import AwaitComplete
 
 from gpututor.app.widgets.markdown import CourseText
 from gpututor.course.loader import load_course
-from tests.support.apps import Desk, main_screen, until_shown
+from tests.support.apps import AppEnv, main_screen, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 
 HINTS = 4
 
 
-def hints(desk: Desk) -> None:
+def hints(env: AppEnv) -> None:
     """Give the first exercise hints of which two fill a screen of 24 lines."""
     parts = (f"## Step {n}\n\n" + "".join(f"Line {m} of {n}.\n\n" for m in range(1, 7)) for n in range(1, HINTS + 1))
-    (desk.course.exercises[0].folder / "hints.md").write_text("\n".join(parts))
-    desk.course = load_course(desk.course.folder)
+    (env.course.exercises[0].folder / "hints.md").write_text("\n".join(parts))
+    env.course = load_course(env.course.folder)
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["in one moment", "one by one"])
-async def test_the_newest_hint_is_in_sight(desk: Desk, at_once: bool) -> None:
-    hints(desk)
-    async with desk.start() as pilot:
+async def test_the_newest_hint_is_in_sight(env: AppEnv, at_once: bool) -> None:
+    hints(env)
+    async with env.start() as pilot:
         for number in range(1, HINTS + 1):
             await pilot.press("h")
             if not at_once:
@@ -41,7 +41,7 @@ async def test_the_newest_hint_is_in_sight(desk: Desk, at_once: bool) -> None:
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
 async def test_no_text_stands_under_the_title_of_another_pane(
-    desk: Desk, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update = CourseText.update
     displayed: list[bool] = []
@@ -50,7 +50,7 @@ async def test_no_text_stands_under_the_title_of_another_pane(
         displayed.append(self.display)
         return update(self, markdown)
 
-    async with desk.start(size) as pilot:
+    async with env.start(size) as pilot:
         monkeypatch.setattr(CourseText, "update", looked_at)
         reader = main_screen(pilot).panes.reader
         for key, title, words in (

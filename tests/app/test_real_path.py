@@ -45,7 +45,7 @@ async def run_checks(pilot: Pilot[None]) -> str:
     return screen_text(pilot.app)
 
 
-async def test_a_learner_opens_edits_fails_mends_passes_quits_and_comes_back(
+async def test_a_learner_edits_fails_passes_quits_and_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path))

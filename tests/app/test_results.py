@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from textual.pilot import Pilot
 from textual.screen import Screen
 
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.help import AllTextScreen
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
@@ -14,7 +16,7 @@ from gpututor.app.widgets.results import CHANGED
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.screens import screen_text
 from tests.support.scripted_client import ScriptedClient, failure, report, verdict
 
@@ -24,12 +26,12 @@ def long_run(request: GradeRequest) -> Report:
 
 
 @pytest.mark.long
-async def test_after_a_restart_the_headline_and_the_device_are_seen_above_the_failure(desk: Desk) -> None:
-    desk.client = ScriptedClient(long_run)
-    async with desk.start() as pilot:
+async def test_after_a_restart_outcome_and_device_are_above_the_failure(env: AppEnv) -> None:
+    env.client = ScriptedClient(long_run)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("5")
         await until_shown(pilot, "Create it there")
         assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
@@ -40,26 +42,26 @@ async def test_after_a_restart_the_headline_and_the_device_are_seen_above_the_fa
             assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
 
 
-async def test_results_are_marked_as_soon_as_the_file_is_another_one_than_that_which_ran(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("r")
-        await until_shown(pilot, "Create it there")
-        assert CHANGED not in screen_text(pilot.app)
-        ran = screen.editor_text
-        desk.file().write_text("theirs = 1\n")
-        await until_shown(pilot, CHANGED)
-        desk.file().write_text(ran)
-        await until(pilot, lambda: CHANGED not in screen_text(pilot.app), "for the mark to go")
-        await pilot.press("e", "x", "escape", "5")
-        await until_shown(pilot, CHANGED)
-        screen.attempts.show_last_report()
-        await until_shown(pilot, f"This is your last run. {CHANGED}")
+async def test_results_are_marked_as_soon_as_the_file_differs(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    await pilot.press("r")
+    await until_shown(pilot, "Create it there")
+    assert CHANGED not in screen_text(pilot.app)
+    ran = screen.editor_text
+    env.file().write_text("theirs = 1\n")
+    await until_shown(pilot, CHANGED)
+    env.file().write_text(ran)
+    await until(pilot, lambda: CHANGED not in screen_text(pilot.app), "for the mark to go")
+    await pilot.press("e", "x", "escape", "5")
+    await until_shown(pilot, CHANGED)
+    screen.attempts.show_last_report()
+    await until_shown(pilot, f"This is your last run. {CHANGED}")
 
 
-async def test_a_long_run_tells_how_long_and_where_it_is(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         results = main_screen(pilot).panes.results
         await pilot.press("r")
         await until(pilot, lambda: len(results.rows) == 1, "for the first check")
@@ -78,32 +80,32 @@ async def test_a_long_run_tells_how_long_and_where_it_is(desk: Desk, monkeypatch
         await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
 
 
-async def test_a_stop_is_seen_at_once_even_when_the_judge_does_not_answer(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    desk.client.cancel = lambda: None  # type: ignore[method-assign]
-    async with desk.start() as pilot:
+async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    env.client.cancel = lambda: None  # type: ignore[method-assign]
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
         await pilot.press("escape")
         assert not screen.running
         await until_shown(pilot, "Stopped. Nothing was recorded.")
-        desk.client.holds = False
-        desk.client.released.set()  # the judge had its report ready: it came too late
+        env.client.holds = False
+        env.client.released.set()  # the judge had its report ready: it came too late
         await until(pilot, lambda: screen.runs._parts == {}, "for the late report")
         assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
         assert screen.learner.progress.attempts(screen.exercise.key) == []
         assert list(screen.attempts.recordings.folder.iterdir()) == []
 
 
-async def test_what_is_cut_is_marked_and_read_in_full(desk: Desk) -> None:
+async def test_what_is_cut_is_marked_and_read_in_full(env: AppEnv) -> None:
     got = "\n".join(f"row {n}: " + "0.125 " * 30 for n in range(50))
 
     def judge(request: GradeRequest) -> Report:
         return report(request, verdict("loads"), failure(got=got), output="the end\n")
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
         await until(pilot, lambda: main_screen(pilot).panes.results.section == 2, "for the focus")
@@ -126,16 +128,15 @@ async def test_what_is_cut_is_marked_and_read_in_full(desk: Desk) -> None:
         await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "to come back")
 
 
-async def test_without_results_there_is_nothing_to_read(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("v")
-        await until_shown(pilot, "There are no results yet.")
+async def test_without_results_there_is_nothing_to_read(pilot: Pilot[None]) -> None:
+    await pilot.press("v")
+    await until_shown(pilot, "There are no results yet.")
 
 
-async def test_ten_thousand_lines_stay_usable(desk: Desk) -> None:
+async def test_ten_thousand_lines_stay_usable(env: AppEnv) -> None:
     output = "".join(f"step {n}: loss [red]{n / 7:.3f}[/] \x1b[2J\n" for n in range(10_000))
-    desk.client = ScriptedClient(lambda request: report(request, verdict("loads"), output=output))
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads"), output=output))
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
         await pilot.press("v")
@@ -158,20 +159,20 @@ def test_texts_are_bounded_by_lines_and_by_characters() -> None:
     assert len(printed(run)) < 1100
 
 
-async def test_a_check_that_did_not_run_is_in_the_whole_text_too(desk: Desk) -> None:
-    desk.client = ScriptedClient(lambda request: report(request, failure(), verdict("parity", Status.NOT_RUN)))
-    async with desk.start() as pilot:
+async def test_a_check_that_did_not_run_is_in_the_whole_text_too(env: AppEnv) -> None:
+    env.client = ScriptedClient(lambda request: report(request, failure(), verdict("parity", Status.NOT_RUN)))
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
         await pilot.press("v")
         await until_shown(pilot, "○ not run  The check called parity holds")
 
 
-async def test_the_progress_of_a_run_lays_nothing_out_anew_unless_it_takes_another_line(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_progress_causes_a_layout_only_if_it_needs_another_line(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start((60, 24)) as pilot:
+    env.client = ScriptedClient(holds=True)
+    async with env.start((60, 24)) as pilot:
         results = main_screen(pilot).panes.results
         await pilot.press("r")
         await until(pilot, lambda: len(results.rows) == 1, "for the first check")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens.base import QuestionDialog
@@ -13,20 +14,19 @@ from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
 from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.report import Outcome, Report, Status
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
 
 
-async def test_the_grader_is_warmed_while_the_learner_reads(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await until(pilot, desk.client.warmed.is_set, "for the warming")
+async def test_the_grader_is_warmed_while_the_learner_reads(pilot: Pilot[None], env: AppEnv) -> None:
+    await until(pilot, env.client.warmed.is_set, "for the warming")
 
 
-async def test_checks_appear_as_they_arrive(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_checks_appear_as_they_arrive(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "The check called loads holds" in screen_text(pilot.app), "for the first check")
         assert "Running" in screen_text(pilot.app)
@@ -34,21 +34,21 @@ async def test_checks_appear_as_they_arrive(desk: Desk) -> None:
         assert main_screen(pilot).running
 
 
-async def test_waiting_for_a_device_that_another_grading_has_is_told(desk: Desk) -> None:
+async def test_waiting_for_a_device_that_another_grading_has_is_told(env: AppEnv) -> None:
     class Waits(ScriptedClient):
         def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
             yield WaitingForDevice("cuda:0")
             yield from super().grade(request)
 
-    desk.client = Waits(holds=True)
-    async with desk.start() as pilot:
+    env.client = Waits(holds=True)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Waiting: another grading is on cuda:0")
 
 
-async def test_escape_stops_a_run_and_nothing_is_recorded(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_escape_stops_a_run_and_nothing_is_recorded(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
@@ -58,13 +58,13 @@ async def test_escape_stops_a_run_and_nothing_is_recorded(desk: Desk) -> None:
         assert screen.learner.progress.attempts(screen.exercise.key) == []
 
 
-async def test_a_newer_run_takes_the_place_of_an_older_one(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the first run")
-        desk.client.holds = False
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the first run")
+        env.client.holds = False
         screen.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
         await pilot.press("r")
         await until(pilot, lambda: not screen.running, "for the second run")
@@ -73,34 +73,34 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(desk: Desk) -> None:
         assert len(screen.learner.progress.attempts(screen.exercise.key)) == 1
 
 
-async def test_quitting_stops_the_run(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_quitting_stops_the_run(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
         await pilot.press("ctrl+q")
-        await until(pilot, desk.client.cancelled.is_set, "for the cancel")
-    assert desk.progress().attempts(desk.course.exercises[0].key) == []
+        await until(pilot, env.client.cancelled.is_set, "for the cancel")
+    assert env.progress().attempts(env.course.exercises[0].key) == []
 
 
-async def test_a_run_that_ends_after_the_learner_went_on_is_recorded_but_not_shown(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
         await pilot.press("n", "5")
-        desk.client.holds = False
-        desk.client.released.set()
+        env.client.holds = False
+        env.client.released.set()
         await until(pilot, lambda: not screen.running, "for the end")
         await until_shown(pilot, "Not run yet")
         screen.attempts.writer.wait(20)
-        assert len(screen.learner.progress.attempts(desk.course.exercises[0].key)) == 1
+        assert len(screen.learner.progress.attempts(env.course.exercises[0].key)) == 1
 
 
-async def test_a_grader_that_breaks_is_told_in_a_dialog(desk: Desk) -> None:
-    desk.client.breaks = BROKEN
-    async with desk.start() as pilot:
+async def test_a_grader_that_breaks_is_told_in_a_dialog(env: AppEnv) -> None:
+    env.client.breaks = BROKEN
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the dialog")
         await until_shown(pilot, "The judge could not be started.")
@@ -109,22 +109,22 @@ async def test_a_grader_that_breaks_is_told_in_a_dialog(desk: Desk) -> None:
         await until(pilot, lambda: not main_screen(pilot).running, "for the run to be over")
 
 
-async def test_a_fault_that_nobody_foresaw_is_logged_and_told(desk: Desk) -> None:
-    desk.client.breaks = ZeroDivisionError("[/int]")
-    async with desk.start() as pilot:
+async def test_a_fault_that_nobody_foresaw_is_logged_and_told(env: AppEnv) -> None:
+    env.client.breaks = ZeroDivisionError("[/int]")
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the dialog")
-    assert "ZeroDivisionError" in (desk.folder / "home" / "cache" / "gpututor.log").read_text()
+    assert "ZeroDivisionError" in (env.folder / "home" / "cache" / "gpututor.log").read_text()
 
 
-async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
+async def test_several_scenarios_are_told_apart(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(
             request, verdict("loads"), failure(), verdict("loads", scenario="no GPU"), failure(scenario="no GPU")
         )
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start(size=(140, 40)) as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start(size=(140, 40)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await pilot.pause()
@@ -137,14 +137,14 @@ async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_above(desk: Desk) -> None:
+async def test_the_scenario_of_a_check_is_visible_after_scrolling(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         here = [verdict(f"check {number}") for number in range(20)]
         there = [verdict(f"check {number}", scenario="no GPU") for number in range(30)]
         return report(request, *here, *there, failure(scenario="no GPU"))
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there: pass device=.")
         await until_shown(pilot, "no GPU: cuda:0, virtual T4 (modelled)")
@@ -156,12 +156,12 @@ async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_abo
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
-async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, size: tuple[int, int]) -> None:
+async def test_a_pass_is_shown_from_its_top_however_long_the_list(env: AppEnv, size: tuple[int, int]) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, *(verdict(f"check {n}") for n in range(30)), output="line\n" * 30)
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start(size) as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start(size) as pilot:
         results = main_screen(pilot).panes.results
         await pilot.press("r")
         await until_shown(pilot, "✓ Passed: all 30 checks")
@@ -173,12 +173,12 @@ async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, si
 
 
 @pytest.mark.parametrize("before", [1, 30])
-async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_before(desk: Desk, before: int) -> None:
+async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_before(env: AppEnv, before: int) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, *(verdict(f"check {n}") for n in range(before)), failure(), output="line\n" * 40)
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there: pass device=.")
         text = screen_text(pilot.app)
@@ -188,30 +188,30 @@ async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_bef
 
 
 @pytest.mark.long
-async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(desk: Desk) -> None:
-    settings = desk.course.exercises[1].folder / "exercise.toml"
+async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(env: AppEnv) -> None:
+    settings = env.course.exercises[1].folder / "exercise.toml"
     settings.write_text(settings.read_text().replace("Twice 2", "Where is it?"))
-    desk.course = load_course(desk.course.folder)
-    desk.client = ScriptedClient(lambda request: report(request, verdict("loads")))
-    async with desk.start() as pilot:
+    env.course = load_course(env.course.folder)
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads")))
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "n opens 1.2 Where is it?")
         assert "?." not in screen_text(pilot.app)
 
 
-async def test_why_nothing_could_be_graded_is_told(desk: Desk) -> None:
+async def test_why_nothing_could_be_graded_is_told(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, outcome=Outcome.NOT_GRADABLE_HERE, reason="This needs two GPUs. Use --device virtual.")
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
         await until_shown(pilot, "Not gradable here")
         assert "This needs two GPUs." in screen_text(pilot.app)
 
 
-async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Desk) -> None:
+async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(env: AppEnv) -> None:
     nasty = "[/int] [@click=app.quit]x[/] [red]"
     steers = "\x1b[2J\x9b\u202e"
 
@@ -222,9 +222,9 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Des
             request, failure(**words), not_run, output=f"printed {nasty}\n{steers}", traceback=f"trace {steers} {nasty}"
         )
 
-    desk.client = ScriptedClient(judge)
-    desk.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
-    async with desk.start(size=(140, 60)) as pilot:
+    env.client = ScriptedClient(judge)
+    env.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
+    async with env.start(size=(140, 60)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await pilot.pause()
@@ -236,12 +236,12 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Des
 
 
 @pytest.mark.long
-async def test_a_very_long_output_stays_bounded(desk: Desk) -> None:
+async def test_a_very_long_output_stays_bounded(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, verdict("loads"), output="\x1b[2J\tline\n" * 5000)
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await pilot.press("G", "G")
@@ -250,10 +250,10 @@ async def test_a_very_long_output_stays_bounded(desk: Desk) -> None:
         assert main_screen(pilot).panes.current is Pane.RESULTS
 
 
-async def test_a_course_without_checks_says_how_to_hand_in(desk: Desk, tmp_path: Path) -> None:
-    write_student_course(desk.course, tmp_path / "handed_out")
-    desk.course = load_course(tmp_path / "handed_out")
-    async with desk.start() as pilot:
+async def test_a_course_without_checks_says_how_to_hand_in(env: AppEnv, tmp_path: Path) -> None:
+    write_student_course(env.course, tmp_path / "handed_out")
+    env.course = load_course(tmp_path / "handed_out")
+    async with env.start() as pilot:
         await pilot.press("s")
         await until_shown(pilot, "This course comes without checks and solutions")
         await pilot.press("enter", "r")

@@ -112,7 +112,7 @@ def test_widgets_bind_the_keys_of_their_table_and_no_others(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OWNERS)
-def test_each_command_of_a_widget_has_a_title_a_sentence_and_a_handler(name: str) -> None:
+def test_widget_commands_have_a_title_a_sentence_and_a_handler(name: str) -> None:
     assert len({command.id for command in WIDGETS[name]}) == len(WIDGETS[name])
     for command in WIDGETS[name]:
         assert command.title, command

@@ -14,7 +14,7 @@ from gpututor.app.screens.search import SearchScreen
 from gpututor.course.loader import load_course
 from gpututor.course.model import Lesson
 from gpututor.paths import builtin_course
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_lines, screen_text
 
@@ -22,18 +22,18 @@ LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page
 
 
 @pytest.fixture
-def told(desk: Desk) -> Desk:
+def told(env: AppEnv) -> AppEnv:
     """Lesson 2 has something to find."""
-    (desk.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
-    (desk.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
-    desk.course = load_course(desk.course.folder)
-    return desk
+    (env.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
+    (env.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
+    env.course = load_course(env.course.folder)
+    return env
 
 
 # The index
 
 
-def test_words_are_found_in_any_order_and_case_over_line_ends(told: Desk) -> None:
+def test_words_are_found_in_any_order_and_case_over_line_ends(told: AppEnv) -> None:
     index = TextIndex(told.course)
     (passage,) = index.find("COPY page-locked buffer").passages
     assert isinstance(passage.page, Lesson)
@@ -52,7 +52,7 @@ def test_names_come_before_headings_and_headings_before_texts() -> None:
     assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
 
 
-def test_a_heading_and_the_paragraph_below_it_are_one_place(told: Desk) -> None:
+def test_a_heading_and_the_paragraph_below_it_are_one_place(told: AppEnv) -> None:
     (told.course.lessons[1].folder / "lesson.md").write_text(
         "# Lesson 2\n\n## Streams\n\nStreams are queues.\n\nTwo streams run side by side.\n"
     )
@@ -67,7 +67,7 @@ def test_no_place_of_the_course_is_found_twice() -> None:
         assert len(shown) == len(set(shown)) > 10
 
 
-def test_hints_and_solutions_are_not_searched(told: Desk) -> None:
+def test_hints_and_solutions_are_not_searched(told: AppEnv) -> None:
     index = TextIndex(told.course)
     assert index.find("Look at the name").total == 0
     assert index.find("return 2").total == 0
@@ -76,7 +76,7 @@ def test_hints_and_solutions_are_not_searched(told: Desk) -> None:
     assert index.find("*** [/] \\ (").total == 0
 
 
-def test_a_text_that_cannot_be_read_hides_only_itself(told: Desk) -> None:
+def test_a_text_that_cannot_be_read_hides_only_itself(told: AppEnv) -> None:
     (told.course.exercises[0].folder / "task.md").unlink()
     assert TextIndex(told.course).find("buffer").total == 2
 
@@ -106,9 +106,9 @@ def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, size: tuple[int, int]) -> None:
-    desk.course = load_course(builtin_course())
-    async with desk.start(size) as pilot:
+async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(env: AppEnv, size: tuple[int, int]) -> None:
+    env.course = load_course(builtin_course())
+    async with env.start(size) as pilot:
         await pilot.press("slash", *"copy")
         await until_shown(pilot, f"the best {MOST_FOUND}")
         results = pilot.app.screen.query_one(OptionList)
@@ -116,7 +116,7 @@ async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, 
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: Desk, size: tuple[int, int]) -> None:
+async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: AppEnv, size: tuple[int, int]) -> None:
     async with told.start(size) as pilot:
         screen = main_screen(pilot)
         await pilot.press("slash", *"page-locked")
@@ -132,7 +132,7 @@ async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: Des
         assert screen.panes.current == "task"
 
 
-async def test_a_task_that_was_found_is_opened_with_its_exercise(told: Desk) -> None:
+async def test_a_task_that_was_found_is_opened_with_its_exercise(told: AppEnv) -> None:
     async with told.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e", "shift+f3", *"locked", "down", "up")
@@ -149,7 +149,7 @@ def _found(screen: object) -> list[str]:
     return [passage.where for passage in screen._results.passages]
 
 
-async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
+async def test_nothing_found_is_said_and_enter_stays(told: AppEnv) -> None:
     async with told.start() as pilot:
         await pilot.press("slash", *"xyzzy[/]")
         await until_shown(pilot, "Search: nothing has “xyzzy[/]”")
@@ -160,14 +160,14 @@ async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
+async def test_the_words_are_there_again_at_the_next_search(told: AppEnv) -> None:
     async with told.start() as pilot:
         await pilot.press("slash")
         await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
         await pilot.press(*"locked")
         await until_shown(pilot, "Search: 2 places")
         await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the desk")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
         await pilot.press("slash")
         await until_shown(pilot, "Search: 2 places")
         await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
@@ -175,7 +175,7 @@ async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
         await until(pilot, lambda: screen_lines(pilot.app)[4].split()[1:2] == ["page"], "for the new words only")
 
 
-async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> None:
+async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: AppEnv) -> None:
     go_on = threading.Event()
 
     def slowly() -> TextIndex:
@@ -192,7 +192,7 @@ async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> 
 
 
 @pytest.mark.long
-async def test_a_resize_draws_the_lines_anew(told: Desk) -> None:
+async def test_a_resize_draws_the_lines_anew(told: AppEnv) -> None:
     async with told.start((140, 40)) as pilot:
         await pilot.press("slash", *"page-locked")
         await until_shown(pilot, "Search: 1 place")

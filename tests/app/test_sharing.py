@@ -10,11 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from gpututor.app import open_file
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.open_file import SETTLED_NS, Draft, OpenFile
 from gpututor.app.screens.base import QuestionDialog
-from tests.support.apps import Desk, backups, is_asking, main_screen, start_conflict, stop_ticking, until, until_shown
+from tests.support.apps import (
+    AppEnv,
+    backups,
+    is_asking,
+    main_screen,
+    start_conflict,
+    stop_ticking,
+    until,
+    until_shown,
+)
 from tests.support.screens import screen_text
 
 
@@ -36,45 +47,43 @@ def by_moving_away(file: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("write", [by_writing, by_moving_over, by_moving_away])
-async def test_a_change_is_shown(desk: Desk, write: Callable[[Path, str], None]) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        for number in range(5):
-            write(desk.file(), f"theirs = {number}\n")
-            await until(pilot, lambda number=number: screen.editor_text == f"theirs = {number}\n", "for the text")  # type: ignore[misc]
-        assert not is_asking(pilot)
+async def test_a_change_is_shown(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv, write: Callable[[Path, str], None]
+) -> None:
+    for number in range(5):
+        write(env.file(), f"theirs = {number}\n")
+        await until(pilot, lambda number=number: screen.editor_text == f"theirs = {number}\n", "for the text")  # type: ignore[misc]
+    assert not is_asking(pilot)
 
 
-async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen, file = main_screen(pilot), desk.file()
-        file.write_text("a = 1\n")
-        await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
-        before = file.stat()
-        file.write_text("a = 2\n")
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-        await until(pilot, lambda: screen.editor_text == "a = 2\n", "for a change in the same tick of the clock")
+async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(pilot: Pilot[None], env: AppEnv) -> None:
+    screen, file = main_screen(pilot), env.file()
+    file.write_text("a = 1\n")
+    await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
+    before = file.stat()
+    file.write_text("a = 2\n")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    await until(pilot, lambda: screen.editor_text == "a = 2\n", "for a change in the same tick of the clock")
 
 
-async def test_a_file_that_is_only_touched_has_not_changed(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen, file = main_screen(pilot), desk.file()
-        await pilot.press("e", *"m=1")
-        os.utime(file)
-        file.write_text(file.read_text())
-        await until(pilot, lambda: file.read_text().startswith("m=1def"), "for the autosave")
-        os.utime(file)
-        for _ in range(3):
-            screen.check_disk()
-            await pilot.pause()
-        assert not is_asking(pilot)
-        assert "Reloaded" not in screen_text(pilot.app)
+async def test_a_file_that_is_only_touched_has_not_changed(pilot: Pilot[None], env: AppEnv) -> None:
+    screen, file = main_screen(pilot), env.file()
+    await pilot.press("e", *"m=1")
+    os.utime(file)
+    file.write_text(file.read_text())
+    await until(pilot, lambda: file.read_text().startswith("m=1def"), "for the autosave")
+    os.utime(file)
+    for _ in range(3):
+        screen.check_disk()
+        await pilot.pause()
+    assert not is_asking(pilot)
+    assert "Reloaded" not in screen_text(pilot.app)
 
 
-async def test_an_old_file_costs_no_reading(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_file_costs_no_reading(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     long_ago = time.time_ns() - 10 * SETTLED_NS
-    os.utime(desk.file(), ns=(long_ago, long_ago))
-    async with desk.start() as pilot:
+    os.utime(env.file(), ns=(long_ago, long_ago))
+    async with env.start() as pilot:
         monkeypatch.setattr("gpututor.course.workspace.Workspace.read", lambda *_: pytest.fail("read"))
         for _ in range(3):
             main_screen(pilot).check_disk()
@@ -82,32 +91,30 @@ async def test_an_old_file_costs_no_reading(desk: Desk, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"], ids=["plain", "byte order mark"])
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"], ids=["lf", "crlf"])
-async def test_line_ends_and_a_byte_order_mark_stay_as_they_are(desk: Desk, mark: bytes, line_end: bytes) -> None:
-    desk.file().write_bytes(mark + b"a = 1" + line_end + b"b = 2" + line_end)
-    async with desk.start() as pilot:
+async def test_line_ends_and_a_byte_order_mark_stay_as_they_are(env: AppEnv, mark: bytes, line_end: bytes) -> None:
+    env.file().write_bytes(mark + b"a = 1" + line_end + b"b = 2" + line_end)
+    async with env.start() as pilot:
         await pilot.press("e", "m", "enter")
         wanted = mark + line_end.join([b"m", b"a = 1", b"b = 2", b""])
-        await until(
-            pilot, lambda: desk.file().read_bytes() == wanted, f"for the autosave, {desk.file().read_bytes()!r}"
-        )
+        await until(pilot, lambda: env.file().read_bytes() == wanted, f"for the autosave, {env.file().read_bytes()!r}")
 
 
 @pytest.mark.long
-async def test_line_ends_that_another_program_changed_stay_as_it_left_them(desk: Desk) -> None:
-    desk.file().write_bytes(b"a = 1\r\n")
-    async with desk.start() as pilot:
-        desk.file().write_bytes(b"a = 2\nb = 3\n")
+async def test_line_ends_that_another_program_changed_stay_as_it_left_them(env: AppEnv) -> None:
+    env.file().write_bytes(b"a = 1\r\n")
+    async with env.start() as pilot:
+        env.file().write_bytes(b"a = 2\nb = 3\n")
         await until(pilot, lambda: main_screen(pilot).editor_text == "a = 2\nb = 3\n", "for the reload")
         await pilot.press("e", "ctrl+home", "m")
-        await until(pilot, lambda: desk.file().read_bytes() == b"ma = 2\nb = 3\n", "for the autosave")
+        await until(pilot, lambda: env.file().read_bytes() == b"ma = 2\nb = 3\n", "for the autosave")
 
 
 @pytest.mark.parametrize(("answer", "first"), [("m", "m=1def"), ("f", "theirs")])
-async def test_after_the_answer_quitting_goes_on_by_itself(desk: Desk, answer: str, first: str) -> None:
-    async with desk.start() as pilot:
+async def test_after_the_answer_quitting_goes_on_by_itself(env: AppEnv, answer: str, first: str) -> None:
+    async with env.start() as pilot:
         start_ticking = stop_ticking(pilot)
         await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
+        env.file().write_text("theirs = 1\n")
         await pilot.press("ctrl+q")
         await until(pilot, lambda: is_asking(pilot), "for the question")
         start_ticking()
@@ -115,99 +122,94 @@ async def test_after_the_answer_quitting_goes_on_by_itself(desk: Desk, answer: s
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the question again")
         await pilot.press(answer)
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    assert desk.file().read_text().startswith(first)
+    assert env.file().read_text().startswith(first)
 
 
-async def test_after_the_answer_a_run_goes_on_by_itself_with_the_text_that_was_taken(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        await pilot.press("ctrl+s", "f")
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
-        assert desk.client.requests[0].submission == "theirs = 1\n"
+async def test_after_the_answer_the_run_continues_with_the_chosen_text(pilot: Pilot[None], env: AppEnv) -> None:
+    stop_ticking(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    await pilot.press("ctrl+s", "f")
+    await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
+    assert env.client.requests[0].submission == "theirs = 1\n"
 
 
-async def test_escape_in_a_conflict_leaves_the_command_undone(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        await pilot.press("ctrl+q", "escape")
-        await until_shown(pilot, "^s asks again")
-        assert pilot.app.is_running
-        await pilot.press("ctrl+n", "m")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
+async def test_escape_in_a_conflict_leaves_the_command_undone(pilot: Pilot[None], env: AppEnv) -> None:
+    stop_ticking(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    await pilot.press("ctrl+q", "escape")
+    await until_shown(pilot, "^s asks again")
+    assert pilot.app.is_running
+    await pilot.press("ctrl+n", "m")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
 
 
 @pytest.mark.long
-async def test_quitting_while_a_question_is_open_waits_for_the_answer_to_that_question(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
+async def test_quitting_waits_for_the_answer_to_an_open_question(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        await start_conflict(env, pilot)
         await pilot.press("ctrl+q")
         assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, QuestionDialog)]) == 1
         await pilot.press("m")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    assert desk.file().read_text().startswith("m=1def")
+    assert env.file().read_text().startswith("m=1def")
 
 
-async def test_two_commands_that_wait_for_an_answer_are_both_done_in_their_order(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        stop_ticking(pilot)
-        screen = main_screen(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        screen.runs.run_checks()
-        screen.navigator.next_exercise()
-        screen.navigator.next_exercise()
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("m")
-        await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
-        assert [request.submission[:6] for request in desk.client.requests] == ["m=1def"]
-
-
-@pytest.mark.long
-async def test_what_waits_behind_a_command_that_asks_is_not_done_under_its_dialog(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        stop_ticking(pilot)
-        screen = main_screen(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        screen.learning.reset()
-        screen.navigator.next_exercise()
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("m")
-        await until_shown(pilot, "Start 1.1")
-        assert screen.exercise.label == "1.1"
-        await pilot.press("n")
+async def test_two_commands_that_wait_for_an_answer_run_in_order(pilot: Pilot[None], env: AppEnv) -> None:
+    stop_ticking(pilot)
+    screen = main_screen(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    screen.runs.run_checks()
+    screen.navigator.next_exercise()
+    screen.navigator.next_exercise()
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+    await pilot.press("m")
+    await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
+    assert [request.submission[:6] for request in env.client.requests] == ["m=1def"]
 
 
 @pytest.mark.long
-async def test_beginning_an_exercise_anew_never_asks_about_another_one(desk: Desk) -> None:
+async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilot[None], env: AppEnv) -> None:
+    stop_ticking(pilot)
+    screen = main_screen(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    screen.learning.reset()
+    screen.navigator.next_exercise()
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+    await pilot.press("m")
+    await until_shown(pilot, "Start 1.1")
+    assert screen.exercise.label == "1.1"
+    await pilot.press("n")
+
+
+@pytest.mark.long
+async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pilot[None], env: AppEnv) -> None:
     """The exercise that is left has a conflict, which comes first."""
-    async with desk.start() as pilot:
-        stop_ticking(pilot)
-        screen = main_screen(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        screen.learning.begin_again(desk.course.exercises[1].key)
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("m")
-        await until_shown(pilot, "Start 1.2")
-        assert screen.exercise.key == desk.course.exercises[1].key
-        await pilot.press("n")
+    stop_ticking(pilot)
+    screen = main_screen(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    screen.learning.begin_again(env.course.exercises[1].key)
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+    await pilot.press("m")
+    await until_shown(pilot, "Start 1.2")
+    assert screen.exercise.key == env.course.exercises[1].key
+    await pilot.press("n")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("answer", ["f", "m"])
-async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_file(desk: Desk, answer: str) -> None:
-    draft = Draft(desk.file())
+async def test_an_undecided_draft_is_not_saved_over_the_file(env: AppEnv, answer: str) -> None:
+    draft = Draft(env.file())
     draft.save("draft = 1\n")
     draft.release()
-    desk.file().write_text("theirs = 1\n")
-    in_the_way = desk.workspace_folder / ".backups"
+    env.file().write_text("theirs = 1\n")
+    in_the_way = env.workspace_folder / ".backups"
     in_the_way.write_text("")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         now = 100.0
         screen.files._clock = lambda: now
@@ -220,22 +222,22 @@ async def test_a_draft_that_could_not_be_decided_about_is_not_saved_over_the_fil
             screen.check_disk()
             await pilot.pause()
         await pilot.press("f3")
-        assert desk.file().read_text() == "theirs = 1\n"
+        assert env.file().read_text() == "theirs = 1\n"
         in_the_way.unlink()
         await pilot.press("ctrl+s")
         await until_shown(pilot, "was not saved last time")
         await pilot.press("m")
-        await until(pilot, lambda: "draft" in desk.file().read_text(), "for my text")
-        assert backups(desk) == ["theirs = 1\n"]
+        await until(pilot, lambda: "draft" in env.file().read_text(), "for my text")
+        assert backups(env) == ["theirs = 1\n"]
 
 
 @pytest.mark.long
-async def test_who_cannot_decide_about_a_draft_can_leave_and_is_asked_next_time(desk: Desk) -> None:
-    draft = Draft(desk.file())
+async def test_leaving_with_an_undecided_draft_asks_again_next_time(env: AppEnv) -> None:
+    draft = Draft(env.file())
     draft.save("draft = 1\n")
     draft.release()
-    (desk.workspace_folder / ".backups").write_text("")
-    async with desk.start() as pilot:
+    (env.workspace_folder / ".backups").write_text("")
+    async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("f")
         await until_shown(pilot, "File exists")
@@ -243,29 +245,29 @@ async def test_who_cannot_decide_about_a_draft_can_leave_and_is_asked_next_time(
         await until_shown(pilot, "Your text is kept apart")
         await pilot.press("l")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    assert Draft(desk.file()).take_left("") == "draft = 1\n"
+    assert Draft(env.file()).take_left("") == "draft = 1\n"
 
 
 def test_without_locks_a_draft_that_another_app_has_stays_where_it_is(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    live, other = Draft(desk.file()), Draft(desk.file())
+    live, other = Draft(env.file()), Draft(env.file())
     live.save("live = 1\n")
     assert live.take_left("") is None, "its own is no draft that is left"
     assert other.take_left("") == "live = 1\n"
     other.remove()
     assert other.take_left("") is None, "it is not taken twice"
     monkeypatch.setattr(open_file, "_copied", set())  # as in another process
-    assert Draft(desk.file()).take_left("") == "live = 1\n"
+    assert Draft(env.file()).take_left("") == "live = 1\n"
     live.remove()
 
 
-def test_a_file_that_is_there_again_in_the_last_moment_is_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = OpenFile(desk.workspace, desk.course.exercises[0])
+def test_a_file_that_is_there_again_in_the_last_moment_is_kept(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = OpenFile(env.workspace, env.course.exercises[0])
     opened.read()
     opened.path.unlink()
     fsync = os.fsync
@@ -278,4 +280,4 @@ def test_a_file_that_is_there_again_in_the_last_moment_is_kept(desk: Desk, monke
     monkeypatch.setattr(os, "fsync", there_again)
     opened.keep_mine("mine = 1\n")
     assert opened.path.read_text() == "mine = 1\n"
-    assert backups(desk) == ["theirs = 2\n"]
+    assert backups(env) == ["theirs = 2\n"]

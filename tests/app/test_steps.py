@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import pytest
 from textual._compositor import Compositor
 from textual.geometry import Region
+from textual.pilot import Pilot
 from textual.widgets.markdown import MarkdownBlock
 
 from gpututor.app import runtime
 from gpututor.app.runtime import LONG_QUIET_S, QUIET_S, GcScheduler
-from tests.support.apps import Desk, main_screen, until
+from tests.support.apps import AppEnv, main_screen, until
 from tests.support.screens import screen_text
 
 
@@ -33,7 +34,7 @@ def collections() -> Iterator[list[int]]:
     gc.set_threshold(*threshold)
 
 
-def test_all_objects_are_looked_at_only_when_nobody_typed_for_long(collections: list[int]) -> None:
+def test_a_full_collection_waits_for_a_long_pause(collections: list[int]) -> None:
     now = 0.0
     collector = GcScheduler(lambda: now)
     collector.look()
@@ -60,8 +61,8 @@ def test_no_change_of_the_focus_restyles_what_is_inside_a_pane() -> None:
     assert not [name for name in names if ":focus-within" in runtime.path_of(name).read_text("utf-8")]
 
 
-async def test_the_frame_says_where_the_keys_go(desk: Desk) -> None:
-    async with desk.start((140, 40)) as pilot:
+async def test_the_frame_says_where_the_keys_go(env: AppEnv) -> None:
+    async with env.start((140, 40)) as pilot:
         panes = main_screen(pilot).panes
         await pilot.press("l")
         await until(pilot, lambda: panes.course.has_class("-focused"), "for the list")
@@ -71,54 +72,52 @@ async def test_the_frame_says_where_the_keys_go(desk: Desk) -> None:
         assert panes.results.styles.border_top != panes.course.styles.border_top
 
 
-async def test_what_changes_the_screen_in_one_step_is_painted_once_and_in_a_step_of_its_own(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_changes_in_one_step_are_painted_once_in_the_next_step(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desk.start() as pilot:
-        await pilot.pause()
-        painted: list[str] = []
-        render = Compositor.render_update
+    await pilot.pause()
+    painted: list[str] = []
+    render = Compositor.render_update
 
-        def counted(self: Compositor, *arguments: object, **named: object) -> object:
-            painted.append(screen_text(pilot.app))
-            return render(self, *arguments, **named)  # type: ignore[arg-type]
+    def counted(self: Compositor, *arguments: object, **named: object) -> object:
+        painted.append(screen_text(pilot.app))
+        return render(self, *arguments, **named)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(Compositor, "render_update", counted)
-        screen = main_screen(pilot)
-        for word in ("one", "two", "three"):
-            screen.status.show_news(word)
-            screen._refresh_layout()
-        assert not painted
-        await until(pilot, lambda: bool(painted), "for a paint")
-        assert "three" in painted[0]
+    monkeypatch.setattr(Compositor, "render_update", counted)
+    screen = main_screen(pilot)
+    for word in ("one", "two", "three"):
+        screen.status.show_news(word)
+        screen._refresh_layout()
+    assert not painted
+    await until(pilot, lambda: bool(painted), "for a paint")
+    assert "three" in painted[0]
 
 
 async def test_what_changes_between_the_layout_and_the_paint_is_painted(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with desk.start() as pilot:
-        await pilot.pause()
-        painted: list[list[Region]] = []
-        render = Compositor.render_update
+    await pilot.pause()
+    painted: list[list[Region]] = []
+    render = Compositor.render_update
 
-        def noted(self: Compositor, *arguments: object, **named: object) -> object:
-            painted.append(list(self._dirty_regions))
-            return render(self, *arguments, **named)  # type: ignore[arg-type]
+    def noted(self: Compositor, *arguments: object, **named: object) -> object:
+        painted.append(list(self._dirty_regions))
+        return render(self, *arguments, **named)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(Compositor, "render_update", noted)
-        screen = main_screen(pilot)
-        screen._compositor_refresh()
-        screen.status.show_news("late")
-        screen._dirty_widgets.add(screen.status)  # as the screen does when it hears of it
-        await until(pilot, lambda: bool(painted), "for a paint")
-        assert screen.status.region in painted[0]
+    monkeypatch.setattr(Compositor, "render_update", noted)
+    screen = main_screen(pilot)
+    screen._compositor_refresh()
+    screen.status.show_news("late")
+    screen._dirty_widgets.add(screen.status)  # as the screen does when it hears of it
+    await until(pilot, lambda: bool(painted), "for a paint")
+    assert screen.status.region in painted[0]
 
 
 @pytest.mark.long
-async def test_words_of_a_text_share_the_styles_of_the_text(desk: Desk) -> None:
-    task = desk.course.exercises[0].folder / "task.md"
+async def test_words_of_a_text_share_the_styles_of_the_text(env: AppEnv) -> None:
+    task = env.course.exercises[0].folder / "task.md"
     task.write_text("# Task\n\nUse `torch` **now**, and *only* it.\n\n- one `item`\n", encoding="utf-8")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         reader = main_screen(pilot).panes.reader
         blocks = list(reader.query(MarkdownBlock))
         assert len(blocks) >= 4

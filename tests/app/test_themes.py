@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from gpututor.app.commands import Pane
 from gpututor.app.themes import CONTRAST, DAY, NIGHT, OWN, TERMINAL, WITHOUT_COLOURS
 from gpututor.settings import THEMES
-from tests.support.apps import Desk, main_screen, until, write
+from tests.support.apps import AppEnv, main_screen, until, write
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import failure, report, verdict
@@ -98,9 +98,9 @@ def luminance(colour: tuple[int, int, int]) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def judge_all(desk: Desk) -> None:
+def judge_all(env: AppEnv) -> None:
     """Every kind of verdict on one screen."""
-    desk.client.judge = lambda request: report(
+    env.client.judge = lambda request: report(
         request,
         verdict("loads", measured="0.50 × the baseline's time"),
         failure(),
@@ -111,11 +111,11 @@ def judge_all(desk: Desk) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", mostly_long(LEAST, ["day"]))
-async def test_text_can_be_read(desk: Desk, theme: str) -> None:
+async def test_text_can_be_read(env: AppEnv, theme: str) -> None:
     write(f'theme = "{theme}"\n')
-    judge_all(desk)
+    judge_all(env)
     pale: set[tuple[str, float, str, str]] = set()
-    async with desk.start((140, 40)) as pilot:
+    async with env.start((140, 40)) as pilot:
         async for name in looks(pilot):
             texts = [each for each in segments(pilot.app) if is_text(each)]
             assert texts, name
@@ -124,10 +124,10 @@ async def test_text_can_be_read(desk: Desk, theme: str) -> None:
 
 
 @pytest.mark.long
-async def test_the_terminals_theme_uses_its_sixteen_colours_only(desk: Desk) -> None:
+async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) -> None:
     write(f'theme = "{TERMINAL.name}"\n')
-    judge_all(desk)
-    async with desk.start((140, 40)) as pilot:
+    judge_all(env)
+    async with env.start((140, 40)) as pilot:
         async for name in looks(pilot):
             found = {
                 (name, str(colour), each.text)
@@ -141,20 +141,20 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(desk: Desk) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize("theme", mostly_long([theme.name for theme in OWN], ["night"]))
-async def test_without_colours_there_are_none(desk: Desk, theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_there_are_none(env: AppEnv, theme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     write(f'theme = "{theme}"\n')
-    judge_all(desk)
-    async with desk.start((100, 30)) as pilot:
+    judge_all(env)
+    async with env.start((100, 30)) as pilot:
         async for name in looks(pilot):
             for each in segments(pilot.app):
                 assert each.style is None or each.style.color is each.style.bgcolor is None, (name, each.text)
 
 
-async def test_without_colours_the_chosen_theme_is_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_the_chosen_theme_is_kept(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     write(f'theme = "{TERMINAL.name}"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert pilot.app.current_theme is WITHOUT_COLOURS
         assert main_screen(pilot).learner.settings.now.theme == pilot.app.theme == TERMINAL.name
 
@@ -163,20 +163,20 @@ def test_the_settings_name_the_apps_own_themes() -> None:
     assert tuple(theme.name for theme in OWN) == THEMES
 
 
-async def test_without_motion_nothing_slides_and_no_cursor_blinks(desk: Desk) -> None:
+async def test_without_motion_nothing_slides_and_no_cursor_blinks(env: AppEnv) -> None:
     write('motion = "none"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert pilot.app.animation_level == "none"
         assert main_screen(pilot).panes.editor.cursor_blink is False
 
 
 @pytest.mark.long
-async def test_in_the_terminals_theme_nothing_stands_on_a_colour(desk: Desk) -> None:
+async def test_in_the_terminals_theme_nothing_stands_on_a_colour(env: AppEnv) -> None:
     """Red on blue, or the terminal's own text colour on blue, cannot be read everywhere: what is chosen is reversed."""
     write(f'theme = "{TERMINAL.name}"\n')
-    judge_all(desk)
+    judge_all(env)
     reversed_on = set()
-    async with desk.start((140, 40)) as pilot:
+    async with env.start((140, 40)) as pilot:
         async for name in looks(pilot):
             for each in segments(pilot.app):
                 if each.style is None or not each.text.strip():

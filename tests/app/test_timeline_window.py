@@ -40,7 +40,7 @@ def moved(window: TimeWindow, steps: list[tuple[str, float]]) -> TimeWindow:
 
 
 @given(wholes, moves)
-def test_whatever_is_pressed_the_window_stays_inside_and_every_column_has_a_nanosecond(
+def test_zooming_and_panning_keep_the_window_inside_the_timeline(
     window: TimeWindow, steps: list[tuple[str, float]]
 ) -> None:
     now = moved(window, steps)
@@ -69,7 +69,7 @@ def test_zooming_leaves_the_moment_where_it_is() -> None:
     assert closer.zoomed(2, 30_000) == window
 
 
-def test_what_is_seen_does_not_move_and_what_is_not_comes_into_the_first_third() -> None:
+def test_only_events_out_of_sight_move_the_window() -> None:
     window = TimeWindow.whole(0, 100_000, 100).zoomed(0.1, 50_000)
     assert window.showing(50_000, 51_000) == window
     assert window.showing(0, 46_000) == window, "its end is seen"
@@ -89,7 +89,7 @@ def test_ticks_are_round_in_order_and_their_labels_do_not_touch(
     assert all(0 <= tick.column < window.columns for tick in found)
 
 
-def test_a_tick_says_its_time_with_as_many_digits_as_tell_it_from_the_next() -> None:
+def test_ticks_have_as_many_digits_as_they_need() -> None:
     assert [tick.label for tick in ticks(TimeWindow.whole(500, 400_500, 63))] == ["0", "100 µs", "200 µs", "300 µs"]
     whole = TimeWindow.whole(0, 2_000_000, 90)
     assert [tick.label for tick in ticks(whole)][:3] == ["0", "0.2 ms", "0.4 ms"]

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
+from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.app.editor.editor import Editor
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.widgets.results import CheckRow
-from tests.support.apps import DEFAULT_START, Desk, burst, main_screen, run_checks, until
+from tests.support.apps import DEFAULT_START, AppEnv, burst, main_screen, run_checks, until
 from tests.support.parameters import mostly_long
 from tests.support.screens import TRIED_SIZES
 
@@ -68,69 +70,64 @@ def test_keys_that_arrive_together_act_in_their_order(keys: list[str]) -> None:
 TANGLED = (*"abcd", "backspace", *"efgh", "left", *"X", "home", *"Y", "end", *"Z", "backspace", "backspace", *"W")
 
 
-async def test_a_burst_of_letters_and_editing_keys_in_the_app_acts_in_its_order(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("")
-        burst(pilot.app, *TANGLED)
-        await pilot.pause()
-        assert editor.text == typed(list(TANGLED)) == "YabcefgXW"
+async def test_letters_and_editing_keys_of_a_burst_act_in_order(pilot: Pilot[None]) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("")
+    burst(pilot.app, *TANGLED)
+    await pilot.pause()
+    assert editor.text == typed(list(TANGLED)) == "YabcefgXW"
 
 
 @pytest.mark.parametrize("run_key", ["ctrl+s", "f5"])
-async def test_a_run_key_right_behind_text_grades_the_whole_text(desk: Desk, run_key: str) -> None:
-    async with desk.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await pilot.press("e")
-        editor.show("")
-        burst(pilot.app, *TANGLED, run_key)
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
-        assert desk.client.requests[0].submission == "YabcefgXW"
-        assert desk.file().read_text() == "YabcefgXW"
+async def test_a_run_key_right_behind_text_grades_the_whole_text(pilot: Pilot[None], env: AppEnv, run_key: str) -> None:
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    editor.show("")
+    burst(pilot.app, *TANGLED, run_key)
+    await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
+    assert env.client.requests[0].submission == "YabcefgXW"
+    assert env.file().read_text() == "YabcefgXW"
 
 
-async def test_leaving_the_program_right_behind_text_keeps_the_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_leaving_the_program_right_behind_text_keeps_the_text(env: AppEnv) -> None:
+    async with env.start() as pilot:
         await pilot.press("e")
         burst(pilot.app, *"x=1", "left", *"2", "ctrl+q")
-        await until(pilot, lambda: not pilot.app.is_running or "x=21" in desk.file().read_text(), "for the file")
-    assert desk.file().read_text().startswith("x=21" + DEFAULT_START)
+        await until(pilot, lambda: not pilot.app.is_running or "x=21" in env.file().read_text(), "for the file")
+    assert env.file().read_text().startswith("x=21" + DEFAULT_START)
 
 
-async def test_a_letter_right_behind_a_command_that_leaves_the_editor_is_no_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_letters_after_a_command_that_leaves_the_editor_are_no_text(env: AppEnv) -> None:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e")
         burst(pilot.app, *"x=1", "f3", "n")
         await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
         assert screen.panes.current is Pane.TASK
-    assert desk.file().read_text().startswith("x=1" + DEFAULT_START)
+    assert env.file().read_text().startswith("x=1" + DEFAULT_START)
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        burst(pilot.app, "f4", *"q=1")
-        await until(pilot, lambda: desk.file().read_text().startswith("q=1" + DEFAULT_START), "for the text")
-        assert pilot.app.is_running
+async def test_letters_right_behind_the_key_that_goes_to_the_editor_are_text(pilot: Pilot[None], env: AppEnv) -> None:
+    burst(pilot.app, "f4", *"q=1")
+    await until(pilot, lambda: env.file().read_text().startswith("q=1" + DEFAULT_START), "for the text")
+    assert pilot.app.is_running
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
-async def test_letters_right_behind_next_are_commands_and_no_text_of_the_next_file(
-    desk: Desk, size: tuple[int, int]
+async def test_letters_after_next_are_commands_and_not_text(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
 ) -> None:
-    async with desk.start(size) as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e")
-        await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
-        await run_checks(pilot)
-        await until(pilot, lambda: isinstance(pilot.app.focused, CheckRow), "for the focus")
-        before = desk.file(1).read_text()
-        focused: list[object] = []
-        screen.watch(screen, "focused", lambda widget: focused.append(widget), init=False)
-        burst(pilot.app, "n", "t", "t", "t")
-        await until(pilot, lambda: screen.exercise.key == desk.course.exercises[1].key, "for the next exercise")
-        await until(pilot, lambda: pilot.app.focused is screen.panes.reader, "for the focus")
-        assert screen.panes.editor not in focused
-        assert screen.panes.editor.text == before
+    await pilot.press("e")
+    await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
+    await run_checks(pilot)
+    await until(pilot, lambda: isinstance(pilot.app.focused, CheckRow), "for the focus")
+    before = env.file(1).read_text()
+    focused: list[object] = []
+    screen.watch(screen, "focused", lambda widget: focused.append(widget), init=False)
+    burst(pilot.app, "n", "t", "t", "t")
+    await until(pilot, lambda: screen.exercise.key == env.course.exercises[1].key, "for the next exercise")
+    await until(pilot, lambda: pilot.app.focused is screen.panes.reader, "for the focus")
+    assert screen.panes.editor not in focused
+    assert screen.panes.editor.text == before

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from gpututor.paths import drafts_folder
 from tests.support.apps import (
-    Desk,
+    AppEnv,
     backups,
     is_asking,
     main_screen,
@@ -22,9 +23,9 @@ from tests.support.apps import (
 from tests.support.screens import screen_text
 
 
-async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(desk: Desk) -> None:
-    file = desk.file()
-    async with desk.start(size=(100, 30)) as pilot:
+async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(env: AppEnv) -> None:
+    file = env.file()
+    async with env.start(size=(100, 30)) as pilot:
         file.unlink()
         await until_shown(pilot, "Another program removed your file. ^s writes it anew.")
         assert not is_asking(pilot)
@@ -36,9 +37,9 @@ async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(desk: De
         assert file.read_text() == main_screen(pilot).editor_text
 
 
-async def test_a_removed_file_comes_back_with_the_next_edit_or_from_outside(desk: Desk) -> None:
-    file = desk.file()
-    async with desk.start(size=(100, 30)) as pilot:
+async def test_a_removed_file_comes_back_with_the_next_edit_or_from_outside(env: AppEnv) -> None:
+    file = env.file()
+    async with env.start(size=(100, 30)) as pilot:
         text = file.read_text()
         file.unlink()
         await until_shown(pilot, "file removed")
@@ -75,14 +76,14 @@ SPOILT = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
-async def test_a_file_that_becomes_unreadable_is_told_once_with_its_name_and_what_to_do(
-    desk: Desk, spoil: Callable[[Path], None], words: str, advice: str
+async def test_a_file_that_becomes_unreadable_is_reported_once(
+    env: AppEnv, spoil: Callable[[Path], None], words: str, advice: str
 ) -> None:
-    async with desk.start(size=(140, 40)) as pilot:
-        screen, text = main_screen(pilot), desk.file().read_text()
-        spoil(desk.file())
+    async with env.start(size=(140, 40)) as pilot:
+        screen, text = main_screen(pilot), env.file().read_text()
+        spoil(env.file())
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        for told in (desk.file().name, words, advice):
+        for told in (env.file().name, words, advice):
             await until_shown(pilot, told)
         await pilot.press("escape", "e", *"m=1")
         for _ in range(5):
@@ -93,52 +94,50 @@ async def test_a_file_that_becomes_unreadable_is_told_once_with_its_name_and_wha
         assert "not saved: ^s shows why" in screen_text(pilot.app)
         await pilot.press("ctrl+s")
         await until_shown(pilot, words)
-        assert desk.client.requests == []
+        assert env.client.requests == []
         await pilot.press("escape")
         assert [kept.read_text() for kept in drafts_folder().iterdir()] == ["m=1" + text]
-        repair(desk.file(), text)
-        await until(
-            pilot, lambda: desk.file().is_file() and desk.file().read_text() == "m=1" + text, "for the autosave"
-        )
+        repair(env.file(), text)
+        await until(pilot, lambda: env.file().is_file() and env.file().read_text() == "m=1" + text, "for the autosave")
         assert list(drafts_folder().iterdir()) == [], "what is saved needs no draft"
 
 
 @pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
-async def test_a_file_that_is_unreadable_from_the_start_opens_once_it_is_mended(
-    desk: Desk, spoil: Callable[[Path], None], words: str, advice: str
+async def test_a_file_unreadable_at_the_start_opens_once_it_is_fixed(
+    env: AppEnv, spoil: Callable[[Path], None], words: str, advice: str
 ) -> None:
-    spoil(desk.file())
-    async with desk.start(size=(140, 40)) as pilot:
+    spoil(env.file())
+    async with env.start(size=(140, 40)) as pilot:
         screen = main_screen(pilot)
-        for told in (desk.file().name, words, advice):
+        for told in (env.file().name, words, advice):
             await until_shown(pilot, told)
         await pilot.press("escape", "e", *"abc", "ctrl+s")
         await until_shown(pilot, words)
         await pilot.press("escape")
-        repair(desk.file(), "a = 1\n")
+        repair(env.file(), "a = 1\n")
         await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
         await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text() == "ma = 1\n", "for the autosave")
+        await until(pilot, lambda: env.file().read_text() == "ma = 1\n", "for the autosave")
 
 
-async def test_a_file_that_is_no_text_can_be_reset_here(desk: Desk) -> None:
-    make_bytes(desk.file())
-    async with desk.start() as pilot:
+async def test_a_file_that_is_no_text_can_be_reset_here(env: AppEnv) -> None:
+    make_bytes(env.file())
+    async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await pilot.press("escape", "x", "y")
         await until(pilot, lambda: main_screen(pilot).editor_text == main_screen(pilot).exercise.starter, "the starter")
-        assert [kept.read_bytes() for kept in (desk.workspace_folder / ".backups").iterdir()] == [b"\xff\xfe\x00"]
+        assert [kept.read_bytes() for kept in (env.workspace_folder / ".backups").iterdir()] == [b"\xff\xfe\x00"]
 
 
 @pytest.mark.long
-async def test_the_program_can_be_left_though_the_file_cannot_be_written_and_the_text_is_offered_again(
-    desk: Desk,
+async def test_leaving_with_an_unwritable_file_keeps_a_draft(
+    env: AppEnv,
 ) -> None:
-    async with desk.start(size=(100, 30)) as pilot:
-        text = desk.file().read_text()
+    async with env.start(size=(100, 30)) as pilot:
+        text = env.file().read_text()
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
-        make_folder(desk.file())
+        make_folder(env.file())
         await pilot.press("ctrl+q")
         await until_shown(pilot, "Your text is kept apart")
         await pilot.press("s")
@@ -147,45 +146,44 @@ async def test_the_program_can_be_left_though_the_file_cannot_be_written_and_the
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("l")
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
-    repair(desk.file(), text)
-    async with desk.start(size=(100, 30)) as pilot:
+    repair(env.file(), text)
+    async with env.start(size=(100, 30)) as pilot:
         await until_shown(pilot, "There is text here that was not saved last time")
-        assert desk.file().read_text() == text, "nothing is written before the answer"
+        assert env.file().read_text() == text, "nothing is written before the answer"
         await pilot.press("d")
         await until_shown(pilot, "- m=1def")
         await pilot.press("escape")
         await until(pilot, lambda: is_asking(pilot), "for the question again")
         await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text() == "m=1" + text, "for the text")
-        assert backups(desk) == [text]
-    async with desk.start() as pilot:
+        await until(pilot, lambda: env.file().read_text() == "m=1" + text, "for the text")
+        assert backups(env) == [text]
+    async with env.start() as pilot:
         await pilot.pause()
         assert not is_asking(pilot)
 
 
-async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(env: AppEnv) -> None:
+    async with env.start() as pilot:
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
+        env.file().write_text("theirs = 1\n")
         main_screen(pilot).files.rescue()
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the question")
         await pilot.press("escape")
         await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for the file's text")
-        assert [kept[:6] for kept in backups(desk)] == ["m=1def"]
-    assert desk.file().read_text() == "theirs = 1\n"
+        assert [kept[:6] for kept in backups(env)] == ["m=1def"]
+    assert env.file().read_text() == "theirs = 1\n"
     assert list(drafts_folder().iterdir()) == []
 
 
 @pytest.mark.long
-async def test_text_that_is_typed_after_a_conflict_was_put_off_survives_kill_9(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 1, "for the draft")
-        await pilot.press("escape", *"23")
-        draft = next(iter(drafts_folder().iterdir()))
-        await until(pilot, lambda: draft.read_text().startswith("m=123def"), "for the newer draft")
-        await pilot.press("ctrl+s", "m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=123def"), "for the file")
-        assert not draft.exists()
+async def test_text_typed_after_a_postponed_conflict_survives_kill_9(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 1, "for the draft")
+    await pilot.press("escape", *"23")
+    draft = next(iter(drafts_folder().iterdir()))
+    await until(pilot, lambda: draft.read_text().startswith("m=123def"), "for the newer draft")
+    await pilot.press("ctrl+s", "m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=123def"), "for the file")
+    assert not draft.exists()

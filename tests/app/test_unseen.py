@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from gpututor.app.editor.rendering import CodeDocument, sign_words, with_signs
 from gpututor.text import lines_of
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.screens import TRIED_SIZES, assert_harmless, screen_text
 
 UNSEEN = "\x00\x07\x0c\x1b\x7f\x80\x85\x9b\x9f\xa0\xad\u200b\u200d\u2028\u202a\u202e\u2060\u2066\u2069\ufeff"
@@ -26,7 +26,7 @@ def test_signs_are_one_cell_each() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_a_line_is_drawn_with_one_character_for_each_and_with_nothing_that_steers(line: str) -> None:
+def test_each_character_is_drawn_as_one_printable_character(line: str) -> None:
     shown = with_signs(line)
     assert len(shown) == len(line)
     assert not {unicodedata.category(letter) for letter in shown if letter != "\t"} & {"Cc", "Cs", "Zl", "Zp"}
@@ -59,9 +59,9 @@ def test_a_document_holds_what_is_put_in(text: str, more: str, data: st.DataObje
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_signs_are_drawn_where_their_characters_are(desk: Desk, size: tuple[int, int]) -> None:
-    desk.file().write_text(f"{LINE}\ny = 2\n")
-    async with desk.start(size) as pilot:
+async def test_signs_are_drawn_where_their_characters_are(env: AppEnv, size: tuple[int, int]) -> None:
+    env.file().write_text(f"{LINE}\ny = 2\n")
+    async with env.start(size) as pilot:
         await pilot.press("e", "ctrl+home")
         await until_shown(pilot, f"x = '{SIGNS}' # end")
         assert_harmless(pilot)
@@ -78,9 +78,9 @@ async def test_signs_are_drawn_where_their_characters_are(desk: Desk, size: tupl
         await until(pilot, lambda: "stands for" not in screen_text(pilot.app), "for the words to go")
 
 
-async def test_up_and_down_keep_the_column_among_signs(desk: Desk) -> None:
-    desk.file().write_text(f"{'a' * 30}\n{LINE}\n{'b' * 30}\n")
-    async with desk.start() as pilot:
+async def test_up_and_down_keep_the_column_among_signs(env: AppEnv) -> None:
+    env.file().write_text(f"{'a' * 30}\n{LINE}\n{'b' * 30}\n")
+    async with env.start() as pilot:
         await pilot.press("e", "ctrl+home", *["right"] * 12)
         editor = main_screen(pilot).panes.editor
         for row in (1, 2):
@@ -90,12 +90,12 @@ async def test_up_and_down_keep_the_column_among_signs(desk: Desk) -> None:
         assert editor.cursor_location == (0, 12)
 
 
-async def test_saving_changes_no_character_that_was_not_edited(desk: Desk) -> None:
+async def test_saving_changes_no_character_that_was_not_edited(env: AppEnv) -> None:
     text = f"\x0cimport torch\n{LINE}\n\x0c\ny = '\x1c\x1d\x1e\x0b\u2029'\n"
-    desk.file().write_bytes(text.encode())
-    async with desk.start() as pilot:
+    env.file().write_bytes(text.encode())
+    async with env.start() as pilot:
         await pilot.press("e", "ctrl+end", "m")
-        await until(pilot, lambda: desk.file().read_bytes().decode() == f"{text}m", "for the autosave")
+        await until(pilot, lambda: env.file().read_bytes().decode() == f"{text}m", "for the autosave")
         assert main_screen(pilot).panes.editor.cursor_location == (4, 1)
         await pilot.press("ctrl+z")
-        await until(pilot, lambda: desk.file().read_bytes().decode() == text, "for the autosave")
+        await until(pilot, lambda: env.file().read_bytes().decode() == text, "for the autosave")

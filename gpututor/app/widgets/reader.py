@@ -58,7 +58,7 @@ class Reader(VerticalScroll, can_focus=True):
     async def start(self) -> None:
         from gpututor.app.widgets.markdown import CourseText  # 40 ms: imported after the first paint
 
-        if self._markdown is not None:
+        if self._markdown is not None or not self.is_attached:  # the app may be leaving already
             return
         self._markdown = CourseText(self.text)
         await self.mount(self._markdown)
