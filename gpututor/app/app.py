@@ -16,7 +16,6 @@ from gpututor.app.base import BaseApp
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.runtime import GcScheduler, write_log
-from gpututor.app.textual_private import error_of
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import TutorError
@@ -80,7 +79,7 @@ class GpututorApp(BaseApp):
     def _fatal_error(self) -> None:
         """Save the open file, and write the error to the log, where Textual would print it."""
         self.bell()
-        self.panic(crash_message(sys.exc_info()[1] or error_of(self), self._main_screens))
+        self.panic(crash_message(sys.exc_info()[1], self._main_screens))
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
         from gpututor.app.palette import learner_entries  # with the first use of the palette

@@ -315,6 +315,11 @@ _TIMELINE = (
          "Earlier and later; shift and an arrow key too.", shown="[ ]", bar="[ ]: move"),
     _row("launch", "space:other_end", "Launch", "From a launch to what was launched, and back.", bar="Space: launch"),
 )
+_LONG_TEXT = (
+    _row("scroll", "j,down:by(1) k,up:by(-1)", "Scroll", "Down and up."),
+    _row("page", "space,pagedown:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+    _row("ends", "g,home:end('home') G,end:end('end')", "Ends", "To the top and to the end."),
+)
 WIDGETS: dict[str, tuple[Command, ...]] = {
     "chart": _TIMELINE,
     "timeline": (
@@ -356,6 +361,37 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
         _row("choose", "enter", "Open", "Open the submission there."),
     ),
     "filter": (_row("rows", "down:screen.move(1) up:screen.move(-1)", "Cells", "From row to row."),),
+    "course": (
+        _row("rows", "j:cursor_down k:cursor_up g:first G:last", "Rows", "Down, up, to the top, to the end.",
+             shown="j k  g G"),
+        _row("open", "", "Open", "Open the exercise, or read the lesson.", shown="Enter"),
+        _row("filter", "slash", "Filter", "Type words to narrow the list; Esc shows all again."),
+        _row("cycle_view", "v", "View", "Show what is to do, started, passed, or all."),
+    ),
+    "course_filter": (
+        _row("open", "", "Open", "Open the first match.", bar="Enter: Open"),
+        _row("clear", "", "Show all", "Show all again.", bar="Esc: Show all"),
+        _row("rows",
+             "down:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
+             "Choose", "From row to row.", bar="↓ ↑: Choose"),
+    ),
+    "reader": (
+        _row("scroll", "j:scroll_down k:scroll_up g:scroll_home G:scroll_end space:page_down", "Scroll",
+             "Scroll; g and G go to the top and to the end.", shown="j k  Space"),
+        _row("link", "right:choose_link(1) left:choose_link(-1)", "Link", "Choose the next link, or the one before.",
+             shown="→ ←"),
+        _row("follow_link", "enter", "Follow", "Follow the chosen link. Backspace comes back."),
+    ),
+    "code": (_row("leave", "", "Leave", "Leave the editor: then letters are commands.", shown="Esc"),),
+    "results": (
+        _row("steps", "j,down:step(1) k,up:step(-1) g,home:first G,end:last", "Checks", "From check to check.",
+             shown="j k  g G"),
+        _row("go_to_line", "enter", "Line", "Go to the line that the check points at."),
+        _row("open", "", "Open", "Open the check, or close it.", shown="Space"),
+        _row("all_text", "", "All text", "Read everything in full, also what is cut here.", shown="v"),
+    ),
+    "long_text": _LONG_TEXT,
+    "submission_text": (*_LONG_TEXT, _row("sideways", "l,right:right(1) h,left:right(-1)", "Sideways", "Sideways.")),
 }
 # fmt: on
 """Commands of widgets that have keys of their own, such as the tabs of the trace screen."""
@@ -386,46 +422,15 @@ FOOTERS = {pane: (*ids.split(), "show_help", "leave") for pane, ids in _FOOTERS.
 """Commands of each pane's footer, the most useful first. The last two are always shown."""
 
 
-class About(NamedTuple):
-    """Introduction of a pane on the help screen."""
-
-    sentence: str
-    keys: tuple[tuple[str, str], ...]
-    """(keys, description) of the pane's own keys, which are no commands."""
-
-
-_TEXT_KEYS = (
-    ("j k  Space", "Scroll; g and G go to the top and to the end."),
-    ("→ ←", "Choose the next link, or the one before."),
-    ("Enter", "Follow the chosen link. Backspace comes back."),
-)
 ABOUT = {
-    Pane.COURSE: About(
-        "All lessons and exercises, and how far you are in each.",
-        (
-            ("j k  g G", "Down, up, to the top, to the end."),
-            ("Enter", "Open the exercise, or read the lesson."),
-            ("/", "Type words to narrow the list; Esc shows all again."),
-            ("v", "Show what is to do, started, passed, or all."),
-        ),
-    ),
-    Pane.LESSON: About("The lesson that the exercise belongs to, to read before it.", _TEXT_KEYS),
-    Pane.TASK: About("What the exercise asks for, and what it is graded on.", _TEXT_KEYS),
-    Pane.CODE: About(
-        "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
-        (("Esc", "Leave the editor: then letters are commands."),),
-    ),
-    Pane.RESULTS: About(
-        "What the checks said in the last run, one sentence each; a failed one says what to try.",
-        (
-            ("j k  g G", "From check to check."),
-            ("Enter", "Go to the line that the check points at."),
-            ("Space", "Open the check, or close it."),
-            ("v", "Read everything in full, also what is cut here."),
-        ),
-    ),
-    Pane.HINTS: About("Help in steps. Each hint says a little more than the one before.", _TEXT_KEYS),
+    Pane.COURSE: "All lessons and exercises, and how far you are in each.",
+    Pane.LESSON: "The lesson that the exercise belongs to, to read before it.",
+    Pane.TASK: "What the exercise asks for, and what it is graded on.",
+    Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
+    Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
+    Pane.HINTS: "Help in steps. Each hint says a little more than the one before.",
 }
+"""Introduction of each pane on the help screen."""
 
 _KEY_NAMES = {
     "escape": "Esc",

@@ -16,7 +16,10 @@ from gpututor.app.commands import BY_ID, COMMANDS, FOOTERS
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import FileController
-from tests.support.apps import AppEnv, main_screen
+from gpututor.app.main.runs import RunController
+from gpututor.app.main.screen import MainScreen
+from gpututor.settings import SettingsFile
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 
 
 def log_calls(monkeypatch: pytest.MonkeyPatch, *methods: tuple[type, str]) -> list[str]:
@@ -65,6 +68,48 @@ async def test_unmounting_closes_attempts_then_completion_then_the_file(
             monkeypatch, (FileController, "leave"), (EditorController, "close"), (AttemptController, "close")
         )
     assert calls == ["AttemptController.close", "EditorController.close", "FileController.leave"]
+
+
+async def test_a_stored_attempt_updates_costs_traces_and_lists(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = (AttemptController, "_show_costs"), (AttemptController, "_read_traces"), (MainScreen, "show_lists")
+    calls = log_calls(monkeypatch, *methods)
+    await pilot.press("r")
+    await until_shown(pilot, "d shows what it did.")
+    assert calls[0] == "MainScreen.show_lists", "with the outcome, before it is stored"
+    assert sorted(calls[1:]) == ["AttemptController._read_traces", "AttemptController._show_costs", calls[0]]
+
+
+async def test_a_check_of_the_disk_reads_settings_then_the_file_then_runs(
+    screen: MainScreen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    methods = (SettingsFile, "look"), (FileController, "check_disk"), (RunController, "run_if_due")
+    calls = log_calls(monkeypatch, *methods)
+    screen.check_disk()
+    assert calls == ["SettingsFile.look", "FileController.check_disk", "RunController.run_if_due"]
+
+
+async def test_runs_hear_of_every_loaded_and_reloaded_file(
+    pilot: Pilot[None], env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = log_calls(monkeypatch, (RunController, "file_loaded"), (RunController, "file_reloaded"))
+    await pilot.press("n")
+    assert calls == ["RunController.file_loaded"]
+    env.file(1).write_text("theirs = 1\n")
+    await until(pilot, lambda: calls[1:] == ["RunController.file_reloaded"], "for the new text")
+
+
+async def test_a_dialog_saves_the_file_and_its_end_checks_the_disk(
+    pilot: Pilot[None], screen: MainScreen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = log_calls(monkeypatch, (FileController, "save"), (MainScreen, "check_disk"))
+    await pilot.press("f1")
+    await until(pilot, lambda: not screen.is_active, "for the help")
+    assert "FileController.save" in calls
+    calls.clear()
+    await pilot.press("escape")
+    await until(pilot, lambda: "MainScreen.check_disk" in calls, "for the check")
 
 
 async def test_every_command_names_a_handler(pilot: Pilot[None]) -> None:

@@ -136,27 +136,27 @@ async def test_an_attempt_waiting_at_the_end_is_stored_at_the_next_start(
 
 
 @pytest.mark.parametrize("key", ["d", "V", "X"])
-async def test_recordings_are_read_in_threads_and_once(
-    pilot: Pilot[None], screen: MainScreen, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    await pilot.press("r")
-    await until_shown(pilot, "d shows what it did.")
-    screen.attempts._last_view = None  # as after a restart
-    readers: set[threading.Thread] = set()
+async def test_recordings_are_read_in_threads_and_once(env: AppEnv, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "d shows what it did.")
+    reads: list[tuple[int | str, threading.Thread]] = []
     read = Recordings.read
 
     def noticed(recordings: Recordings, attempt: int) -> Recording | None:
-        readers.add(threading.current_thread())
+        reads.append((attempt, threading.current_thread()))
         return read(recordings, attempt)
 
     monkeypatch.setattr(Recordings, "read", noticed)
-    await pilot.press(key)
-    if key == "X":
-        await until_shown(pilot, "Written: ")
-    else:
-        await until(pilot, lambda: pilot.app.screen is not screen, "for the other screen")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen, "for the way back")
-        await until_shown(pilot, "✓ passed   The check called loads holds")
-    assert readers
-    assert threading.main_thread() not in readers
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press(key)
+        if key == "X":
+            await until_shown(pilot, "Written: ")
+        else:
+            await until(pilot, lambda: pilot.app.screen is not screen, "for the other screen")
+            await pilot.press("escape")
+            await until(pilot, lambda: pilot.app.screen is screen, "for the way back")
+        await until(pilot, lambda: screen.panes.editor.has_costs, "for the costs of lines")
+    assert [attempt for attempt, _ in reads] == [1]
+    assert reads[0][1] is not threading.main_thread()

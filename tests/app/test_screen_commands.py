@@ -36,6 +36,10 @@ from gpututor.app.trace_view.memory_tab import MemoryTab
 from gpututor.app.trace_view.tabs import ListTab
 from gpututor.app.trace_view.timeline_tab import Timeline
 from gpututor.app.trace_view.times_tab import ScrollableText
+from gpututor.app.widgets.course_list import CourseFilter, CourseList, CoursePane
+from gpututor.app.widgets.output import LongText, SubmissionText
+from gpututor.app.widgets.reader import Reader
+from gpututor.app.widgets.results import CheckRow, Results
 
 CLASSES: dict[str, type[Screen[Any]]] = {
     "main": MainScreen,
@@ -66,9 +70,16 @@ OWNERS: dict[str, tuple[type[Widget], ...]] = {
     "attempts": (AttemptList,),
     "marks": (MarksTable,),
     "filter": (FilterLine,),
+    "course": (CourseList, CoursePane),
+    "course_filter": (CourseFilter,),
+    "reader": (Reader,),
+    "code": (),
+    "results": (Results, CheckRow),
+    "long_text": (LongText,),
+    "submission_text": (SubmissionText,),
 }
 """The widgets that bind the keys of a table together."""
-PACKAGES = ("gpututor.app.trace_view.", "gpututor.app.screens.", "gpututor.app.classroom.")
+PACKAGES = ("gpututor.app.trace_view.", "gpututor.app.screens.", "gpututor.app.classroom.", "gpututor.app.widgets.")
 WITHOUT_A_TABLE = {"JumpScreen": "any key leaves it", "PaletteScreen": "Textual's own keys"}
 
 

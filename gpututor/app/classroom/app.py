@@ -21,7 +21,6 @@ from gpututor.app.classroom.submission_screen import SubmissionScreen
 from gpututor.app.commands import SCREENS
 from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.app.screens.palette import Entry
-from gpututor.app.textual_private import error_of
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
@@ -62,7 +61,7 @@ class ClassroomApp(BaseApp):
 
     def _fatal_error(self) -> None:
         """Handle an internal error: write to the log what Textual would print."""
-        error = sys.exc_info()[1] or error_of(self)
+        error = sys.exc_info()[1]
         if error is not None:
             write_log(error)
         self.bell()

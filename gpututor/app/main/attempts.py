@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -55,6 +56,9 @@ class AttemptController:
         """Keys of exercises passed since the start, which the database may not have yet."""
         self._last_view: tuple[int, RunView] | None = None
         """Id of an attempt and its recording, read ahead of time."""
+        self._read: dict[int, Recording] = {}
+        """Recordings read so far, by the attempts' ids."""
+        self._reading = threading.Lock()
 
     # Saving
 
@@ -66,6 +70,13 @@ class AttemptController:
     def recordings(self) -> Recordings:
         """Recordings of the stored attempts; imported after the first paint."""
         return self.writer.recordings
+
+    def _recording(self, id_: int) -> Recording | None:
+        """Return the recording of an attempt, which is read once; None if there is none. For a thread."""
+        with self._reading:
+            if id_ not in self._read and (recording := self.recordings.read(id_)) is not None:
+                self._read[id_] = recording
+            return self._read.get(id_)
 
     def save(self, finished: FinishedRun) -> None:
         """Save an attempt at any exercise. Later, show that it is stored, or why not."""
@@ -81,9 +92,10 @@ class AttemptController:
         else:
             attempt, recording = stored.attempt, stored.recording
             if attempt is not None and recording is not None:
+                self._read[attempt.id] = recording
                 self._show_costs(attempt, recording)
                 # So that the timeline opens at once: NumPy alone takes 80 ms.
-                in_thread(self._read_traces, attempt, recording)
+                in_thread(self._read_traces, attempt)
             self._host.show_lists()
             if notice := self.writer.take_notice():
                 self._host.status.show_news(notice)
@@ -234,7 +246,7 @@ class AttemptController:
     # Costs at the editor's edge
 
     def _read_costs(self, attempt: Attempt) -> None:
-        recording = self.recordings.read(attempt.id)
+        recording = self._recording(attempt.id)
         if recording is not None:
             self._host.call_later(self._show_costs, attempt, recording)
 
@@ -254,10 +266,10 @@ class AttemptController:
 
     # Devices
 
-    def _read_traces(self, attempt: Attempt, recording: Recording) -> None:
+    def _read_traces(self, attempt: Attempt) -> None:
         from gpututor.app.screens.trace import load_with_tabs
 
-        view = self._view_of(attempt, recording)
+        view = self._view_of(attempt)
         if view is not None:
             self._host.call_later(self._traces_read, attempt, load_with_tabs(view))
 
@@ -267,18 +279,15 @@ class AttemptController:
         if attempt.report.exercise == self._host.exercise.key and not self._host.running:
             self._host.panes.results.offer("d shows what it did.")
 
-    def _view_of(self, attempt: Attempt, recording: Recording | None = None) -> RunView | None:
-        """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files.
-
-        `recording`: the recording of this attempt, if it has been read.
-        """
-        view = self._single_view(attempt, recording)
+    def _view_of(self, attempt: Attempt) -> RunView | None:
+        """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""
+        view = self._single_view(attempt)
         return view and replace(view, others=self._others(attempt))
 
-    def _single_view(self, attempt: Attempt, recording: Recording | None = None) -> RunView | None:
+    def _single_view(self, attempt: Attempt) -> RunView | None:
         from gpututor.app.trace_view.model import first_view
 
-        recording = recording or self.recordings.read(attempt.id)
+        recording = self._recording(attempt.id)
         if recording is None:
             return None
         learner = self._host.learner
@@ -308,7 +317,7 @@ class AttemptController:
             others.append((f"best, attempt {best.number}{also}", best))
         if before is not None and (best is None or before.id != best.id):
             others.append((f"before, attempt {before.number}", before))
-        read = [(words, self.recordings.read(other.id)) for words, other in others]
+        read = [(words, self._recording(other.id)) for words, other in others]
         return tuple(OtherAttempt(words, recording) for words, recording in read if recording is not None)
 
     async def show_device(self, tab: int = 0) -> None:

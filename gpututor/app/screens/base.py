@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from gpututor.app.commands import screen_bindings
-from gpututor.app.textual_private import fail, is_painting_batch, paint_changed
+from gpututor.app.textual_private import is_painting_batch, paint_changed
 from gpututor.app.themes import Dim
 from gpututor.app.widgets.bars import TabBar
 from gpututor.app.widgets.base import PlainText
@@ -64,7 +64,11 @@ class Painter:
         except ScreenStackError:
             return  # the app has left
         except Exception as error:
-            fail(screen.app, error)
+            screen.call_later(_reraise, error)  # Textual ends the app for errors in callbacks
+
+
+def _reraise(error: Exception) -> None:
+    raise error
 
 
 class BaseScreen(Screen[ScreenResultType]):
