@@ -1,4 +1,4 @@
-"""What lines cost, at the editor's edge and in words; the costs stay with their lines while the text is edited."""
+"""Costs of lines at the editor's edge."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
+from tests.support.recorded_runs import Timed, run
 from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, report, verdict
 
@@ -201,3 +202,46 @@ async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pyt
         await with_costs(pilot)
         await pilot.press("x")
         await until_shown(pilot, "~ ⇄ 3 ‖ 1 12.0 MiB 1.20 ms")
+
+
+@pytest.fixture
+def timed(env: AppEnv) -> AppEnv:
+    env.client = Timed()
+    return env
+
+
+async def test_a_run_puts_its_costs_at_the_edge(timed: AppEnv) -> None:
+    async with timed.start((140, 40)) as pilot:
+        editor = main_screen(pilot).panes.editor
+        assert not editor.has_costs
+        await run(pilot, timed)
+        await until(pilot, lambda: editor.has_costs, "for the costs")
+        await pilot.press("e")
+        editor.move_cursor((5, 0))
+        await until_shown(pilot, "Line 6, both calls: 4 kernels (1.59 ms), 128 MiB allocated; modelled.")
+        row = next(line for line in screen_text(pilot.app).splitlines() if "print(x.sum().item())" in line)
+        assert "‖ 4" in row
+
+
+async def test_after_an_edit_they_are_said_to_be_of_before(timed: AppEnv) -> None:
+    async with timed.start((140, 40)) as pilot:
+        editor = main_screen(pilot).panes.editor
+        await run(pilot, timed)
+        await until(pilot, lambda: editor.has_costs, "for the costs")
+        await pilot.press("e", "#")
+        editor.move_cursor((6, 0))
+        await until_shown(pilot, "Line 7, as it ran")
+
+
+async def test_each_exercise_has_its_own_and_they_are_there_after_a_restart(timed: AppEnv) -> None:
+    async with timed.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await run(pilot, timed)
+        await until(pilot, lambda: editor.has_costs, "for the costs")
+        await pilot.press("n")
+        await until(pilot, lambda: not editor.has_costs, "for none")
+        await pilot.press("p")
+        await until(pilot, lambda: editor.has_costs, "for those of before")
+    async with timed.start() as pilot:
+        editor = main_screen(pilot).panes.editor
+        await until(pilot, lambda: editor.has_costs, "for the costs after a restart")

@@ -1,14 +1,16 @@
-"""Links in the texts: where they lead, by mouse and by keys, and back."""
+"""The reader: its text, links, and the glossary."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
+from textual.await_complete import AwaitComplete
 from textual.content import Content
 from textual.pilot import Pilot
 
 from gpututor.app.course_index import Destination, destination, is_web, line_of, slug, with_links
+from gpututor.app.screens.help import glossary_content
 from gpututor.app.widgets.markdown import CourseText, folded
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
@@ -16,6 +18,59 @@ from gpututor.paths import builtin_course
 from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
+
+HINTS = 4
+
+
+def hints(env: AppEnv) -> None:
+    """Give the first exercise hints of which two fill a screen of 24 lines."""
+    parts = (f"## Step {n}\n\n" + "".join(f"Line {m} of {n}.\n\n" for m in range(1, 7)) for n in range(1, HINTS + 1))
+    (env.course.exercises[0].folder / "hints.md").write_text("\n".join(parts))
+    env.course = load_course(env.course.folder)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one moment", "one by one"])
+async def test_the_newest_hint_is_in_sight(env: AppEnv, at_once: bool) -> None:
+    hints(env)
+    async with env.start() as pilot:
+        for number in range(1, HINTS + 1):
+            await pilot.press("h")
+            if not at_once:
+                await until_shown(pilot, f"Line 6 of {number}.")
+                await until_shown(pilot, f"Step {number}")
+        await until_shown(pilot, f"Line 6 of {HINTS}.")
+        await until_shown(pilot, f"Step {HINTS}")
+        assert "Line 1 of 1." not in screen_text(pilot.app)
+        await pilot.press("g")
+        await until_shown(pilot, "Line 1 of 1.")
+        await pilot.press("h")
+        await until_shown(pilot, f"Line 6 of {HINTS}.")
+
+
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
+async def test_no_text_stands_under_the_title_of_another_pane(
+    env: AppEnv, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = CourseText.update
+    displayed: list[bool] = []
+
+    def looked_at(self: CourseText, markdown: str) -> AwaitComplete:
+        displayed.append(self.display)
+        return update(self, markdown)
+
+    async with env.start(size) as pilot:
+        monkeypatch.setattr(CourseText, "update", looked_at)
+        reader = main_screen(pilot).panes.reader
+        for key, title, words in (
+            ("2", "Lesson", "1.2 Twice 2: Double a number."),
+            ("t", "Task", "Write twice(number)."),
+        ) * 2:
+            await pilot.press(key)
+            await until_shown(pilot, words)
+            assert reader.border_title == title
+    assert displayed
+    assert not any(displayed), "what stood there goes before the title changes"
+
 
 LESSON = """# Lesson 1
 
@@ -270,3 +325,38 @@ async def test_no_code_of_a_task_is_cut(env: AppEnv, size: tuple[int, int]) -> N
     async with env.start(size) as pilot:
         await until_shown(pilot, "-> END")
         assert ("↪" in screen_text(pilot.app)) is (size[0] != 80), "with room, it is in one line"
+
+
+ENTRY = re.compile(r"^\*\*([^*]+)\*\*: (.+?) \((\d+)\)$", re.DOTALL)
+
+
+def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
+    course = load_course(builtin_course())
+    _, _, *entries = course.glossary.strip().split("\n\n")
+    words = []
+    for entry in entries:
+        match = ENTRY.match(entry.strip())
+        assert match, entry
+        words.append(match[1].lower())
+        assert 1 <= int(match[3]) <= len(course.lessons)
+    assert words == sorted(words)
+    assert len(words) >= 40
+    shown = glossary_content(course.glossary, 60).plain
+    assert all(f"{word}\n" in shown.lower() for word in words)
+    assert max(map(len, shown.splitlines())) <= 60
+
+
+async def test_the_glossary_is_a_key_away(env: AppEnv) -> None:
+    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
+    async with env.start() as pilot:
+        await pilot.press("W")
+        await until_shown(pilot, "the CPU with its memory. (1)")
+        await pilot.press("escape")
+        assert main_screen(pilot).is_active
+
+
+async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:
+    await pilot.press("W")
+    await until_shown(pilot, "This course has no glossary.")
+    assert main_screen(pilot).is_active
+    assert "Glossary" not in screen_text(pilot.app).splitlines()[0]
