@@ -46,34 +46,31 @@ async def two_attempts(pilot: Pilot[None], env: AppEnv) -> None:
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("page", ["figures", "lines", "timelines"])
-async def test_the_comparison_looks_as_agreed(timed: AppEnv, page: str, size: tuple[int, int]) -> None:
-    async with timed.start(size) as pilot:
-        await two_attempts(pilot, timed)
-        screen = await compare(pilot)
-        await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
-        await until(pilot, lambda: len(screen.query("#figures-page, PairLinesPage, TimelinesPage")) > 0, "for the page")
-        await assert_golden(pilot, f"compare_{page}")
+async def test_the_comparison_looks_as_agreed(timed: AppEnv, pilot: Pilot[None], page: str) -> None:
+    await two_attempts(pilot, timed)
+    screen = await compare(pilot)
+    await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
+    await until(pilot, lambda: len(screen.query("#figures-page, PairLinesPage, TimelinesPage")) > 0, "for the page")
+    await assert_golden(pilot, f"compare_{page}")
 
 
-async def test_differences_stand_in_words(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        await compare(pilot)
-        text = screen_text(pilot.app)
-        assert text.count("Attempt 2 beside") == 1
-        for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
-            assert words in text, words
+async def test_differences_stand_in_words(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    await compare(pilot)
+    text = screen_text(pilot.app)
+    assert text.count("Attempt 2 beside") == 1
+    for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
+        assert words in text, words
 
 
-async def test_from_the_device_screen_and_back(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        device = await see(pilot, "memory")
-        await compare(pilot, "V")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
-        assert isinstance(device, DeviceScreen)
-        assert device.tabs.number == 1
+async def test_from_the_device_screen_and_back(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    device = await see(pilot, "memory")
+    await compare(pilot, "V")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
+    assert isinstance(device, DeviceScreen)
+    assert device.tabs.number == 1
 
 
 async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed: AppEnv) -> None:
@@ -94,26 +91,24 @@ async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed:
         await until_shown(pilot, "The lines of baseline.py are the author's")
 
 
-async def test_with_other_inputs_it_says_so(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        screen = await compare(pilot)
-        assert screen.pair is not None
-        assert screen.pair.same_inputs
-        await pilot.press("c")
-        await until_shown(pilot, "call 2 of 2, with number=2")
-        assert "Their inputs differ" not in screen_text(pilot.app)
+async def test_with_other_inputs_it_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    screen = await compare(pilot)
+    assert screen.pair is not None
+    assert screen.pair.same_inputs
+    await pilot.press("c")
+    await until_shown(pilot, "call 2 of 2, with number=2")
+    assert "Their inputs differ" not in screen_text(pilot.app)
 
 
-async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        await compare(pilot)
-        await pilot.press("2")
-        await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
-        await pilot.press("enter")
-        await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
-        await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
+async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    await compare(pilot)
+    await pilot.press("2")
+    await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
+    await pilot.press("enter")
+    await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+    await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
 
 
 async def test_both_timelines_are_on_one_scale_and_move_together(timed: AppEnv) -> None:
@@ -162,15 +157,16 @@ async def test_with_nothing_to_compare_it_says_what_to_do(pilot: Pilot[None], en
 
 
 @pytest.mark.long
-async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is_compared(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        timed.client.records = False
-        main_screen(pilot).panes.editor.load_text("def twice(:\n")
-        await run_checks(pilot)
-        screen = await compare(pilot)
-        assert screen.left.attempt == 2
-        await until_shown(pilot, "Of the newest attempt nothing was recorded: attempt 2 is the last that was.")
+async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is_compared(
+    timed: AppEnv, pilot: Pilot[None]
+) -> None:
+    await two_attempts(pilot, timed)
+    timed.client.records = False
+    main_screen(pilot).panes.editor.load_text("def twice(:\n")
+    await run_checks(pilot)
+    screen = await compare(pilot)
+    assert screen.left.attempt == 2
+    await until_shown(pilot, "Of the newest attempt nothing was recorded: attempt 2 is the last that was.")
 
 
 @pytest.mark.long
@@ -201,14 +197,13 @@ async def run_again_from_comparison(pilot: Pilot[None], env: AppEnv) -> None:
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 20), (200, 60)], [(40, 10)]), ids=str)
-async def test_no_size_breaks_the_comparison(timed: AppEnv, size: tuple[int, int]) -> None:
-    async with timed.start(size) as pilot:
-        await two_attempts(pilot, timed)
-        screen = await compare(pilot)
-        for key in ("2", "j", "3", "o", "plus", "1", "c", "a", "A", "tab"):
-            await pilot.press(key)
-            await pilot.pause()
-        assert pilot.app.screen is screen
+async def test_no_size_breaks_the_comparison(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    screen = await compare(pilot)
+    for key in ("2", "j", "3", "o", "plus", "1", "c", "a", "A", "tab"):
+        await pilot.press(key)
+        await pilot.pause()
+    assert pilot.app.screen is screen
 
 
 @pytest.mark.long

@@ -70,38 +70,38 @@ def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
 
 
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
-async def test_a_slash_opens_a_filter_that_narrows_the_list_at_once(long_env: AppEnv, size: tuple[int, int]) -> None:
-    async with long_env.start(size) as pilot:
-        await pilot.press("1", "slash", *"pinn")
-        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
-        await until_shown(pilot, "Course: “pinn”, 1 of 20")
-        await until_shown(pilot, "Esc Show all")
-        assert "0 of 4 passed" in screen_text(pilot.app) or "0/4" in screen_text(pilot.app)
-        await until_shown(pilot, "Enter Open")
-        await pilot.press("enter")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "3.2", "for the exercise")
-        await pilot.press("1")
-        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
-        assert main_screen(pilot).panes.course.filter is None
-        assert "Course:" not in screen_text(pilot.app)
+async def test_a_slash_opens_a_filter_that_narrows_the_list_at_once(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "slash", *"pinn")
+    await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
+    await until_shown(pilot, "Course: “pinn”, 1 of 20")
+    await until_shown(pilot, "Esc Show all")
+    assert "0 of 4 passed" in screen_text(pilot.app) or "0/4" in screen_text(pilot.app)
+    await until_shown(pilot, "Enter Open")
+    await pilot.press("enter")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "3.2", "for the exercise")
+    await pilot.press("1")
+    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+    assert main_screen(pilot).panes.course.filter is None
+    assert "Course:" not in screen_text(pilot.app)
 
 
 @pytest.mark.long
-async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "slash", *"pinned")
-        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
-        await pilot.press("escape")
-        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
-        course = main_screen(pilot).panes.course
-        assert course.filter is None
-        assert pilot.app.focused is course.list
-        assert cursor_row(pilot) == long_env.course.exercises[0].key.join(("exercise ", "")), "the learner's own row"
-        await pilot.press("slash", "escape")
-        assert course.filter is None, "without words, too"
-        assert main_screen(pilot).panes.current is Pane.COURSE
-        await pilot.press("escape")
-        assert main_screen(pilot).panes.current is Pane.TASK
+async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(
+    long_env: AppEnv, pilot: Pilot[None]
+) -> None:
+    await pilot.press("1", "slash", *"pinned")
+    await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
+    await pilot.press("escape")
+    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+    course = main_screen(pilot).panes.course
+    assert course.filter is None
+    assert pilot.app.focused is course.list
+    assert cursor_row(pilot) == long_env.course.exercises[0].key.join(("exercise ", "")), "the learner's own row"
+    await pilot.press("slash", "escape")
+    assert course.filter is None, "without words, too"
+    assert main_screen(pilot).panes.current is Pane.COURSE
+    await pilot.press("escape")
+    assert main_screen(pilot).panes.current is Pane.TASK
 
 
 @pytest.mark.long
@@ -122,83 +122,78 @@ async def test_the_cursor_moves_to_the_nearest_listed_row_and_back(long_env: App
 
 
 @pytest.mark.long
-async def test_the_arrows_move_the_cursor_while_words_are_typed(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "slash", *"twice", "down", "down", "up", "enter")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the second")
+async def test_the_arrows_move_the_cursor_while_words_are_typed(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "slash", *"twice", "down", "down", "up", "enter")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the second")
 
 
 @pytest.mark.long
-async def test_opening_a_lesson_clears_the_filter_but_not_the_view(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
-        await until(
-            pilot,
-            lambda: main_screen(pilot).navigator.lesson.slug == long_env.course.lessons[2].slug,
-            "for the lesson",
-        )
-        await pilot.press("1")
-        await until_shown(pilot, "Course: to do, 20 of 20")
-        await until_shown(pilot, "Esc Show all")
+async def test_opening_a_lesson_clears_the_filter_but_not_the_view(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
+    await until(
+        pilot,
+        lambda: main_screen(pilot).navigator.lesson.slug == long_env.course.lessons[2].slug,
+        "for the lesson",
+    )
+    await pilot.press("1")
+    await until_shown(pilot, "Course: to do, 20 of 20")
+    await until_shown(pilot, "Esc Show all")
 
 
 @pytest.mark.long
-async def test_a_filter_without_matches_is_reported(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "slash", *"[/x]")
-        await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
-        await pilot.press("enter", "down", "enter")
-        assert main_screen(pilot).exercise.label == "1.1"
-        assert main_screen(pilot).panes.current is Pane.COURSE
-        await pilot.press("escape")
-        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+async def test_a_filter_without_matches_is_reported(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "slash", *"[/x]")
+    await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
+    await pilot.press("enter", "down", "enter")
+    assert main_screen(pilot).exercise.label == "1.1"
+    assert main_screen(pilot).panes.current is Pane.COURSE
+    await pilot.press("escape")
+    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
-async def test_v_shows_what_is_to_do_started_passed_and_all(long_env: AppEnv, size: tuple[int, int]) -> None:
-    async with long_env.start(size) as pilot:
-        await pass_first(pilot)
-        await pilot.press("1", "v")
-        await until_shown(pilot, "Course: to do, 19 of 20")
-        assert "1.1" not in listed_labels(pilot)
-        await until_shown(pilot, "v Started")
-        await pilot.press("v")
-        await until_shown(pilot, "Course: started, 0 of 20")
-        await until_shown(pilot, "No exercise is started.")
-        await pilot.press("v")
-        await until_shown(pilot, "Course: passed, 1 of 20")
-        assert listed_labels(pilot) == ["1.1"]
-        await pilot.press("v")
-        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
-        assert "Course:" not in screen_text(pilot.app)
+async def test_v_shows_what_is_to_do_started_passed_and_all(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pass_first(pilot)
+    await pilot.press("1", "v")
+    await until_shown(pilot, "Course: to do, 19 of 20")
+    assert "1.1" not in listed_labels(pilot)
+    await until_shown(pilot, "v Started")
+    await pilot.press("v")
+    await until_shown(pilot, "Course: started, 0 of 20")
+    await until_shown(pilot, "No exercise is started.")
+    await pilot.press("v")
+    await until_shown(pilot, "Course: passed, 1 of 20")
+    assert listed_labels(pilot) == ["1.1"]
+    await pilot.press("v")
+    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+    assert "Course:" not in screen_text(pilot.app)
 
 
-async def test_a_passed_exercise_leaves_the_to_do_list_and_the_cursor_stays(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "v", "t")
-        await pass_first(pilot)
-        await pilot.press("1")
-        await until_shown(pilot, "Course: to do, 19 of 20")
-        assert "1.1" not in listed_labels(pilot)
-        assert cursor_row(pilot) == f"exercise {long_env.course.exercises[1].key}"
-
-
-@pytest.mark.long
-async def test_letters_typed_in_the_filter_are_no_commands(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "slash", *"qnp?;/v")
-        assert pilot.app.query_one(Input).value == "qnp?;/v"
-        assert main_screen(pilot).exercise.label == "1.1"
+async def test_a_passed_exercise_leaves_the_to_do_list_and_the_cursor_stays(
+    long_env: AppEnv, pilot: Pilot[None]
+) -> None:
+    await pilot.press("1", "v", "t")
+    await pass_first(pilot)
+    await pilot.press("1")
+    await until_shown(pilot, "Course: to do, 19 of 20")
+    assert "1.1" not in listed_labels(pilot)
+    assert cursor_row(pilot) == f"exercise {long_env.course.exercises[1].key}"
 
 
 @pytest.mark.long
-async def test_another_pane_and_back_keeps_what_was_typed(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "slash", *"pinned", "tab")
-        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
-        await pilot.press("1")
-        await until_shown(pilot, "Course: “pinned”, 1 of 20")
+async def test_letters_typed_in_the_filter_are_no_commands(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "slash", *"qnp?;/v")
+    assert pilot.app.query_one(Input).value == "qnp?;/v"
+    assert main_screen(pilot).exercise.label == "1.1"
+
+
+@pytest.mark.long
+async def test_another_pane_and_back_keeps_what_was_typed(long_env: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("1", "slash", *"pinned", "tab")
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+    await pilot.press("1")
+    await until_shown(pilot, "Course: “pinned”, 1 of 20")
 
 
 # Widths and tabs

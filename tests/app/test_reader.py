@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 
 from gpututor.app.course_index import Destination, destination, is_web, line_of, slug, with_links
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.help import glossary_content
 from gpututor.app.widgets.markdown import CourseText, folded
 from gpututor.course.loader import load_course
@@ -198,64 +199,60 @@ def test_headings_are_named_as_on_github() -> None:
 # Following them
 
 
-async def test_keys_choose_a_link_follow_it_and_come_back(linked: AppEnv) -> None:
-    async with linked.start() as pilot:
-        screen = main_screen(pilot)
-        await read(pilot, 5)
-        await pilot.press("right")
-        chosen = course_text(pilot).chosen
-        assert chosen is not None
-        assert chosen.target == "02_twice_1_2/task.md"
-        await pilot.press("right", "left", "enter")
-        await until(pilot, lambda: screen.exercise.label == "1.2", "for the task")
-        assert screen.panes.current == "task"
-        await until_shown(pilot, "Bksp Back")
-        await pilot.press("backspace")
-        await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise of before")
-        assert screen.panes.current == "lesson"
-        await pilot.press("backspace")
-        await until_shown(pilot, "There is nothing to go back to.")
+async def test_keys_choose_a_link_follow_it_and_come_back(
+    linked: AppEnv, pilot: Pilot[None], screen: MainScreen
+) -> None:
+    await read(pilot, 5)
+    await pilot.press("right")
+    chosen = course_text(pilot).chosen
+    assert chosen is not None
+    assert chosen.target == "02_twice_1_2/task.md"
+    await pilot.press("right", "left", "enter")
+    await until(pilot, lambda: screen.exercise.label == "1.2", "for the task")
+    assert screen.panes.current == "task"
+    await until_shown(pilot, "Bksp Back")
+    await pilot.press("backspace")
+    await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise of before")
+    assert screen.panes.current == "lesson"
+    await pilot.press("backspace")
+    await until_shown(pilot, "There is nothing to go back to.")
 
 
-async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: AppEnv) -> None:
-    async with linked.start() as pilot:
-        await read(pilot, 5)
-        await pilot.press("enter")
-        chosen = course_text(pilot).chosen
-        assert chosen is not None
-        assert chosen.target == "02_twice_1_2/task.md"
-        assert main_screen(pilot).exercise.label == "1.1"
-        await pilot.press("enter")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    await pilot.press("enter")
+    chosen = course_text(pilot).chosen
+    assert chosen is not None
+    assert chosen.target == "02_twice_1_2/task.md"
+    assert main_screen(pilot).exercise.label == "1.1"
+    await pilot.press("enter")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
 
 
-async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv) -> None:
-    async with linked.start() as pilot:
-        reader = main_screen(pilot).panes.reader
-        await read(pilot, 5)
-        await pilot.press("j", "right", "right", "enter")
-        await until(pilot, lambda: "Streams and events" in screen_text(pilot.app).splitlines()[3], "for the heading")
-        await until_shown(pilot, "Bksp Back")
-        await pilot.press("backspace")
-        await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
+async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv, pilot: Pilot[None]) -> None:
+    reader = main_screen(pilot).panes.reader
+    await read(pilot, 5)
+    await pilot.press("j", "right", "right", "enter")
+    await until(pilot, lambda: "Streams and events" in screen_text(pilot.app).splitlines()[3], "for the heading")
+    await until_shown(pilot, "Bksp Back")
+    await pilot.press("backspace")
+    await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
 
 
-async def test_a_link_within_the_text_scrolls_to_its_heading(linked: AppEnv) -> None:
-    async with linked.start() as pilot:
-        await read(pilot, 5)
-        await pilot.press("left", "left")  # the exercises at the end, last of them first
-        await pilot.press("g", "right", "right", "right")
-        course_text(pilot).choose(next(link for link in course_text(pilot).links if link.target == "#the-end"))
-        await pilot.press("enter")
-        await until_shown(pilot, "It ends here.")
+async def test_a_link_within_the_text_scrolls_to_its_heading(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    await pilot.press("left", "left")  # the exercises at the end, last of them first
+    await pilot.press("g", "right", "right", "right")
+    course_text(pilot).choose(next(link for link in course_text(pilot).links if link.target == "#the-end"))
+    await pilot.press("enter")
+    await until_shown(pilot, "It ends here.")
 
 
-async def test_a_link_that_leads_nowhere_says_so(linked: AppEnv) -> None:
-    async with linked.start() as pilot:
-        await read(pilot, 5)
-        course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
-        await pilot.press("enter")
-        await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
+async def test_a_link_that_leads_nowhere_says_so(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
+    await pilot.press("enter")
+    await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
 
 
 async def test_a_heading_that_is_not_there_is_said(linked: AppEnv) -> None:
@@ -280,24 +277,22 @@ async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_a_click_follows_a_link(linked: AppEnv, size: tuple[int, int]) -> None:
-    async with linked.start(size) as pilot:
-        await read(pilot, 5)
-        (_, first), *_ = course_text(pilot).visible_links()
-        await pilot.click(offset=(first.x + 2, first.y))
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+async def test_a_click_follows_a_link(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    (_, first), *_ = course_text(pilot).visible_links()
+    await pilot.click(offset=(first.x + 2, first.y))
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
 
 
-async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv) -> None:
-    async with linked.start() as pilot:
-        await read(pilot, 5)
-        lines = screen_text(pilot.app).split("\n")
-        starts = {"02_twice_1_2/task.md": "the sec", "../02_lesson_2/lesson.md#streams-and-events": "streams"}
-        found = {link.target: offset for link, offset in course_text(pilot).visible_links()}
-        for target, words in starts.items():
-            offset = found[target]
-            assert lines[offset.y][offset.x :].startswith(words)
-        assert "1.1" not in found, "that one is far below"
+async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    lines = screen_text(pilot.app).split("\n")
+    starts = {"02_twice_1_2/task.md": "the sec", "../02_lesson_2/lesson.md#streams-and-events": "streams"}
+    found = {link.target: offset for link, offset in course_text(pilot).visible_links()}
+    for target, words in starts.items():
+        offset = found[target]
+        assert lines[offset.y][offset.x :].startswith(words)
+    assert "1.1" not in found, "that one is far below"
 
 
 # Code that does not fit

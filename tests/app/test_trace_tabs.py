@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from gpututor.app.commands import Pane
@@ -55,11 +56,10 @@ def timed(env: AppEnv) -> AppEnv:
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("tab", TABS[1:])
-async def test_the_tab_looks_as_agreed(timed: AppEnv, tab: str, size: tuple[int, int]) -> None:
-    async with timed.start(size) as pilot:
-        await run(pilot, timed)
-        await see(pilot, tab)
-        await assert_golden(pilot, f"seen_{tab}")
+async def test_the_tab_looks_as_agreed(timed: AppEnv, pilot: Pilot[None], tab: str) -> None:
+    await run(pilot, timed)
+    await see(pilot, tab)
+    await assert_golden(pilot, f"seen_{tab}")
 
 
 @pytest.mark.parametrize("tab", TABS[1:])
@@ -73,99 +73,92 @@ async def test_without_colours_it_says_the_same(timed: AppEnv, tab: str, monkeyp
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 15), (200, 60)], [(40, 10)]), ids=str)
-async def test_no_size_breaks_a_tab(timed: AppEnv, size: tuple[int, int]) -> None:
-    async with timed.start(size) as pilot:
-        await run(pilot, timed)
-        screen = await see(pilot, "memory")
-        for key in ("left", "3", "4", "o", "5", "2", "c", "s", "1"):
-            await pilot.press(key)
-            await pilot.pause()
-        assert pilot.app.screen is screen
+async def test_no_size_breaks_a_tab(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    screen = await see(pilot, "memory")
+    for key in ("left", "3", "4", "o", "5", "2", "c", "s", "1"):
+        await pilot.press(key)
+        await pilot.pause()
+    assert pilot.app.screen is screen
 
 
-async def test_memory_is_read_by_the_keys(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "memory")
-        assert "At 1.53 ms, the peak: 120 MiB, line 6 took 64.0 MiB" in screen_text(pilot.app)
-        assert "✗ Out of memory at line 6: 256 MiB asked for" in screen_text(pilot.app)
-        await pilot.press("g")
-        await until_shown(pilot, "At 0 ns: 16.0 MiB, before anything was taken")
-        await pilot.press("]")
-        await until_shown(pilot, "At 0 ns: 24.0 MiB, line 4 took 8.00 MiB")
-        await pilot.press("G")
-        await until_shown(pilot, "line 6 gave back 32.0 MiB")
-        assert "from before the call" in screen_text(pilot.app)
-        await pilot.press("p")
-        await until_shown(pilot, ", the peak: 120 MiB")
+async def test_memory_is_read_by_the_keys(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "memory")
+    assert "At 1.53 ms, the peak: 120 MiB, line 6 took 64.0 MiB" in screen_text(pilot.app)
+    assert "✗ Out of memory at line 6: 256 MiB asked for" in screen_text(pilot.app)
+    await pilot.press("g")
+    await until_shown(pilot, "At 0 ns: 16.0 MiB, before anything was taken")
+    await pilot.press("]")
+    await until_shown(pilot, "At 0 ns: 24.0 MiB, line 4 took 8.00 MiB")
+    await pilot.press("G")
+    await until_shown(pilot, "line 6 gave back 32.0 MiB")
+    assert "from before the call" in screen_text(pilot.app)
+    await pilot.press("p")
+    await until_shown(pilot, ", the peak: 120 MiB")
 
 
-async def test_enter_at_the_peak_goes_to_its_line(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "memory")
-        await pilot.press("enter")
-        screen = main_screen(pilot)
-        await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
-        await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 5, "for the line")
+async def test_enter_at_the_peak_goes_to_its_line(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "memory")
+    await pilot.press("enter")
+    screen = main_screen(pilot)
+    await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
+    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 5, "for the line")
 
 
-async def test_held_memory_is_listed_by_line(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "memory")
-        rows = [line for line in screen_text(pilot.app).splitlines() if " × " in line]
-        assert "80.0 MiB" not in rows[0].split("×")[1]
-        assert "line 6" in rows[0]
-        assert "x = work(x, step)" in rows[0]
-        assert "line 4" in rows[1]
+async def test_held_memory_is_listed_by_line(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "memory")
+    rows = [line for line in screen_text(pilot.app).splitlines() if " × " in line]
+    assert "80.0 MiB" not in rows[0].split("×")[1]
+    assert "line 6" in rows[0]
+    assert "x = work(x, step)" in rows[0]
+    assert "line 4" in rows[1]
 
 
-async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        screen = await see(pilot, "lines")
-        tab = screen.tabs.tab
-        assert isinstance(tab, LinesTab)
+async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    screen = await see(pilot, "lines")
+    tab = screen.tabs.tab
+    assert isinstance(tab, LinesTab)
 
-        def shown() -> list[int]:
-            return [int(option.id or 0) for option in tab.list.options]
+    def shown() -> list[int]:
+        return [int(option.id or 0) for option in tab.list.options]
 
-        assert shown() == [6, 4, 7]
-        assert tab.list.highlighted == 0
-        await pilot.press("o")
-        assert shown() == list(range(1, 10))
-        assert shown()[tab.list.highlighted or 0] == 6, "the cursor stays on its line"
-        await until_shown(pilot, "Line 6, both calls: 4 kernels")
-        await until_shown(pilot, "both calls, as in the file")
-        await pilot.press("escape")
-        main = main_screen(pilot)
-        await until(pilot, lambda: main.is_current, "for the main screen")
-        await pilot.press("e")
-        main.panes.editor.move_cursor((5, 0))
-        await until_shown(pilot, "Line 6, both calls: 4 kernels")
-
-
-async def test_enter_in_the_table_goes_to_the_line(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "lines")
-        await pilot.press("j", "enter")
-        screen = main_screen(pilot)
-        await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
-        await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 3, "for the line")
+    assert shown() == [6, 4, 7]
+    assert tab.list.highlighted == 0
+    await pilot.press("o")
+    assert shown() == list(range(1, 10))
+    assert shown()[tab.list.highlighted or 0] == 6, "the cursor stays on its line"
+    await until_shown(pilot, "Line 6, both calls: 4 kernels")
+    await until_shown(pilot, "both calls, as in the file")
+    await pilot.press("escape")
+    main = main_screen(pilot)
+    await until(pilot, lambda: main.is_current, "for the main screen")
+    await pilot.press("e")
+    main.panes.editor.move_cursor((5, 0))
+    await until_shown(pilot, "Line 6, both calls: 4 kernels")
 
 
-async def test_a_hazard_is_explained_with_a_remedy(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "hazards")
-        await until_shown(pilot, "! Hazard: line 7 reads what aten::mm at line 6 writes on another stream")
-        await until_shown(pilot, "Let the later stream wait: `stream.wait_stream(other)`")
-        await until_shown(pilot, "✗ Out of memory: line 6 asks cuda:0 for 256 MiB")
-        await pilot.press("enter")
-        screen = main_screen(pilot)
-        await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
+async def test_enter_in_the_table_goes_to_the_line(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "lines")
+    await pilot.press("j", "enter")
+    screen = main_screen(pilot)
+    await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
+    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 3, "for the line")
+
+
+async def test_a_hazard_is_explained_with_a_remedy(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "hazards")
+    await until_shown(pilot, "! Hazard: line 7 reads what aten::mm at line 6 writes on another stream")
+    await until_shown(pilot, "Let the later stream wait: `stream.wait_stream(other)`")
+    await until_shown(pilot, "✗ Out of memory: line 6 asks cuda:0 for 256 MiB")
+    await pilot.press("enter")
+    screen = main_screen(pilot)
+    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
 
 
 async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
@@ -177,13 +170,12 @@ async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
         assert "Saves" not in screen_text(pilot.app)
 
 
-async def test_without_a_hazard_the_tab_says_so(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "hazards")
-        await pilot.press("c")
-        await until_shown(pilot, "✓ No hazards")
-        await until_shown(pilot, "✓ No memory was refused.")
+async def test_without_a_hazard_the_tab_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "hazards")
+    await pilot.press("c")
+    await until_shown(pilot, "✓ No hazards")
+    await until_shown(pilot, "✓ No memory was refused.")
 
 
 async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv) -> None:
@@ -209,15 +201,14 @@ async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: AppEnv) -> None:
         assert all(words in last for words in ("read", "change by change", "V compare", "X export", "Esc back"))
 
 
-async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        await see(pilot, "memory")
-        assert "not from 0" not in screen_text(pilot.app)
-        await pilot.press("c")
-        await until_shown(pilot, "call 2 of 2")
-        await until(pilot, lambda: "peak 40.0 MiB" in screen_text(pilot.app), "for the other call")
-        assert "not from 0" not in screen_text(pilot.app), "24 of 40 MiB stay"
+async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    await see(pilot, "memory")
+    assert "not from 0" not in screen_text(pilot.app)
+    await pilot.press("c")
+    await until_shown(pilot, "call 2 of 2")
+    await until(pilot, lambda: "peak 40.0 MiB" in screen_text(pilot.app), "for the other call")
+    assert "not from 0" not in screen_text(pilot.app), "24 of 40 MiB stay"
 
 
 def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
@@ -239,12 +230,11 @@ async def test_a_tab_that_is_not_read_yet_says_so() -> None:
     assert "Reading" in str(MemoryTab().render())
 
 
-async def test_the_list_of_lines_can_be_clicked(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        await run(pilot, timed)
-        screen = await see(pilot, "lines")
-        await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
-        await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
+async def test_the_list_of_lines_can_be_clicked(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await run(pilot, timed)
+    screen = await see(pilot, "lines")
+    await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
+    await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
 
 
 async def test_the_chosen_line_is_visible_from_its_start(timed: AppEnv) -> None:
