@@ -470,4 +470,4 @@ async def test_a_crash_reports_a_file_that_cannot_be_saved(
     monkeypatch.setattr(FileController, "rescue", refuse)
     with pytest.raises(Unforeseen):
         await break_while_typing(env)
-    assert "Your last edits could not be kept." in capsys.readouterr().err
+    assert "Your last edits could not be saved." in capsys.readouterr().err

@@ -293,7 +293,7 @@ async def test_the_main_screen_exports_the_newest_trace(env: AppEnv) -> None:
     env.client = Timed()
     async with env.start() as pilot:
         await pilot.press("X")
-        await until_shown(pilot, "Nothing was recorded yet that could be exported")
+        await until_shown(pilot, "There is no trace to export yet")
         await run(pilot, env)
         await pilot.press("X")
         (path,) = await files(pilot, env, ".json")
@@ -330,7 +330,7 @@ async def test_pictures_of_the_device_screen_and_the_comparison_are_saved(env: A
         (path,) = await files(pilot, env, ".svg")
         assert "peak" in "".join(ElementTree.parse(path).getroot().itertext())
         await pilot.press("V")
-        await until_shown(pilot, "Attempt 1 beside baseline.py")
+        await until_shown(pilot, "Attempt 1 compared with baseline.py")
         await pilot.press("S")
         await files(pilot, env, ".svg", 2)
 

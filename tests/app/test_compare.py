@@ -58,7 +58,7 @@ async def test_differences_stand_in_words(timed: AppEnv, pilot: Pilot[None]) -> 
     await two_attempts(pilot, timed)
     await compare(pilot)
     text = screen_text(pilot.app)
-    assert text.count("Attempt 2 beside") == 1
+    assert text.count("Attempt 2 compared with") == 1
     for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
         assert words in text, words
 
@@ -86,7 +86,7 @@ async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed:
             "baseline.py, which the checks compare with",
         ]
         await pilot.press("a", "a")
-        await until_shown(pilot, "Attempt 3 beside baseline.py")
+        await until_shown(pilot, "Attempt 3 compared with baseline.py")
         await pilot.press("2")
         await until_shown(pilot, "The lines of baseline.py are the author's")
 
@@ -143,7 +143,7 @@ async def test_with_nothing_to_compare_it_says_what_to_do(pilot: Pilot[None], en
     await pilot.press("V")
     await until_shown(pilot, "No attempt has a trace yet")
     await pilot.press("d")
-    await until_shown(pilot, "Of attempt 1 nothing was recorded")
+    await until_shown(pilot, "Attempt 1 has no trace")
     await pilot.press("escape")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
     await until(pilot, lambda: "No attempt has a trace" not in screen_text(pilot.app), "for the answer to go")
@@ -166,7 +166,7 @@ async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is
     await run_checks(pilot)
     screen = await compare(pilot)
     assert screen.left.attempt == 2
-    await until_shown(pilot, "Of the newest attempt nothing was recorded: attempt 2 is the last that was.")
+    await until_shown(pilot, "The newest attempt has no trace. This is attempt 2.")
 
 
 @pytest.mark.long
@@ -228,7 +228,7 @@ async def test_an_attempt_of_the_history_is_compared_too(timed: AppEnv) -> None:
         await pilot.pause()
         screen = await compare(pilot, "V")
         assert screen.left.attempt == 1
-        await until_shown(pilot, "Attempt 1 beside")
+        await until_shown(pilot, "Attempt 1 compared with")
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def no_look(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_devices_look_as_agreed(pilot: Pilot[None], page: str) -> None:
     main_screen(pilot).runs._inventory = WITH_GPU
     await pilot.press("D", page)
-    await until_shown(pilot, "Tab turns the page")
+    await until_shown(pilot, "Tab next page")
     await assert_golden(pilot, f"devices_{page}")
 
 

@@ -180,7 +180,7 @@ def test_an_editor_that_is_not_there_is_told_with_what_named_it(
 
 def test_a_quote_without_an_end_is_told() -> None:
     error = refusal({"VISUAL": "vim 'a"})
-    assert error.title == "What $VISUAL names as your editor cannot be understood: vim 'a"
+    assert error.title == "$VISUAL names an editor that cannot be parsed: vim 'a"
     assert "quote" in error.advice
 
 
@@ -230,7 +230,7 @@ async def test_an_editor_with_a_window_opens_the_saved_file_at_the_cursor(
         await pilot.press("shift+f4")
         await until(pilot, lambda: words_of(code) != [], "for the editor")
         assert words_of(code) == ["--goto", f"{env.file()}:2"]
-        await until_shown(pilot, "Your file is open in code. What you save there is seen here.")
+        await until_shown(pilot, "Your file is open in code. Save there, and the change appears here.")
         start_ticking()
         await until(pilot, lambda: screen.editor_text.endswith(RIGHT), "for the reload")
         assert screen.editor_text.startswith("m=1def")
@@ -257,7 +257,7 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
     monkeypatch.setenv("EDITOR", "nano")
     monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
     for size, begin, told in (
-        ((140, 40), "split-window", "beside this"),
+        ((140, 40), "split-window", "next to the app"),
         ((80, 24), "new-window", "leave nano to come back"),
     ):
         async with env.start(size) as pilot:
@@ -302,7 +302,7 @@ async def test_a_terminal_that_cannot_be_given_away_is_told(
     monkeypatch.setenv("EDITOR", "nano")
     async with env.start() as pilot:  # a pilot's app has no terminal
         await pilot.press("o")
-        await until_shown(pilot, "nano needs the terminal, and this one cannot be given away.")
+        await until_shown(pilot, "nano needs the terminal, and the app cannot hand this one over.")
 
 
 async def test_the_settings_name_the_editor(env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(env: App
 
     assert env.file().read_text() == "theirs = 1\n"
     async with env.start() as pilot:
-        await until_shown(pilot, "There is text here that was not saved last time")
+        await until_shown(pilot, "Unsaved text from last time")
         await pilot.press("m")
         await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
         assert backups(env) == ["theirs = 1\n"]
@@ -232,7 +232,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(
         await pilot.press(letter)
         screen.check_disk()
         assert not is_asking(pilot)
-    await until_shown(pilot, "you are asked when your keys rest")
+    await until_shown(pilot, "You decide when you pause typing")
     assert screen.editor_text.startswith("xmore")
     assert env.file().read_text() == "theirs = 1\n"
     now += 1.1
@@ -243,7 +243,7 @@ async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(env: App
     file = env.file()
     async with env.start(size=(100, 30)) as pilot:
         file.unlink()
-        await until_shown(pilot, "Another program removed your file. ^s writes it anew.")
+        await until_shown(pilot, "Another program removed your file. ^s writes it again.")
         assert not is_asking(pilot)
         await pilot.press("e", "escape")
         assert not file.exists(), "only an edit or a command writes it anew"
@@ -355,7 +355,7 @@ async def test_leaving_with_an_unwritable_file_keeps_a_draft(
         await pilot.press("e", *"m=1")
         make_folder(env.file())
         await pilot.press("ctrl+q")
-        await until_shown(pilot, "Your text is kept apart")
+        await until_shown(pilot, "Your text is stored as a draft")
         await pilot.press("s")
         assert pilot.app.is_running
         await pilot.press("ctrl+q")
@@ -364,7 +364,7 @@ async def test_leaving_with_an_unwritable_file_keeps_a_draft(
         await until(pilot, lambda: not pilot.app.is_running, "for the end")
     repair(env.file(), text)
     async with env.start(size=(100, 30)) as pilot:
-        await until_shown(pilot, "There is text here that was not saved last time")
+        await until_shown(pilot, "Unsaved text from last time")
         assert env.file().read_text() == text, "nothing is written before the answer"
         await pilot.press("d")
         await until_shown(pilot, "- m=1def")

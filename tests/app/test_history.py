@@ -90,10 +90,10 @@ async def test_a_failure_of_an_older_attempt_leads_to_its_line_now(env: AppEnv, 
         main = main_screen(pilot)
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Attempt 1 (")
         await pilot.press(key)
         await until(pilot, lambda: main.panes.editor.cursor_location[0] == 4, "for the line")
-        assert "removed since" not in screen_text(pilot.app)
+        assert "is gone" not in screen_text(pilot.app)
 
 
 @pytest.mark.parametrize("now", [RIGHT, "# new\n" + RIGHT, ""])
@@ -104,9 +104,9 @@ async def test_a_line_of_an_older_attempt_that_is_gone_is_reported(env: AppEnv, 
         main = main_screen(pilot)
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Attempt 1 (")
         await pilot.press("f")
-        await until_shown(pilot, "Line 2 of that run was changed or removed since. It was here.")
+        await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
         row = main.panes.editor.cursor_location[0]
         assert "return" in main.editor_text.split("\n")[row] or not now
 
@@ -146,7 +146,7 @@ async def test_enter_opens_the_report_and_the_file_stays(env: AppEnv) -> None:
         before = main.editor_text
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Attempt 1 (")
         await until_shown(pilot, "Your file is unchanged.")
         await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")
         await until_shown(pilot, "Line 2 return number")  # as it was then
@@ -183,7 +183,7 @@ async def test_taking_back_what_is_there_changes_nothing(env: AppEnv) -> None:
     async with env.start() as pilot:
         await open_history(pilot)
         await pilot.press("b")
-        await until_shown(pilot, "Your file is that of attempt 1 already.")
+        await until_shown(pilot, "Your file already matches attempt 1.")
         assert not (env.workspace_folder / ".backups").exists()
 
 

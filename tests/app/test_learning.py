@@ -216,7 +216,7 @@ async def test_load_and_run_failures_have_a_general_rule_and_no_lesson(env: AppE
         text = screen_text(pilot.app)
         assert "1 ×  It runs to its end" in text
         assert "defines twice()" not in text
-        assert "▸" not in text[text.index("What failed most often") :]
+        assert "▸" not in text[text.index("Most frequent failures") :]
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
@@ -246,12 +246,12 @@ async def test_progress_looks_as_agreed(env: AppEnv, size: tuple[int, int]) -> N
 async def test_the_screen_of_progress_opens_lessons_and_exercises(pilot: Pilot[None], screen: MainScreen) -> None:
     await run_checks(pilot)
     await pilot.press("n", "w")
-    await until_shown(pilot, "What failed most often")
+    await until_shown(pilot, "Most frequent failures")
     assert "1 ×  Where the outputs live" in screen_text(pilot.app)
     await pilot.press("j", "enter")
     await until(pilot, lambda: "# Lesson 2" in screen.panes.reader.text, "for the lesson")
     await pilot.press("w")
-    await until_shown(pilot, "What failed most often")
+    await until_shown(pilot, "Most frequent failures")
     await pilot.press("2")
     await until_shown(pilot, "1.1 Twice 1")
     await pilot.press("enter")

@@ -19,7 +19,7 @@ from textual.pilot import Pilot
 from textual.screen import ModalScreen
 
 from gpututor.app.commands import Pane
-from gpututor.app.themes import CONTRAST, DAY, NIGHT, OWN, TERMINAL, WITHOUT_COLOURS, WithoutColours
+from gpututor.app.themes import CONTRAST, DAY, NIGHT, OWN, TERMINAL, WITHOUT_COLOURS, without_colours
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.settings import THEMES
@@ -314,7 +314,7 @@ def test_light_becomes_reversed_or_dim(style: str, wanted: str) -> None:
 
 
 def plain(style: Style) -> Style:
-    made = WithoutColours().apply([Segment("x", style)], Color(0, 0, 0))[0].style
+    made = without_colours.apply([Segment("x", style)], Color(0, 0, 0))[0].style
     assert made is not None
     return made
 

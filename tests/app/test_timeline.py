@@ -103,7 +103,7 @@ async def test_an_attempt_without_a_recording_says_so(env: AppEnv) -> None:
         await run_checks(pilot)
         assert "d shows what it did" not in screen_text(pilot.app)
         await open_device(pilot)
-        assert "Of attempt 1 nothing was recorded" in screen_text(pilot.app)
+        assert "Attempt 1 has no trace" in screen_text(pilot.app)
 
 
 @pytest.mark.long
@@ -262,7 +262,7 @@ async def test_a_line_that_is_gone_is_told(pilot: Pilot[None]) -> None:
     main.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
     await open_device(pilot)
     await pilot.press("enter")
-    await until_shown(pilot, "Line 2 of that run was changed or removed since. It was here.")
+    await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
 
 
 async def test_what_no_line_of_the_file_caused_says_so(env: AppEnv) -> None:

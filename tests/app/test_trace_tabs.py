@@ -175,7 +175,7 @@ async def test_without_a_hazard_the_tab_says_so(timed: AppEnv, pilot: Pilot[None
     await see(pilot, "hazards")
     await pilot.press("c")
     await until_shown(pilot, "✓ No hazards")
-    await until_shown(pilot, "✓ No memory was refused.")
+    await until_shown(pilot, "✓ Every allocation succeeded.")
 
 
 async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv) -> None:

@@ -66,7 +66,7 @@ class ClassroomApp(BaseApp):
             write_log(error)
         self.bell()
         words = (
-            f"gpututor stopped in an unexpected way: {error!r}\nNothing of the class is lost. The log is {log_file()}"
+            f"gpututor stopped in an unexpected way: {error!r}\nNo data of the class is lost. The log is {log_file()}"
         )
         self.panic(Text(words))
 
@@ -85,7 +85,7 @@ def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
             yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
     elif isinstance(screen, SubmissionScreen):
         yield from _of_table(screen, "submission")
-    yield Entry("Theme", "Choose other colours.", screen.app.action_change_theme, ("colours",))
+    yield Entry("Theme", "Choose other colors.", screen.app.action_change_theme, ("colours",))
     yield Entry("Quit", "Leave.", screen.app.action_quit)
     if query and isinstance(screen, ClassScreen) and screen.table is not None:
         for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):
@@ -115,7 +115,7 @@ def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | No
     rules_for(folder, rules)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         advice = f"Without one, `gpututor classroom report {folder.folder}` prints a table."
-        raise UsageError("The screen needs a terminal, and this is none.", advice)
+        raise UsageError("The screen needs a terminal, and this is not one.", advice)
     client = GradingClient("process" if options.isolation == "process" else "bubblewrap")
     try:
         grading = RegradeClient(folder, client, course_folder)

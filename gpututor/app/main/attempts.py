@@ -181,7 +181,7 @@ class AttemptController:
             case "compare":
                 view = await asyncio.to_thread(self._view_of, attempt)
                 if view is None:
-                    news = f"Of attempt {attempt.number} nothing was recorded: V compares the newest."
+                    news = f"Attempt {attempt.number} has no trace. V compares the newest attempt."
                     self._host.status.show_answer(news)
                 else:
                     self._compare(attempt, view)
@@ -197,7 +197,7 @@ class AttemptController:
             self.show_last_report()
         else:
             when = moment(attempt.report.started_at, datetime.now().astimezone())
-            news = f"This is attempt {attempt.number}, an older one ({when}). Your file is unchanged."
+            news = f"Attempt {attempt.number} ({when}). Your file is unchanged."
             host.panes.add_class("ran")
             host.panes.results.show_report(attempt.report, attempt.source or "", news, older=True)
         host.show_pane(Pane.RESULTS)
@@ -209,7 +209,7 @@ class AttemptController:
             return
         text = with_newlines(attempt.source)
         if text == host.editor_text:
-            host.status.show_answer(f"Your file is that of attempt {attempt.number} already.")
+            host.status.show_answer(f"Your file already matches attempt {attempt.number}.")
         else:
             try:
                 backup = self._files.back_up()
@@ -387,12 +387,12 @@ class AttemptController:
             self._host.show_error(error)
             return
         if newest is None:
-            none = "No attempt yet that could be compared: ^s runs the checks."
-            unrecorded = "No attempt has a trace yet: every run ended too early. ^s runs again."
+            none = "No attempt to compare yet: ^s runs the checks."
+            unrecorded = "No attempt has a trace yet: every run ended before it used a device. ^s runs again."
             self._host.status.show_answer(unrecorded if ids else none)
             return
         attempt, view = newest
-        news = f"Of the newest attempt nothing was recorded: attempt {attempt.number} is the last that was."
+        news = f"The newest attempt has no trace. This is attempt {attempt.number}."
         self._compare(attempt, view, news if attempt.id != ids[0] else "")
 
     def _newest_recorded(self, ids: list[int]) -> tuple[Attempt, RunView] | None:
@@ -432,7 +432,7 @@ class AttemptController:
         attempt = self.latest()
         view = await asyncio.to_thread(self._view_of, attempt) if attempt is not None else None
         if view is None:
-            self._host.status.show_answer("Nothing was recorded yet that could be exported: r runs the checks.")
+            self._host.status.show_answer("There is no trace to export yet: r runs the checks.")
             return
         self._host.status.show_news("Writing the trace …")
         in_thread(self._export, partial(self._save_trace, view), self._host.status.show_news)
@@ -454,7 +454,7 @@ class AttemptController:
 
 def why_nothing(attempt: Attempt) -> str:
     if not attempt.report.loads_nowhere:
-        return f"Of attempt {attempt.number} nothing was recorded: it is too old, or nothing ran on a device."
+        return f"Attempt {attempt.number} has no trace: it is too old, or it did not use a device."
     failure = attempt.report.first_failure
     got = truncate(failure.got.partition("\n")[0], 200) if failure is not None else ""
     words = f"Attempt {attempt.number} did nothing on a device: its file could not be run."

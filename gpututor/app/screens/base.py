@@ -21,13 +21,12 @@ from textual.widgets import Button
 
 from gpututor.app.commands import screen_bindings
 from gpututor.app.textual_private import is_painting_batch, paint_changed
-from gpututor.app.themes import Dim
+from gpututor.app.themes import dim
 from gpututor.app.widgets.bars import TabBar
 from gpututor.app.widgets.base import PlainText
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
 
-_BELOW = Dim()
 _RETRY_S = 1 / 60
 
 
@@ -111,7 +110,7 @@ class BaseModal(ModalScreen[ScreenResultType]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters for the screen below; without colors, one dims it."""
         filters = super().get_line_filters()
-        return (*filters, _BELOW) if self.app.no_color else filters
+        return (*filters, dim) if self.app.no_color else filters
 
 
 class TabbedPages(Vertical):
