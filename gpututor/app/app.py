@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual import events
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
+from gpututor.app.commands import BY_ID, COMMANDS, DEVICE_TABS, Pane, shown_keys
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.runtime import GcScheduler, write_log
-from gpututor.app.textual_private import error_of
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import TutorError
@@ -80,12 +82,10 @@ class GpututorApp(BaseApp):
     def _fatal_error(self) -> None:
         """Save the open file, and write the error to the log, where Textual would print it."""
         self.bell()
-        self.panic(crash_message(sys.exc_info()[1] or error_of(self), self._main_screens))
+        self.panic(crash_message(sys.exc_info()[1], self._main_screens))
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
-        from gpututor.app.palette import learner_entries  # with the first use of the palette
-
-        return learner_entries(screen)
+        return _palette_entries(screen)
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
@@ -134,7 +134,7 @@ def crash_message(error: BaseException | None, screens: Sequence[MainScreen]) ->
         write_log(error)
     return Text(
         f"gpututor stopped in an unexpected way: {error!r}\n"
-        f"{_rescue(screens)} Start gpututor again to go on. The log is {log_file()}"
+        f"{_rescue(screens)} Start gpututor again to continue. The log is {log_file()}"
     )
 
 
@@ -145,10 +145,53 @@ def _rescue(screens: Sequence[MainScreen]) -> str:
             screen.files.rescue()
     except Exception as error:
         write_log(error)
-        return "Your last edits could not be kept."
+        return "Your last edits could not be saved."
     files = [screen.files for screen in screens if screen.files.is_open]
     if not files:
         return "No file was open."
     if all(file.is_saved for file in files):
         return "Your file is saved."
-    return "Your last edits are kept apart, and are offered when you open the exercise again."
+    return "Your last edits are stored as a draft, which the exercise offers when you open it again."
+
+
+def _palette_entries(screen: Screen[Any]) -> Iterator[Entry]:
+    """Yield commands, the trace screen's tabs, and the exercises in the order of the course."""
+    from gpututor.app.screens.palette import Entry  # with the first use of the palette
+
+    app = screen.app
+    main = next((below for below in app.screen_stack if isinstance(below, MainScreen)), None)
+    if main is not None and screen is main:
+        yield from _main_entries(main)
+    else:
+        if screen is not app.screen_stack[0]:
+            yield Entry("Back", "Close this.", partial(app.simulate_key, "escape"), (), "Esc")
+        if hasattr(screen, "action_help"):
+            yield Entry("Help here", "What is shown, and the keys.", partial(screen.run_action, "help"), (), "?")
+        if main is not None and not isinstance(screen, ModalScreen):
+            for entry in _main_entries(main):
+                yield replace(entry, act=partial(_leave_for, main, entry.act))
+        else:
+            yield Entry("Quit", BY_ID["leave"].help, app.action_quit, (), shown_keys(BY_ID["leave"]))
+    yield Entry("Theme", "Choose other colors.", app.action_change_theme, ("colours",))
+
+
+def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:
+    """Leave the screens above the main one, then act there."""
+    for screen in reversed(main.app.screen_stack):
+        if screen is main:
+            break
+        screen.dismiss(None)
+    main.call_later(act)
+
+
+def _main_entries(main: MainScreen) -> Iterator[Entry]:
+    from gpututor.app.screens.palette import Entry
+
+    for command in COMMANDS:
+        act = partial(main.action_run_command, command.id)
+        yield Entry(command.title, command.help, act, command.palette or (), shown_keys(command))
+    for tab, (title, sentence) in enumerate(DEVICE_TABS.items()):
+        yield Entry(title, sentence, partial(main.attempts.show_device, tab))
+    for exercise in main.learner.course.exercises:
+        open_it = partial(main.navigator.open_exercise, exercise, Pane.TASK)
+        yield Entry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)

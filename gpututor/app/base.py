@@ -19,7 +19,6 @@ from gpututor.app import runtime, themes
 from gpututor.app.escape_key import handle_escape, quick_driver
 from gpututor.app.messages import SettingsChanged
 from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, GcScheduler
-from gpututor.app.themes import ReverseSelection, WithoutColours
 from gpututor.errors import TutorError
 from gpututor.settings import SettingsFile
 
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
     from gpututor.app.screens.palette import Entry
     from gpututor.grading.client import GradingService
-
-_WITHOUT_COLOURS = (WithoutColours(),)
-_SIXTEEN_COLOURS = (ReverseSelection(),)
 
 
 def palette_provider() -> type[Provider]:
@@ -89,8 +85,8 @@ class BaseApp(App[None]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         if self.no_color:
-            return _WITHOUT_COLOURS
-        return _SIXTEEN_COLOURS if self.native_ansi_color else super().get_line_filters()
+            return (themes.without_colours,)
+        return (themes.reverse_selection,) if self.native_ansi_color else super().get_line_filters()
 
     @on(SettingsChanged)
     def _settings_changed(self) -> None:

@@ -164,8 +164,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
     "compare": (
         _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:next_page(1) shift+tab:next_page(-1)", "Page",
              "The pages; Tab and Shift+Tab go through them.", shown="1-3", bar="1-3: page"),
-        _row("other", "a:other(1) A:other(-1)", "Beside another", "Beside another attempt, or the baseline.",
-             shown="a A", bar="a: beside another"),
+        _row("other", "a:other(1) A:other(-1)", "Another attempt", "Compare with another attempt, or the baseline.",
+             shown="a A", bar="a: other attempt"),
         _row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
         _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
         _row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
@@ -177,35 +177,35 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("report", "enter,o:choose('report')", "Report",
              "Show what the checks said of it; your file stays as it is.", shown="Enter  o", bar="Enter: report"),
         _row("text", "b:choose('text')", "Text", "Put its text into your file. What was there is kept in .backups.",
-             bar="b: take its text back"),
+             bar="b: restore this version"),
         _row("device", "d,f10:choose('device')", "Device", "See what the device did in it.", bar="d: device"),
-        _row("compare", "V,shift+f11,f23:choose('compare')", "Compare", "Set it beside another attempt.",
+        _row("compare", "V,shift+f11,f23:choose('compare')", "Compare", "Compare it with another attempt.",
              bar="V: compare"),
         _row("changes", "tab:scroll_changes", "Changes", "Show more of what changed in the file."),
         _row("close", "escape,q,a,shift+f6,f18", "Back", "Back.", shown="Esc  q  a", bar="Esc: back"),
         _row("help", "question_mark,f1", "Help", "Show these keys.", bar="?: help"),
     ),
     "devices": (
-        _row("choose", "", "Choose", "Let runs happen there, or on that GPU.", bar="Enter: chooses"),
+        _row("choose", "", "Choose", "Run there, or model that GPU.", bar="Enter: chooses"),
         _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
         _row("scroll", "pagedown:scroll_page(1) pageup:scroll_page(-1)", "Scroll", "Scroll the page.",
              shown="PgDn PgUp"),
         _row("pages", "1:page(1) 2:page(2) 3:page(3) tab:turn(1) shift+tab:turn(-1)", "Page",
-             "The pages; Tab turns them.", shown="1-3", bar="Tab: turns the page"),
-        _row("look_again", "r", "Look again", "Look for faults anew.", bar="r: looks again"),
+             "The pages; Tab turns them.", shown="1-3", bar="Tab: next page"),
+        _row("look_again", "r", "Look again", "Check again.", bar="r: looks again"),
         _row("close", "escape,q,D,shift+f1,f13", "Close", "Close it.", bar="Esc: closes"),
     ),
     "progress": (
         _row("open", "", "Open", "Open the exercise, or the lesson.", bar="Enter: opens"),
-        _row("again", "x", "Again", "Start the exercise anew; your file is kept in .backups."),
+        _row("again", "x", "Again", "Start the exercise over; your file is kept in .backups."),
         _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
         _row("ends", "g:end('first') G:end('last')", "Ends", "To the top and to the end."),
         _row("pages", "1:page(1) 2:page(2) tab:turn(1) shift+tab:turn(-1)", "Page", "The pages; Tab turns them.",
-             shown="1-2", bar="Tab: turns the page"),
+             shown="1-2", bar="Tab: next page"),
         _row("close", "escape,q,w,shift+f7,f19", "Close", "Close it.", bar="Esc: closes"),
     ),
     "search": (
-        _row("open", "", "Open", "Go to the place that was found.", bar="Enter: opens"),
+        _row("open", "", "Open", "Go to the place.", bar="Enter: opens"),
         _row("rows",
              "down,ctrl+n:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
              "Choose", "From place to place.", shown="↓ ↑", bar="↓ ↑: choose"),
@@ -215,7 +215,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next value, or the one before.",
              shown="← →", bar="← →: changes"),
         _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
-        _row("next", "", "Next", "The next value, or a line to type in.", bar="Enter: the next one"),
+        _row("next", "", "Next", "The next value, or a line to type in.", bar="Enter: next value"),
         _row("close", "escape,q,comma,shift+f2,f14", "Close", "Close it.", bar="Esc: closes"),
     ),
     "text": (
@@ -256,7 +256,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
     "class": (
         _row("cells", "j:step('cursor_down') k:step('cursor_up') g:step('first') G:step('last')", "Cells",
              "From cell to cell; g and G to the top and to the end.", shown="h j k l  ← ↓ ↑ →", bar="j k: scroll"),
-        _row("open", "", "Open", "Open what was handed in there.", shown="Enter", bar="Enter: open"),
+        _row("open", "", "Open", "Open the submission.", shown="Enter", bar="Enter: open"),
         _row("students", "", "Students", "On the page of exercises: show its students.", shown="Enter",
              bar="Enter: its students"),
         _row("filter", "slash", "Filter", "Filter; Enter goes to the table, Esc shows all again.", bar="/: filter",
@@ -264,7 +264,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("order", "s", "Order", "Order by id, by name, by points.", bar="s: order", palette="sort"),
         _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:turn(1) shift+tab:turn(-1)", "Page",
              "Students, exercises, review.", shown="1 2 3  Tab"),
-        _row("read_again", "f5,ctrl+r", "Read again", "Read the class again, as it is by now.", shown="F5  ^r",
+        _row("read_again", "f5,ctrl+r", "Read again", "Read the class again.", shown="F5  ^r",
              bar="F5: read again", palette="reload"),
         _row("palette", "", "Palette", "Find a command, a student or an exercise by its name.", shown="^p"),
         _row("back", "escape", "Show all", "Show all again, then the first page."),
@@ -315,6 +315,11 @@ _TIMELINE = (
          "Earlier and later; shift and an arrow key too.", shown="[ ]", bar="[ ]: move"),
     _row("launch", "space:other_end", "Launch", "From a launch to what was launched, and back.", bar="Space: launch"),
 )
+_LONG_TEXT = (
+    _row("scroll", "j,down:by(1) k,up:by(-1)", "Scroll", "Down and up."),
+    _row("page", "space,pagedown:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+    _row("ends", "g,home:end('home') G,end:end('end')", "Ends", "To the top and to the end."),
+)
 WIDGETS: dict[str, tuple[Command, ...]] = {
     "chart": _TIMELINE,
     "timeline": (
@@ -324,7 +329,7 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
     ),
     "timelines": (
         *_TIMELINE[:3],
-        _row("other", "o", "Other one", "Give the keys to the other timeline.", bar="o: other one"),
+        _row("other", "o", "Other timeline", "Switch to the other timeline.", bar="o: other timeline"),
         *(command for command in _TIMELINE[3:] if command.id in ("line", "all", "pan")),
     ),
     "memory": (
@@ -356,6 +361,37 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
         _row("choose", "enter", "Open", "Open the submission there."),
     ),
     "filter": (_row("rows", "down:screen.move(1) up:screen.move(-1)", "Cells", "From row to row."),),
+    "course": (
+        _row("rows", "j:cursor_down k:cursor_up g:first G:last", "Rows", "Down, up, to the top, to the end.",
+             shown="j k  g G"),
+        _row("open", "", "Open", "Open the exercise, or read the lesson.", shown="Enter"),
+        _row("filter", "slash", "Filter", "Type words to narrow the list; Esc shows all again."),
+        _row("cycle_view", "v", "View", "Show what is to do, started, passed, or all."),
+    ),
+    "course_filter": (
+        _row("open", "", "Open", "Open the first match.", bar="Enter: Open"),
+        _row("clear", "", "Show all", "Show all again.", bar="Esc: Show all"),
+        _row("rows",
+             "down:move('cursor_down') up:move('cursor_up') pagedown:move('page_down') pageup:move('page_up')",
+             "Choose", "From row to row.", bar="↓ ↑: Choose"),
+    ),
+    "reader": (
+        _row("scroll", "j:scroll_down k:scroll_up g:scroll_home G:scroll_end space:page_down", "Scroll",
+             "Scroll; g and G go to the top and to the end.", shown="j k  Space"),
+        _row("link", "right:choose_link(1) left:choose_link(-1)", "Link", "Choose the next link, or the one before.",
+             shown="→ ←"),
+        _row("follow_link", "enter", "Follow", "Follow the chosen link. Backspace comes back."),
+    ),
+    "code": (_row("leave", "", "Leave", "Leave the editor: then letters are commands.", shown="Esc"),),
+    "results": (
+        _row("steps", "j,down:step(1) k,up:step(-1) g,home:first G,end:last", "Checks", "From check to check.",
+             shown="j k  g G"),
+        _row("go_to_line", "enter", "Line", "Go to the line that the check points at."),
+        _row("open", "", "Open", "Open the check, or close it.", shown="Space"),
+        _row("all_text", "", "All text", "Read everything in full, also what is cut here.", shown="v"),
+    ),
+    "long_text": _LONG_TEXT,
+    "submission_text": (*_LONG_TEXT, _row("sideways", "l,right:right(1) h,left:right(-1)", "Sideways", "Sideways.")),
 }
 # fmt: on
 """Commands of widgets that have keys of their own, such as the tabs of the trace screen."""
@@ -367,7 +403,7 @@ _PRIORITY = {"tab", "shift+tab", "pagedown", "pageup", "f5", "ctrl+r"}
 DEVICE_TABS = {
     "Timeline": "When each kernel and copy of your last run ran.",
     "Memory": "What your last run held in the device's memory.",
-    "Times": "How long your last run took, beside the baseline.",
+    "Times": "How long your last run took, compared with the baseline.",
     "Lines": "What each line cost in your last run.",
     "Hazards": "What may go wrong in your last run, and what is worth changing.",
 }
@@ -386,46 +422,15 @@ FOOTERS = {pane: (*ids.split(), "show_help", "leave") for pane, ids in _FOOTERS.
 """Commands of each pane's footer, the most useful first. The last two are always shown."""
 
 
-class About(NamedTuple):
-    """Introduction of a pane on the help screen."""
-
-    sentence: str
-    keys: tuple[tuple[str, str], ...]
-    """(keys, description) of the pane's own keys, which are no commands."""
-
-
-_TEXT_KEYS = (
-    ("j k  Space", "Scroll; g and G go to the top and to the end."),
-    ("→ ←", "Choose the next link, or the one before."),
-    ("Enter", "Follow the chosen link. Backspace comes back."),
-)
 ABOUT = {
-    Pane.COURSE: About(
-        "All lessons and exercises, and how far you are in each.",
-        (
-            ("j k  g G", "Down, up, to the top, to the end."),
-            ("Enter", "Open the exercise, or read the lesson."),
-            ("/", "Type words to narrow the list; Esc shows all again."),
-            ("v", "Show what is to do, started, passed, or all."),
-        ),
-    ),
-    Pane.LESSON: About("The lesson that the exercise belongs to, to read before it.", _TEXT_KEYS),
-    Pane.TASK: About("What the exercise asks for, and what it is graded on.", _TEXT_KEYS),
-    Pane.CODE: About(
-        "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
-        (("Esc", "Leave the editor: then letters are commands."),),
-    ),
-    Pane.RESULTS: About(
-        "What the checks said in the last run, one sentence each; a failed one says what to try.",
-        (
-            ("j k  g G", "From check to check."),
-            ("Enter", "Go to the line that the check points at."),
-            ("Space", "Open the check, or close it."),
-            ("v", "Read everything in full, also what is cut here."),
-        ),
-    ),
-    Pane.HINTS: About("Help in steps. Each hint says a little more than the one before.", _TEXT_KEYS),
+    Pane.COURSE: "All lessons and exercises, and how far you are in each.",
+    Pane.LESSON: "The lesson that the exercise belongs to, to read before it.",
+    Pane.TASK: "What the exercise asks for, and what it is graded on.",
+    Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
+    Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
+    Pane.HINTS: "Help in steps. Each hint says a little more than the one before.",
 }
+"""Introduction of each pane on the help screen."""
 
 _KEY_NAMES = {
     "escape": "Esc",

@@ -15,7 +15,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 
-from gpututor.app.textual_private import forward_key, run_priority_binding
+from gpututor.app.textual_private import forward_key
 
 LOOK_EVERY_S = 0.02
 """Seconds until an Esc without more bytes is an Esc; 100 ms in Textual."""
@@ -62,7 +62,7 @@ async def handle_escape(app: App[Any], event: events.Key) -> bool:
     If the focused widget takes no text, Esc is forwarded as letters are, so it comes after letters typed before it.
     """
     if event.is_forwarded:
-        return event.key == "escape" and await run_priority_binding(app, event.key)
+        return event.key == "escape" and await _run_priority_binding(app, event.key)
     focused = app.focused
     takes_text = focused is not None and focused.check_consume_key("a", "a")
     both = escape_and_key(event)
@@ -78,6 +78,14 @@ async def handle_escape(app: App[Any], event: events.Key) -> bool:
     if app.focused is None or not app.focused.check_consume_key(key.key, key.character):
         await App.on_event(app, key)
     return True
+
+
+async def _run_priority_binding(app: App[Any], key: str) -> bool:
+    """Run a key's priority binding; return False if there is none."""
+    active = app.screen.active_bindings.get(key)
+    if active is None or not active.binding.priority:
+        return False
+    return await app.run_action(active.binding.action, active.node)
 
 
 if sys.platform != "win32":

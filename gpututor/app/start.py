@@ -28,8 +28,8 @@ def run(course_folder: Path | None = None, workspace_folder: Path | None = None)
     """Run the app and return the exit status. Raises `TutorError` if the app cannot start."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
-            "The app needs a terminal, and this is none.",
-            "Without one there are plain verbs, such as `gpututor list` and `gpututor grade EXERCISE`.",
+            "The app needs a terminal, and this is not one.",
+            "Without a terminal, use verbs such as `gpututor list` and `gpututor grade EXERCISE`.",
         )
     from gpututor.course.loader import load_course
     from gpututor.course.workspace import check_not_missing, find_workspace

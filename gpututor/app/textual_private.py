@@ -51,19 +51,6 @@ def strips_of(screen: Screen[Any]) -> list[Strip]:
     return screen._compositor.render_strips(screen.size)
 
 
-def fail(app: App[Any], error: Exception) -> None:
-    app._handle_exception(error)
-
-
-def error_of(app: App[Any]) -> BaseException | None:
-    return app._exception
-
-
-async def run_priority_binding(app: App[Any], key: str) -> bool:
-    """Run a key's priority binding; return True if there is one."""
-    return await app._check_bindings(key, priority=True)
-
-
 def forward_key(target: DOMNode, event: events.Key) -> None:
     """Forward a key to a widget or a screen, after the keys before it."""
     target._forward_event(event)  # type: ignore[attr-defined]

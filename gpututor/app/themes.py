@@ -5,6 +5,7 @@ Text has a contrast of at least 4.5:1 to its background, in `contrast` 7:1; a te
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from rich.color import Color as RichColour
@@ -128,7 +129,7 @@ WITHOUT_COLOURS = Theme(
         **dict.fromkeys(("input-selection-background", "screen-selection-background"), "#ffffff"),
     },
 )
-"""Black, white and gray, which `WithoutColours` replaces by the terminal's own colors, reversed and dim."""
+"""Black, white and gray, which `without_colours` replaces by the terminal's own colors, reversed and dim."""
 
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
 """Themes that can be chosen."""
@@ -141,21 +142,15 @@ _PALE = 0.4
 _DIM = Style(dim=True)
 
 
-class WithoutColours(LineFilter):
-    """Filter that draws white, gray and black of the theme `WITHOUT_COLOURS` as bold, dim and reverse.
+class StyleFilter(LineFilter):
+    """Filter that replaces each style."""
 
-    Textual's own filters send grays, which assume a dark terminal, or remove the mark of what is chosen.
-    """
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(text, _plain(style) if style else None, control) for text, style, control in segments]
-
-
-class Dim(LineFilter):
-    """Filter that draws everything dim."""
+    def __init__(self, change: Callable[[Style], Style]) -> None:
+        super().__init__()
+        self._change = change
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(text, _DIM if style else None, control) for text, style, control in segments]
+        return [Segment(text, self._change(style) if style else None, control) for text, style, control in segments]
 
 
 @lru_cache(1024)
@@ -180,15 +175,18 @@ _BLUE = 4
 """Background of the chosen part in the theme `terminal`."""
 
 
-class ReverseSelection(LineFilter):
-    """Filter that reverses the selection in 16-color themes, where no color pair is known to be readable."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [Segment(text, _reversed(style) if style else None, control) for text, style, control in segments]
-
-
 @lru_cache(1024)
 def _reversed(style: Style) -> Style:
     if style.reverse or style.bgcolor is None or style.bgcolor.number != _BLUE:
         return style
     return style.without_color + Style(reverse=True, dim=False, meta=style.meta or None)
+
+
+without_colours = StyleFilter(_plain)
+"""Draws white, gray and black of the theme `WITHOUT_COLOURS` as bold, dim and reverse.
+
+Textual's own filters send grays, which assume a dark terminal, or remove the mark of what is chosen.
+"""
+dim = StyleFilter(lambda style: _DIM)
+reverse_selection = StyleFilter(_reversed)
+"""Reverses the selection in 16-color themes, where no color pair is known to be readable."""

@@ -13,7 +13,7 @@ from gpututor.app.screens.trace import DeviceScreen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.comparison import TimelinesPage
 from gpututor.trace.columns import Trace
-from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.recorded_runs import SOURCE, Timed, run, see
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
@@ -23,9 +23,9 @@ FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1)
 
 
 @pytest.fixture
-def timed(desk: Desk) -> Desk:
-    desk.client = Timed()
-    return desk
+def timed(env: AppEnv) -> AppEnv:
+    env.client = Timed()
+    return env
 
 
 async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
@@ -39,44 +39,41 @@ async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
     return screen
 
 
-async def two_attempts(pilot: Pilot[None], desk: Desk) -> None:
-    await run(pilot, desk, SLOWER)
-    await run(pilot, desk, FASTER)
+async def two_attempts(pilot: Pilot[None], env: AppEnv) -> None:
+    await run(pilot, env, SLOWER)
+    await run(pilot, env, FASTER)
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("page", ["figures", "lines", "timelines"])
-async def test_the_comparison_looks_as_agreed(timed: Desk, page: str, size: tuple[int, int]) -> None:
-    async with timed.start(size) as pilot:
-        await two_attempts(pilot, timed)
-        screen = await compare(pilot)
-        await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
-        await until(pilot, lambda: len(screen.query("#figures-page, PairLinesPage, TimelinesPage")) > 0, "for the page")
-        await assert_golden(pilot, f"compare_{page}")
+async def test_the_comparison_looks_as_agreed(timed: AppEnv, pilot: Pilot[None], page: str) -> None:
+    await two_attempts(pilot, timed)
+    screen = await compare(pilot)
+    await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
+    await until(pilot, lambda: len(screen.query("#figures-page, PairLinesPage, TimelinesPage")) > 0, "for the page")
+    await assert_golden(pilot, f"compare_{page}")
 
 
-async def test_differences_stand_in_words(timed: Desk) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        await compare(pilot)
-        text = screen_text(pilot.app)
-        assert text.count("Attempt 2 beside") == 1
-        for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
-            assert words in text, words
+async def test_differences_stand_in_words(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    await compare(pilot)
+    text = screen_text(pilot.app)
+    assert text.count("Attempt 2 compared with") == 1
+    for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
+        assert words in text, words
 
 
-async def test_from_the_device_screen_and_back(timed: Desk) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        device = await see(pilot, "memory")
-        await compare(pilot, "V")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
-        assert isinstance(device, DeviceScreen)
-        assert device.tabs.number == 1
+async def test_from_the_device_screen_and_back(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    device = await see(pilot, "memory")
+    await compare(pilot, "V")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
+    assert isinstance(device, DeviceScreen)
+    assert device.tabs.number == 1
 
 
-async def test_it_is_set_beside_the_best_first_and_then_the_others_and_the_baseline(timed: Desk) -> None:
+async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         await run(pilot, timed, FASTER)
         await run(pilot, timed, SLOWER)
@@ -89,34 +86,32 @@ async def test_it_is_set_beside_the_best_first_and_then_the_others_and_the_basel
             "baseline.py, which the checks compare with",
         ]
         await pilot.press("a", "a")
-        await until_shown(pilot, "Attempt 3 beside baseline.py")
+        await until_shown(pilot, "Attempt 3 compared with baseline.py")
         await pilot.press("2")
         await until_shown(pilot, "The lines of baseline.py are the author's")
 
 
-async def test_with_other_inputs_it_says_so(timed: Desk) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        screen = await compare(pilot)
-        assert screen.pair is not None
-        assert screen.pair.same_inputs
-        await pilot.press("c")
-        await until_shown(pilot, "call 2 of 2, with number=2")
-        assert "Their inputs differ" not in screen_text(pilot.app)
+async def test_with_other_inputs_it_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    screen = await compare(pilot)
+    assert screen.pair is not None
+    assert screen.pair.same_inputs
+    await pilot.press("c")
+    await until_shown(pilot, "call 2 of 2, with number=2")
+    assert "Their inputs differ" not in screen_text(pilot.app)
 
 
-async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: Desk) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        await compare(pilot)
-        await pilot.press("2")
-        await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
-        await pilot.press("enter")
-        await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
-        await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
+async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    await compare(pilot)
+    await pilot.press("2")
+    await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
+    await pilot.press("enter")
+    await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+    await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
 
 
-async def test_both_timelines_are_on_one_scale_and_move_together(timed: Desk) -> None:
+async def test_both_timelines_are_on_one_scale_and_move_together(timed: AppEnv) -> None:
     async with timed.start((100, 30)) as pilot:
         await two_attempts(pilot, timed)
         screen = await compare(pilot)
@@ -138,48 +133,48 @@ async def test_both_timelines_are_on_one_scale_and_move_together(timed: Desk) ->
         assert lower.has_focus
 
 
-async def test_with_nothing_to_compare_it_says_what_to_do(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("V")
-        await until_shown(pilot, "No attempt yet that could be compared: ^s runs the checks.")
-        await pilot.press("3")
-        await until(pilot, lambda: "No attempt yet that" not in screen_text(pilot.app), "for the answer to go")
-        desk.client.records = False
-        await run_checks(pilot)
-        await pilot.press("V")
-        await until_shown(pilot, "No attempt has a trace yet")
-        await pilot.press("d")
-        await until_shown(pilot, "Of attempt 1 nothing was recorded")
-        await pilot.press("escape")
-        await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
-        await until(pilot, lambda: "No attempt has a trace" not in screen_text(pilot.app), "for the answer to go")
-        assert "Failed" in screen_lines(pilot.app)[-2], "the news are there again"
-        desk.client.records = True
-        await run(pilot, desk)
-        await pilot.press("V")
-        await until_shown(pilot, "There is no other attempt to compare with yet")
-        await pilot.press("escape")
-        await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
+async def test_with_nothing_to_compare_it_says_what_to_do(pilot: Pilot[None], env: AppEnv) -> None:
+    await pilot.press("V")
+    await until_shown(pilot, "No attempt yet that could be compared: ^s runs the checks.")
+    await pilot.press("3")
+    await until(pilot, lambda: "No attempt yet that" not in screen_text(pilot.app), "for the answer to go")
+    env.client.records = False
+    await run_checks(pilot)
+    await pilot.press("V")
+    await until_shown(pilot, "No attempt has a trace yet")
+    await pilot.press("d")
+    await until_shown(pilot, "Attempt 1 has no trace")
+    await pilot.press("escape")
+    await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+    await until(pilot, lambda: "No attempt has a trace" not in screen_text(pilot.app), "for the answer to go")
+    assert "Failed" in screen_lines(pilot.app)[-2], "the news are there again"
+    env.client.records = True
+    await run(pilot, env)
+    await pilot.press("V")
+    await until_shown(pilot, "There is no other attempt to compare with yet")
+    await pilot.press("escape")
+    await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
 
 
 @pytest.mark.long
-async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is_compared(timed: Desk) -> None:
-    async with timed.start() as pilot:
-        await two_attempts(pilot, timed)
-        timed.client.records = False
-        main_screen(pilot).panes.editor.load_text("def twice(:\n")
-        await run_checks(pilot)
-        screen = await compare(pilot)
-        assert screen.left.attempt == 2
-        await until_shown(pilot, "Of the newest attempt nothing was recorded: attempt 2 is the last that was.")
+async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is_compared(
+    timed: AppEnv, pilot: Pilot[None]
+) -> None:
+    await two_attempts(pilot, timed)
+    timed.client.records = False
+    main_screen(pilot).panes.editor.load_text("def twice(:\n")
+    await run_checks(pilot)
+    screen = await compare(pilot)
+    assert screen.left.attempt == 2
+    await until_shown(pilot, "The newest attempt has no trace. This is attempt 2.")
 
 
 @pytest.mark.long
-async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(desk: Desk) -> None:
-    desk.client.traces = lambda request: [Trace()]
-    async with desk.start() as pilot:
-        await run(pilot, desk, "def twice(number):\n    return number\n")
-        await run(pilot, desk, "def twice(number):\n    return 2 * number\n")
+async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(env: AppEnv) -> None:
+    env.client.traces = lambda request: [Trace()]
+    async with env.start() as pilot:
+        await run(pilot, env, "def twice(number):\n    return number\n")
+        await run(pilot, env, "def twice(number):\n    return 2 * number\n")
         await compare(pilot)
         text = " ".join(screen_text(pilot.app).split())
         assert "Neither used a device in this call." in text
@@ -189,31 +184,30 @@ async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(des
         assert "✓ passed ✗ failed The check called placement holds (one GPU)" in text
         assert "✓ passed ○ not run The check called parity holds (one GPU)" in text
         assert "called loads" not in text
-        await run_again_from_comparison(pilot, desk)
+        await run_again_from_comparison(pilot, env)
         assert "The checks said the same of both." in screen_text(pilot.app)
 
 
-async def run_again_from_comparison(pilot: Pilot[None], desk: Desk) -> None:
+async def run_again_from_comparison(pilot: Pilot[None], env: AppEnv) -> None:
     """Run another text that passes, and compare it with the one before."""
     await pilot.press("escape")
-    await until(pilot, lambda: main_screen(pilot).is_current, "for the desk")
-    await run(pilot, desk, "def twice(number):\n    return 2 * number  # again\n")
+    await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+    await run(pilot, env, "def twice(number):\n    return 2 * number  # again\n")
     await compare(pilot)
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 20), (200, 60)], [(40, 10)]), ids=str)
-async def test_no_size_breaks_the_comparison(timed: Desk, size: tuple[int, int]) -> None:
-    async with timed.start(size) as pilot:
-        await two_attempts(pilot, timed)
-        screen = await compare(pilot)
-        for key in ("2", "j", "3", "o", "plus", "1", "c", "a", "A", "tab"):
-            await pilot.press(key)
-            await pilot.pause()
-        assert pilot.app.screen is screen
+async def test_no_size_breaks_the_comparison(timed: AppEnv, pilot: Pilot[None]) -> None:
+    await two_attempts(pilot, timed)
+    screen = await compare(pilot)
+    for key in ("2", "j", "3", "o", "plus", "1", "c", "a", "A", "tab"):
+        await pilot.press(key)
+        await pilot.pause()
+    assert pilot.app.screen is screen
 
 
 @pytest.mark.long
-async def test_each_page_says_how_it_is_read(timed: Desk) -> None:
+async def test_each_page_says_how_it_is_read(timed: AppEnv) -> None:
     async with timed.start((100, 40)) as pilot:
         await two_attempts(pilot, timed)
         await compare(pilot)
@@ -224,7 +218,7 @@ async def test_each_page_says_how_it_is_read(timed: Desk) -> None:
             await pilot.press("escape")
 
 
-async def test_an_attempt_of_the_history_is_compared_too(timed: Desk) -> None:
+async def test_an_attempt_of_the_history_is_compared_too(timed: AppEnv) -> None:
     async with timed.start((100, 30)) as pilot:
         await two_attempts(pilot, timed)
         await pilot.press("a")
@@ -234,7 +228,7 @@ async def test_an_attempt_of_the_history_is_compared_too(timed: Desk) -> None:
         await pilot.pause()
         screen = await compare(pilot, "V")
         assert screen.left.attempt == 1
-        await until_shown(pilot, "Attempt 1 beside")
+        await until_shown(pilot, "Attempt 1 compared with")
 
 
 @pytest.mark.parametrize(

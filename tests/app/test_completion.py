@@ -17,7 +17,7 @@ from gpututor.app.editor import completion
 from gpututor.app.editor.completion import MOST_FAILURES, Completer, CompletionList, Question, file_names
 from gpututor.app.editor.editor import Editor
 from gpututor.processes import is_alive
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.timeouts import PATIENCE_S
@@ -96,7 +96,7 @@ def test_one_child_answers_many_questions_and_ends_with_the_completer() -> None:
 
 
 @pytest.mark.long
-def test_a_child_that_hangs_is_ended_and_another_one_answers_the_next_question() -> None:
+def test_a_hanging_child_is_replaced_for_the_next_question() -> None:
     answers = Answers(HANGS, answered_within_s=2.0)
     ask(answers, 1, "fine")
     child = int(answers.wait(1)[1])
@@ -112,7 +112,7 @@ def test_a_child_that_hangs_is_ended_and_another_one_answers_the_next_question()
 
 
 @pytest.mark.parametrize("program", [DIES, BABBLES, "raise SystemExit(1)"])
-def test_a_child_that_dies_or_babbles_gives_no_names_and_is_given_up_in_the_end(program: str) -> None:
+def test_after_some_broken_children_no_more_are_started(program: str) -> None:
     answers = Answers(program)
     for number in range(1, MOST_FAILURES + 1):
         assert answers.completer.is_there
@@ -189,59 +189,54 @@ async def open_list(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: list_of(pilot).is_open, "for the list")
 
 
-async def test_the_list_narrows_and_enter_takes_the_chosen_name(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await write(pilot, "alpha = alphabet = 1\nal")
-        await open_list(pilot)
-        assert list_of(pilot).shown == ["alpha", "alphabet", "all"]
-        await pilot.press(*"pha")
-        assert list_of(pilot).shown == ["alphabet"]
-        await pilot.press("enter")
-        assert editor.text == "alpha = alphabet = 1\nalphabet"
-        assert not list_of(pilot).is_open
-        await pilot.press("enter")
-        assert editor.text.endswith("alphabet\n")
+async def test_the_list_narrows_and_enter_takes_the_chosen_name(pilot: Pilot[None]) -> None:
+    editor = await write(pilot, "alpha = alphabet = 1\nal")
+    await open_list(pilot)
+    assert list_of(pilot).shown == ["alpha", "alphabet", "all"]
+    await pilot.press(*"pha")
+    assert list_of(pilot).shown == ["alphabet"]
+    await pilot.press("enter")
+    assert editor.text == "alpha = alphabet = 1\nalphabet"
+    assert not list_of(pilot).is_open
+    await pilot.press("enter")
+    assert editor.text.endswith("alphabet\n")
 
 
-async def test_down_chooses_and_tab_takes_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await write(pilot, "alpha = alphabet = 1\nal")
-        await open_list(pilot)
-        await pilot.press("down", "tab")
-        assert editor.text == "alpha = alphabet = 1\nalphabet"
-        await pilot.press("tab")
-        assert editor.text == "alpha = alphabet = 1\nalphabet    "
+async def test_down_chooses_and_tab_takes_it(pilot: Pilot[None]) -> None:
+    editor = await write(pilot, "alpha = alphabet = 1\nal")
+    await open_list(pilot)
+    await pilot.press("down", "tab")
+    assert editor.text == "alpha = alphabet = 1\nalphabet"
+    await pilot.press("tab")
+    assert editor.text == "alpha = alphabet = 1\nalphabet    "
 
 
-async def test_escape_closes_the_list_and_leaves_the_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await write(pilot, "alpha = 1\nal")
-        await open_list(pilot)
-        await pilot.press("escape")
-        await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
-        assert editor.has_focus
-        assert editor.text == "alpha = 1\nal"
+async def test_escape_closes_the_list_and_leaves_the_text(pilot: Pilot[None]) -> None:
+    editor = await write(pilot, "alpha = 1\nal")
+    await open_list(pilot)
+    await pilot.press("escape")
+    await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
+    assert editor.has_focus
+    assert editor.text == "alpha = 1\nal"
 
 
 @pytest.mark.parametrize("key", ["left", "home", "space", "full_stop", "backspace"])
-async def test_what_leaves_the_word_closes_the_list(desk: Desk, key: str) -> None:
-    async with desk.start() as pilot:
-        await write(pilot, "alpha = 1\na")
-        await open_list(pilot)
-        await pilot.press(key)
-        await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
+async def test_what_leaves_the_word_closes_the_list(pilot: Pilot[None], key: str) -> None:
+    await write(pilot, "alpha = 1\na")
+    await open_list(pilot)
+    await pilot.press(key)
+    await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
 
 
-async def test_nothing_to_complete_is_said(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await write(pilot, "qwertz")
-        await pilot.press("ctrl+@")
-        await until_shown(pilot, "Nothing here to complete.")
+async def test_nothing_to_complete_is_said(pilot: Pilot[None]) -> None:
+    await write(pilot, "qwertz")
+    await pilot.press("ctrl+@")
+    await until_shown(pilot, "Nothing here to complete.")
 
 
-async def test_better_names_of_the_child_replace_those_of_the_file(desk: Desk) -> None:
+async def test_better_names_of_the_child_replace_those_of_the_file(env: AppEnv) -> None:
     command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'almanac', 'other'")]
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         editor = await write(pilot, "alpha = 1\nal", command=command)
         await open_list(pilot)
         await until(pilot, lambda: list_of(pilot).shown == ["almanac", "alpha", "all"], "for the names")
@@ -249,9 +244,9 @@ async def test_better_names_of_the_child_replace_those_of_the_file(desk: Desk) -
         assert editor.text == "alpha = 1\nalmanac"
 
 
-async def test_typing_goes_on_while_the_child_hangs_and_the_file_s_names_stay(desk: Desk) -> None:
+async def test_a_hanging_child_blocks_neither_typing_nor_names_of_the_file(env: AppEnv) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         editor = await write(pilot, "alpha = 1\n", command=command)
         await pilot.press(*"al")
         await open_list(pilot)
@@ -261,9 +256,9 @@ async def test_typing_goes_on_while_the_child_hangs_and_the_file_s_names_stay(de
         assert editor.text == "alpha = 1\nalpha"
 
 
-async def test_while_names_are_looked_for_tab_inserts_nothing_and_enter_opens_a_line(desk: Desk) -> None:
+async def test_while_completion_waits_tab_inserts_nothing_and_enter_opens_a_line(env: AppEnv) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         editor = await write(pilot, "qwertz", command=command)
         await open_list(pilot)
         await until_shown(pilot, "looking …")
@@ -274,23 +269,22 @@ async def test_while_names_are_looked_for_tab_inserts_nothing_and_enter_opens_a_
         assert editor.text == "qwertz\n"
 
 
-async def test_late_names_are_dropped(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await write(pilot, "alpha = 1\nal")
-        await open_list(pilot)
-        screen = main_screen(pilot)
-        screen.editing.add_completions(screen.editing._question - 1, ("almost",))
-        await pilot.pause()
-        assert list_of(pilot).shown == ["alpha", "all"]
-        await pilot.press("escape")
-        screen.editing.add_completions(screen.editing._question, ("almost",))
-        await pilot.pause()
-        assert not list_of(pilot).is_open
+async def test_late_names_are_dropped(pilot: Pilot[None]) -> None:
+    await write(pilot, "alpha = 1\nal")
+    await open_list(pilot)
+    screen = main_screen(pilot)
+    screen.editing.add_completions(screen.editing._question - 1, ("almost",))
+    await pilot.pause()
+    assert list_of(pilot).shown == ["alpha", "all"]
+    await pilot.press("escape")
+    screen.editing.add_completions(screen.editing._question, ("almost",))
+    await pilot.pause()
+    assert not list_of(pilot).is_open
 
 
-async def test_the_child_ends_with_the_app(desk: Desk) -> None:
+async def test_the_child_ends_with_the_app(env: AppEnv) -> None:
     command = [sys.executable, "-c", ECHO]
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await write(pilot, "alpha = 1\nal", command=command)
         await open_list(pilot)
         completer = main_screen(pilot).editing._completer
@@ -303,44 +297,42 @@ async def test_the_child_ends_with_the_app(desk: Desk) -> None:
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 @pytest.mark.parametrize("row", [0, 20])
-async def test_the_list_is_never_cut_at_the_screen_s_edge(desk: Desk, size: tuple[int, int], row: int) -> None:
-    async with desk.start(size) as pilot:
-        names = "\n".join(f"value_{number} = 1" for number in range(30)) + "\n" + "x" * 100
-        await write(pilot, "\n" * row + "(" + " " * 66 + "value_\n" + names)
-        editor = main_screen(pilot).panes.editor
-        editor.move_cursor((row, 73))
-        await pilot.pause()
-        await open_list(pilot)
-        await until_shown(pilot, "1 of 30")
-        lines = screen_lines(pilot.app)
-        width, height = size
-        region = list_of(pilot).region
-        assert region.x >= 0
-        assert region.right <= width
-        assert region.y >= 0
-        assert region.bottom <= height
-        assert sum("value_1" in line[region.x : region.right] for line in lines) >= 1
-        await pilot.press("up")
-        await until_shown(pilot, "30 of 30")
-        chosen = list_of(pilot).chosen
-        assert chosen is not None
-        assert any(chosen in line[region.x : region.right] for line in screen_lines(pilot.app))
+async def test_the_list_is_never_cut_at_the_screen_s_edge(pilot: Pilot[None], size: tuple[int, int], row: int) -> None:
+    names = "\n".join(f"value_{number} = 1" for number in range(30)) + "\n" + "x" * 100
+    await write(pilot, "\n" * row + "(" + " " * 66 + "value_\n" + names)
+    editor = main_screen(pilot).panes.editor
+    editor.move_cursor((row, 73))
+    await pilot.pause()
+    await open_list(pilot)
+    await until_shown(pilot, "1 of 30")
+    lines = screen_lines(pilot.app)
+    width, height = size
+    region = list_of(pilot).region
+    assert region.x >= 0
+    assert region.right <= width
+    assert region.y >= 0
+    assert region.bottom <= height
+    assert sum("value_1" in line[region.x : region.right] for line in lines) >= 1
+    await pilot.press("up")
+    await until_shown(pilot, "30 of 30")
+    chosen = list_of(pilot).chosen
+    assert chosen is not None
+    assert any(chosen in line[region.x : region.right] for line in screen_lines(pilot.app))
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
-async def test_the_list_of_names_looks_so(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        await write(pilot, "import torch\n\nsigma = 1\n\ndef twice(number):\n    s")
-        await open_list(pilot)
-        await until_shown(pilot, "sigma")
-        await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
-        await assert_golden(pilot, "completion")
+async def test_the_list_of_names_looks_so(pilot: Pilot[None]) -> None:
+    await write(pilot, "import torch\n\nsigma = 1\n\ndef twice(number):\n    s")
+    await open_list(pilot)
+    await until_shown(pilot, "sigma")
+    await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
+    await assert_golden(pilot, "completion")
 
 
-async def test_without_jedi_there_is_no_child(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_jedi_there_is_no_child(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert completion.default_command() == []
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("e")
         editor = main_screen(pilot).panes.editor
         await until(pilot, lambda: editor.has_focus, "for the editor")
@@ -349,4 +341,4 @@ async def test_without_jedi_there_is_no_child(desk: Desk, monkeypatch: pytest.Mo
         await open_list(pilot)
         assert "looking" not in screen_text(pilot.app)
         assert list_of(pilot).shown == ["alpha", "all"]
-        assert os.path.exists(desk.file())
+        assert os.path.exists(env.file())

@@ -1,169 +1,176 @@
-"""What is typed reaches the disk, and what others write there is never lost."""
+"""Saving, changes by other programs, and files that cannot be read or written."""
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.diff import DiffDialog
 from gpututor.errors import ProgressError
+from gpututor.paths import drafts_folder
 from gpututor.progress.store import ProgressStore
-from tests.support.apps import Desk, backups, is_asking, main_screen, start_conflict, stop_ticking, until, until_shown
+from tests.support.apps import (
+    AppEnv,
+    backups,
+    is_asking,
+    main_screen,
+    make_folder,
+    start_conflict,
+    stop_ticking,
+    until,
+    until_shown,
+)
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 
 
-async def test_typing_is_saved_by_itself_and_not_graded(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        tick = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
-        await pilot.press("e", *"x=1")
-        await until_shown(pilot, "not saved yet")
-        tick()
-        await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the autosave")
-        assert desk.client.requests == []
-        await until(pilot, lambda: "not saved yet" not in screen_text(pilot.app), "for the word")
+async def test_typing_is_saved_by_itself_and_not_graded(pilot: Pilot[None], env: AppEnv) -> None:
+    tick = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
+    await pilot.press("e", *"x=1")
+    await until_shown(pilot, "not saved yet")
+    tick()
+    await until(pilot, lambda: env.file().read_text().startswith("x=1def"), "for the autosave")
+    assert env.client.requests == []
+    await until(pilot, lambda: "not saved yet" not in screen_text(pilot.app), "for the word")
 
 
 @pytest.mark.parametrize("leave", [("f3",), ("ctrl+n",), ("ctrl+q",), ("f1",)])
-async def test_leaving_the_editor_saves_at_once(desk: Desk, leave: tuple[str, ...]) -> None:
-    async with desk.start() as pilot:
-        stop_ticking(pilot)  # only leaving may save here
-        await pilot.press("e", *"x=1", *leave)
-        await until(pilot, lambda: desk.file().read_text().startswith("x=1def"), "for the file")
+async def test_leaving_the_editor_saves_at_once(pilot: Pilot[None], env: AppEnv, leave: tuple[str, ...]) -> None:
+    stop_ticking(pilot)  # only leaving may save here
+    await pilot.press("e", *"x=1", *leave)
+    await until(pilot, lambda: env.file().read_text().startswith("x=1def"), "for the file")
 
 
-async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        desk.file().write_text("theirs = 1\n")
-        await until(pilot, lambda: screen.panes.editor.text == "theirs = 1\n", "for the reload")
-        assert "Reloaded" in screen_text(pilot.app)
-        screen.panes.editor.undo()
-        assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
+async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    env.file().write_text("theirs = 1\n")
+    await until(pilot, lambda: screen.panes.editor.text == "theirs = 1\n", "for the reload")
+    assert "Reloaded" in screen_text(pilot.app)
+    screen.panes.editor.undo()
+    assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_a_conflict_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        await start_conflict(desk, pilot)
-        await until(pilot, lambda: "See a diff" in screen_text(pilot.app), "for the dialog")
-        await pilot.pause()
-        await assert_golden(pilot, "conflict")
-        await pilot.press("m")
+async def test_a_conflict_looks_as_agreed(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await until(pilot, lambda: "See a diff" in screen_text(pilot.app), "for the dialog")
+    await pilot.pause()
+    await assert_golden(pilot, "conflict")
+    await pilot.press("m")
 
 
-async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        assert desk.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
-        assert backups(desk) == ["theirs = 1\n"]
-        await until_shown(pilot, ".backups/")
+async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    assert env.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
+    await pilot.press("m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
+    assert backups(env) == ["theirs = 1\n"]
+    await until_shown(pilot, ".backups/")
 
 
-async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        await pilot.press("f")
-        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
-        assert [text[:6] for text in backups(desk)] == ["m=1def"]
-        assert desk.file().read_text() == "theirs = 1\n"
+async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await pilot.press("f")
+    await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
+    assert [text[:6] for text in backups(env)] == ["m=1def"]
+    assert env.file().read_text() == "theirs = 1\n"
 
 
-async def test_in_a_conflict_a_diff_can_be_seen_first(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await start_conflict(desk, pilot)
-        await pilot.press("d")
-        await until(pilot, lambda: isinstance(pilot.app.screen, DiffDialog), "for the diff")
-        await until_shown(pilot, "- m=1def")
-        assert "+ theirs = 1" in screen_text(pilot.app)
-        await pilot.press("escape")
-        await until(pilot, lambda: is_asking(pilot), "for the question again")
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
+async def test_in_a_conflict_a_diff_can_be_seen_first(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await pilot.press("d")
+    await until(pilot, lambda: isinstance(pilot.app.screen, DiffDialog), "for the diff")
+    await until_shown(pilot, "- m=1def")
+    assert "+ theirs = 1" in screen_text(pilot.app)
+    await pilot.press("escape")
+    await until(pilot, lambda: is_asking(pilot), "for the question again")
+    await pilot.press("m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
 
 
 @pytest.mark.long
-async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await start_conflict(desk, pilot)
-        await pilot.press("escape")
-        await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
-        await pilot.press(*"23")
-        for _ in range(3):
-            screen.check_disk()
-            await pilot.pause()
-        assert not is_asking(pilot), "typing goes on"
-        assert screen.editor_text.startswith("m=123def")
-        assert desk.file().read_text() == "theirs = 1\n"
-        assert backups(desk) == []
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: is_asking(pilot), "for the question again")
-        assert desk.client.requests == []
-        await pilot.press("escape")
-        desk.file().write_text("theirs = 2\n")
-        await until(pilot, lambda: is_asking(pilot), "for the question about a still newer text")
-        await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=123def"), "for my text")
-        assert backups(desk) == ["theirs = 2\n"]
+async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    await start_conflict(env, pilot)
+    await pilot.press("escape")
+    await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
+    await pilot.press(*"23")
+    for _ in range(3):
+        screen.check_disk()
+        await pilot.pause()
+    assert not is_asking(pilot), "typing goes on"
+    assert screen.editor_text.startswith("m=123def")
+    assert env.file().read_text() == "theirs = 1\n"
+    assert backups(env) == []
+    await pilot.press("ctrl+s")
+    await until(pilot, lambda: is_asking(pilot), "for the question again")
+    assert env.client.requests == []
+    await pilot.press("escape")
+    env.file().write_text("theirs = 2\n")
+    await until(pilot, lambda: is_asking(pilot), "for the question about a still newer text")
+    await pilot.press("m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=123def"), "for my text")
+    assert backups(env) == ["theirs = 2\n"]
 
 
-async def test_quitting_in_a_conflict_asks_first(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        start_ticking = stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
-        await pilot.press("ctrl+q")
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        start_ticking()
-        assert pilot.app.is_running
+async def test_quitting_in_a_conflict_asks_first(pilot: Pilot[None], env: AppEnv) -> None:
+    start_ticking = stop_ticking(pilot)
+    await pilot.press("e", *"m=1")
+    env.file().write_text("theirs = 1\n")
+    await pilot.press("ctrl+q")
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+    start_ticking()
+    assert pilot.app.is_running
 
 
-async def test_a_file_that_is_removed_is_written_again_from_the_editor(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        file = desk.file()
-        file.unlink()
-        await pilot.press("ctrl+s")
-        await until(pilot, file.exists, "for the file")
-        assert file.read_text() == main_screen(pilot).editor_text
+async def test_a_file_that_is_removed_is_written_again_from_the_editor(pilot: Pilot[None], env: AppEnv) -> None:
+    file = env.file()
+    file.unlink()
+    await pilot.press("ctrl+s")
+    await until(pilot, file.exists, "for the file")
+    assert file.read_text() == main_screen(pilot).editor_text
 
 
-async def test_a_file_that_is_not_text_is_told_in_a_dialog_and_left_alone(desk: Desk) -> None:
-    desk.file().write_bytes(b"\xff\xfe\x00[/int]")
-    async with desk.start() as pilot:
+async def test_a_binary_file_is_reported_and_left_alone(env: AppEnv) -> None:
+    env.file().write_bytes(b"\xff\xfe\x00[/int]")
+    async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await until_shown(pilot, "not UTF-8")
         await pilot.press("escape", "e", *"abc", "ctrl+s")
-        assert desk.client.requests == []
-    assert desk.file().read_bytes() == b"\xff\xfe\x00[/int]"
+        assert env.client.requests == []
+    assert env.file().read_bytes() == b"\xff\xfe\x00[/int]"
 
 
-async def test_a_file_that_cannot_be_written_is_told_once_and_the_text_stays(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_an_unwritable_file_is_reported_once_and_the_text_stays(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         monkeypatch.setattr("gpututor.course.workspace.replace_known", full)
         await pilot.press("e", *"m=1")
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
         await until_shown(pilot, "No space left on device")
         monkeypatch.undo()
         await pilot.press("escape", "2")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=12def"), "for the next autosave")
+        await until(pilot, lambda: env.file().read_text().startswith("m=12def"), "for the next autosave")
 
 
 async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ProgressError("The progress cannot be written: [/int]", "Free some space.")
 
-    async with desk.start((140, 30)) as pilot:
+    async with env.start((140, 30)) as pilot:
         for name in ("record", "summary", "open_hints", "hints_used", "attempts", "set_current_exercise"):
             monkeypatch.setattr(ProgressStore, name, broken)
         await pilot.press("h", "n", "1", "r")
@@ -173,61 +180,226 @@ async def test_progress_that_cannot_be_written_is_told_and_learning_goes_on(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-async def test_a_terminal_that_is_closed_loses_nothing(desk: Desk, number: signal.Signals) -> None:
-    async with desk.start() as pilot:
+async def test_a_terminal_that_is_closed_loses_nothing(env: AppEnv, number: signal.Signals) -> None:
+    async with env.start() as pilot:
         await pilot.press("e", *"m=1")
         os.kill(os.getpid(), number)
-        await until(pilot, lambda: not pilot.app.is_running or desk.file().read_text().startswith("m=1def"), "to save")
+        await until(pilot, lambda: not pilot.app.is_running or env.file().read_text().startswith("m=1def"), "to save")
 
-    assert desk.file().read_text().startswith("m=1def")
+    assert env.file().read_text().startswith("m=1def")
 
 
-async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(env: AppEnv) -> None:
+    async with env.start() as pilot:
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
-        desk.file().write_text("theirs = 1\n")
+        env.file().write_text("theirs = 1\n")
         main_screen(pilot).files.rescue()
 
-    assert desk.file().read_text() == "theirs = 1\n"
-    async with desk.start() as pilot:
-        await until_shown(pilot, "There is text here that was not saved last time")
+    assert env.file().read_text() == "theirs = 1\n"
+    async with env.start() as pilot:
+        await until_shown(pilot, "Unsaved text from last time")
         await pilot.press("m")
-        await until(pilot, lambda: desk.file().read_text().startswith("m=1def"), "for my text")
-        assert backups(desk) == ["theirs = 1\n"]
+        await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
+        assert backups(env) == ["theirs = 1\n"]
 
 
 @pytest.mark.long
-async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        (desk.workspace_folder / ".backups").write_text("in the way")
-        await start_conflict(desk, pilot)
-        await pilot.press("f")
-        await until_shown(pilot, "The file cannot be used")
-        await pilot.press("c")
-        await until_shown(pilot, "not saved: ^s shows why")
+async def test_where_nothing_can_be_kept_taking_theirs_costs_nobody_s_text(pilot: Pilot[None], env: AppEnv) -> None:
+    (env.workspace_folder / ".backups").write_text("in the way")
+    await start_conflict(env, pilot)
+    await pilot.press("f")
+    await until_shown(pilot, "The file cannot be used")
+    await pilot.press("c")
+    await until_shown(pilot, "not saved: ^s shows why")
+    assert not is_asking(pilot)
+    await pilot.press("ctrl+s")
+    await until_shown(pilot, "changed on disk and in the editor")
+    assert env.file().read_text() == "theirs = 1\n"
+    assert main_screen(pilot).editor_text.startswith("m=1def")
+    await pilot.press("escape")
+
+
+async def test_who_is_typing_is_not_asked_under_the_fingers(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(screen.files, "_clock", lambda: now)
+    await pilot.press("e", "x")
+    env.file().write_text("theirs = 1\n")
+    for letter in "more":
+        now += 0.9
+        await pilot.press(letter)
+        screen.check_disk()
         assert not is_asking(pilot)
+    await until_shown(pilot, "You decide when you pause typing")
+    assert screen.editor_text.startswith("xmore")
+    assert env.file().read_text() == "theirs = 1\n"
+    now += 1.1
+    await until(pilot, lambda: is_asking(pilot), "for the question")
+
+
+async def test_a_file_that_is_removed_is_told_and_saving_writes_it_anew(env: AppEnv) -> None:
+    file = env.file()
+    async with env.start(size=(100, 30)) as pilot:
+        file.unlink()
+        await until_shown(pilot, "Another program removed your file. ^s writes it again.")
+        assert not is_asking(pilot)
+        await pilot.press("e", "escape")
+        assert not file.exists(), "only an edit or a command writes it anew"
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "changed on disk and in the editor")
-        assert desk.file().read_text() == "theirs = 1\n"
-        assert main_screen(pilot).editor_text.startswith("m=1def")
-        await pilot.press("escape")
+        await until(pilot, file.exists, "for the file")
+        await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
+        assert file.read_text() == main_screen(pilot).editor_text
 
 
-async def test_who_is_typing_is_not_asked_under_the_fingers(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        now = 100.0
-        monkeypatch.setattr(screen.files, "_clock", lambda: now)
-        await pilot.press("e", "x")
-        desk.file().write_text("theirs = 1\n")
-        for letter in "more":
-            now += 0.9
-            await pilot.press(letter)
+async def test_a_removed_file_comes_back_with_the_next_edit_or_from_outside(env: AppEnv) -> None:
+    file = env.file()
+    async with env.start(size=(100, 30)) as pilot:
+        text = file.read_text()
+        file.unlink()
+        await until_shown(pilot, "file removed")
+        await pilot.press("e", *"m=1")
+        await until(pilot, lambda: file.exists() and file.read_text() == "m=1" + text, "for the autosave")
+        await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
+        file.unlink()
+        await until_shown(pilot, "file removed")
+        file.write_text(text)
+        await until(pilot, lambda: main_screen(pilot).editor_text == text, "for the text")
+        await until(pilot, lambda: "file removed" not in screen_text(pilot.app), "for the word")
+
+
+def make_bytes(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\x00")
+
+
+def make_huge(file: Path) -> None:
+    file.write_bytes(b"#" * (2 << 20))
+
+
+def repair(file: Path, text: str) -> None:
+    if file.is_dir():
+        file.rmdir()
+    file.write_text(text)
+
+
+SPOILT = [
+    (make_folder, "cannot be read: Not an ordinary file", "move this away"),
+    (make_bytes, "is not UTF-8 text (line 1)", "Save it as UTF-8 in your editor"),
+    (make_huge, "is larger than 1 MiB", "A solution is a short Python file"),
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
+async def test_a_file_that_becomes_unreadable_is_reported_once(
+    env: AppEnv, spoil: Callable[[Path], None], words: str, advice: str
+) -> None:
+    async with env.start(size=(140, 40)) as pilot:
+        screen, text = main_screen(pilot), env.file().read_text()
+        spoil(env.file())
+        await until(pilot, lambda: is_asking(pilot), "for the dialog")
+        for told in (env.file().name, words, advice):
+            await until_shown(pilot, told)
+        await pilot.press("escape", "e", *"m=1")
+        for _ in range(5):
+            screen.files._first_edit_at = 0.0
             screen.check_disk()
-            assert not is_asking(pilot)
-        await until_shown(pilot, "you are asked when your keys rest")
-        assert screen.editor_text.startswith("xmore")
-        assert desk.file().read_text() == "theirs = 1\n"
-        now += 1.1
+            await pilot.pause()
+        assert not is_asking(pilot), "typing goes on"
+        assert "not saved: ^s shows why" in screen_text(pilot.app)
+        await pilot.press("ctrl+s")
+        await until_shown(pilot, words)
+        assert env.client.requests == []
+        await pilot.press("escape")
+        assert [kept.read_text() for kept in drafts_folder().iterdir()] == ["m=1" + text]
+        repair(env.file(), text)
+        await until(pilot, lambda: env.file().is_file() and env.file().read_text() == "m=1" + text, "for the autosave")
+        assert list(drafts_folder().iterdir()) == [], "what is saved needs no draft"
+
+
+@pytest.mark.parametrize(("spoil", "words", "advice"), SPOILT)
+async def test_a_file_unreadable_at_the_start_opens_once_it_is_fixed(
+    env: AppEnv, spoil: Callable[[Path], None], words: str, advice: str
+) -> None:
+    spoil(env.file())
+    async with env.start(size=(140, 40)) as pilot:
+        screen = main_screen(pilot)
+        for told in (env.file().name, words, advice):
+            await until_shown(pilot, told)
+        await pilot.press("escape", "e", *"abc", "ctrl+s")
+        await until_shown(pilot, words)
+        await pilot.press("escape")
+        repair(env.file(), "a = 1\n")
+        await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
+        await pilot.press("m")
+        await until(pilot, lambda: env.file().read_text() == "ma = 1\n", "for the autosave")
+
+
+async def test_a_file_that_is_no_text_can_be_reset_here(env: AppEnv) -> None:
+    make_bytes(env.file())
+    async with env.start() as pilot:
+        await until(pilot, lambda: is_asking(pilot), "for the dialog")
+        await pilot.press("escape", "x", "y")
+        await until(pilot, lambda: main_screen(pilot).editor_text == main_screen(pilot).exercise.starter, "the starter")
+        assert [kept.read_bytes() for kept in (env.workspace_folder / ".backups").iterdir()] == [b"\xff\xfe\x00"]
+
+
+@pytest.mark.long
+async def test_leaving_with_an_unwritable_file_keeps_a_draft(
+    env: AppEnv,
+) -> None:
+    async with env.start(size=(100, 30)) as pilot:
+        text = env.file().read_text()
+        stop_ticking(pilot)
+        await pilot.press("e", *"m=1")
+        make_folder(env.file())
+        await pilot.press("ctrl+q")
+        await until_shown(pilot, "Your text is stored as a draft")
+        await pilot.press("s")
+        assert pilot.app.is_running
+        await pilot.press("ctrl+q")
         await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press("l")
+        await until(pilot, lambda: not pilot.app.is_running, "for the end")
+    repair(env.file(), text)
+    async with env.start(size=(100, 30)) as pilot:
+        await until_shown(pilot, "Unsaved text from last time")
+        assert env.file().read_text() == text, "nothing is written before the answer"
+        await pilot.press("d")
+        await until_shown(pilot, "- m=1def")
+        await pilot.press("escape")
+        await until(pilot, lambda: is_asking(pilot), "for the question again")
+        await pilot.press("m")
+        await until(pilot, lambda: env.file().read_text() == "m=1" + text, "for the text")
+        assert backups(env) == [text]
+    async with env.start() as pilot:
+        await pilot.pause()
+        assert not is_asking(pilot)
+
+
+async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        stop_ticking(pilot)
+        await pilot.press("e", *"m=1")
+        env.file().write_text("theirs = 1\n")
+        main_screen(pilot).files.rescue()
+    async with env.start() as pilot:
+        await until(pilot, lambda: is_asking(pilot), "for the question")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for the file's text")
+        assert [kept[:6] for kept in backups(env)] == ["m=1def"]
+    assert env.file().read_text() == "theirs = 1\n"
+    assert list(drafts_folder().iterdir()) == []
+
+
+@pytest.mark.long
+async def test_text_typed_after_a_postponed_conflict_survives_kill_9(pilot: Pilot[None], env: AppEnv) -> None:
+    await start_conflict(env, pilot)
+    await until(pilot, lambda: len(list(drafts_folder().iterdir())) == 1, "for the draft")
+    await pilot.press("escape", *"23")
+    draft = next(iter(drafts_folder().iterdir()))
+    await until(pilot, lambda: draft.read_text().startswith("m=123def"), "for the newer draft")
+    await pilot.press("ctrl+s", "m")
+    await until(pilot, lambda: env.file().read_text().startswith("m=123def"), "for the file")
+    assert not draft.exists()

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replaced, replacement
-from tests.support.apps import Desk, burst, main_screen, until, until_shown
+from tests.support.apps import AppEnv, burst, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_text
 
@@ -44,7 +44,7 @@ def test_an_expression_finds_lines_and_groups() -> None:
     assert replacement(Needle(r"(\w)\((\w)\)", regex=True), text, match, r"\2(\1)") == "x(f)"
 
 
-def test_a_capital_letter_of_an_expression_s_own_is_none_of_the_needle() -> None:
+def test_a_capital_in_a_regex_escape_keeps_the_search_case_insensitive() -> None:
     assert starts(Needle(r"\Sne", regex=True), "One") == [(0, 0)]
 
 
@@ -114,207 +114,190 @@ async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
     return editor
 
 
-async def test_matches_are_counted_while_the_needle_is_typed(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"on")
-        await until_shown(pilot, "1 of 3")
-        assert editor.cursor_location == (0, 0)
-        await pilot.press("e", "enter")
-        await until_shown(pilot, "2 of 3")
-        assert editor.cursor_location == (1, 4)
-        await pilot.press("x")
-        await until_shown(pilot, "none")
+async def test_matches_are_counted_while_the_needle_is_typed(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"on")
+    await until_shown(pilot, "1 of 3")
+    assert editor.cursor_location == (0, 0)
+    await pilot.press("e", "enter")
+    await until_shown(pilot, "2 of 3")
+    assert editor.cursor_location == (1, 4)
+    await pilot.press("x")
+    await until_shown(pilot, "none")
 
 
-async def test_up_and_down_go_round_and_the_status_line_says_so(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"one")
-        await until_shown(pilot, "1 of 3")
-        await pilot.press("up")
-        await until_shown(pilot, "3 of 3")
-        assert "On from the end." in screen_text(pilot.app)
-        await pilot.press("down")
-        await until_shown(pilot, "On from the top.")
-        await pilot.press("down", "shift+enter", "down", "down")
-        await until_shown(pilot, "3 of 3")
-        assert "On from" not in screen_text(pilot.app)
-        assert editor.cursor_location == (2, 2)
+async def test_up_and_down_go_round_and_the_status_line_says_so(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"one")
+    await until_shown(pilot, "1 of 3")
+    await pilot.press("up")
+    await until_shown(pilot, "3 of 3")
+    assert "On from the end." in screen_text(pilot.app)
+    await pilot.press("down")
+    await until_shown(pilot, "On from the top.")
+    await pilot.press("down", "shift+enter", "down", "down")
+    await until_shown(pilot, "3 of 3")
+    assert "On from" not in screen_text(pilot.app)
+    assert editor.cursor_location == (2, 2)
 
 
-async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"two", "enter")
-        await until_shown(pilot, "2 of 2")
-        await pilot.press("escape")
-        await until(pilot, lambda: editor.has_focus, "for the editor")
-        assert not bar_of(pilot).is_open
-        await pilot.press("x")
-        assert editor.text == "one two\nxTwo one\n  one\n"
-        await pilot.press("escape")
-        await until(pilot, lambda: not editor.has_focus, "to leave the editor")
+async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"two", "enter")
+    await until_shown(pilot, "2 of 2")
+    await pilot.press("escape")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    assert not bar_of(pilot).is_open
+    await pilot.press("x")
+    assert editor.text == "one two\nxTwo one\n  one\n"
+    await pilot.press("escape")
+    await until(pilot, lambda: not editor.has_focus, "to leave the editor")
 
 
-async def test_what_is_selected_is_looked_for(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = editor_of(pilot)
-        await pilot.press("e")
-        editor.show("alpha\nbeta alpha\n")
-        await pilot.press(*["shift+right"] * 5, "ctrl+f")
-        await until_shown(pilot, "1 of 2")
-        await pilot.press("escape", "down", "ctrl+f")
-        await until_shown(pilot, "2 of 2")
+async def test_what_is_selected_is_looked_for(pilot: Pilot[None]) -> None:
+    editor = editor_of(pilot)
+    await pilot.press("e")
+    editor.show("alpha\nbeta alpha\n")
+    await pilot.press(*["shift+right"] * 5, "ctrl+f")
+    await until_shown(pilot, "1 of 2")
+    await pilot.press("escape", "down", "ctrl+f")
+    await until_shown(pilot, "2 of 2")
 
 
-async def test_one_match_after_the_other_is_replaced(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"one", "tab", *"five", "enter")
-        await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "for the first")
-        await until_shown(pilot, "1 of 2")
-        await pilot.press("enter")
-        await until(pilot, lambda: editor.text == "five two\nTwo five\n  one\n", "for the second")
-        await pilot.press("escape", "ctrl+z")
-        await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "to undo one")
+async def test_one_match_after_the_other_is_replaced(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"one", "tab", *"five", "enter")
+    await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "for the first")
+    await until_shown(pilot, "1 of 2")
+    await pilot.press("enter")
+    await until(pilot, lambda: editor.text == "five two\nTwo five\n  one\n", "for the second")
+    await pilot.press("escape", "ctrl+z")
+    await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "to undo one")
 
 
-async def test_a_replacement_that_holds_the_needle_is_not_replaced_again(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, "a b a", *"a", "tab", *"aa", "enter", "enter")
-        await until(pilot, lambda: editor.text == "aa b aa", "for both")
+async def test_a_replacement_that_holds_the_needle_is_not_replaced_again(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, "a b a", *"a", "tab", *"aa", "enter", "enter")
+    await until(pilot, lambda: editor.text == "aa b aa", "for both")
 
 
-async def test_replacing_all_is_counted_and_undone_in_one_step(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
-        await until_shown(pilot, "3 replaced")
-        assert editor.text == "1 two\nTwo 1\n  1\n"
-        await pilot.press("escape", "ctrl+z")
-        await until(pilot, lambda: editor.text == TEXT, "to undo")
+async def test_replacing_all_is_counted_and_undone_in_one_step(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
+    await until_shown(pilot, "3 replaced")
+    assert editor.text == "1 two\nTwo 1\n  1\n"
+    await pilot.press("escape", "ctrl+z")
+    await until(pilot, lambda: editor.text == TEXT, "to undo")
 
 
 @pytest.mark.long
-async def test_an_expression_is_an_option_and_a_bad_one_is_said(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, "alt+r", *"^(t", "ctrl+e")
-        await until_shown(pilot, "not valid")
-        await until_shown(pilot, "Not a regular expression: missing )")
-        await pilot.press(*"w)", "tab", *"\\1\\1", "alt+l")
-        await until_shown(pilot, "1 replaced")
-        assert editor.text == "one two\nTwTwo one\n  one\n"
-        await pilot.press(*"\\7")
-        await pilot.press("shift+tab", "ctrl+u", *"(o)n", "alt+l")
-        await until_shown(pilot, "Not a replacement: invalid group reference 7")
+async def test_an_expression_is_an_option_and_a_bad_one_is_said(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, "alt+r", *"^(t", "ctrl+e")
+    await until_shown(pilot, "not valid")
+    await until_shown(pilot, "Not a regular expression: missing )")
+    await pilot.press(*"w)", "tab", *"\\1\\1", "alt+l")
+    await until_shown(pilot, "1 replaced")
+    assert editor.text == "one two\nTwTwo one\n  one\n"
+    await pilot.press(*"\\7")
+    await pilot.press("shift+tab", "ctrl+u", *"(o)n", "alt+l")
+    await until_shown(pilot, "Not a replacement: invalid group reference 7")
 
 
-async def test_options_and_buttons_are_reached_with_tab(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, "on one\n", *"on")
-        await until_shown(pilot, "1 of 2")
-        await pilot.press("tab", *"x", *["tab"] * 4, "space")
-        await until_shown(pilot, "1 of 1")
-        assert "● word" in screen_text(pilot.app)
-        await pilot.press(*["shift+tab"] * 3, "enter")
-        await until(pilot, lambda: editor.text == "x one\n", "for the replacement")
+async def test_options_and_buttons_are_reached_with_tab(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, "on one\n", *"on")
+    await until_shown(pilot, "1 of 2")
+    await pilot.press("tab", *"x", *["tab"] * 4, "space")
+    await until_shown(pilot, "1 of 1")
+    assert "● word" in screen_text(pilot.app)
+    await pilot.press(*["shift+tab"] * 3, "enter")
+    await until(pilot, lambda: editor.text == "x one\n", "for the replacement")
 
 
-async def test_keys_in_one_burst_are_for_the_fields_that_tab_goes_to(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, "on one\n", *"one")
-        for key in ("tab", *"two", "tab", "tab", "enter"):
-            pilot.app.simulate_key(key)
-        await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
+async def test_keys_in_one_burst_are_for_the_fields_that_tab_goes_to(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, "on one\n", *"one")
+    for key in ("tab", *"two", "tab", "tab", "enter"):
+        pilot.app.simulate_key(key)
+    await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
 
 
 @pytest.mark.long
-async def test_edits_while_the_bar_is_open_are_found_too(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await find(pilot, TEXT, *"one")
-        await until_shown(pilot, "1 of 3")
-        await pilot.press("f4")
-        await until(pilot, lambda: editor_of(pilot).has_focus, "for the editor")
-        await pilot.press(*"one ")
-        await until_shown(pilot, "4 found")
+async def test_edits_while_the_bar_is_open_are_found_too(pilot: Pilot[None]) -> None:
+    await find(pilot, TEXT, *"one")
+    await until_shown(pilot, "1 of 3")
+    await pilot.press("f4")
+    await until(pilot, lambda: editor_of(pilot).has_focus, "for the editor")
+    await pilot.press(*"one ")
+    await until_shown(pilot, "4 found")
 
 
-async def test_another_pane_takes_the_keys_at_once(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await find(pilot, TEXT, *"one", "f3", "n")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
+async def test_another_pane_takes_the_keys_at_once(pilot: Pilot[None]) -> None:
+    await find(pilot, TEXT, *"one", "f3", "n")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
 
 
-async def test_letters_right_behind_the_key_are_the_needle(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = editor_of(pilot)
-        await pilot.press("e")
-        await until(pilot, lambda: editor.has_focus, "for the editor")
-        editor.show(TEXT)
-        burst(pilot.app, *"x", "ctrl+f", *"two")
-        await until_shown(pilot, "1 of 2")
-        assert editor.text == f"x{TEXT}"
+async def test_letters_right_behind_the_key_are_the_needle(pilot: Pilot[None]) -> None:
+    editor = editor_of(pilot)
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    editor.show(TEXT)
+    burst(pilot.app, *"x", "ctrl+f", *"two")
+    await until_shown(pilot, "1 of 2")
+    assert editor.text == f"x{TEXT}"
 
 
-async def test_keys_with_alt_are_no_text_though_terminals_send_their_letter(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await find(pilot, "on one\n", *"on")
-        await until_shown(pilot, "1 of 2")
-        pilot.app.post_message(events.Key("alt+w", "w"))
-        await until_shown(pilot, "1 of 1")
-        assert "● word" in screen_text(pilot.app)
+async def test_keys_with_alt_are_no_text_though_terminals_send_their_letter(pilot: Pilot[None]) -> None:
+    await find(pilot, "on one\n", *"on")
+    await until_shown(pilot, "1 of 2")
+    pilot.app.post_message(events.Key("alt+w", "w"))
+    await until_shown(pilot, "1 of 1")
+    assert "● word" in screen_text(pilot.app)
 
 
-async def test_from_another_pane_the_key_leads_to_the_code(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("3", "ctrl+f")
-        await until(pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "it")
-        await pilot.press(*"twice")
-        await until_shown(pilot, "1 of 1")
+async def test_from_another_pane_the_key_leads_to_the_code(pilot: Pilot[None]) -> None:
+    await pilot.press("3", "ctrl+f")
+    await until(pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "it")
+    await pilot.press(*"twice")
+    await until_shown(pilot, "1 of 1")
 
 
 @pytest.mark.long
-async def test_the_current_match_differs_from_the_others_in_every_theme(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        editor = await find(pilot, TEXT, *"one")
-        for theme in sorted(pilot.app.available_themes):
-            pilot.app.theme = theme
-            await pilot.pause()
-            other, current = (
-                editor.get_component_rich_style(f"code--{part}", partial=True) for part in ("match", "current-match")
-            )
-            assert current.reverse or current.bgcolor != other.bgcolor, theme
+async def test_the_current_match_differs_from_the_others_in_every_theme(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"one")
+    for theme in sorted(pilot.app.available_themes):
+        pilot.app.theme = theme
+        await pilot.pause()
+        other, current = (
+            editor.get_component_rich_style(f"code--{part}", partial=True) for part in ("match", "current-match")
+        )
+        assert current.reverse or current.bgcolor != other.bgcolor, theme
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_the_find_bar_fits(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        await find(pilot, TEXT, *"one", "enter", "tab", *"another")
-        await until_shown(pilot, "2 of 3")
-        await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
-        await assert_golden(pilot, "find")
+async def test_the_find_bar_fits(pilot: Pilot[None]) -> None:
+    await find(pilot, TEXT, *"one", "enter", "tab", *"another")
+    await until_shown(pilot, "2 of 3")
+    await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
+    await assert_golden(pilot, "find")
 
 
-async def test_what_another_program_wrote_meanwhile_is_searched_anew_before_it_is_replaced(desk: Desk) -> None:
-    desk.file().write_text("one = 1\ntwo = 2\n")
-    async with desk.start() as pilot:
+async def test_what_another_program_wrote_meanwhile_is_searched_anew_before_it_is_replaced(env: AppEnv) -> None:
+    env.file().write_text("one = 1\ntwo = 2\n")
+    async with env.start() as pilot:
         editor = editor_of(pilot)
         await pilot.press("e", "ctrl+f")
         await until(pilot, lambda: bar_of(pilot).has_focus_within, "for the bar")
         await pilot.press(*"two", "tab", "x")
         await until_shown(pilot, "1 of 1")
-        desk.file().write_text("zero = 0\none = 1\ntwo = 2\n")
+        env.file().write_text("zero = 0\none = 1\ntwo = 2\n")
         await until(pilot, lambda: editor.text.startswith("zero"), "for the reload")
         await pilot.press("enter", "enter")
         await until(pilot, lambda: "two" not in editor.text, "for the replacement")
         assert editor.text == "zero = 0\none = 1\nx = 2\n"
 
 
-async def test_the_bar_goes_away_where_its_match_was_taken_away(desk: Desk) -> None:
-    desk.file().write_text("one = 1\ntwo = 2\n")
-    async with desk.start() as pilot:
+async def test_the_bar_goes_away_where_its_match_was_taken_away(env: AppEnv) -> None:
+    env.file().write_text("one = 1\ntwo = 2\n")
+    async with env.start() as pilot:
         editor = editor_of(pilot)
         await pilot.press("e", "ctrl+f")
         await until(pilot, lambda: bar_of(pilot).has_focus_within, "for the bar")
         await pilot.press(*"two")
         await until_shown(pilot, "1 of 1")
-        desk.file().write_text("")
+        env.file().write_text("")
         await until(pilot, lambda: editor.text == "", "for the reload")
         await pilot.press("tab", "x", "enter", "escape")
         await until(pilot, lambda: editor.has_focus, "for the editor")

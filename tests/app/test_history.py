@@ -1,22 +1,27 @@
-"""The attempts at an exercise: listed, compared, opened again, taken back."""
+"""The history of attempts, and differences between texts."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.app.screens import history
+from gpututor.app.screens.diff import pieces
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.app.widgets.results import CHANGED
 from gpututor.app.wording import moment
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Status
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, judge_by_text, report, verdict
 
@@ -32,11 +37,11 @@ def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HistoryScreen, "__init__", lambda self, *parts: made(self, *parts, now=lambda: NOW))
 
 
-def attempts(desk: Desk, *texts: str | None, exercise: int = 0) -> None:
+def attempts(env: AppEnv, *texts: str | None, exercise: int = 0) -> None:
     """As if the texts had been run; None: an attempt whose text nobody kept."""
-    store = desk.progress()
+    store = env.progress()
     for number, text in enumerate(texts):
-        folder = desk.course.exercises[exercise].folder
+        folder = env.course.exercises[exercise].folder
         found = judge_by_text(GradeRequest(str(folder), text or WRONG, "x.py"))
         store.record(found, text, run_ns=1_000_000 - number if text else None, peak_bytes=12 << 20 if text else None)
     store.close()
@@ -52,9 +57,9 @@ async def open_history(pilot: Pilot[None]) -> HistoryScreen:
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_the_list_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
-    attempts(desk, None, WRONG, STILL_WRONG, RIGHT)
-    async with desk.start(size) as pilot:
+async def test_the_list_looks_as_agreed(env: AppEnv, size: tuple[int, int]) -> None:
+    attempts(env, None, WRONG, STILL_WRONG, RIGHT)
+    async with env.start(size) as pilot:
         await open_history(pilot)
         await pilot.press("j")
         await until_shown(pilot, "Since attempt 2, 1 change:")
@@ -62,12 +67,12 @@ async def test_the_list_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> No
         await assert_golden(pilot, "history")
 
 
-async def test_a_file_that_does_not_run_yet_is_called_so_and_no_check_is_counted(desk: Desk) -> None:
+async def test_a_file_that_does_not_run_yet_has_no_count_of_checks(env: AppEnv) -> None:
     loads = verdict("loads", Status.FAILED, got="SyntaxError: invalid syntax, at line 1", line=1)
-    desk.client = ScriptedClient(
+    env.client = ScriptedClient(
         lambda request: report(request, loads, verdict("parity", Status.NOT_RUN), outcome=Outcome.ERROR)
     )
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "✗ Does not run yet: no checks were made")
         await open_history(pilot)
@@ -78,37 +83,37 @@ async def test_a_file_that_does_not_run_yet_is_called_so_and_no_check_is_counted
 
 
 @pytest.mark.parametrize("key", ["f", "enter"])
-async def test_from_an_older_attempt_one_comes_to_where_its_line_stands_now(desk: Desk, key: str) -> None:
-    attempts(desk, WRONG, RIGHT)
-    desk.file().write_text("import torch\n\n\n" + WRONG)
-    async with desk.start() as pilot:
+async def test_a_failure_of_an_older_attempt_leads_to_its_line_now(env: AppEnv, key: str) -> None:
+    attempts(env, WRONG, RIGHT)
+    env.file().write_text("import torch\n\n\n" + WRONG)
+    async with env.start() as pilot:
         main = main_screen(pilot)
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Attempt 1 (")
         await pilot.press(key)
         await until(pilot, lambda: main.panes.editor.cursor_location[0] == 4, "for the line")
-        assert "removed since" not in screen_text(pilot.app)
+        assert "is gone" not in screen_text(pilot.app)
 
 
 @pytest.mark.parametrize("now", [RIGHT, "# new\n" + RIGHT, ""])
-async def test_a_line_of_an_older_attempt_that_is_gone_is_told(desk: Desk, now: str) -> None:
-    attempts(desk, WRONG, RIGHT)
-    desk.file().write_text(now)
-    async with desk.start() as pilot:
+async def test_a_line_of_an_older_attempt_that_is_gone_is_reported(env: AppEnv, now: str) -> None:
+    attempts(env, WRONG, RIGHT)
+    env.file().write_text(now)
+    async with env.start() as pilot:
         main = main_screen(pilot)
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Attempt 1 (")
         await pilot.press("f")
-        await until_shown(pilot, "Line 2 of that run was changed or removed since. It was here.")
+        await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
         row = main.panes.editor.cursor_location[0]
         assert "return" in main.editor_text.split("\n")[row] or not now
 
 
-async def test_each_attempt_is_compared_with_the_one_before(desk: Desk) -> None:
-    attempts(desk, WRONG, WRONG, RIGHT)
-    async with desk.start() as pilot:
+async def test_each_attempt_is_compared_with_the_one_before(env: AppEnv) -> None:
+    attempts(env, WRONG, WRONG, RIGHT)
+    async with env.start() as pilot:
         await open_history(pilot)
         await until_shown(pilot, "- return number")
         await until_shown(pilot, "+ return 2 * number")
@@ -121,9 +126,9 @@ async def test_each_attempt_is_compared_with_the_one_before(desk: Desk) -> None:
         await until_shown(pilot, "- raise NotImplementedError # TODO")
 
 
-async def test_an_attempt_of_an_older_gpututor_says_that_it_has_no_text(desk: Desk) -> None:
-    attempts(desk, None, WRONG)
-    async with desk.start() as pilot:
+async def test_an_attempt_of_an_older_gpututor_says_that_it_has_no_text(env: AppEnv) -> None:
+    attempts(env, None, WRONG)
+    async with env.start() as pilot:
         screen = await open_history(pilot)
         await until_shown(pilot, "The text of attempt 1 was not kept.")
         await pilot.press("j")
@@ -133,66 +138,65 @@ async def test_an_attempt_of_an_older_gpututor_says_that_it_has_no_text(desk: De
         assert pilot.app.screen is screen, "there is nothing to take back"
 
 
-async def test_enter_opens_the_report_and_the_file_stays(desk: Desk) -> None:
-    attempts(desk, WRONG, RIGHT)
-    desk.file().write_text(RIGHT)
-    async with desk.start() as pilot:
+async def test_enter_opens_the_report_and_the_file_stays(env: AppEnv) -> None:
+    attempts(env, WRONG, RIGHT)
+    env.file().write_text(RIGHT)
+    async with env.start() as pilot:
         main = main_screen(pilot)
         before = main.editor_text
         await open_history(pilot)
         await pilot.press("j", "enter")
-        await until_shown(pilot, "This is attempt 1, an older one")
+        await until_shown(pilot, "Attempt 1 (")
         await until_shown(pilot, "Your file is unchanged.")
         await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")
         await until_shown(pilot, "Line 2 return number")  # as it was then
         assert main.panes.current is Pane.RESULTS
-        assert main.editor_text == before == desk.file().read_text()
+        assert main.editor_text == before == env.file().read_text()
         await open_history(pilot)
         await pilot.press("enter")
         await until_shown(pilot, "This is your last run.")
         assert "older" not in screen_text(pilot.app)
 
 
-async def test_b_takes_a_text_back_and_loses_nothing(desk: Desk) -> None:
-    attempts(desk, WRONG, RIGHT)
+async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
+    attempts(env, WRONG, RIGHT)
     mine = "def twice(number):\n    return 'mine'\n"
-    desk.file().write_text(mine)
-    async with desk.start() as pilot:
+    env.file().write_text(mine)
+    async with env.start() as pilot:
         main = main_screen(pilot)
         await open_history(pilot)
         await pilot.press("b")
         await until(pilot, lambda: main.editor_text == RIGHT, "for the text")
         await until_shown(pilot, "The text of attempt 2. Kept: .backups/")
         assert main.panes.current is Pane.CODE
-        assert desk.file().read_text() == RIGHT
-        kept = list((desk.workspace_folder / ".backups").iterdir())
+        assert env.file().read_text() == RIGHT
+        kept = list((env.workspace_folder / ".backups").iterdir())
         assert [path.read_text() for path in kept] == [mine]
         await until(pilot, lambda: pilot.app.focused is main.panes.editor, "for the editor")
         await pilot.press("ctrl+z")
         await until(pilot, lambda: main.editor_text == mine, "for the undo")
 
 
-async def test_taking_back_what_is_there_changes_nothing(desk: Desk) -> None:
-    attempts(desk, RIGHT)
-    desk.file().write_text(RIGHT)
-    async with desk.start() as pilot:
+async def test_taking_back_what_is_there_changes_nothing(env: AppEnv) -> None:
+    attempts(env, RIGHT)
+    env.file().write_text(RIGHT)
+    async with env.start() as pilot:
         await open_history(pilot)
         await pilot.press("b")
-        await until_shown(pilot, "Your file is that of attempt 1 already.")
-        assert not (desk.workspace_folder / ".backups").exists()
+        await until_shown(pilot, "Your file already matches attempt 1.")
+        assert not (env.workspace_folder / ".backups").exists()
 
 
-async def test_without_an_attempt_there_is_nothing_to_list(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("a")
-        await until_shown(pilot, "No attempt yet")
-        assert pilot.app.screen is main_screen(pilot)
+async def test_without_an_attempt_there_is_nothing_to_list(pilot: Pilot[None]) -> None:
+    await pilot.press("a")
+    await until_shown(pilot, "No attempt yet")
+    assert pilot.app.screen is main_screen(pilot)
 
 
-async def test_a_running_check_is_not_covered_by_an_older_report(desk: Desk) -> None:
-    attempts(desk, WRONG, RIGHT)
-    desk.client.holds = True
-    async with desk.start() as pilot:
+async def test_a_running_check_is_not_covered_by_an_older_report(env: AppEnv) -> None:
+    attempts(env, WRONG, RIGHT)
+    env.client.holds = True
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
         await open_history(pilot)
@@ -200,9 +204,9 @@ async def test_a_running_check_is_not_covered_by_an_older_report(desk: Desk) -> 
         await until_shown(pilot, "The checks are running: their results come first.")
 
 
-async def test_five_hundred_attempts_open_at_once_and_only_those_in_sight_are_read(desk: Desk) -> None:
-    store = desk.progress()
-    found = judge_by_text(GradeRequest(str(desk.course.exercises[0].folder), WRONG, "x.py"))
+async def test_of_five_hundred_attempts_only_those_in_sight_are_read(env: AppEnv) -> None:
+    store = env.progress()
+    found = judge_by_text(GradeRequest(str(env.course.exercises[0].folder), WRONG, "x.py"))
     text = json.dumps(found.to_json())
     with sqlite3.connect(store.path) as connection:
         statement = "INSERT INTO attempts (exercise, outcome, counted, report, source) VALUES (?, ?, 1, ?, ?)"
@@ -210,7 +214,7 @@ async def test_five_hundred_attempts_open_at_once_and_only_those_in_sight_are_re
         connection.executemany(statement, rows)
     connection.close()
     store.close()
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         screen = await open_history(pilot)
         assert len(screen._attempts) < 40
         await until_shown(pilot, "500 2 Jan 03:04")
@@ -220,12 +224,12 @@ async def test_five_hundred_attempts_open_at_once_and_only_those_in_sight_are_re
         assert len(screen._attempts) < 80
 
 
-async def test_a_report_of_another_form_is_said_to_be_one(desk: Desk) -> None:
-    attempts(desk, WRONG, RIGHT)
-    with sqlite3.connect(desk.folder / "progress.sqlite3") as connection:
+async def test_a_report_of_another_version_is_marked(env: AppEnv) -> None:
+    attempts(env, WRONG, RIGHT)
+    with sqlite3.connect(env.folder / "progress.sqlite3") as connection:
         connection.execute("UPDATE attempts SET report = '{}' WHERE id = 1")
     connection.close()
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await open_history(pilot)
         await until_shown(pilot, "The attempt before cannot be read.")
         await pilot.press("j")
@@ -235,17 +239,17 @@ async def test_a_report_of_another_form_is_said_to_be_one(desk: Desk) -> None:
         assert isinstance(pilot.app.screen, HistoryScreen)
 
 
-async def test_a_very_long_file_is_not_compared(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_very_long_file_is_not_compared(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "MOST_LINES", 2)
-    attempts(desk, WRONG, STILL_WRONG)
-    async with desk.start() as pilot:
+    attempts(env, WRONG, STILL_WRONG)
+    async with env.start() as pilot:
         await open_history(pilot)
         await until_shown(pilot, "it is too long to be compared here")
 
 
-async def test_text_of_attempts_is_never_markup(desk: Desk) -> None:
-    attempts(desk, "x = '[/int]'\n", "x = '[@click=app.quit]y[/]\x1b[2J'\n")
-    async with desk.start() as pilot:
+async def test_text_of_attempts_is_never_markup(env: AppEnv) -> None:
+    attempts(env, "x = '[/int]'\n", "x = '[@click=app.quit]y[/]\x1b[2J'\n")
+    async with env.start() as pilot:
         await open_history(pilot)
         await until_shown(pilot, "+ x = '[@click=app.quit]y[/]\\x1b[2J'")
 
@@ -273,9 +277,9 @@ def test_every_outcome_has_room_in_the_list() -> None:
     assert max(map(len, (DOES_NOT_RUN, *OUTCOME_TITLES.values()))) <= 21
 
 
-async def test_two_answers_of_one_moment_close_the_list_once(desk: Desk) -> None:
-    attempts(desk, WRONG, RIGHT)
-    async with desk.start() as pilot:
+async def test_two_answers_of_one_moment_close_the_list_once(env: AppEnv) -> None:
+    attempts(env, WRONG, RIGHT)
+    async with env.start() as pilot:
         screen = await open_history(pilot)
         await until(pilot, lambda: 0 in screen._attempts, "for the newest")
         screen.action_choose("report")  # as keys do that were sent here before the first one had acted
@@ -284,9 +288,9 @@ async def test_two_answers_of_one_moment_close_the_list_once(desk: Desk) -> None
         assert pilot.app.screen is main_screen(pilot)
 
 
-async def test_half_a_character_in_the_editor_does_not_keep_the_last_report_away(desk: Desk) -> None:
-    attempts(desk, WRONG)
-    async with desk.start() as pilot:
+async def test_a_lone_surrogate_in_the_editor_does_not_hide_the_last_report(env: AppEnv) -> None:
+    attempts(env, WRONG)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         screen.panes.editor.replace_all("x = '\ud800'\n")
         screen.attempts.show_last_report()
@@ -294,3 +298,24 @@ async def test_half_a_character_in_the_editor_does_not_keep_the_last_report_away
         await until_shown(pilot, "Remove the character.")  # the autosave's dialog stands before the results
         await pilot.press("c")
         await until_shown(pilot, CHANGED)
+
+
+@pytest.mark.parametrize(
+    ("line", "rows"),
+    [
+        ("x = f(first, second)", ["x = f(first, second)"]),
+        ("x = f(first, second, third)  # fourth", ["x = f(first, second,", "↪ third)  # fourth"]),
+        ("    return torch.nn.relu(x)", ["    return torch.nn", "    ↪ .relu(x)"]),
+        ("values=[1.25,2.5,3.75,4.0]", ["values=[1.25,2.5,", "↪ 3.75,4.0]"]),
+        ("x" * 30, ["x" * 20, "↪ " + "x" * 10]),
+    ],
+)
+def test_a_long_line_is_broken_where_code_would_be(line: str, rows: list[str]) -> None:
+    assert pieces(line, 20) == rows
+
+
+@given(st.text(" ab.,([=1日", max_size=60), st.integers(6, 40))
+def test_pieces_of_a_line_fit_and_nothing_but_blanks_is_lost(line: str, room: int) -> None:
+    found = pieces(line, room)
+    assert all(cell_len(piece) <= room for piece in found)
+    assert re.sub(r"[↪ ]", "", "".join(found)) == line.replace(" ", "")

@@ -10,7 +10,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.screens.jump import LETTERS, JumpScreen, Target, lettered
 from gpututor.app.widgets.results import CheckRow
 from gpututor.course.loader import load_course
-from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_lines
 from tests.support.tiny_course import write_course
@@ -41,32 +41,30 @@ def letter_before(pilot: Pilot[None], words: str) -> str:
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
 @pytest.mark.parametrize("keys", [(), ("1",), ("2",), ("e", "escape"), ("r",), ("h",)], ids=str)
 async def test_no_letter_is_cut_and_none_hides_another(
-    desk: Desk, size: tuple[int, int], keys: tuple[str, ...]
+    pilot: Pilot[None], size: tuple[int, int], keys: tuple[str, ...]
 ) -> None:
-    async with desk.start(size) as pilot:
-        for key in keys:
-            await pilot.press(key)
-            await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
-            await pilot.pause()
-        shown = await jump(pilot)
-        assert len(set(shown.values())) == len(shown) > 5
-        lines = screen_lines(pilot.app)
-        assert all(len(line) <= size[0] for line in lines)
-        for letter, offset in shown.items():
-            assert pilot.app.screen.region.contains_point(offset)
-            assert lines[offset.y][offset.x] == letter
+    for key in keys:
+        await pilot.press(key)
+        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+        await pilot.pause()
+    shown = await jump(pilot)
+    assert len(set(shown.values())) == len(shown) > 5
+    lines = screen_lines(pilot.app)
+    assert all(len(line) <= size[0] for line in lines)
+    for letter, offset in shown.items():
+        assert pilot.app.screen.region.contains_point(offset)
+        assert lines[offset.y][offset.x] == letter
 
 
-async def test_a_letter_on_a_tab_shows_its_pane(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await jump(pilot)
-        await pilot.press(letter_before(pilot, "5 Results"))
-        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.RESULTS, "for the pane")
-        assert pilot.app.screen is main_screen(pilot)
+async def test_a_letter_on_a_tab_shows_its_pane(pilot: Pilot[None]) -> None:
+    await jump(pilot)
+    await pilot.press(letter_before(pilot, "5 Results"))
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.RESULTS, "for the pane")
+    assert pilot.app.screen is main_screen(pilot)
 
 
-async def test_a_letter_on_a_pane_goes_into_it_also_from_the_editor(desk: Desk) -> None:
-    async with desk.start((140, 40)) as pilot:
+async def test_a_letter_on_a_pane_goes_into_it_also_from_the_editor(env: AppEnv) -> None:
+    async with env.start((140, 40)) as pilot:
         screen = main_screen(pilot)
         await pilot.press("e")
         await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the editor")
@@ -77,18 +75,17 @@ async def test_a_letter_on_a_pane_goes_into_it_also_from_the_editor(desk: Desk) 
         assert screen.panes.editor.text == before
 
 
-async def test_a_letter_on_a_row_opens_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("1")
-        await until_shown(pilot, "2.2 Twice 2")
-        await jump(pilot)
-        await pilot.press(letter_before(pilot, "○ 2.2 Twice 2"))
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "2.2", "for the exercise")
+async def test_a_letter_on_a_row_opens_it(pilot: Pilot[None]) -> None:
+    await pilot.press("1")
+    await until_shown(pilot, "2.2 Twice 2")
+    await jump(pilot)
+    await pilot.press(letter_before(pilot, "○ 2.2 Twice 2"))
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "2.2", "for the exercise")
 
 
-async def test_a_letter_on_a_row_of_a_list_that_was_scrolled_opens_that_row(desk: Desk) -> None:
-    desk.course = load_course(write_course(desk.folder / "long", exercises=6, lessons=6))
-    async with desk.start() as pilot:
+async def test_a_letter_on_a_row_of_a_scrolled_list_opens_it(env: AppEnv) -> None:
+    env.course = load_course(write_course(env.folder / "long", exercises=6, lessons=6))
+    async with env.start() as pilot:
         await pilot.press("1", "G")
         await until_shown(pilot, "6.6 Twice 6")
         await jump(pilot)
@@ -96,43 +93,39 @@ async def test_a_letter_on_a_row_of_a_list_that_was_scrolled_opens_that_row(desk
         await until(pilot, lambda: main_screen(pilot).exercise.label == "6.2", "for the exercise")
 
 
-async def test_a_letter_on_a_link_follows_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("2")
-        await until_shown(pilot, "1.2 Twice 2: Double a number.")
-        await jump(pilot)
-        await pilot.press(letter_before(pilot, "1.2 Twice 2"))
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
-        await pilot.press("backspace")
-        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+async def test_a_letter_on_a_link_follows_it(pilot: Pilot[None]) -> None:
+    await pilot.press("2")
+    await until_shown(pilot, "1.2 Twice 2: Double a number.")
+    await jump(pilot)
+    await pilot.press(letter_before(pilot, "1.2 Twice 2"))
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+    await pilot.press("backspace")
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
 
 
-async def test_a_letter_on_a_check_puts_the_cursor_on_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await run_checks(pilot)
-        await until_shown(pilot, "passed The check called loads holds")
-        await jump(pilot)
-        await pilot.press(letter_before(pilot, "✓ passed   The check called loads"))
-        first = main_screen(pilot).panes.results.rows[0]
-        await until(pilot, lambda: pilot.app.focused is first, "for the check")
-        assert isinstance(first, CheckRow)
+async def test_a_letter_on_a_check_puts_the_cursor_on_it(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await until_shown(pilot, "passed The check called loads holds")
+    await jump(pilot)
+    await pilot.press(letter_before(pilot, "✓ passed   The check called loads"))
+    first = main_screen(pilot).panes.results.rows[0]
+    await until(pilot, lambda: pilot.app.focused is first, "for the check")
+    assert isinstance(first, CheckRow)
 
 
 @pytest.mark.parametrize("key", ["escape", "space", "1", "semicolon", "enter", "tab", "f4", "ctrl+s"])
-async def test_any_other_key_closes_and_does_nothing_else(desk: Desk, key: str) -> None:
-    async with desk.start() as pilot:
-        await jump(pilot)
-        await pilot.press(key)
-        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
-        assert main_screen(pilot).panes.current is Pane.TASK
-        assert not desk.client.requests
+async def test_any_other_key_closes_and_does_nothing_else(pilot: Pilot[None], env: AppEnv, key: str) -> None:
+    await jump(pilot)
+    await pilot.press(key)
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+    assert main_screen(pilot).panes.current is Pane.TASK
+    assert not env.client.requests
 
 
-async def test_a_resize_takes_the_letters_away(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await jump(pilot)
-        await pilot.resize_terminal(100, 30)
-        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+async def test_a_resize_takes_the_letters_away(pilot: Pilot[None]) -> None:
+    await jump(pilot)
+    await pilot.resize_terminal(100, 30)
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
 
 
 def test_more_targets_than_letters_get_no_letter_twice() -> None:

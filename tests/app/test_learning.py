@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from gpututor import checks
 from gpututor.app.commands import Pane
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
 from gpututor.app.screens.progress import ProgressScreen, standing_of
 from gpututor.app.screens.welcome import Finished, FinishedScreen
@@ -18,7 +20,7 @@ from gpututor.grading.report import Status
 from gpututor.judge.verdicts import BUILTIN_CHECKS
 from gpututor.paths import builtin_course
 from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
-from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import report, verdict
@@ -39,9 +41,9 @@ def test_changes_are_numbered_and_what_goes_stands_before_what_comes() -> None:
     ]
 
 
-async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(desk: Desk) -> None:
+async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(env: AppEnv) -> None:
     words = " ".join(f"word{number}" for number in range(40))
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
         await until_shown(pilot, CONTINUED.strip())
         text = re.sub(rf"│|- {CONTINUED}", "", screen_text(pilot.app))
@@ -50,10 +52,10 @@ async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(desk: Des
         await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
 
 
-async def test_the_changes_of_a_comparison_are_walked(desk: Desk) -> None:
+async def test_the_changes_of_a_comparison_are_walked(env: AppEnv) -> None:
     before = "".join(f"line {number}\n" for number in range(120))
     after = before.replace("line 50\n", "line fifty\n").replace("line 100\n", "")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         pilot.app.push_screen(DiffDialog("Two", before, after, ("mine", "theirs")))
         await until_shown(pilot, "▸- line 50")
         assert "Change 1 of 2" in screen_text(pilot.app)
@@ -65,35 +67,34 @@ async def test_the_changes_of_a_comparison_are_walked(desk: Desk) -> None:
         assert pilot.app.screen is main_screen(pilot)
 
 
-async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        progress = main_screen(pilot).learner.progress
-        await pilot.press("s", "escape")
-        assert progress.solutions_opened() == frozenset()
-        await pilot.press("s", "y", "escape")
-        key = main_screen(pilot).exercise.key
-        await until(pilot, lambda: progress.solutions_opened() == {key}, "for the note")
-        await pilot.press("n")
-        main_screen(pilot).panes.editor.load_text(RIGHT)
-        await run_checks(pilot)
-        await pilot.press("s")
-        await until_shown(pilot, "Both are the same.")
-        assert len(progress.solutions_opened()) == 1
+async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(pilot: Pilot[None]) -> None:
+    progress = main_screen(pilot).learner.progress
+    await pilot.press("s", "escape")
+    assert progress.solutions_opened() == frozenset()
+    await pilot.press("s", "y", "escape")
+    key = main_screen(pilot).exercise.key
+    await until(pilot, lambda: progress.solutions_opened() == {key}, "for the note")
+    await pilot.press("n")
+    main_screen(pilot).panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    await pilot.press("s")
+    await until_shown(pilot, "Both are the same.")
+    assert len(progress.solutions_opened()) == 1
 
 
 # A finished lesson
 
 
-def remember(desk: Desk) -> None:
+def remember(env: AppEnv) -> None:
     """Give the first lesson something to remember."""
-    path = desk.course.folder / "01_lesson_1" / "lesson.md"
+    path = env.course.folder / "01_lesson_1" / "lesson.md"
     path.write_text(f"{path.read_text()}\n## Remember\n\n- Twice is `2 *`.\n- Or add.\n\n## Read on\n\nMore.\n")
-    desk.course = load_course(desk.course.folder)
+    env.course = load_course(env.course.folder)
 
 
-async def test_a_finished_lesson_is_a_moment_and_n_goes_on(desk: Desk) -> None:
-    remember(desk)
-    async with desk.start() as pilot:
+async def test_a_finished_lesson_is_a_moment_and_n_goes_on(env: AppEnv) -> None:
+    remember(env)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         for number in range(2):
             screen.panes.editor.load_text(RIGHT)
@@ -113,54 +114,50 @@ async def test_a_finished_lesson_is_a_moment_and_n_goes_on(desk: Desk) -> None:
         assert screen.panes.current is Pane.LESSON, "a new lesson begins with its text"
 
 
-async def test_a_finished_lesson_can_be_left_and_is_not_told_twice(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        for _ in range(2):
-            screen.panes.editor.load_text(RIGHT)
-            await run_checks(pilot)
-            if screen.exercise.label == "1.1":
-                await pilot.press("n")
-        await until(pilot, lambda: isinstance(pilot.app.screen, FinishedScreen), "for the moment")
-        await pilot.press("escape")
-        await until_shown(pilot, "Lesson 1 is finished: Small things. n opens 2.1 Twice 1.")
+async def test_a_finished_lesson_can_be_left_and_is_not_told_twice(pilot: Pilot[None], screen: MainScreen) -> None:
+    for _ in range(2):
+        screen.panes.editor.load_text(RIGHT)
         await run_checks(pilot)
+        if screen.exercise.label == "1.1":
+            await pilot.press("n")
+    await until(pilot, lambda: isinstance(pilot.app.screen, FinishedScreen), "for the moment")
+    await pilot.press("escape")
+    await until_shown(pilot, "Lesson 1 is finished: Small things. n opens 2.1 Twice 1.")
+    await run_checks(pilot)
+    assert pilot.app.screen is screen
+
+
+async def test_who_does_not_look_at_the_results_is_not_interrupted(pilot: Pilot[None], screen: MainScreen) -> None:
+    for number in range(2):
+        screen.panes.editor.load_text(RIGHT)
+        await pilot.press("e")
+        screen.runs.run_checks(quietly=True)
+        await until(pilot, lambda: not screen.running, "for the verdicts")
+        await pilot.pause()
         assert pilot.app.screen is screen
+        if number == 0:
+            await pilot.press("ctrl+n")
+    assert screen.panes.current is Pane.CODE
+    assert "Lesson 1 is finished" in str(screen.panes.results._notice.render())
 
 
-async def test_who_does_not_look_at_the_results_is_not_interrupted(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        for number in range(2):
-            screen.panes.editor.load_text(RIGHT)
-            await pilot.press("e")
-            screen.runs.run_checks(quietly=True)
-            await until(pilot, lambda: not screen.running, "for the verdicts")
-            await pilot.pause()
-            assert pilot.app.screen is screen
-            if number == 0:
-                await pilot.press("ctrl+n")
-        assert screen.panes.current is Pane.CODE
-        assert "Lesson 1 is finished" in str(screen.panes.results._notice.render())
+async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    for exercise in env.course.exercises:
+        screen.navigator.open_exercise(exercise, Pane.CODE)
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        if isinstance(pilot.app.screen, FinishedScreen) and exercise is not env.course.exercises[-1]:
+            await pilot.press("escape")
+    await until_shown(pilot, "You have passed every exercise of the course: all 4, in 2 lessons.")
+    await pilot.press("w")
+    await until_shown(pilot, "4 of 4 exercises passed")
 
 
-async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        for exercise in desk.course.exercises:
-            screen.navigator.open_exercise(exercise, Pane.CODE)
-            screen.panes.editor.load_text(RIGHT)
-            await run_checks(pilot)
-            if isinstance(pilot.app.screen, FinishedScreen) and exercise is not desk.course.exercises[-1]:
-                await pilot.press("escape")
-        await until_shown(pilot, "You have passed every exercise of the course: all 4, in 2 lessons.")
-        await pilot.press("w")
-        await until_shown(pilot, "4 of 4 exercises passed")
-
-
-async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(desk: Desk) -> None:
+async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(env: AppEnv) -> None:
     remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         lesson = main_screen(pilot).attempts.lessons[0]
         finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
         pilot.app.push_screen(FinishedScreen(finished))
@@ -206,30 +203,30 @@ def test_each_kind_of_check_is_told_in_general_words() -> None:
     assert general_rule(Mistake("my_own", "f() does it", 1, ("a/b",))) == "f() does it"
 
 
-async def test_what_does_not_load_or_run_is_told_in_general_and_without_a_lesson(desk: Desk) -> None:
-    desk.client.judge = lambda request: report(
+async def test_load_and_run_failures_have_a_general_rule_and_no_lesson(env: AppEnv) -> None:
+    env.client.judge = lambda request: report(
         request,
         replace(verdict("loads", Status.FAILED), sentence="The file loads and defines twice()"),
         replace(verdict("runs", Status.FAILED), sentence="twice() runs to its end"),
     )
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await run_checks(pilot)
         await pilot.press("w")
         await until_shown(pilot, "1 ×  The file loads")
         text = screen_text(pilot.app)
         assert "1 ×  It runs to its end" in text
         assert "defines twice()" not in text
-        assert "▸" not in text[text.index("What failed most often") :]
+        assert "▸" not in text[text.index("Most frequent failures") :]
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
-async def test_progress_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
+async def test_progress_looks_as_agreed(env: AppEnv, size: tuple[int, int]) -> None:
     failed = verdict("transfers", Status.FAILED)
     figures = "0.48 × the baseline's time: 1.20 ms against 2.50 ms (modelled)"
-    desk.client.judge = lambda request: (
+    env.client.judge = lambda request: (
         report(request, verdict("speed", measured=figures)) if "2 *" in request.submission else report(request, failed)
     )
-    async with desk.start(size) as pilot:
+    async with env.start(size) as pilot:
         screen = main_screen(pilot)
         await pilot.press("h")
         for _ in range(2):
@@ -246,65 +243,60 @@ async def test_progress_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> No
         await assert_golden(pilot, "repeating")
 
 
-async def test_the_screen_of_progress_opens_lessons_and_exercises(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await run_checks(pilot)
-        await pilot.press("n", "w")
-        await until_shown(pilot, "What failed most often")
-        assert "1 ×  Where the outputs live" in screen_text(pilot.app)
-        await pilot.press("j", "enter")
-        await until(pilot, lambda: "# Lesson 2" in screen.panes.reader.text, "for the lesson")
-        await pilot.press("w")
-        await until_shown(pilot, "What failed most often")
-        await pilot.press("2")
-        await until_shown(pilot, "1.1 Twice 1")
-        await pilot.press("enter")
-        await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise")
+async def test_the_screen_of_progress_opens_lessons_and_exercises(pilot: Pilot[None], screen: MainScreen) -> None:
+    await run_checks(pilot)
+    await pilot.press("n", "w")
+    await until_shown(pilot, "Most frequent failures")
+    assert "1 ×  Where the outputs live" in screen_text(pilot.app)
+    await pilot.press("j", "enter")
+    await until(pilot, lambda: "# Lesson 2" in screen.panes.reader.text, "for the lesson")
+    await pilot.press("w")
+    await until_shown(pilot, "Most frequent failures")
+    await pilot.press("2")
+    await until_shown(pilot, "1.1 Twice 1")
+    await pilot.press("enter")
+    await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise")
 
 
 @pytest.mark.long
-async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        for _ in range(3):
-            await run_checks(pilot)
-        screen.panes.editor.load_text(RIGHT)
+async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    for _ in range(3):
         await run_checks(pilot)
-        await pilot.press("n", "w", "2")
-        await until_shown(pilot, "passed after 3 failures")
-        await pilot.press("x")
-        await until_shown(pilot, "Start 1.1 Twice 1 again?")
-        await pilot.press("y")
-        await until(pilot, lambda: screen.editor_text == screen.exercise.starter, "for the starter")
-        assert [kept.read_text() for kept in (desk.workspace_folder / ".backups").iterdir()] == [RIGHT]
-        assert standing_of(desk.course, screen.learner.progress).repeats != ()
-        screen.panes.editor.load_text(RIGHT)
-        await run_checks(pilot)
-        assert standing_of(desk.course, screen.learner.progress).repeats == ()
-        await pilot.press("w", "2")
-        await until_shown(pilot, "○ Nothing is")
+    screen.panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    await pilot.press("n", "w", "2")
+    await until_shown(pilot, "passed after 3 failures")
+    await pilot.press("x")
+    await until_shown(pilot, "Start 1.1 Twice 1 again?")
+    await pilot.press("y")
+    await until(pilot, lambda: screen.editor_text == screen.exercise.starter, "for the starter")
+    assert [kept.read_text() for kept in (env.workspace_folder / ".backups").iterdir()] == [RIGHT]
+    assert standing_of(env.course, screen.learner.progress).repeats != ()
+    screen.panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    assert standing_of(env.course, screen.learner.progress).repeats == ()
+    await pilot.press("w", "2")
+    await until_shown(pilot, "○ Nothing is")
 
 
-async def test_progress_that_cannot_be_read_is_told(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        screen.learner.progress.close()
-        path = screen.learner.progress.path
-        for other in path.parent.glob(f"{path.name}*"):
-            other.unlink()
-        path.mkdir()
-        await pilot.press("w")
-        await until_shown(pilot, "cannot be read or written")
-        await pilot.press("escape")
-        path.rmdir()
+async def test_progress_that_cannot_be_read_is_told(pilot: Pilot[None], screen: MainScreen) -> None:
+    screen.learner.progress.close()
+    path = screen.learner.progress.path
+    for other in path.parent.glob(f"{path.name}*"):
+        other.unlink()
+    path.mkdir()
+    await pilot.press("w")
+    await until_shown(pilot, "cannot be read or written")
+    await pilot.press("escape")
+    path.rmdir()
 
 
 @pytest.mark.parametrize("key", ["w", "shift+f7", "f19"])
-async def test_the_screen_closes_with_the_key_that_opened_it(desk: Desk, key: str) -> None:
-    async with desk.start() as pilot:
-        await pilot.press(key)
-        await until(pilot, lambda: isinstance(pilot.app.screen, ProgressScreen), "for the screen")
-        assert screen_lines(pilot.app)
-        await pilot.press(key)
-        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
+async def test_the_screen_closes_with_the_key_that_opened_it(pilot: Pilot[None], key: str) -> None:
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(pilot.app.screen, ProgressScreen), "for the screen")
+    assert screen_lines(pilot.app)
+    await pilot.press(key)
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")

@@ -1,32 +1,40 @@
-"""Running the checks: one by one, stopped, superseded, broken."""
+"""Runs of the checks, and their results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.pilot import Pilot
+from textual.screen import Screen
 
 from gpututor.app.commands import Pane
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
+from gpututor.app.screens.help import AllTextScreen
+from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
+from gpututor.app.widgets.results import CHANGED
 from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
 from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
-from gpututor.grading.report import Outcome, Report, Status
-from tests.support.apps import Desk, main_screen, until, until_shown
+from gpututor.grading.report import Outcome, Report, RunSummary, Status
+from gpututor.grading.report_text import RunProgress
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
 
 
-async def test_the_grader_is_warmed_while_the_learner_reads(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await until(pilot, desk.client.warmed.is_set, "for the warming")
+async def test_the_grader_is_warmed_while_the_learner_reads(pilot: Pilot[None], env: AppEnv) -> None:
+    await until(pilot, env.client.warmed.is_set, "for the warming")
 
 
-async def test_checks_appear_as_they_arrive(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_checks_appear_as_they_arrive(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "The check called loads holds" in screen_text(pilot.app), "for the first check")
         assert "Running" in screen_text(pilot.app)
@@ -34,21 +42,21 @@ async def test_checks_appear_as_they_arrive(desk: Desk) -> None:
         assert main_screen(pilot).running
 
 
-async def test_waiting_for_a_device_that_another_grading_has_is_told(desk: Desk) -> None:
+async def test_waiting_for_a_device_that_another_grading_has_is_told(env: AppEnv) -> None:
     class Waits(ScriptedClient):
         def grade(self, request: GradeRequest) -> Iterator[GradingEvent]:
             yield WaitingForDevice("cuda:0")
             yield from super().grade(request)
 
-    desk.client = Waits(holds=True)
-    async with desk.start() as pilot:
+    env.client = Waits(holds=True)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Waiting: another grading is on cuda:0")
 
 
-async def test_escape_stops_a_run_and_nothing_is_recorded(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_escape_stops_a_run_and_nothing_is_recorded(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
@@ -58,13 +66,13 @@ async def test_escape_stops_a_run_and_nothing_is_recorded(desk: Desk) -> None:
         assert screen.learner.progress.attempts(screen.exercise.key) == []
 
 
-async def test_a_newer_run_takes_the_place_of_an_older_one(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the first run")
-        desk.client.holds = False
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the first run")
+        env.client.holds = False
         screen.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
         await pilot.press("r")
         await until(pilot, lambda: not screen.running, "for the second run")
@@ -73,34 +81,34 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(desk: Desk) -> None:
         assert len(screen.learner.progress.attempts(screen.exercise.key)) == 1
 
 
-async def test_quitting_stops_the_run(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_quitting_stops_the_run(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
         await pilot.press("ctrl+q")
-        await until(pilot, desk.client.cancelled.is_set, "for the cancel")
-    assert desk.progress().attempts(desk.course.exercises[0].key) == []
+        await until(pilot, env.client.cancelled.is_set, "for the cancel")
+    assert env.progress().attempts(env.course.exercises[0].key) == []
 
 
-async def test_a_run_that_ends_after_the_learner_went_on_is_recorded_but_not_shown(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r")
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
         await pilot.press("n", "5")
-        desk.client.holds = False
-        desk.client.released.set()
+        env.client.holds = False
+        env.client.released.set()
         await until(pilot, lambda: not screen.running, "for the end")
         await until_shown(pilot, "Not run yet")
         screen.attempts.writer.wait(20)
-        assert len(screen.learner.progress.attempts(desk.course.exercises[0].key)) == 1
+        assert len(screen.learner.progress.attempts(env.course.exercises[0].key)) == 1
 
 
-async def test_a_grader_that_breaks_is_told_in_a_dialog(desk: Desk) -> None:
-    desk.client.breaks = BROKEN
-    async with desk.start() as pilot:
+async def test_a_grader_that_breaks_is_told_in_a_dialog(env: AppEnv) -> None:
+    env.client.breaks = BROKEN
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the dialog")
         await until_shown(pilot, "The judge could not be started.")
@@ -109,22 +117,22 @@ async def test_a_grader_that_breaks_is_told_in_a_dialog(desk: Desk) -> None:
         await until(pilot, lambda: not main_screen(pilot).running, "for the run to be over")
 
 
-async def test_a_fault_that_nobody_foresaw_is_logged_and_told(desk: Desk) -> None:
-    desk.client.breaks = ZeroDivisionError("[/int]")
-    async with desk.start() as pilot:
+async def test_a_fault_that_nobody_foresaw_is_logged_and_told(env: AppEnv) -> None:
+    env.client.breaks = ZeroDivisionError("[/int]")
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the dialog")
-    assert "ZeroDivisionError" in (desk.folder / "home" / "cache" / "gpututor.log").read_text()
+    assert "ZeroDivisionError" in (env.folder / "home" / "cache" / "gpututor.log").read_text()
 
 
-async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
+async def test_several_scenarios_are_told_apart(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(
             request, verdict("loads"), failure(), verdict("loads", scenario="no GPU"), failure(scenario="no GPU")
         )
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start(size=(140, 40)) as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start(size=(140, 40)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await pilot.pause()
@@ -137,14 +145,14 @@ async def test_several_scenarios_are_told_apart(desk: Desk) -> None:
 
 
 @pytest.mark.long
-async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_above(desk: Desk) -> None:
+async def test_the_scenario_of_a_check_is_visible_after_scrolling(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         here = [verdict(f"check {number}") for number in range(20)]
         there = [verdict(f"check {number}", scenario="no GPU") for number in range(30)]
         return report(request, *here, *there, failure(scenario="no GPU"))
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there: pass device=.")
         await until_shown(pilot, "no GPU: cuda:0, virtual T4 (modelled)")
@@ -156,12 +164,12 @@ async def test_the_machine_of_a_check_is_in_sight_however_far_its_heading_is_abo
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
-async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, size: tuple[int, int]) -> None:
+async def test_a_pass_is_shown_from_its_top_however_long_the_list(env: AppEnv, size: tuple[int, int]) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, *(verdict(f"check {n}") for n in range(30)), output="line\n" * 30)
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start(size) as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start(size) as pilot:
         results = main_screen(pilot).panes.results
         await pilot.press("r")
         await until_shown(pilot, "✓ Passed: all 30 checks")
@@ -173,12 +181,12 @@ async def test_a_pass_is_shown_from_its_top_however_long_the_list(desk: Desk, si
 
 
 @pytest.mark.parametrize("before", [1, 30])
-async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_before(desk: Desk, before: int) -> None:
+async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_before(env: AppEnv, before: int) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, *(verdict(f"check {n}") for n in range(before)), failure(), output="line\n" * 40)
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there: pass device=.")
         text = screen_text(pilot.app)
@@ -188,30 +196,30 @@ async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_bef
 
 
 @pytest.mark.long
-async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(desk: Desk) -> None:
-    settings = desk.course.exercises[1].folder / "exercise.toml"
+async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(env: AppEnv) -> None:
+    settings = env.course.exercises[1].folder / "exercise.toml"
     settings.write_text(settings.read_text().replace("Twice 2", "Where is it?"))
-    desk.course = load_course(desk.course.folder)
-    desk.client = ScriptedClient(lambda request: report(request, verdict("loads")))
-    async with desk.start() as pilot:
+    env.course = load_course(env.course.folder)
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads")))
+    async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "n opens 1.2 Where is it?")
         assert "?." not in screen_text(pilot.app)
 
 
-async def test_why_nothing_could_be_graded_is_told(desk: Desk) -> None:
+async def test_why_nothing_could_be_graded_is_told(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, outcome=Outcome.NOT_GRADABLE_HERE, reason="This needs two GPUs. Use --device virtual.")
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the end")
         await until_shown(pilot, "Not gradable here")
         assert "This needs two GPUs." in screen_text(pilot.app)
 
 
-async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Desk) -> None:
+async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(env: AppEnv) -> None:
     nasty = "[/int] [@click=app.quit]x[/] [red]"
     steers = "\x1b[2J\x9b\u202e"
 
@@ -222,9 +230,9 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Des
             request, failure(**words), not_run, output=f"printed {nasty}\n{steers}", traceback=f"trace {steers} {nasty}"
         )
 
-    desk.client = ScriptedClient(judge)
-    desk.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
-    async with desk.start(size=(140, 60)) as pilot:
+    env.client = ScriptedClient(judge)
+    env.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
+    async with env.start(size=(140, 60)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await pilot.pause()
@@ -236,12 +244,12 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(desk: Des
 
 
 @pytest.mark.long
-async def test_a_very_long_output_stays_bounded(desk: Desk) -> None:
+async def test_a_very_long_output_stays_bounded(env: AppEnv) -> None:
     def judge(request: GradeRequest) -> Report:
         return report(request, verdict("loads"), output="\x1b[2J\tline\n" * 5000)
 
-    desk.client = ScriptedClient(judge)
-    async with desk.start() as pilot:
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await pilot.press("G", "G")
@@ -250,13 +258,188 @@ async def test_a_very_long_output_stays_bounded(desk: Desk) -> None:
         assert main_screen(pilot).panes.current is Pane.RESULTS
 
 
-async def test_a_course_without_checks_says_how_to_hand_in(desk: Desk, tmp_path: Path) -> None:
-    write_student_course(desk.course, tmp_path / "handed_out")
-    desk.course = load_course(tmp_path / "handed_out")
-    async with desk.start() as pilot:
+async def test_a_course_without_checks_says_how_to_hand_in(env: AppEnv, tmp_path: Path) -> None:
+    write_student_course(env.course, tmp_path / "handed_out")
+    env.course = load_course(tmp_path / "handed_out")
+    async with env.start() as pilot:
         await pilot.press("s")
         await until_shown(pilot, "This course comes without checks and solutions")
         await pilot.press("enter", "r")
         await until_shown(pilot, "This course comes without checks and solutions")
         await until_shown(pilot, "`gpututor pack`")
         assert not main_screen(pilot).running
+
+
+def long_run(request: GradeRequest) -> Report:
+    return report(request, *(verdict(f"check {n}") for n in range(30)), failure(), output="line\n" * 300)
+
+
+@pytest.mark.long
+async def test_after_a_restart_outcome_and_device_are_above_the_failure(env: AppEnv) -> None:
+    env.client = ScriptedClient(long_run)
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "Create it there")
+    async with env.start() as pilot:
+        await pilot.press("5")
+        await until_shown(pilot, "Create it there")
+        assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
+        assert "On cuda:0, virtual T4 (modelled)" in screen_text(pilot.app)[:400]
+        for key in ("G", "g", "k", "j"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert "✗ Failed: 30 of 31 checks passed" in screen_text(pilot.app)[:400]
+
+
+async def test_results_are_marked_as_soon_as_the_file_differs(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
+    await pilot.press("r")
+    await until_shown(pilot, "Create it there")
+    assert CHANGED not in screen_text(pilot.app)
+    ran = screen.editor_text
+    env.file().write_text("theirs = 1\n")
+    await until_shown(pilot, CHANGED)
+    env.file().write_text(ran)
+    await until(pilot, lambda: CHANGED not in screen_text(pilot.app), "for the mark to go")
+    await pilot.press("e", "x", "escape", "5")
+    await until_shown(pilot, CHANGED)
+    screen.attempts.show_last_report()
+    await until_shown(pilot, f"This is your last run. {CHANGED}")
+
+
+async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
+        results = main_screen(pilot).panes.results
+        await pilot.press("r")
+        await until(pilot, lambda: len(results.rows) == 1, "for the first check")
+        assert "Running. Esc stops it." in screen_text(pilot.app)
+        now = [0.0]
+        progress = RunProgress(lambda: now[0])
+        monkeypatch.setattr(results, "_progress", progress)
+        now[0] = 2.5
+        await until_shown(pilot, "Loading PyTorch, 2 s. Esc stops it.")
+        progress.scenario_started(2, 3)
+        progress.call_began(1, 4)
+        now[0] = 65.5
+        await until_shown(pilot, "Running for 1 min 05 s. Esc stops it.")
+        await until_shown(pilot, "machine 2 of 3, call 1 of 4")
+        progress.pairs_timed(12, 200)
+        await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
+
+
+async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    env.client.cancel = lambda: None  # type: ignore[method-assign]
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
+        await pilot.press("escape")
+        assert not screen.running
+        await until_shown(pilot, "Stopped. Nothing was recorded.")
+        env.client.holds = False
+        env.client.released.set()  # the judge had its report ready: it came too late
+        await until(pilot, lambda: screen.runs._parts == {}, "for the late report")
+        assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
+        assert screen.learner.progress.attempts(screen.exercise.key) == []
+        assert list(screen.attempts.recordings.folder.iterdir()) == []
+
+
+async def test_what_is_cut_is_marked_and_read_in_full(env: AppEnv) -> None:
+    got = "\n".join(f"row {n}: " + "0.125 " * 30 for n in range(50))
+
+    def judge(request: GradeRequest) -> Report:
+        return report(request, verdict("loads"), failure(got=got), output="the end\n")
+
+    env.client = ScriptedClient(judge)
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await until(pilot, lambda: main_screen(pilot).panes.results.section == 2, "for the focus")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")
+        await until_shown(pilot, "✗ failed  The check called placement holds")
+        text = pilot.app.screen.query_one(LongText)
+        await pilot.press("G")
+        await until_shown(pilot, "the end")
+        await pilot.press("k", "k", "k", "k", "g")
+        await until_shown(pilot, "✗ Failed: 1 of 2 checks passed")
+        assert all(len(line[0]) <= text.scrollable_content_region.width for line in text._lines)
+        whole = " ".join(line[0].strip() for line in text._lines)
+        assert " ".join(got.split()) in " ".join(whole.split())
+        widest = max(range(len(text._lines)), key=lambda row: len(text._lines[row][0]))
+        text.scroll_to(y=widest, animate=False)
+        wanted = text._lines[widest][0]  # to its last letter, beside the scroll bar
+        await until(pilot, lambda: wanted in screen_text(pilot.app), "for the widest line")
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "to come back")
+
+
+async def test_without_results_there_is_nothing_to_read(pilot: Pilot[None]) -> None:
+    await pilot.press("v")
+    await until_shown(pilot, "There are no results yet.")
+
+
+async def test_ten_thousand_lines_stay_usable(env: AppEnv) -> None:
+    output = "".join(f"step {n}: loss [red]{n / 7:.3f}[/] \x1b[2J\n" for n in range(10_000))
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads"), output=output))
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await pilot.press("v")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")
+        await until_shown(pilot, "step 3: loss [red]0.429[/] \\x1b[2J")
+        await pilot.press("G")
+        await until_shown(pilot, "step 9999: loss [red]1428.429[/]")
+        await pilot.press("g")
+        await until_shown(pilot, "step 3: loss")
+        await pilot.resize_terminal(140, 40)
+        await until_shown(pilot, "step 12: loss")
+
+
+def test_texts_are_bounded_by_lines_and_by_characters() -> None:
+    assert bounded("a\nb", 2, 10) == "a\nb"
+    assert bounded("a\n" * 20, DETAIL_LINES, 100) == "a\n" * (DETAIL_LINES - 1) + "a\n… 8 more lines: v shows all"
+    assert bounded("x" * 1500, 5, 700) == "x" * 700 + "… 800 more characters: v shows all"
+    run = RunSummary("one GPU", "cuda:0", True, output="y" * 5000 + "\nz")
+    assert printed(run).splitlines()[0].endswith("y… v shows all")
+    assert len(printed(run)) < 1100
+
+
+async def test_a_check_that_did_not_run_is_in_the_whole_text_too(env: AppEnv) -> None:
+    env.client = ScriptedClient(lambda request: report(request, failure(), verdict("parity", Status.NOT_RUN)))
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await pilot.press("v")
+        await until_shown(pilot, "○ not run  The check called parity holds")
+
+
+async def test_progress_causes_a_layout_only_if_it_needs_another_line(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start((60, 24)) as pilot:
+        results = main_screen(pilot).panes.results
+        await pilot.press("r")
+        await until(pilot, lambda: len(results.rows) == 1, "for the first check")
+        device = results.query_one(".device", PlainText)
+        await until_shown(pilot, "On cuda:0")
+        layouts: list[object] = []
+        lay_out = Screen._refresh_layout
+
+        def noticed(screen: Screen[object], *arguments: Any, **options: Any) -> None:
+            layouts.append(screen)
+            lay_out(screen, *arguments, **options)
+
+        monkeypatch.setattr(results, "_progress", None)  # else it goes on by itself
+        monkeypatch.setattr(Screen, "_refresh_layout", noticed)
+        device.update_often("On cuda:0, call 2 of 4")
+        await until_shown(pilot, "On cuda:0, call 2 of 4")
+        assert layouts == []
+        device.update_often("On cuda:0, call 3 of 4, which has more to say than there is room for in a line")
+        await until_shown(pilot, "there is room")
+        await until_shown(pilot, "in a line")
+        assert device.size.height == 2

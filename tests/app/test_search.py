@@ -6,15 +6,17 @@ import threading
 import time
 
 import pytest
+from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from gpututor.app.commands import Pane
 from gpututor.app.course_index import MOST_FOUND, TextIndex, excerpt
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.search import SearchScreen
 from gpututor.course.loader import load_course
 from gpututor.course.model import Lesson
 from gpututor.paths import builtin_course
-from tests.support.apps import Desk, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_lines, screen_text
 
@@ -22,19 +24,19 @@ LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page
 
 
 @pytest.fixture
-def told(desk: Desk) -> Desk:
+def searchable(env: AppEnv) -> AppEnv:
     """Lesson 2 has something to find."""
-    (desk.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
-    (desk.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
-    desk.course = load_course(desk.course.folder)
-    return desk
+    (env.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
+    (env.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
+    env.course = load_course(env.course.folder)
+    return env
 
 
 # The index
 
 
-def test_words_are_found_in_any_order_and_case_over_line_ends(told: Desk) -> None:
-    index = TextIndex(told.course)
+def test_words_are_found_in_any_order_and_case_over_line_ends(searchable: AppEnv) -> None:
+    index = TextIndex(searchable.course)
     (passage,) = index.find("COPY page-locked buffer").passages
     assert isinstance(passage.page, Lesson)
     assert passage.where == "Lesson 2  Small things › Pinned memory"
@@ -52,11 +54,11 @@ def test_names_come_before_headings_and_headings_before_texts() -> None:
     assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
 
 
-def test_a_heading_and_the_paragraph_below_it_are_one_place(told: Desk) -> None:
-    (told.course.lessons[1].folder / "lesson.md").write_text(
+def test_a_heading_and_the_paragraph_below_it_are_one_place(searchable: AppEnv) -> None:
+    (searchable.course.lessons[1].folder / "lesson.md").write_text(
         "# Lesson 2\n\n## Streams\n\nStreams are queues.\n\nTwo streams run side by side.\n"
     )
-    found = TextIndex(load_course(told.course.folder)).find("streams")
+    found = TextIndex(load_course(searchable.course.folder)).find("streams")
     assert [passage.text for passage in found.passages] == ["Streams are queues.", "Two streams run side by side."]
     assert (found.total, found.passages[0].line) == (2, 2), "the heading is the better place"
 
@@ -67,8 +69,8 @@ def test_no_place_of_the_course_is_found_twice() -> None:
         assert len(shown) == len(set(shown)) > 10
 
 
-def test_hints_and_solutions_are_not_searched(told: Desk) -> None:
-    index = TextIndex(told.course)
+def test_hints_and_solutions_are_not_searched(searchable: AppEnv) -> None:
+    index = TextIndex(searchable.course)
     assert index.find("Look at the name").total == 0
     assert index.find("return 2").total == 0
     assert index.find("").total == 0
@@ -76,9 +78,9 @@ def test_hints_and_solutions_are_not_searched(told: Desk) -> None:
     assert index.find("*** [/] \\ (").total == 0
 
 
-def test_a_text_that_cannot_be_read_hides_only_itself(told: Desk) -> None:
-    (told.course.exercises[0].folder / "task.md").unlink()
-    assert TextIndex(told.course).find("buffer").total == 2
+def test_a_text_that_cannot_be_read_hides_only_itself(searchable: AppEnv) -> None:
+    (searchable.course.exercises[0].folder / "task.md").unlink()
+    assert TextIndex(searchable.course).find("buffer").total == 2
 
 
 def test_a_search_through_the_whole_course_is_quick() -> None:
@@ -106,9 +108,9 @@ def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, size: tuple[int, int]) -> None:
-    desk.course = load_course(builtin_course())
-    async with desk.start(size) as pilot:
+async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(env: AppEnv, size: tuple[int, int]) -> None:
+    env.course = load_course(builtin_course())
+    async with env.start(size) as pilot:
         await pilot.press("slash", *"copy")
         await until_shown(pilot, f"the best {MOST_FOUND}")
         results = pilot.app.screen.query_one(OptionList)
@@ -116,32 +118,32 @@ async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(desk: Desk, 
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(told: Desk, size: tuple[int, int]) -> None:
-    async with told.start(size) as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("slash", *"page-locked")
-        await until_shown(pilot, "Search: 1 place")
-        await until_shown(pilot, "Lesson 2 Small things › Pinned memory")
-        await until_shown(pilot, "A page-locked buffer is quick to copy.")
-        await pilot.press("enter")
-        await until_shown(pilot, "A page-locked buffer is quick to copy.")
-        assert main_screen(pilot).is_current
-        assert screen.panes.current == "lesson"
-        assert screen.exercise.label == "1.1", "reading a lesson leaves the exercise open"
-        await pilot.press("backspace")
-        assert screen.panes.current == "task"
+async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(
+    searchable: AppEnv, pilot: Pilot[None], screen: MainScreen
+) -> None:
+    await pilot.press("slash", *"page-locked")
+    await until_shown(pilot, "Search: 1 place")
+    await until_shown(pilot, "Lesson 2 Small things › Pinned memory")
+    await until_shown(pilot, "A page-locked buffer is quick to copy.")
+    await pilot.press("enter")
+    await until_shown(pilot, "A page-locked buffer is quick to copy.")
+    assert main_screen(pilot).is_current
+    assert screen.panes.current == "lesson"
+    assert screen.exercise.label == "1.1", "reading a lesson leaves the exercise open"
+    await pilot.press("backspace")
+    assert screen.panes.current == "task"
 
 
-async def test_a_task_that_was_found_is_opened_with_its_exercise(told: Desk) -> None:
-    async with told.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e", "shift+f3", *"locked", "down", "up")
-        await until_shown(pilot, "Make a buffer [/bold] that is locked.")
-        await until_shown(pilot, "Search: 2 places")
-        row = next(n for n, found in enumerate(_found(pilot.app.screen)) if "Task 2.2" in found)
-        await pilot.press(*["down"] * row, "enter")
-        await until(pilot, lambda: screen.exercise.label == "2.2", "for the exercise")
-        assert screen.panes.current is Pane.TASK
+async def test_a_task_that_was_found_is_opened_with_its_exercise(
+    searchable: AppEnv, pilot: Pilot[None], screen: MainScreen
+) -> None:
+    await pilot.press("e", "shift+f3", *"locked", "down", "up")
+    await until_shown(pilot, "Make a buffer [/bold] that is locked.")
+    await until_shown(pilot, "Search: 2 places")
+    row = next(n for n, found in enumerate(_found(pilot.app.screen)) if "Task 2.2" in found)
+    await pilot.press(*["down"] * row, "enter")
+    await until(pilot, lambda: screen.exercise.label == "2.2", "for the exercise")
+    assert screen.panes.current is Pane.TASK
 
 
 def _found(screen: object) -> list[str]:
@@ -149,40 +151,38 @@ def _found(screen: object) -> list[str]:
     return [passage.where for passage in screen._results.passages]
 
 
-async def test_nothing_found_is_said_and_enter_stays(told: Desk) -> None:
-    async with told.start() as pilot:
-        await pilot.press("slash", *"xyzzy[/]")
-        await until_shown(pilot, "Search: nothing has “xyzzy[/]”")
-        await pilot.press("enter", "down", "enter")
-        assert isinstance(pilot.app.screen, SearchScreen)
-        await pilot.press("escape")
-        assert main_screen(pilot).is_current
+async def test_nothing_found_is_said_and_enter_stays(searchable: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("slash", *"xyzzy[/]")
+    await until_shown(pilot, "Search: nothing has “xyzzy[/]”")
+    await pilot.press("enter", "down", "enter")
+    assert isinstance(pilot.app.screen, SearchScreen)
+    await pilot.press("escape")
+    assert main_screen(pilot).is_current
 
 
 @pytest.mark.long
-async def test_the_words_are_there_again_at_the_next_search(told: Desk) -> None:
-    async with told.start() as pilot:
-        await pilot.press("slash")
-        await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
-        await pilot.press(*"locked")
-        await until_shown(pilot, "Search: 2 places")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the desk")
-        await pilot.press("slash")
-        await until_shown(pilot, "Search: 2 places")
-        await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
-        await pilot.press(*"page")
-        await until(pilot, lambda: screen_lines(pilot.app)[4].split()[1:2] == ["page"], "for the new words only")
+async def test_the_words_are_there_again_at_the_next_search(searchable: AppEnv, pilot: Pilot[None]) -> None:
+    await pilot.press("slash")
+    await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
+    await pilot.press(*"locked")
+    await until_shown(pilot, "Search: 2 places")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
+    await pilot.press("slash")
+    await until_shown(pilot, "Search: 2 places")
+    await until(pilot, lambda: isinstance(pilot.app.focused, Input), "for the line of words")
+    await pilot.press(*"page")
+    await until(pilot, lambda: screen_lines(pilot.app)[4].split()[1:2] == ["page"], "for the new words only")
 
 
-async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> None:
+async def test_it_can_be_typed_in_while_the_texts_are_still_read(searchable: AppEnv) -> None:
     go_on = threading.Event()
 
     def slowly() -> TextIndex:
         assert go_on.wait(60)
-        return TextIndex(told.course)
+        return TextIndex(searchable.course)
 
-    async with told.start() as pilot:
+    async with searchable.start() as pilot:
         pilot.app.push_screen(SearchScreen(slowly))
         await pilot.pause()
         await pilot.press(*"page-locked")
@@ -192,8 +192,8 @@ async def test_it_can_be_typed_in_while_the_texts_are_still_read(told: Desk) -> 
 
 
 @pytest.mark.long
-async def test_a_resize_draws_the_lines_anew(told: Desk) -> None:
-    async with told.start((140, 40)) as pilot:
+async def test_a_resize_draws_the_lines_anew(searchable: AppEnv) -> None:
+    async with searchable.start((140, 40)) as pilot:
         await pilot.press("slash", *"page-locked")
         await until_shown(pilot, "Search: 1 place")
         await pilot.resize_terminal(40, 12)

@@ -47,7 +47,7 @@ async def until_shown(pilot: Pilot[None], text: str) -> None:
 
 
 @dataclass
-class Desk:
+class AppEnv:
     """Everything that outlives one start of the app."""
 
     folder: Path
@@ -143,15 +143,15 @@ def is_asking(pilot: Pilot[None]) -> bool:
     return isinstance(pilot.app.screen, QuestionDialog)
 
 
-def backups(desk: Desk) -> list[str]:
-    folder = desk.workspace_folder / ".backups"
+def backups(env: AppEnv) -> list[str]:
+    folder = env.workspace_folder / ".backups"
     return [path.read_text() for path in folder.iterdir()] if folder.exists() else []
 
 
-async def start_conflict(desk: Desk, pilot: Pilot[None]) -> None:
+async def start_conflict(env: AppEnv, pilot: Pilot[None]) -> None:
     start_ticking = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
     await pilot.press("e", *"m=1")
-    desk.file().write_text("theirs = 1\n")
+    env.file().write_text("theirs = 1\n")
     start_ticking()
     await until(pilot, lambda: is_asking(pilot), "for the question")
 

@@ -24,7 +24,7 @@ from gpututor.course.loader import load_course
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report, Status
 from gpututor.text import with_newlines
-from tests.support.apps import Desk
+from tests.support.apps import AppEnv
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
 from tests.support.tiny_course import write_course
 
@@ -152,9 +152,9 @@ def judge(request: GradeRequest) -> Report:
 class Keeper:
     """Watches that no text of the learner's goes without being kept somewhere."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.files = [desk.file(number) for number in range(len(desk.course.exercises))]
+    def __init__(self, env: AppEnv) -> None:
+        self._desk = env
+        self.files = [env.file(number) for number in range(len(env.course.exercises))]
         """The exercises' files, wherever they go."""
         self._not_the_learners = {""}
         self.lost: list[str] = []
@@ -217,19 +217,21 @@ async def blow(
         patch.setenv("HOME", str(folder))
         patch.setenv("VISUAL", "true")
         patch.setattr(App, "open_url", lambda *_, **__: None)
-        desk = Desk(folder, load_course(write_course(folder / "course", exercises=2, lessons=2)), ScriptedClient(judge))
-        keeper = Keeper(desk)
+        env = AppEnv(
+            folder, load_course(write_course(folder / "course", exercises=2, lessons=2)), ScriptedClient(judge)
+        )
+        keeper = Keeper(env)
         with keeper.watching():
-            async with desk.start(size, first=first) as pilot:
+            async with env.start(size, first=first) as pilot:
                 for action in actions:
-                    await _do(pilot, desk, keeper, action)
+                    await _do(pilot, env, keeper, action)
                     if _has_ended(pilot.app):
                         break
-                await _leave(pilot, desk, keeper, leaving)
+                await _leave(pilot, env, keeper, leaving)
         assert keeper.lost == [], "the learner typed this, and it is nowhere"
 
 
-async def _do(pilot: Pilot[None], desk: Desk, keeper: Keeper, action: Action) -> None:
+async def _do(pilot: Pilot[None], env: AppEnv, keeper: Keeper, action: Action) -> None:
     app = pilot.app
     match action:
         case Keys(keys):
@@ -257,24 +259,24 @@ async def _do(pilot: Pilot[None], desk: Desk, keeper: Keeper, action: Action) ->
                 keeper.files[exercise].write_bytes(content)
                 keeper.note(content.decode(errors="replace"))
         case DiskRemoval(None):
-            keeper.forgive(*desk.workspace_folder.rglob("*"))
-            shutil.rmtree(desk.workspace_folder, ignore_errors=True)
+            keeper.forgive(*env.workspace_folder.rglob("*"))
+            shutil.rmtree(env.workspace_folder, ignore_errors=True)
         case DiskRemoval(int(exercise)):
             keeper.forgive(keeper.files[exercise])
             with contextlib.suppress(OSError):
                 os.unlink(keeper.files[exercise])
         case Answer(holds):
-            desk.client.holds = holds
-            desk.client.released.set()
+            env.client.holds = holds
+            env.client.released.set()
         case Rest(moments):
             for _ in range(moments):
                 await pilot.pause(0.01)
 
 
-async def _leave(pilot: Pilot[None], desk: Desk, keeper: Keeper, leaving: str) -> None:
+async def _leave(pilot: Pilot[None], env: AppEnv, keeper: Keeper, leaving: str) -> None:
     """By key, or as when the terminal is closed: what is in the editor then must be kept."""
-    desk.client.holds = False
-    desk.client.cancel()
+    env.client.holds = False
+    env.client.cancel()
     app = pilot.app
     if leaving != "terminated" and not _has_ended(app):
         app.post_message(key_event(leaving))

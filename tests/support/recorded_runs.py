@@ -11,7 +11,7 @@ from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Report
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from tests.support.apps import Desk, main_screen, run_checks, until
+from tests.support.apps import AppEnv, main_screen, run_checks, until
 from tests.support.recordings import GPU, make_recording, small_trace
 from tests.support.scripted_client import ScriptedClient, report, verdict
 
@@ -96,7 +96,7 @@ def _judged(request: GradeRequest) -> Report:
     return report(request, verdict("loads"), type(speed)(**{**vars(speed), "sentence": sentence}))
 
 
-async def run(pilot: Pilot[None], desk: Desk, source: str = SOURCE) -> None:
+async def run(pilot: Pilot[None], env: AppEnv, source: str = SOURCE) -> None:
     """Grade a text, and wait until what it did can be looked at."""
     screen = main_screen(pilot)
     before = len(screen.attempts.recordings.ids())

@@ -21,7 +21,6 @@ from gpututor.app.classroom.submission_screen import SubmissionScreen
 from gpututor.app.commands import SCREENS
 from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.app.screens.palette import Entry
-from gpututor.app.textual_private import error_of
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.model import Gradebook
@@ -62,12 +61,12 @@ class ClassroomApp(BaseApp):
 
     def _fatal_error(self) -> None:
         """Handle an internal error: write to the log what Textual would print."""
-        error = sys.exc_info()[1] or error_of(self)
+        error = sys.exc_info()[1]
         if error is not None:
             write_log(error)
         self.bell()
         words = (
-            f"gpututor stopped in an unexpected way: {error!r}\nNothing of the class is lost. The log is {log_file()}"
+            f"gpututor stopped in an unexpected way: {error!r}\nNo data of the class is lost. The log is {log_file()}"
         )
         self.panic(Text(words))
 
@@ -86,7 +85,7 @@ def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
             yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
     elif isinstance(screen, SubmissionScreen):
         yield from _of_table(screen, "submission")
-    yield Entry("Theme", "Choose other colours.", screen.app.action_change_theme, ("colours",))
+    yield Entry("Theme", "Choose other colors.", screen.app.action_change_theme, ("colours",))
     yield Entry("Quit", "Leave.", screen.app.action_quit)
     if query and isinstance(screen, ClassScreen) and screen.table is not None:
         for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):
@@ -116,7 +115,7 @@ def run(folder: ClassFolder, rules: Path | None = None, course_folder: Path | No
     rules_for(folder, rules)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         advice = f"Without one, `gpututor classroom report {folder.folder}` prints a table."
-        raise UsageError("The screen needs a terminal, and this is none.", advice)
+        raise UsageError("The screen needs a terminal, and this is not one.", advice)
     client = GradingClient("process" if options.isolation == "process" else "bubblewrap")
     try:
         grading = RegradeClient(folder, client, course_folder)

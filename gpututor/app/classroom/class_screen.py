@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -27,7 +26,7 @@ from gpututor.app.classroom.class_table import (
 from gpututor.app.classroom.marks_table import MarksTable
 from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.commands import bar, screen_bindings
-from gpututor.app.runtime import write_log
+from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.screens.help import screen_help
 from gpututor.app.widgets.bars import KeyBar, TabBar
@@ -162,7 +161,7 @@ class ClassScreen(BaseScreen[None]):
         self._reading += 1
         self._is_reading = True
         self._describe()
-        threading.Thread(target=self._read, args=(self._reading,), daemon=True).start()
+        in_thread(self._read, self._reading)
 
     def _read(self, reading: int) -> None:
         """Read the class, and show it twice: without the review list, which takes longer, and with it."""

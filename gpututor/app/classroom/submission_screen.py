@@ -18,6 +18,7 @@ from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.main.runs import Grader
 from gpututor.app.messages import GradingProgressed, LineChosen
+from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import Answer, BaseScreen, QuestionDialog, error_dialog
 from gpututor.app.screens.help import AllTextScreen, screen_help
 from gpututor.app.trace_view.model import RunView, first_view
@@ -117,7 +118,7 @@ class SubmissionScreen(BaseScreen[bool]):
         self.say("")
         keys = bar("submission", *([] if len(mark.attempts) > 1 else ["attempt"]))
         self._keys.show(keys[:-2], keys[-2:])
-        threading.Thread(target=self._read, args=(attempt,), daemon=True).start()
+        in_thread(self._read, attempt)
 
     def _read(self, attempt: Attempt) -> None:
         submission = attempt.handed_in
@@ -203,7 +204,7 @@ class SubmissionScreen(BaseScreen[bool]):
         if key is None:
             self.say("It was not graded, so there is nothing to record.")
         elif not self.is_busy():
-            threading.Thread(target=self._find_recording, args=(self.attempt, key), daemon=True).start()
+            in_thread(self._find_recording, self.attempt, key)
 
     def _find_recording(self, attempt: Attempt, key: GradingKey, part: Path | None = None) -> None:
         """Find the recording of a grading: the new one in `part`, or a stored one. For a thread."""
@@ -269,7 +270,7 @@ class SubmissionScreen(BaseScreen[bool]):
         self._number += 1
         doing = "Grading again" if what == "grade" else "Grading once more, to record what the devices do"
         self.say(f"… {doing}. Esc stops it.")
-        threading.Thread(target=self._prepare, args=(self._number, self.attempt, what == "record"), daemon=True).start()
+        in_thread(self._prepare, self._number, self.attempt, what == "record")
 
     def _prepare(self, number: int, attempt: Attempt, records: bool) -> None:
         try:
@@ -318,7 +319,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def _graded(self, key: GradingKey, report: Report) -> None:
         if self._doing == "record":
             part, self._part = self._part, None
-            threading.Thread(target=self._find_recording, args=(self.attempt, key, part), daemon=True).start()
+            in_thread(self._find_recording, self.attempt, key, part)
             return
         self._end("")
         try:

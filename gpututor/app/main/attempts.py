@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -55,6 +56,9 @@ class AttemptController:
         """Keys of exercises passed since the start, which the database may not have yet."""
         self._last_view: tuple[int, RunView] | None = None
         """Id of an attempt and its recording, read ahead of time."""
+        self._read: dict[int, Recording] = {}
+        """Recordings read so far, by the attempts' ids."""
+        self._reading = threading.Lock()
 
     # Saving
 
@@ -66,6 +70,13 @@ class AttemptController:
     def recordings(self) -> Recordings:
         """Recordings of the stored attempts; imported after the first paint."""
         return self.writer.recordings
+
+    def _recording(self, id_: int) -> Recording | None:
+        """Return the recording of an attempt, which is read once; None if there is none. For a thread."""
+        with self._reading:
+            if id_ not in self._read and (recording := self.recordings.read(id_)) is not None:
+                self._read[id_] = recording
+            return self._read.get(id_)
 
     def save(self, finished: FinishedRun) -> None:
         """Save an attempt at any exercise. Later, show that it is stored, or why not."""
@@ -81,9 +92,10 @@ class AttemptController:
         else:
             attempt, recording = stored.attempt, stored.recording
             if attempt is not None and recording is not None:
+                self._read[attempt.id] = recording
                 self._show_costs(attempt, recording)
                 # So that the timeline opens at once: NumPy alone takes 80 ms.
-                in_thread(self._read_traces, attempt, recording)
+                in_thread(self._read_traces, attempt)
             self._host.show_lists()
             if notice := self.writer.take_notice():
                 self._host.status.show_news(notice)
@@ -169,7 +181,7 @@ class AttemptController:
             case "compare":
                 view = await asyncio.to_thread(self._view_of, attempt)
                 if view is None:
-                    news = f"Of attempt {attempt.number} nothing was recorded: V compares the newest."
+                    news = f"Attempt {attempt.number} has no trace. V compares the newest attempt."
                     self._host.status.show_answer(news)
                 else:
                     self._compare(attempt, view)
@@ -185,7 +197,7 @@ class AttemptController:
             self.show_last_report()
         else:
             when = moment(attempt.report.started_at, datetime.now().astimezone())
-            news = f"This is attempt {attempt.number}, an older one ({when}). Your file is unchanged."
+            news = f"Attempt {attempt.number} ({when}). Your file is unchanged."
             host.panes.add_class("ran")
             host.panes.results.show_report(attempt.report, attempt.source or "", news, older=True)
         host.show_pane(Pane.RESULTS)
@@ -197,7 +209,7 @@ class AttemptController:
             return
         text = with_newlines(attempt.source)
         if text == host.editor_text:
-            host.status.show_answer(f"Your file is that of attempt {attempt.number} already.")
+            host.status.show_answer(f"Your file already matches attempt {attempt.number}.")
         else:
             try:
                 backup = self._files.back_up()
@@ -234,7 +246,7 @@ class AttemptController:
     # Costs at the editor's edge
 
     def _read_costs(self, attempt: Attempt) -> None:
-        recording = self.recordings.read(attempt.id)
+        recording = self._recording(attempt.id)
         if recording is not None:
             self._host.call_later(self._show_costs, attempt, recording)
 
@@ -254,10 +266,10 @@ class AttemptController:
 
     # Devices
 
-    def _read_traces(self, attempt: Attempt, recording: Recording) -> None:
+    def _read_traces(self, attempt: Attempt) -> None:
         from gpututor.app.screens.trace import load_with_tabs
 
-        view = self._view_of(attempt, recording)
+        view = self._view_of(attempt)
         if view is not None:
             self._host.call_later(self._traces_read, attempt, load_with_tabs(view))
 
@@ -267,18 +279,15 @@ class AttemptController:
         if attempt.report.exercise == self._host.exercise.key and not self._host.running:
             self._host.panes.results.offer("d shows what it did.")
 
-    def _view_of(self, attempt: Attempt, recording: Recording | None = None) -> RunView | None:
-        """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files.
-
-        `recording`: the recording of this attempt, if it has been read.
-        """
-        view = self._single_view(attempt, recording)
+    def _view_of(self, attempt: Attempt) -> RunView | None:
+        """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""
+        view = self._single_view(attempt)
         return view and replace(view, others=self._others(attempt))
 
-    def _single_view(self, attempt: Attempt, recording: Recording | None = None) -> RunView | None:
+    def _single_view(self, attempt: Attempt) -> RunView | None:
         from gpututor.app.trace_view.model import first_view
 
-        recording = recording or self.recordings.read(attempt.id)
+        recording = self._recording(attempt.id)
         if recording is None:
             return None
         learner = self._host.learner
@@ -308,7 +317,7 @@ class AttemptController:
             others.append((f"best, attempt {best.number}{also}", best))
         if before is not None and (best is None or before.id != best.id):
             others.append((f"before, attempt {before.number}", before))
-        read = [(words, self.recordings.read(other.id)) for words, other in others]
+        read = [(words, self._recording(other.id)) for words, other in others]
         return tuple(OtherAttempt(words, recording) for words, recording in read if recording is not None)
 
     async def show_device(self, tab: int = 0) -> None:
@@ -378,12 +387,12 @@ class AttemptController:
             self._host.show_error(error)
             return
         if newest is None:
-            none = "No attempt yet that could be compared: ^s runs the checks."
-            unrecorded = "No attempt has a trace yet: every run ended too early. ^s runs again."
+            none = "No attempt to compare yet: ^s runs the checks."
+            unrecorded = "No attempt has a trace yet: every run ended before it used a device. ^s runs again."
             self._host.status.show_answer(unrecorded if ids else none)
             return
         attempt, view = newest
-        news = f"Of the newest attempt nothing was recorded: attempt {attempt.number} is the last that was."
+        news = f"The newest attempt has no trace. This is attempt {attempt.number}."
         self._compare(attempt, view, news if attempt.id != ids[0] else "")
 
     def _newest_recorded(self, ids: list[int]) -> tuple[Attempt, RunView] | None:
@@ -423,7 +432,7 @@ class AttemptController:
         attempt = self.latest()
         view = await asyncio.to_thread(self._view_of, attempt) if attempt is not None else None
         if view is None:
-            self._host.status.show_answer("Nothing was recorded yet that could be exported: r runs the checks.")
+            self._host.status.show_answer("There is no trace to export yet: r runs the checks.")
             return
         self._host.status.show_news("Writing the trace …")
         in_thread(self._export, partial(self._save_trace, view), self._host.status.show_news)
@@ -445,7 +454,7 @@ class AttemptController:
 
 def why_nothing(attempt: Attempt) -> str:
     if not attempt.report.loads_nowhere:
-        return f"Of attempt {attempt.number} nothing was recorded: it is too old, or nothing ran on a device."
+        return f"Attempt {attempt.number} has no trace: it is too old, or it did not use a device."
     failure = attempt.report.first_failure
     got = truncate(failure.got.partition("\n")[0], 200) if failure is not None else ""
     words = f"Attempt {attempt.number} did nothing on a device: its file could not be run."

@@ -251,7 +251,7 @@ class EditorController:
             self._host.status.show_answer("No costs were recorded.")
 
     def describe_line(self) -> None:
-        """Show what is known of the cursor's line, unless it was shown last."""
+        """Describe the cursor's line in the status bar, unless that was done last."""
         words = self._editor.words_at_cursor()
         if words != self._described:
             self._described = words
@@ -265,7 +265,7 @@ class EditorController:
 
             chosen = line
             line, is_there = map_line(of, self._host.editor_text, line)
-            news = "" if is_there else f"Line {chosen} of that run was changed or removed since. It was here."
+            news = "" if is_there else f"Line {chosen} of that run has changed or is gone. It was here."
         self._host.show_pane(Pane.CODE)
         # Only a displayed editor knows its size, and so how far to scroll.
         self._host.call_after_refresh(self._mark_line, line, news)

@@ -71,7 +71,7 @@ class ExternalEditor:
             with self._host.panes.app.suspend():
                 error = _run(command, _run_in_terminal)
         except SuspendNotSupported:
-            problem = f"{command.program} needs the terminal, and this one cannot be given away."
+            problem = f"{command.program} needs the terminal, and the app cannot hand this one over."
             advice = "Choose an editor with a window of its own, such as `code`."
             self._host.show_error(UsageError(problem, advice))
             return
@@ -190,9 +190,9 @@ class EditorCommand:
 
 
 OPENED = {
-    Place.SPLIT: "{} is beside this. What you save there is seen here.",
+    Place.SPLIT: "{} is open next to the app. Save there, and the change appears here.",
     Place.TMUX_WINDOW: "{0} has a tmux window of its own: leave {0} to come back here.",
-    Place.OUTSIDE: "Your file is open in {}. What you save there is seen here.",
+    Place.OUTSIDE: "Your file is open in {}. Save there, and the change appears here.",
 }
 """Reports for editors that leave the terminal to the app."""
 
@@ -235,7 +235,7 @@ def editor_command(
     if not words:
         raise UsageError(
             "No editor is chosen yet.",
-            "Name one in the settings (the comma key); or leave, say `export EDITOR=nano`, and come back.",
+            "Name an editor in the settings (the comma key), or run `export EDITOR=nano` before you start gpututor.",
         )
     program = which(os.path.expanduser(words[0]))
     if program is None:
@@ -263,8 +263,10 @@ def _chosen(environment: Mapping[str, str], setting: str) -> tuple[list[str], st
         try:
             words = shlex.split(text)
         except ValueError as error:
-            problem = f"What {origin} names as your editor cannot be understood: {text}"
-            raise UsageError(problem, "A quote has no end. Quotes go around a path with spaces in it.") from error
+            problem = f"{origin[:1].upper()}{origin[1:]} names an editor that cannot be parsed: {text}"
+            raise UsageError(
+                problem, "A quote is not closed. Put quotes around a path that contains spaces."
+            ) from error
         if words:
             return words, origin
     return [], ""

@@ -26,13 +26,12 @@ CHECKS_BEFORE_REPORT = 2
 """Number of failed checks before a report: other editors take a file away for a moment when they save."""
 CONFLICT = "The file changed on disk and in the editor"
 CONFLICT_TEXT = (
-    "Another program changed it while you had edits here. Whichever you do not take is kept in .backups.\n\n"
-    "Esc leaves it for later; until then nothing is saved."
+    "Another program changed it while you had edits here. The text that you do not keep goes to .backups.\n\n"
+    "Esc decides later; until then nothing is saved."
 )
-DRAFT = "There is text here that was not saved last time"
+DRAFT = "Unsaved text from last time"
 DRAFT_TEXT = (
-    "It could not be written into the file, and was kept apart. Whichever you do not take is kept in .backups.\n\n"
-    "Esc takes what the file holds."
+    "It could not be written to the file. The text that you do not keep goes to .backups.\n\nEsc takes the file's text."
 )
 
 
@@ -253,8 +252,8 @@ class FileController:
 
         question = QuestionDialog(
             error.title,
-            f"{error.advice}\n\nYour text is kept apart, and is offered when you open this exercise again.",
-            (Answer("leave", "l", "Leave it so"), Answer("stay", "s", "Stay here")),
+            f"{error.advice}\n\nYour text is stored as a draft, and is offered when you open this exercise again.",
+            (Answer("leave", "l", "Leave anyway"), Answer("stay", "s", "Stay here")),
         )
         self._host.push(question, lambda answer: self._end_leaving(answer == "leave"))
 
@@ -307,7 +306,7 @@ class FileController:
             self._failed_checks += 1
             if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
                 self._is_gone = True
-                self._host.status.show_news("Another program removed your file. ^s writes it anew.")
+                self._host.status.show_news("Another program removed your file. ^s writes it again.")
                 self._host.show_file_state()
             return
         if self._failed_checks:
@@ -318,7 +317,7 @@ class FileController:
                 self._host.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self._host.status.show_news("It changed on disk too: you are asked when your keys rest.")
+                    self._host.status.show_news("The file also changed on disk. You decide when you pause typing.")
                     return
                 self._host.status.show_news("")
                 self._ask_about(theirs)
@@ -420,4 +419,4 @@ class FileController:
 def file_error(error: TutorError | OSError) -> TutorError:
     if isinstance(error, TutorError):
         return error
-    return WorkspaceError(f"The file cannot be used: {error}", "Look at its folder, then try again.")
+    return WorkspaceError(f"The file cannot be used: {error}", "Check its folder, then try again.")

@@ -34,24 +34,15 @@ class LearnerContext:
 class Host(Protocol):
     """The main screen, as its controllers see it."""
 
+    learner: LearnerContext
     exercise: Exercise
     """The open exercise."""
-
-    @property
-    def learner(self) -> LearnerContext: ...
-
-    @property
-    def panes(self) -> Panes: ...
-
-    @property
-    def status(self) -> StatusBar: ...
-
-    @property
-    def tabs(self) -> TabBar: ...
+    panes: Panes
+    status: StatusBar
+    tabs: TabBar
 
     @property
     def editor_text(self) -> str: ...
-
     @property
     def running(self) -> bool:
         """True while the checks run."""
@@ -64,27 +55,20 @@ class Host(Protocol):
 
     @property
     def is_current(self) -> bool: ...
-
     @property
     def is_active(self) -> bool: ...
-
     def push(self, screen: Screen[Result], callback: ScreenResultCallbackType[Result] | None = None) -> object: ...
-
     def post_message(self, message: Message) -> bool: ...
-
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool: ...
-
     def call_later(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """Call a function in the screen's turn. Threads may use it."""
         ...
 
     def start_run(self) -> None: ...
-
     def check_disk(self) -> None:
         """Read what changed in the settings and in the file."""
 
     def apply_settings(self) -> None: ...
-
     def file_loaded(self) -> None:
         """Update what depends on which file is open."""
 
@@ -95,13 +79,8 @@ class Host(Protocol):
         """Celebrate a lesson whose last exercise was just passed."""
 
     def show_error(self, error: TutorError | OSError) -> None: ...
-
     def show_pane(self, pane: Pane) -> None: ...
-
     def show_lists(self) -> None: ...
-
     def show_file_state(self) -> None: ...
-
     def show_bars(self) -> None: ...
-
     def show_keys(self) -> None: ...

@@ -16,7 +16,7 @@ from textual.binding import BindingType
 from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app import runtime
-from gpututor.app.commands import BY_ID, FOOTERS, Pane, bindings, footer
+from gpututor.app.commands import BY_ID, FOOTERS, Pane, bar, bindings, footer
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import CHECK_EVERY_S, FileController, file_error
@@ -37,7 +37,7 @@ from gpututor.app.messages import (
 )
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.widgets.bars import KeyBar, StatusBar, TabBar
-from gpututor.app.widgets.course_list import KEYS, CoursePane
+from gpututor.app.widgets.course_list import CoursePane
 from gpututor.app.widgets.results import CheckRow
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
@@ -239,7 +239,7 @@ class MainScreen(BaseScreen[None]):
         commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
         if course.is_typing:
-            commands, keys = (), tuple(KEYS)
+            commands, keys = (), tuple((hint.key, hint.title) for hint in bar("course_filter"))
         elif self.editing.find_keys:
             commands, keys = (), self.editing.find_keys
         elif pane is Pane.COURSE:

@@ -20,14 +20,13 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from gpututor.app.commands import screen_bindings
-from gpututor.app.textual_private import fail, is_painting_batch, paint_changed
-from gpututor.app.themes import Dim
+from gpututor.app.textual_private import is_painting_batch, paint_changed
+from gpututor.app.themes import dim
 from gpututor.app.widgets.bars import TabBar
 from gpututor.app.widgets.base import PlainText
 from gpututor.errors import TutorError
 from gpututor.paths import log_file
 
-_BELOW = Dim()
 _RETRY_S = 1 / 60
 
 
@@ -64,7 +63,11 @@ class Painter:
         except ScreenStackError:
             return  # the app has left
         except Exception as error:
-            fail(screen.app, error)
+            screen.call_later(_reraise, error)  # Textual ends the app for errors in callbacks
+
+
+def _reraise(error: Exception) -> None:
+    raise error
 
 
 class BaseScreen(Screen[ScreenResultType]):
@@ -107,7 +110,7 @@ class BaseModal(ModalScreen[ScreenResultType]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return the filters for the screen below; without colors, one dims it."""
         filters = super().get_line_filters()
-        return (*filters, _BELOW) if self.app.no_color else filters
+        return (*filters, dim) if self.app.no_color else filters
 
 
 class TabbedPages(Vertical):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,6 +12,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
+from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.trace_view.model import RunView
 from gpututor.app.trace_view.tabs import TabStack
@@ -72,7 +72,7 @@ class CompareScreen(BaseScreen[int | None]):
         self._reading += 1
         self._label()
         # A daemon: leaving the app waits for no disk.
-        threading.Thread(target=self._read_in_thread, args=(self._reading,), daemon=True).start()
+        in_thread(self._read_in_thread, self._reading)
 
     def _read_in_thread(self, reading: int) -> None:
         try:
@@ -111,11 +111,11 @@ class CompareScreen(BaseScreen[int | None]):
     def _label(self) -> None:
         view, others = self.left, self.others or ()
         position = f" ({self.other_number + 1} of {len(others)})" if len(others) > 1 else ""
-        beside = f" beside {others[self.other_number].words}{position}" if others else ""
+        against = f" compared with {others[self.other_number].words}{position}" if others else ""
         useless = ["other"] if len(others) < 2 else []
         useless += ["case"] if len(view.cases) < 2 else []
         useless += ["scenario"] if len(view.recording.runs) < 2 else []
-        about = f"Attempt {view.attempt}{beside} · {device_words(view.run.device)} · {view.case.words}"
+        about = f"Attempt {view.attempt}{against} · {device_words(view.run.device)} · {view.case.words}"
         self.tabs.label(view.title, about, bar("compare", *useless))
 
     async def action_page(self, number: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,7 +13,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import foot, screen_bindings
-from gpututor.app.runtime import write_log
+from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.screens.base import BaseModal, TabbedPages, error_dialog
 from gpututor.app.widgets.base import OptionRows, PlainText
 from gpututor.app.wording import planned_device, reason_against
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
     from gpututor.hardware.inventory import Inventory
 
 VIRTUAL_GPU = (
-    "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules hold",
-    "Values are real: your CPU computes them; what a GPU forbids fails",
+    "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules apply",
+    "Values are real: your CPU computes them; what fails on a GPU fails here",
     "Times are modelled: what kernels, copies, waits take on that GPU",
     "What it makes up is marked modelled; unsupported calls raise errors",
 )
@@ -186,7 +185,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._findings, self._looked = [], False
         self._found.remove_children(FindingRow)
         self._show_findings()
-        threading.Thread(target=self._find, args=(self._looks,), daemon=True).start()
+        in_thread(self._find, self._looks)
 
     def _find(self, looks: int) -> None:
         from gpututor.hardware.inventory import load_inventory

@@ -20,6 +20,7 @@ from gpututor.app.commands import (
     ABOUT,
     COMMANDS,
     EDITING,
+    WIDGETS,
     Command,
     Pane,
     foot,
@@ -181,9 +182,9 @@ def help_screen(pane: Pane) -> TextScreen:
 
 def help_content(pane: Pane, width: int) -> Content:
     """Explain `pane` and list all keys, in lines of at most `width` columns."""
-    about = ABOUT[pane]
-    parts: _Parts = [f"{_wrapped(about.sentence, width)}\n"]
-    parts += [help_line(*entry, width) for entry in about.keys]
+    table = pane.value if pane.value in WIDGETS else "reader"
+    parts: _Parts = [f"{_wrapped(ABOUT[pane], width)}\n"]
+    parts += [help_line(*entry, width) for entry in help_keys(table)]
     for group, commands in groupby(COMMANDS, key=lambda command: command.group):
         parts.append((f"\n{group}\n", "bold $text-accent"))
         parts += [help_line(_keys(command), command.help, width) for command in commands]

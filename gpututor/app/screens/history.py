@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from textual.strip import Strip
 from textual.widgets import Static
 
 from gpututor.app.commands import foot, screen_bindings
+from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.screens.diff import DiffLine, DiffView, diff_lines
 from gpututor.app.widgets.base import PlainText
@@ -223,12 +223,12 @@ class HistoryScreen(BaseScreen[Chosen | None]):
 
     def on_mount(self) -> None:
         self._list.focus()
-        threading.Thread(target=self._find_best, daemon=True).start()
+        in_thread(self._find_best)
 
     @on(AttemptList.Scrolled)
     def _read_rows(self, message: AttemptList.Scrolled) -> None:
         message.stop()
-        threading.Thread(target=self._read, args=(message.rows,), daemon=True).start()
+        in_thread(self._read, message.rows)
 
     def _read(self, rows: tuple[int, ...]) -> None:
         try:

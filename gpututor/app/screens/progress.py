@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -15,6 +14,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import foot, screen_bindings
+from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseModal, TabbedPages
 from gpututor.course.model import Course
 from gpututor.errors import TutorError
@@ -74,7 +74,7 @@ class ProgressScreen(BaseModal[Choice]):
     def on_mount(self) -> None:
         self.pages.show(self._first_page)
         # Reading every report takes 50 µs each; some learners have thousands. The rows need the width of the list.
-        self.call_after_refresh(threading.Thread(target=self._count, daemon=True).start)
+        self.call_after_refresh(in_thread, self._count)
 
     def _count(self) -> None:
         try:
@@ -122,7 +122,7 @@ class ProgressScreen(BaseModal[Choice]):
         if not standing.mistakes:
             return
         yield _heading("")
-        yield _heading("What failed most often, and the lesson that it belongs to")
+        yield _heading("Most frequent failures, and where to read up")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in standing.lessons}
         for mistake, slug in standing.mistakes[:MOST_MISTAKES]:
             words = f"{mistake.times:>4} ×  {general_rule(mistake)}"
@@ -143,9 +143,9 @@ class ProgressScreen(BaseModal[Choice]):
 
     def _repeat_rows(self, standing: Standing) -> Iterator[Option]:
         if not standing.repeats:
-            yield _heading("○ Nothing is: what you passed, you passed in few tries and without help.")
+            yield _heading("○ Nothing: you passed everything in few tries and without help.")
             return
-        yield _heading("x starts the chosen one anew; your file is kept in .backups.")
+        yield _heading("x starts the exercise over; your file is kept in .backups.")
         yield _heading("")
         exercises = {exercise.key: exercise for exercise in self._course.exercises}
         for repeat in standing.repeats:

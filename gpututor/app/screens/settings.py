@@ -32,7 +32,7 @@ _SHOWN = {
 """Names of values whose word in the file says too little."""
 
 _KEYS = foot("settings")
-_KEYS_IN_TEXT = "Enter takes the command   Esc leaves it as it was"
+_KEYS_IN_TEXT = "Enter saves   Esc cancels"
 
 
 class SettingsScreen(BaseModal[None]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +19,7 @@ from textual.widget import Widget
 
 from gpututor.app.commands import DEVICE_TABS, bar, screen_bindings
 from gpututor.app.messages import LineChosen
+from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
 from gpututor.app.trace_view.model import RunView, load
 from gpututor.app.trace_view.tabs import TabStack
@@ -97,7 +97,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
 
     def _read(self, view: RunView) -> None:
         # A daemon: leaving the app waits for no disk.
-        threading.Thread(target=lambda: self.call_later(self._show, load_with_tabs(view)), daemon=True).start()
+        in_thread(lambda: self.call_later(self._show, load_with_tabs(view)))
 
     async def _show(self, view: RunView) -> None:
         """Show a view with its traces, unless the learner has gone on to another call."""
@@ -172,7 +172,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             self.tabs.show_news("The trace is still being read.")
             return
         self.tabs.show_news("Writing the trace …")
-        threading.Thread(target=self._export, args=(view, tools.exports), daemon=True).start()
+        in_thread(self._export, view, tools.exports)
 
     def _export(self, view: RunView, folder: Path) -> None:
         """Write the trace, and report its path or the error. For a thread."""

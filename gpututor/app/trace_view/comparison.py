@@ -96,10 +96,10 @@ def why_not(left: RunView, other: Other, *, another: bool) -> str:
         missing += f" What was recorded of it: {', '.join(f'“{escape_control_chars(name)}”' for name in recorded)}."
     ways = []
     if any(run.scenario in recorded for run in left.recording.runs):
-        ways.append("s goes on to a scenario that both may have.")
+        ways.append("s shows a scenario that both may have.")
     if another:
-        ways.append("a sets another attempt beside it.")
-    ways.append("Run the checks again on the same devices, and the two last runs can be compared.")
+        ways.append("a compares with another attempt.")
+    ways.append("Run the checks again on the same devices to compare the last two runs.")
     return f"{missing}\n\n" + "\n".join(ways)
 
 
@@ -146,7 +146,7 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
         if not outcomes and not pair.other.is_baseline:
             yield Content("The checks said the same of both.")
         if len(left.cases) > 1:
-            yield Content("c goes on to another call.").stylize(_PALE)
+            yield Content("c shows another call.").stylize(_PALE)
         return
     yield Content("")
     yield Content(f"{'this call':<{_NAME}}{ours:>{_FIGURE}}  {theirs:>{_FIGURE}}").stylize(_PALE)

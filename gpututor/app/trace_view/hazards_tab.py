@@ -67,7 +67,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield from wrong
     elif figures:
         yield _text("✓ No hazards: where streams or the host share memory, something says which comes first.")
-        yield _text("✓ No memory was refused.")
+        yield _text("✓ Every allocation succeeded.")
         yield _text("")
     advice = [entry for each in zip(figures, names, strict=True) for entry in _advice(view, *each)]
     if advice:

@@ -210,7 +210,7 @@ _LEGEND = (
 )
 
 NO_TIMES = "This run has no times: what ran, and in which order, is in the other tabs."
-NOTHING_RAN = "No device did anything in this call, so there are no times to set beside each other."
+NOTHING_RAN = "No device did anything in this call, so there are no times to compare."
 
 
 def times_tab() -> ScrollableText[RunView]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Offset
@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.widgets.base import PlainText, turn_page
 from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows
@@ -28,12 +29,7 @@ _WIDE = 70
 class CourseList(OptionList):
     """Option list of lessons and exercises."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", show=False),
-        Binding("k", "cursor_up", show=False),
-        Binding("g", "first", show=False),
-        Binding("G", "last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("course", "rows")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False, compact=True)
@@ -158,19 +154,12 @@ def _passed_words(lesson: LessonRow) -> str:
 
 
 _VIEWS: tuple[State | None, ...] = (None, State.TO_DO, State.STARTED, State.PASSED)
-KEYS = (("Enter", "Open"), ("Esc", "Show all"), ("↓ ↑", "Choose"))
-"""Keys of the filter, with what they do."""
 
 
 class CourseFilter(Input):
     """Input for the filter. Arrows move the list's cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "move('cursor_down')", show=False),
-        Binding("up", "move('cursor_up')", show=False),
-        Binding("pagedown", "move('page_down')", show=False),
-        Binding("pageup", "move('page_up')", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("course_filter")
 
     async def action_move(self, action: str) -> None:
         assert isinstance(self.parent, CoursePane)
@@ -180,10 +169,7 @@ class CourseFilter(Input):
 class CoursePane(Vertical):
     """The list with its filter and a heading that names the filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
-        Binding("v", "cycle_view", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("course", "filter", "cycle_view")
 
     @dataclass(eq=False, repr=False)
     class Narrowed(Message):

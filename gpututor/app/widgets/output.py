@@ -8,12 +8,13 @@ from typing import ClassVar, NamedTuple
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report import Report, RunSummary, Verdict
 from gpututor.grading.report_text import mark, outcome_line, remarks
@@ -112,21 +113,11 @@ def printed(run: RunSummary, most_lines: int | None = SHOWN_LINES) -> str:
     return "\n".join(shown)
 
 
-_SCROLL_KEYS: list[BindingType] = [
-    Binding("j,down", "by(1)", show=False),
-    Binding("k,up", "by(-1)", show=False),
-    Binding("space,pagedown", "page(1)", show=False),
-    Binding("pageup", "page(-1)", show=False),
-    Binding("g,home", "end('home')", show=False),
-    Binding("G,end", "end('end')", show=False),
-]
-
-
 class LongText(ScrollView, can_focus=True):
     """Sections with wrapped lines, to scroll."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"long-text--heading"}
-    BINDINGS: ClassVar[list[BindingType]] = _SCROLL_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("long_text")
 
     def __init__(self, sections: Sequence[Section], first: int = 0, *, id: str | None = None) -> None:
         """`first`: index of the section to start at."""
@@ -207,11 +198,7 @@ class SubmissionText(ScrollView, can_focus=True):
     """A submission with line numbers, and marks at the lines that checks point at."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"submission-text--{name}" for name in ("number", "marked", "line")}
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *_SCROLL_KEYS,
-        Binding("l,right", "right(1)", show=False),
-        Binding("h,left", "right(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("submission_text")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

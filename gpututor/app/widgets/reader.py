@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import LinkFollowed
 from gpututor.app.widgets.base import restyle
 from gpututor.app.wording import reflowed
@@ -23,16 +24,7 @@ if TYPE_CHECKING:
 class Reader(VerticalScroll, can_focus=True):
     """Scrolling text, plain until `start`: Markdown costs 40 ms, too much for the first paint."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll_down", show=False),
-        Binding("k", "scroll_up", show=False),
-        Binding("g", "scroll_home", show=False),
-        Binding("G", "scroll_end", show=False),
-        Binding("space", "page_down", show=False),
-        Binding("right", "choose_link(1)", show=False),
-        Binding("left", "choose_link(-1)", show=False),
-        Binding("enter", "follow_link", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("reader")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -58,7 +50,7 @@ class Reader(VerticalScroll, can_focus=True):
     async def start(self) -> None:
         from gpututor.app.widgets.markdown import CourseText  # 40 ms: imported after the first paint
 
-        if self._markdown is not None:
+        if self._markdown is not None or not self.is_attached:  # the app may be leaving already
             return
         self._markdown = CourseText(self.text)
         await self.mount(self._markdown)

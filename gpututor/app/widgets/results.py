@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.timer import Timer
 from textual.widget import AwaitMount, Widget
 
+from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.widgets.base import PlainText, restyle
 from gpututor.app.widgets.output import (
@@ -78,7 +79,7 @@ CHANGED = "Your file has changed since this run."
 class CheckRow(Vertical, can_focus=True):
     """Row of a check. Enter goes to its line; a command of the screen opens and closes the details."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "go_to_line", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("results", "go_to_line")
 
     @dataclass(eq=False, repr=False)
     class Opened(Message):
@@ -143,12 +144,7 @@ MOST_ROWS = 60
 class Results(Vertical, can_focus=True):
     """Results of one run: a title that stays, and a list that scrolls."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "step(1)", show=False),
-        Binding("k,up", "step(-1)", show=False),
-        Binding("g,home", "first", show=False),
-        Binding("G,end", "last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("results", "steps")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

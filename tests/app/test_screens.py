@@ -12,7 +12,7 @@ from gpututor.app.wording import initial_cursor
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.paths import builtin_course
-from tests.support.apps import Desk, main_screen, run_checks, settle, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, settle, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, failure, report, verdict
@@ -39,17 +39,16 @@ STEPS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 @pytest.mark.parametrize("name", STEPS)
-async def test_the_screen_looks_as_agreed(desk: Desk, name: str, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        for key in STEPS[name]:
-            await pilot.press(key)
-            await settle(pilot)
-        await assert_golden(pilot, name)
+async def test_the_screen_looks_as_agreed(pilot: Pilot[None], name: str) -> None:
+    for key in STEPS[name]:
+        await pilot.press(key)
+        await settle(pilot)
+    await assert_golden(pilot, name)
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
-async def test_the_welcome_looks_as_agreed(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size, first=True) as pilot:
+async def test_the_welcome_looks_as_agreed(env: AppEnv, size: tuple[int, int]) -> None:
+    async with env.start(size, first=True) as pilot:
         await pilot.pause()
         await assert_golden(pilot, "welcome")
 
@@ -57,12 +56,11 @@ async def test_the_welcome_looks_as_agreed(desk: Desk, size: tuple[int, int]) ->
 @pytest.mark.parametrize(
     "size", mostly_long([(60, 20), (40, 10), (8, 5), (2, 1), (200, 60)], [(40, 10), (2, 1)]), ids=str
 )
-async def test_no_size_crashes(desk: Desk, size: tuple[int, int]) -> None:
-    async with desk.start(size) as pilot:
-        for key in ("1", "2", "3", "4", "f6", "6", "f1", "escape", "x", "escape", "s", "escape"):
-            await pilot.press(key)
-        await run_checks(pilot)
-        assert main_screen(pilot).panes.results.first_failure is not None
+async def test_no_size_crashes(pilot: Pilot[None]) -> None:
+    for key in ("1", "2", "3", "4", "f6", "6", "f1", "escape", "x", "escape", "s", "escape"):
+        await pilot.press(key)
+    await run_checks(pilot)
+    assert main_screen(pilot).panes.results.first_failure is not None
 
 
 def rows_from_head(exercise: Exercise) -> int:
@@ -73,11 +71,11 @@ def rows_from_head(exercise: Exercise) -> int:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
-async def test_a_new_exercise_opens_where_there_is_something_to_write(desk: Desk, size: tuple[int, int]) -> None:
+async def test_a_new_exercise_opens_where_there_is_something_to_write(env: AppEnv, size: tuple[int, int]) -> None:
     """In sight with the head of its function; tried where the two are the farthest from each other."""
-    desk.course = load_course(builtin_course())
-    far = max(desk.course.exercises, key=rows_from_head)
-    async with desk.start(size, at_top=False) as pilot:
+    env.course = load_course(builtin_course())
+    far = max(env.course.exercises, key=rows_from_head)
+    async with env.start(size, at_top=False) as pilot:
         screen = main_screen(pilot)
         screen.navigator.open_exercise(far, Pane.CODE)
         await until_shown(pilot, "# TODO")
@@ -98,30 +96,28 @@ def test_the_first_place_to_write_is_told_by_its_words() -> None:
         assert initial_cursor(exercise.starter.splitlines()) != (0, 0), exercise.key
 
 
-async def test_a_resize_goes_from_one_pane_to_three_and_back(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        assert "def twice" not in screen_text(pilot.app)
-        await pilot.resize_terminal(180, 45)
-        await until(pilot, lambda: "def twice" in screen_text(pilot.app), "for the editor")
-        assert "○ 1.2 Twice 2" in screen_text(pilot.app)
-        await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "def twice" not in screen_text(pilot.app), "for one pane")
+async def test_a_resize_goes_from_one_pane_to_three_and_back(pilot: Pilot[None]) -> None:
+    assert "def twice" not in screen_text(pilot.app)
+    await pilot.resize_terminal(180, 45)
+    await until(pilot, lambda: "def twice" in screen_text(pilot.app), "for the editor")
+    assert "○ 1.2 Twice 2" in screen_text(pilot.app)
+    await pilot.resize_terminal(80, 24)
+    await until(pilot, lambda: "def twice" not in screen_text(pilot.app), "for one pane")
 
 
 @pytest.mark.parametrize("pane", list(Pane))
-async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(desk: Desk, pane: Pane) -> None:
-    async with desk.start() as pilot:
-        main_screen(pilot).show_pane(pane)
-        await settle(pilot)
-        footer = screen_lines(pilot.app)[-1]
-        of_no_use = {
-            "open_check",
-            "go_to_failure",
-            "show_history",
-            "go_back",
-        }  # nothing has run yet, no link was followed
-        shown = [BY_ID[id].title for id in FOOTERS[pane] if id not in of_no_use]
-        assert all(title in footer for title in shown), footer
+async def test_the_footer_fits_80_columns_and_keeps_help_and_quit(pilot: Pilot[None], pane: Pane) -> None:
+    main_screen(pilot).show_pane(pane)
+    await settle(pilot)
+    footer = screen_lines(pilot.app)[-1]
+    of_no_use = {
+        "open_check",
+        "go_to_failure",
+        "show_history",
+        "go_back",
+    }  # nothing has run yet, no link was followed
+    shown = [BY_ID[id].title for id in FOOTERS[pane] if id not in of_no_use]
+    assert all(title in footer for title in shown), footer
 
 
 async def footer(pilot: Pilot[None]) -> str:
@@ -129,26 +125,25 @@ async def footer(pilot: Pilot[None]) -> str:
     return screen_lines(pilot.app)[-1]
 
 
-async def test_the_footer_names_only_what_can_be_done_now(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("5")
-        assert "Go to line" not in await footer(pilot), "nothing was run"
-        await pilot.press("r")
-        assert "f Go to line" in await footer(pilot)
-        main_screen(pilot).panes.editor.load_text(RIGHT)
-        await pilot.press("r")
-        assert "Go to line" not in await footer(pilot), "it passed"
-        await pilot.press("h")
-        assert "h Hint" in await footer(pilot)
-        await pilot.press("h", "h")
-        assert "Hint" not in (await footer(pilot)), "all hints are shown"
-        await pilot.press("n", "n", "n")
-        assert "Next" not in await footer(pilot), "this is the last exercise"
+async def test_the_footer_names_only_what_can_be_done_now(pilot: Pilot[None]) -> None:
+    await pilot.press("5")
+    assert "Go to line" not in await footer(pilot), "nothing was run"
+    await pilot.press("r")
+    assert "f Go to line" in await footer(pilot)
+    main_screen(pilot).panes.editor.load_text(RIGHT)
+    await pilot.press("r")
+    assert "Go to line" not in await footer(pilot), "it passed"
+    await pilot.press("h")
+    assert "h Hint" in await footer(pilot)
+    await pilot.press("h", "h")
+    assert "Hint" not in (await footer(pilot)), "all hints are shown"
+    await pilot.press("n", "n", "n")
+    assert "Next" not in await footer(pilot), "this is the last exercise"
 
 
-async def test_the_footer_names_the_stop_key_until_the_run_is_stopped(desk: Desk) -> None:
-    desk.client = ScriptedClient(holds=True)
-    async with desk.start() as pilot:
+async def test_the_footer_names_the_stop_key_until_the_run_is_stopped(env: AppEnv) -> None:
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e", "ctrl+s")
         await until(pilot, lambda: "Esc Stop" in screen_lines(pilot.app)[-1], "for the key")
@@ -157,11 +152,9 @@ async def test_the_footer_names_the_stop_key_until_the_run_is_stopped(desk: Desk
         assert "Stop" not in await footer(pilot)
 
 
-async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(desk: Desk) -> None:
-    desk.client = ScriptedClient(
-        lambda request: report(request, verdict("loads"), failure(), failure(scenario="other"))
-    )
-    async with desk.start() as pilot:
+async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(env: AppEnv) -> None:
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads"), failure(), failure(scenario="other")))
+    async with env.start() as pilot:
         await pilot.press("r")
         assert "Space" not in await footer(pilot), "the first failure is open"
         await pilot.press("j")
@@ -172,22 +165,21 @@ async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(desk
         assert "Space Open" in await footer(pilot)
 
 
-async def test_what_happened_is_no_news_any_more_when_another_exercise_is_opened(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("f")
-        assert "No failed check points at a line." in screen_text(pilot.app)
-        await pilot.press("n")
-        await until(pilot, lambda: "No failed check" not in screen_text(pilot.app), "for the news to go")
+async def test_what_happened_is_no_news_any_more_when_another_exercise_is_opened(pilot: Pilot[None]) -> None:
+    await pilot.press("f")
+    assert "No failed check points at a line." in screen_text(pilot.app)
+    await pilot.press("n")
+    await until(pilot, lambda: "No failed check" not in screen_text(pilot.app), "for the news to go")
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_titles_in_the_course_list_are_whole(desk: Desk, size: tuple[int, int]) -> None:
+async def test_titles_in_the_course_list_are_whole(env: AppEnv, size: tuple[int, int]) -> None:
     title = "Where is everything?"
-    for exercise in desk.course.exercises[:2]:
+    for exercise in env.course.exercises[:2]:
         settings = exercise.folder / "exercise.toml"
         settings.write_text(re.sub('title = ".*"', f'title = "{title}"', settings.read_text()))
-    desk.course = load_course(desk.course.folder)
-    async with desk.start(size) as pilot:
+    env.course = load_course(env.course.folder)
+    async with env.start(size) as pilot:
         await run_checks(pilot)
         await pilot.press("1")
         await until(pilot, lambda: f"◐ 1.1 {title}" in screen_text(pilot.app), "for the state")
@@ -196,9 +188,9 @@ async def test_titles_in_the_course_list_are_whole(desk: Desk, size: tuple[int, 
         assert "to do" not in text
 
 
-async def test_without_colour_states_are_still_told_apart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colour_states_are_still_told_apart(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert pilot.app.no_color
         await run_checks(pilot)
         text = screen_text(pilot.app)
@@ -207,10 +199,10 @@ async def test_without_colour_states_are_still_told_apart(desk: Desk, monkeypatc
 
 
 async def test_without_colour_the_chosen_row_of_the_course_list_is_reversed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("1", "j")
         await settle(pilot)
         course = main_screen(pilot).panes.course.list
@@ -221,8 +213,8 @@ async def test_without_colour_the_chosen_row_of_the_course_list_is_reversed(
         assert abs(plain.background.brightness - chosen.background.brightness) > 0.5
 
 
-async def test_the_help_names_every_command(desk: Desk) -> None:
-    async with desk.start((140, 70)) as pilot:
+async def test_the_help_names_every_command(env: AppEnv) -> None:
+    async with env.start((140, 70)) as pilot:
         await pilot.press("question_mark")
         await settle(pilot)
         text = screen_text(pilot.app)
@@ -237,8 +229,8 @@ def test_no_key_means_two_things() -> None:
     assert not {"ctrl+enter", "ctrl+m", "ctrl+i", "ctrl+h", "ctrl+b", "ctrl+a", "ctrl+p"} & set(keys)
 
 
-async def test_the_palette_finds_commands_and_exercises(desk: Desk) -> None:
-    async with desk.start((140, 40)) as pilot:
+async def test_the_palette_finds_commands_and_exercises(env: AppEnv) -> None:
+    async with env.start((140, 40)) as pilot:
         await pilot.press("ctrl+p", *"2.2")
         await until(pilot, lambda: "2.2 Twice 2" in screen_text(pilot.app), "for the exercise")
         await pilot.press("enter")
@@ -246,21 +238,21 @@ async def test_the_palette_finds_commands_and_exercises(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
-async def test_a_long_list_shows_from_the_first_how_far_each_lesson_is(desk: Desk, size: tuple[int, int]) -> None:
+async def test_a_long_list_shows_from_the_first_how_far_each_lesson_is(env: AppEnv, size: tuple[int, int]) -> None:
     """Where it scrolls, the bar takes a column."""
-    desk.course = load_course(write_course(desk.folder / "long", exercises=6, lessons=8))
-    async with desk.start(size) as pilot:
+    env.course = load_course(write_course(env.folder / "long", exercises=6, lessons=8))
+    async with env.start(size) as pilot:
         await pilot.press("1")
         await until_shown(pilot, "0 of 6 passed")
 
 
 @pytest.mark.parametrize(("width", "words"), [(80, "0 of 2 passed"), (100, "0/2")])
-async def test_all_lessons_of_the_list_say_alike_how_far_they_are(desk: Desk, width: int, words: str) -> None:
+async def test_all_lessons_of_the_list_say_alike_how_far_they_are(env: AppEnv, width: int, words: str) -> None:
     """Also where there is room for the words with some titles only."""
-    settings = desk.course.folder / "02_lesson_2" / "lesson.toml"
+    settings = env.course.folder / "02_lesson_2" / "lesson.toml"
     settings.write_text(settings.read_text().replace("Small things", "Architectures that suit a GPU"))
-    desk.course = load_course(desk.course.folder)
-    async with desk.start((width, 30)) as pilot:
+    env.course = load_course(env.course.folder)
+    async with env.start((width, 30)) as pilot:
         await pilot.press("1")
         await until_shown(pilot, words)
-        assert screen_text(pilot.app).count(words) == len(desk.course.lessons) == 2
+        assert screen_text(pilot.app).count(words) == len(env.course.lessons) == 2

@@ -10,7 +10,7 @@ from gpututor.app.commands import COMMANDS, Pane
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
-from tests.support.apps import Desk, main_screen, run_checks, until, until_shown, write
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown, write
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_text
 from tests.support.tiny_course import RIGHT
@@ -22,17 +22,17 @@ def app_of(pilot: Pilot[None]) -> GpututorApp:
 
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
-async def test_the_settings_look_as_agreed(desk: Desk, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_settings_look_as_agreed(env: AppEnv, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "vim")
-    async with desk.start(size) as pilot:
+    async with env.start(size) as pilot:
         await pilot.press("comma")
         await until_shown(pilot, "File: ~/home/config/settings.toml")
         await assert_golden(pilot, "settings")
 
 
-async def test_each_setting_says_what_it_is_and_a_change_holds_at_once_and_is_kept(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_a_change_of_a_setting_applies_at_once_and_is_saved(env: AppEnv) -> None:
+    async with env.start() as pilot:
         await pilot.press("comma")
         await until_shown(pilot, "Settings")
         for setting in SETTINGS:
@@ -51,15 +51,15 @@ async def test_each_setting_says_what_it_is_and_a_change_holds_at_once_and_is_ke
     assert (kept.theme, kept.motion) == ("night", "none")
 
 
-async def test_the_next_start_has_what_was_chosen(desk: Desk) -> None:
+async def test_the_next_start_has_what_was_chosen(env: AppEnv) -> None:
     write('theme = "contrast"\nmotion = "none"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert pilot.app.theme == "contrast"
         assert pilot.app.animation_level == "none"
 
 
-async def test_a_command_for_the_own_editor_is_typed(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_a_command_for_the_own_editor_is_typed(env: AppEnv) -> None:
+    async with env.start() as pilot:
         await pilot.press("comma", "j", "enter")
         await until_shown(pilot, "Enter takes the command Esc leaves it as it was")
         await pilot.press(*"hx", "enter")
@@ -72,18 +72,17 @@ async def test_a_command_for_the_own_editor_is_typed(desk: Desk) -> None:
     assert read_settings(settings_file()).settings.editor == "hx"
 
 
-async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        write('theme = "day"\n')
-        await until(pilot, lambda: pilot.app.theme == "day", "for the colours")
-        await pilot.press("comma")
-        write('theme = "contrast"\n')
-        await until(pilot, lambda: "◂ contrast ▸" in screen_text(pilot.app), "for the row")
+async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(pilot: Pilot[None]) -> None:
+    write('theme = "day"\n')
+    await until(pilot, lambda: pilot.app.theme == "day", "for the colours")
+    await pilot.press("comma")
+    write('theme = "contrast"\n')
+    await until(pilot, lambda: "◂ contrast ▸" in screen_text(pilot.app), "for the row")
 
 
-async def test_a_fault_in_the_file_is_told_at_the_start_and_explained_on_the_screen(desk: Desk) -> None:
+async def test_an_invalid_setting_is_reported_at_the_start_and_explained(env: AppEnv) -> None:
     path = write('motion = "some"\ndevice = "cpu"\n')
-    async with desk.start((100, 30)) as pilot:
+    async with env.start((100, 30)) as pilot:
         await until_shown(pilot, "A setting is invalid. Press , to see which.")
         assert main_screen(pilot).learner.settings.now.device == "cpu", "the rest holds"
         await pilot.press("comma")
@@ -92,30 +91,30 @@ async def test_a_fault_in_the_file_is_told_at_the_start_and_explained_on_the_scr
     assert path.read_text() == 'motion = "some"\ndevice = "cpu"\n'
 
 
-async def test_a_theme_that_nobody_knows_leaves_the_first_one(desk: Desk) -> None:
+async def test_a_theme_that_nobody_knows_leaves_the_first_one(env: AppEnv) -> None:
     write('theme = "no-such"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert pilot.app.theme == "night"
         await until_shown(pilot, "A setting is invalid.")
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: theme cannot be "no-such"')
 
 
-async def test_the_palettes_theme_and_the_settings_agree(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_the_palettes_theme_and_the_settings_agree(env: AppEnv) -> None:
+    async with env.start() as pilot:
         pilot.app.theme = "nord"
         await until(pilot, lambda: app_of(pilot).settings.now.theme == "nord", "for the settings")
         await pilot.press("comma")
         await until_shown(pilot, "◂ nord ▸")
     assert read_settings(settings_file()).settings.theme == "nord"
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert pilot.app.theme == "nord"
 
 
 @pytest.mark.long
-async def test_without_colours_a_theme_is_chosen_all_the_same(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_colours_a_theme_is_chosen_all_the_same(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("comma")
         await until_shown(pilot, "◂ night ▸")
         await pilot.press("right")
@@ -125,69 +124,67 @@ async def test_without_colours_a_theme_is_chosen_all_the_same(desk: Desk, monkey
     assert read_settings(settings_file()).settings.theme == "terminal"
 
 
-async def test_a_choice_that_cannot_be_written_holds_and_is_told(desk: Desk) -> None:
+async def test_a_choice_that_cannot_be_written_holds_and_is_told(env: AppEnv) -> None:
     write("= broken\n")
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("comma", "right")
         await until_shown(pilot, "The choice could not be written")
         assert pilot.app.theme == "day"
     assert settings_file().read_text() == "= broken\n"
 
 
-async def test_device_and_gpu_go_into_the_request_and_stand_in_the_status_line(desk: Desk) -> None:
+async def test_device_and_gpu_are_in_the_request_and_the_status_bar(env: AppEnv) -> None:
     write('device = "virtual"\ngpu = "H100"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert "virtual H100 (modelled)" in screen_text(pilot.app)
         await run_checks(pilot)
-        assert (desk.client.requests[0].device, desk.client.requests[0].gpu) == ("virtual", "H100")
+        assert (env.client.requests[0].device, env.client.requests[0].gpu) == ("virtual", "H100")
 
 
-async def test_unless_asked_for_nothing_runs_by_itself(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        desk.file().write_text(RIGHT)
-        await until(pilot, lambda: main_screen(pilot).editor_text == RIGHT, "for the reload")
-        for _ in range(5):
-            main_screen(pilot).check_disk()
-        assert desk.client.requests == []
+async def test_unless_asked_for_nothing_runs_by_itself(pilot: Pilot[None], env: AppEnv) -> None:
+    env.file().write_text(RIGHT)
+    await until(pilot, lambda: main_screen(pilot).editor_text == RIGHT, "for the reload")
+    for _ in range(5):
+        main_screen(pilot).check_disk()
+    assert env.client.requests == []
 
 
-async def test_what_another_editor_saved_is_run_and_the_learner_stays_where_they_are(desk: Desk) -> None:
+async def test_a_save_by_another_editor_runs_the_checks_quietly(env: AppEnv) -> None:
     write('auto_run = "other editor"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("e", *"x = 1", "enter")
         main_screen(pilot).files.save()
         for _ in range(5):
             main_screen(pilot).check_disk()
-        assert desk.client.requests == [], "what is typed here waits for ^s"
-        desk.file().write_text(RIGHT)
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
-        assert desk.client.requests[0].submission == RIGHT
+        assert env.client.requests == [], "what is typed here waits for ^s"
+        env.file().write_text(RIGHT)
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
+        assert env.client.requests[0].submission == RIGHT
         await until_shown(pilot, "✓ Passed")
         assert main_screen(pilot).panes.current is Pane.CODE
 
 
-async def test_every_save_runs_what_is_python(desk: Desk) -> None:
+async def test_every_save_runs_what_is_python(env: AppEnv) -> None:
     write('auto_run = "saved"\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("e", *"x = (", "enter")
         await until_shown(pilot, "Saved, not run: line 1 is not finished.")
-        assert desk.client.requests == []
+        assert env.client.requests == []
         main_screen(pilot).panes.editor.load_text(RIGHT)
-        await until(pilot, lambda: len(desk.client.requests) == 1, "for the run")
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
         assert main_screen(pilot).panes.current is Pane.CODE
         await pilot.press("f5")
-        await until(pilot, lambda: len(desk.client.requests) == 2, "for the run that was asked for")
+        await until(pilot, lambda: len(env.client.requests) == 2, "for the run that was asked for")
 
 
 @pytest.mark.long
-async def test_shifted_function_keys_work_as_terminals_send_them(desk: Desk) -> None:
+async def test_shifted_function_keys_work_as_terminals_send_them(pilot: Pilot[None]) -> None:
     """xterm and its kin send Shift+F2 as F14."""
-    async with desk.start() as pilot:
-        await pilot.press("e", "f14")
-        assert isinstance(pilot.app.screen, SettingsScreen)
-        await pilot.press("f14")
-        await pilot.press("f22")
-        await until_shown(pilot, "Start 1.1 Twice 1 again?")
+    await pilot.press("e", "f14")
+    assert isinstance(pilot.app.screen, SettingsScreen)
+    await pilot.press("f14")
+    await pilot.press("f22")
+    await until_shown(pilot, "Start 1.1 Twice 1 again?")
 
 
 def test_no_key_of_a_terminal_means_two_commands() -> None:
@@ -199,20 +196,20 @@ def test_no_key_of_a_terminal_means_two_commands() -> None:
 
 
 @pytest.mark.long
-async def test_costs_that_are_hidden_stay_hidden(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_costs_that_are_hidden_stay_hidden(env: AppEnv) -> None:
+    async with env.start() as pilot:
         assert main_screen(pilot).panes.editor.costs_on
         main_screen(pilot).editing.switch_costs()
         assert read_settings(settings_file()).settings.costs is False
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         assert not main_screen(pilot).panes.editor.costs_on
         await pilot.press("comma", *"jjjjjj", "right")
         await until(pilot, lambda: main_screen(pilot).panes.editor.costs_on, "for the costs")
 
 
-async def test_with_faults_in_the_file_all_settings_are_still_reached(desk: Desk) -> None:
+async def test_with_faults_in_the_file_all_settings_are_still_reached(env: AppEnv) -> None:
     write('them = "day"\nmotion = "some"\ncosts = 3\ngpu = "T5"\nx = 1\n')
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("comma")
         await until_shown(pilot, "◂ night ▸")
         for setting in SETTINGS:

@@ -14,11 +14,12 @@ from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
 from gpututor.app.escape_key import LOOK_EVERY_S, EscapeParser, QuickDriver, quick_driver
+from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.help import TextScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.course.workspace import make_workspace
 from tests.support.app_in_terminal import start
-from tests.support.apps import DEFAULT_START, Desk, main_screen, run_checks, until
+from tests.support.apps import DEFAULT_START, AppEnv, main_screen, run_checks, until
 
 
 def test_the_driver_looks_more_often_tells_esc_and_reads_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,20 +86,18 @@ async def send(pilot: Pilot[None], sent: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["?", "1", "V", "d", "ä", "=", "]", "r"])
-async def test_a_character_right_behind_esc_is_never_typed(desk: Desk, key: str) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e")
-        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
-        before = screen.editor_text
-        await send(pilot, f"\x1b{key}")
-        await until(pilot, lambda: screen.panes.current is not Pane.CODE or pilot.app.screen is not screen, "to leave")
-        assert screen.editor_text == before
+async def test_a_character_right_behind_esc_is_never_typed(pilot: Pilot[None], screen: MainScreen, key: str) -> None:
+    await pilot.press("e")
+    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    before = screen.editor_text
+    await send(pilot, f"\x1b{key}")
+    await until(pilot, lambda: screen.panes.current is not Pane.CODE or pilot.app.screen is not screen, "to leave")
+    assert screen.editor_text == before
 
 
-async def test_where_esc_stops_a_run_what_comes_right_behind_it_is_no_text(desk: Desk) -> None:
-    desk.client.holds = True
-    async with desk.start() as pilot:
+async def test_keys_right_after_an_esc_that_stops_a_run_are_no_text(env: AppEnv) -> None:
+    env.client.holds = True
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("r", "e")
         await until(pilot, lambda: screen.running and screen.focused is screen.panes.editor, "for the editor")
@@ -109,58 +108,52 @@ async def test_where_esc_stops_a_run_what_comes_right_behind_it_is_no_text(desk:
         assert screen.editor_text == before
 
 
-async def test_a_command_right_behind_esc_is_done(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e")
-        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
-        await send(pilot, "\x1b?")
-        await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
-        await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen, "for the desk")
-        await pilot.press("e")
-        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
-        await send(pilot, "\x1b1")
-        await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
+async def test_a_command_right_behind_esc_is_done(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("e")
+    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    await send(pilot, "\x1b?")
+    await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is screen, "for the main screen")
+    await pilot.press("e")
+    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    await send(pilot, "\x1b1")
+    await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
 
 
-async def test_esc_does_not_overtake_the_letter_before_it(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await run_checks(pilot)
-        screen = main_screen(pilot)
-        await send(pilot, "V\x1b1")
-        await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
-        assert pilot.app.screen is screen
+async def test_esc_does_not_overtake_the_letter_before_it(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    screen = main_screen(pilot)
+    await send(pilot, "V\x1b1")
+    await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
+    assert pilot.app.screen is screen
 
 
-async def test_outside_the_editor_alt_and_a_letter_is_esc_and_the_letter(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await run_checks(pilot)
-        await send(pilot, "\x1ba")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
-        assert not main_screen(pilot).panes.editor.selected_text
+async def test_outside_the_editor_alt_and_a_letter_is_esc_and_the_letter(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await send(pilot, "\x1ba")
+    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
+    assert not main_screen(pilot).panes.editor.selected_text
 
 
-async def test_alt_and_a_key_does_what_it_is_bound_to(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e")
-        await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
-        before = screen.editor_text.splitlines()
-        await send(pilot, "\x1b[1;3B")
-        await until(pilot, lambda: screen.editor_text.splitlines()[:2] == before[1::-1], "for the line to go down")
-        await send(pilot, "\x1b[1;3A")
-        await until(pilot, lambda: screen.editor_text.splitlines() == before, "for the line to come back")
-        await send(pilot, "\x1ba")
-        await until(pilot, lambda: screen.panes.editor.selected_text == screen.editor_text, "for all to be selected")
-        assert screen.panes.current is Pane.CODE
+async def test_alt_and_a_key_does_what_it_is_bound_to(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("e")
+    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    before = screen.editor_text.splitlines()
+    await send(pilot, "\x1b[1;3B")
+    await until(pilot, lambda: screen.editor_text.splitlines()[:2] == before[1::-1], "for the line to go down")
+    await send(pilot, "\x1b[1;3A")
+    await until(pilot, lambda: screen.editor_text.splitlines() == before, "for the line to come back")
+    await send(pilot, "\x1ba")
+    await until(pilot, lambda: screen.panes.editor.selected_text == screen.editor_text, "for all to be selected")
+    assert screen.panes.current is Pane.CODE
 
 
-def test_in_a_terminal_what_comes_right_behind_esc_is_a_command(desk: Desk) -> None:
-    make_workspace(desk.workspace_folder, desk.course)
-    with start(desk.course.folder, desk.workspace_folder, {"GPUTUTOR_HOME": str(desk.folder / "home")}) as terminal:
+def test_in_a_terminal_what_comes_right_behind_esc_is_a_command(env: AppEnv) -> None:
+    make_workspace(env.workspace_folder, env.course)
+    with start(env.course.folder, env.workspace_folder, {"GPUTUTOR_HOME": str(env.folder / "home")}) as terminal:
         terminal.press("e")
         terminal.until_shown(DEFAULT_START)
         terminal.send(b"\x1b?")
         terminal.until_shown("Esc closes")
-    assert "?" not in desk.file().read_text()
+    assert "?" not in env.file().read_text()

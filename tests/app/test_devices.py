@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
 from gpututor.app.screens.devices import VIRTUAL_GPU, DevicesScreen
 from gpututor.app.wording import planned_device, reason_against
@@ -18,7 +19,7 @@ from gpututor.hardware.gpus import gpu_names
 from gpututor.hardware.inventory import Device, Inventory
 from gpututor.paths import settings_file
 from gpututor.settings import read_settings
-from tests.support.apps import Desk, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_text
 
@@ -37,16 +38,15 @@ def no_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 @pytest.mark.parametrize("page", ["1", "2"])
-async def test_the_devices_look_as_agreed(desk: Desk, size: tuple[int, int], page: str) -> None:
-    async with desk.start(size) as pilot:
-        main_screen(pilot).runs._inventory = WITH_GPU
-        await pilot.press("D", page)
-        await until_shown(pilot, "Tab turns the page")
-        await assert_golden(pilot, f"devices_{page}")
+async def test_the_devices_look_as_agreed(pilot: Pilot[None], page: str) -> None:
+    main_screen(pilot).runs._inventory = WITH_GPU
+    await pilot.press("D", page)
+    await until_shown(pilot, "Tab next page")
+    await assert_golden(pilot, f"devices_{page}")
 
 
-async def test_on_a_small_terminal_all_of_each_page_can_be_reached(desk: Desk) -> None:
-    async with desk.start((60, 15)) as pilot:
+async def test_on_a_small_terminal_all_of_each_page_can_be_reached(env: AppEnv) -> None:
+    async with env.start((60, 15)) as pilot:
         main_screen(pilot).runs._inventory = WITH_GPU
         await pilot.press("D")
         await until_shown(pilot, "Esc closes")
@@ -58,8 +58,8 @@ async def test_on_a_small_terminal_all_of_each_page_can_be_reached(desk: Desk) -
         await until_shown(pilot, "A model of a GPU")
 
 
-async def test_the_device_is_chosen_with_enter_and_holds_at_once(desk: Desk) -> None:
-    async with desk.start() as pilot:
+async def test_the_device_is_chosen_with_enter_and_holds_at_once(env: AppEnv) -> None:
+    async with env.start() as pilot:
         screen = main_screen(pilot)
         screen.runs._inventory = WITH_GPU
         await pilot.press("D")
@@ -72,12 +72,12 @@ async def test_the_device_is_chosen_with_enter_and_holds_at_once(desk: Desk) -> 
         await until(pilot, lambda: pilot.app.screen is screen, "for the main screen")
         assert "cuda:0, NVIDIA H200 [/x]" in screen_text(pilot.app)
         await run_checks(pilot)
-        assert desk.client.requests[0].device == "cuda:0"
+        assert env.client.requests[0].device == "cuda:0"
     assert read_settings(settings_file()).settings.device == "cuda:0"
 
 
-async def test_the_model_of_the_virtual_gpu_is_chosen(desk: Desk) -> None:
-    async with desk.start((100, 40)) as pilot:
+async def test_the_model_of_the_virtual_gpu_is_chosen(env: AppEnv) -> None:
+    async with env.start((100, 40)) as pilot:
         await pilot.press("D", "tab")
         await until_shown(pilot, "● the exercise's own")
         text = screen_text(pilot.app)
@@ -86,15 +86,15 @@ async def test_the_model_of_the_virtual_gpu_is_chosen(desk: Desk) -> None:
         await pilot.press("j", "j", "enter")
         await until_shown(pilot, f"● {gpu_names()[1]}")
         await pilot.press("escape", "r")
-        await until(pilot, lambda: bool(desk.client.requests), "for the run")
-        assert desk.client.requests[0].gpu == gpu_names()[1]
+        await until(pilot, lambda: bool(env.client.requests), "for the run")
+        assert env.client.requests[0].gpu == gpu_names()[1]
 
 
-async def test_an_exercise_that_cannot_run_there_says_so_with_the_reason(desk: Desk) -> None:
-    settings = desk.course.exercises[0].folder / "exercise.toml"
+async def test_an_exercise_that_cannot_run_there_says_so_with_the_reason(env: AppEnv) -> None:
+    settings = env.course.exercises[0].folder / "exercise.toml"
     settings.write_text(re.sub("devices = .*", 'devices = ["virtual", "cuda"]', settings.read_text()))
-    desk.course = load_course(desk.course.folder)
-    async with desk.start() as pilot:
+    env.course = load_course(env.course.folder)
+    async with env.start() as pilot:
         await pilot.press("D")
         await until_shown(pilot, "● auto")
         await pilot.press("j", "j", "enter")
@@ -103,8 +103,8 @@ async def test_an_exercise_that_cannot_run_there_says_so_with_the_reason(desk: D
         await until_shown(pilot, "cpu: not gradable here")
 
 
-def test_a_device_that_this_machine_lacks_is_a_reason(desk: Desk) -> None:
-    exercise = desk.course.exercises[0]
+def test_a_device_that_this_machine_lacks_is_a_reason(env: AppEnv) -> None:
+    exercise = env.course.exercises[0]
     assert reason_against(exercise, WITHOUT, "cuda") == "This machine has no device cuda."
     assert reason_against(exercise, WITH_GPU, "cuda:1") == "This machine has no device cuda:1."
     assert reason_against(exercise, WITH_GPU, "cuda:0") == ""
@@ -113,7 +113,7 @@ def test_a_device_that_this_machine_lacks_is_a_reason(desk: Desk) -> None:
     assert planned_device(exercise, WITH_GPU, "cuda") == "cuda:0, NVIDIA H200 [/x]"
 
 
-async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_here_streams_in_and_says_what_to_do(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
     folders: list[Path] = []
 
@@ -125,7 +125,7 @@ async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypat
         yield Diagnosis(WRONG, "torch", "is not installed", "`pip install torch`")
 
     monkeypatch.setattr("gpututor.doctor.findings", look)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "✓ ok     Python        3.11 [/b]")
         assert "… Looking." in screen_text(pilot.app)
@@ -139,33 +139,31 @@ async def test_what_is_here_streams_in_and_says_what_to_do(desk: Desk, monkeypat
         assert len(pilot.app.screen.query("FindingRow")) == 3, "the rows of the first look are gone"
         await pilot.press("escape")
         await until_shown(pilot, "cuda:0, NVIDIA H200 [/x]")
-    assert folders[:2] == [desk.course.folder, desk.workspace_folder]
+    assert folders[:2] == [env.course.folder, env.workspace_folder]
 
 
-async def test_a_look_that_breaks_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_look_that_breaks_is_told(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     def look(*where: Path) -> Iterator[Diagnosis]:
         yield Diagnosis(OK, "Python", "3.11")
         raise RuntimeError("a driver [/x] fell over")
 
     monkeypatch.setattr("gpututor.doctor.findings", look)
-    async with desk.start() as pilot:
+    async with env.start() as pilot:
         await pilot.press("D", "3")
         await until_shown(pilot, "the look itself broke: RuntimeError('a driver [/x] fell over')")
         await until_shown(pilot, "✗ 1 to fix.")
 
 
-async def test_the_screen_closes_with_its_own_key_too(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("e", "shift+f1")
-        assert isinstance(pilot.app.screen, DevicesScreen)
-        await pilot.press("shift+f1")
-        await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
+async def test_the_screen_closes_with_its_own_key_too(pilot: Pilot[None]) -> None:
+    await pilot.press("e", "shift+f1")
+    assert isinstance(pilot.app.screen, DevicesScreen)
+    await pilot.press("shift+f1")
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")
 
 
-async def test_on_a_small_screen_the_last_model_is_reached(desk: Desk) -> None:
-    async with desk.start() as pilot:
-        await pilot.press("D", "2")
-        await until_shown(pilot, "● the exercise's own")
-        assert gpu_names()[-1] not in screen_text(pilot.app)
-        await pilot.press("end")
-        await until_shown(pilot, f"○ {gpu_names()[-1]}")
+async def test_on_a_small_screen_the_last_model_is_reached(pilot: Pilot[None]) -> None:
+    await pilot.press("D", "2")
+    await until_shown(pilot, "● the exercise's own")
+    assert gpu_names()[-1] not in screen_text(pilot.app)
+    await pilot.press("end")
+    await until_shown(pilot, f"○ {gpu_names()[-1]}")

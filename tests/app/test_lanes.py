@@ -1,12 +1,14 @@
-"""How a lane is drawn: every event leaves a mark, kinds differ without colours, names stand where there is room."""
+"""Lanes of the timeline as cells, zooming, panning and the ticks of the axis."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpututor.app.screens.help import TAB_ABOUT
-from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw
+from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw, ticks
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.timeline import Lane, Span, TimelineLayout
@@ -35,7 +37,7 @@ def kernels(*times: tuple[int, int], name: str = "aten::mm") -> Program:
     return program
 
 
-def test_the_ends_of_a_bar_are_drawn_to_an_eighth_of_a_cell() -> None:
+def test_ends_of_bars_are_drawn_to_an_eighth_of_a_cell() -> None:
     program = kernels((1_000, 3_250), (8_000, 10_000))
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     assert drawn(program, "default stream", 10) == [" ██▎    ██"]
@@ -65,7 +67,7 @@ def test_two_long_bars_that_touch_are_told_apart() -> None:
     assert drawn(kernels((0, 10_000), (10_000, 20_000)), "default stream", 8)[0].count("▉") == 1
 
 
-def test_names_stand_on_bars_that_are_long_enough_and_are_cut_with_a_mark() -> None:
+def test_names_on_long_bars_are_truncated_with_a_mark() -> None:
     assert drawn(kernels((0, 20_000)), "default stream") == ["█ mm ███████████████"]
     long_name = kernels((0, 20_000), name="aten::native_layer_norm_backward")
     assert drawn(long_name, "default stream") == ["█ native_layer_no… █"]
@@ -103,7 +105,7 @@ def test_a_wait_is_seen_however_many_launches_are_around_it() -> None:
     assert drawn(program, "host")[0].count("░") == 1
 
 
-def test_a_hazard_is_marked_on_its_bar_and_missing_memory_on_the_host() -> None:
+def test_hazards_are_marked_on_bars_and_failed_allocations_on_the_host() -> None:
     program = kernels((0, 50_000))
     program.trace.add(Kind.HAZARD, "read after write", "cuda:0", launched=0, start=0, end=0)
     program.now = 50_000
@@ -149,3 +151,91 @@ def test_the_help_explains_arrows_and_where_the_cursor_is() -> None:
     told = " ".join(TAB_ABOUT["Timeline"])
     assert all(arrow in told for arrow in ARROWS.values())
     assert "┝━┥" in told
+
+
+wholes = st.builds(
+    lambda least, span, columns: TimeWindow.whole(least, least + span, columns),
+    st.integers(0, 10**12),
+    st.integers(1, 10**11),
+    st.integers(8, 250),
+)
+moves = st.lists(
+    st.tuples(st.sampled_from(["in", "out", "left", "right", "showing", "around"]), st.floats(0, 1)), max_size=25
+)
+
+
+def moved(window: TimeWindow, steps: list[tuple[str, float]]) -> TimeWindow:
+    for step, share in steps:
+        moment = window.least + round(share * (window.most - window.least))
+        match step:
+            case "in":
+                window = window.zoomed(0.5, moment)
+            case "out":
+                window = window.zoomed(2, moment)
+            case "left":
+                window = window.panned(-0.5)
+            case "right":
+                window = window.panned(0.5)
+            case "showing":
+                window = window.showing(moment, moment + 10)
+            case _:
+                window = window.zoomed_to(moment, moment + 10)
+    return window
+
+
+@given(wholes, moves)
+def test_zooming_and_panning_keep_the_window_inside_the_timeline(
+    window: TimeWindow, steps: list[tuple[str, float]]
+) -> None:
+    now = moved(window, steps)
+    assert now.least <= now.begin < now.end <= now.most
+    assert now.span >= now.columns
+    assert now.resized(now.columns) == now
+
+
+@given(wholes, moves, st.integers(8, 250))
+def test_another_width_shows_the_same_time(window: TimeWindow, steps: list[tuple[str, float]], columns: int) -> None:
+    before = moved(window, steps)
+    after = before.resized(columns)
+    assert after.columns == columns
+    assert after.span >= columns
+    if before.is_whole:
+        assert after.is_whole
+    elif before.span >= columns:
+        assert (after.begin, after.end) == (before.begin, before.end)
+
+
+def test_zooming_leaves_the_moment_where_it_is() -> None:
+    window = TimeWindow.whole(0, 100_000, 100)
+    closer = window.zoomed(0.5, 30_000)
+    assert (closer.begin, closer.end) == (15_000, 65_000)
+    assert closer.column(30_000) == window.column(30_000) == 30
+    assert closer.zoomed(2, 30_000) == window
+
+
+def test_only_events_out_of_sight_move_the_window() -> None:
+    window = TimeWindow.whole(0, 100_000, 100).zoomed(0.1, 50_000)
+    assert window.showing(50_000, 51_000) == window
+    assert window.showing(0, 46_000) == window, "its end is seen"
+    later = window.showing(80_000, 80_500)
+    assert later.column(80_000) == 33
+
+
+@given(wholes, moves)
+def test_ticks_are_round_in_order_and_their_labels_do_not_touch(
+    window: TimeWindow, steps: list[tuple[str, float]]
+) -> None:
+    window = moved(window, steps)
+    found = ticks(window)
+    for tick, following in pairwise(found):
+        assert tick.column + len(tick.label) < following.column
+        assert tick.label != following.label
+    assert all(0 <= tick.column < window.columns for tick in found)
+
+
+def test_ticks_have_as_many_digits_as_they_need() -> None:
+    assert [tick.label for tick in ticks(TimeWindow.whole(500, 400_500, 63))] == ["0", "100 µs", "200 µs", "300 µs"]
+    whole = TimeWindow.whole(0, 2_000_000, 90)
+    assert [tick.label for tick in ticks(whole)][:3] == ["0", "0.2 ms", "0.4 ms"]
+    assert [tick.label for tick in ticks(whole.zoomed_to(1_500_000, 1_500_100))][:2] == ["1.49990 ms", "1.49995 ms"]
+    assert [tick.label for tick in ticks(TimeWindow.whole(0, 10, 30))] == ["0", "10 ns", "20 ns"]

@@ -1,0 +1,473 @@
+"""The whole app: first start, a learner's path, kills, random actions and crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from textual.pilot import Pilot
+
+from gpututor.app.app import GpututorApp
+from gpututor.app.commands import Pane
+from gpututor.app.main.files import FileController
+from gpututor.app.main.screen import MainScreen
+from gpututor.course.loader import load_course
+from gpututor.course.workspace import find_workspace, make_workspace
+from gpututor.grading.client import GradingClient
+from gpututor.paths import builtin_course, default_workspace, progress_file
+from gpututor.progress.overview import State
+from gpututor.progress.store import ProgressStore
+from tests.support.app_in_terminal import start
+from tests.support.apps import AppEnv, main_screen, ready, run_checks, until, until_shown
+from tests.support.random_actions import ACTIONS, LEAVING, Action, blow, key_event
+from tests.support.screens import SIZES, screen_text
+from tests.support.terminals import Terminal
+from tests.support.tiny_course import RIGHT, WITHOUT_A_PLACE, write_course
+
+
+async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e", "down", "end")
+        await run_checks(pilot)
+        text = screen_text(pilot.app)
+        assert "✗ Failed: 1 of 3 checks passed, 1 not run" in text
+        assert "✓ passed   The check called loads holds" in text
+        assert "○ not run  The check called parity holds" in text
+        for words in ("a result on cuda:0", "a result on cpu", "raise NotImplementedError", "pass device=."):
+            assert words in text
+        await pilot.press("enter")
+        assert screen.panes.current is Pane.CODE
+        assert screen.panes.editor.cursor_location == (1, 4)
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        assert "✓ Passed: all 3 checks" in screen_text(pilot.app)
+        assert "n opens 1.2 Twice 2" in screen_text(pilot.app)
+        assert screen.exercise.label == "1.1", "a pass must not jump away"
+        await pilot.press("n")
+        assert screen.exercise.label == "1.2"
+        await pilot.press("q")
+    assert env.file(0).read_text() == RIGHT
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        assert screen.exercise.label == "1.2"
+        assert screen.attempts.lessons[0].exercises[0].state is State.PASSED
+        await pilot.press("1")
+        await until_shown(pilot, "✓ 1.1 Twice 1")
+        await pilot.press("p", "5")
+        await until_shown(pilot, "This is your last run.")
+
+
+async def test_the_device_stands_on_the_result_and_says_that_it_is_modelled(pilot: Pilot[None]) -> None:
+    assert "virtual T4 (modelled)" in screen_text(pilot.app)
+    await run_checks(pilot)
+    assert "On cuda:0, virtual T4 (modelled), in 0.2 s" in screen_text(pilot.app)
+
+
+async def test_finishing_a_lesson_is_noticed(pilot: Pilot[None], screen: MainScreen) -> None:
+    for _ in range(2):
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        text = screen_text(pilot.app)
+        await pilot.press("n")
+    assert "Lesson 1 is finished: Small things. n opens 2.1 Twice 1." in text
+    assert screen.panes.current is Pane.LESSON, "a new lesson begins with its text"
+    assert "# Lesson 2" in screen.panes.reader.text
+
+
+@pytest.mark.long
+async def test_finishing_the_course_is_noticed(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
+    for _ in env.course.exercises:
+        screen.panes.editor.load_text(RIGHT)
+        await run_checks(pilot)
+        text = screen_text(pilot.app)
+        await pilot.press("n")
+    assert "You have passed every exercise of the course." in text
+    await pilot.press("escape", "n")
+    await until_shown(pilot, "This is the last exercise")
+
+
+async def test_the_list_opens_exercises_and_lessons(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("l", "G", "enter")
+    assert (screen.exercise.label, screen.panes.current) == ("2.2", Pane.TASK)
+    await pilot.press("l", "g", "enter")
+    assert screen.panes.current is Pane.LESSON
+    assert "# Lesson 1" in screen.panes.reader.text
+    assert screen.exercise.label == "2.2", "reading a lesson leaves the exercise open"
+
+
+async def test_hints_come_one_by_one_and_are_counted(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("h")
+    await until(pilot, lambda: "Hints: 1 of 3" in screen_text(pilot.app), "for the first hint")
+    assert "Look at the name." in screen_text(pilot.app)
+    assert "Add it to itself." not in screen_text(pilot.app)
+    await pilot.press("t", "h")
+    await until(pilot, lambda: "Hints: 1 of 3" in screen_text(pilot.app), "for the hint again")
+    await pilot.press("h", "h", "h", "h")
+    await until(pilot, lambda: "Hints: 3 of 3" in screen_text(pilot.app), "for the last hint")
+    progress = screen.learner.progress
+    await until(pilot, lambda: progress.hints_used(screen.exercise.key) == 3, "for their number")
+
+
+async def test_before_a_pass_the_solution_is_shown_only_after_a_yes(pilot: Pilot[None]) -> None:
+    await pilot.press("s")
+    await until_shown(pilot, "See the solution before you have passed?")
+    await pilot.press("escape")
+    assert "2 * number" not in screen_text(pilot.app)
+    await pilot.press("s", "y")
+    await until_shown(pilot, "-     raise NotImplementedError")
+    assert "+     return 2 * number" in screen_text(pilot.app)
+
+
+async def test_after_a_pass_the_solution_is_shown_at_once(pilot: Pilot[None]) -> None:
+    main_screen(pilot).panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    await pilot.press("s")
+    await until_shown(pilot, "Both are the same.")
+
+
+async def test_reset_asks_and_names_the_backup(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
+    screen.panes.editor.load_text("mine = 1\n")
+    await pilot.press("x", "n")
+    assert screen.panes.editor.text == "mine = 1\n"
+    await pilot.press("x", "y")
+    await pilot.pause()
+    assert screen.panes.editor.text == screen.exercise.starter
+    backups = list((env.workspace_folder / ".backups").iterdir())
+    assert [backup.read_text() for backup in backups] == ["mine = 1\n"]
+    assert backups[0].name in screen_text(pilot.app)
+
+
+async def test_a_newer_starter_is_announced_and_not_forced(env: AppEnv) -> None:
+    env.file(0).write_text("mine = 1\n")
+    (env.course.exercises[0].folder / "starter.py").write_text("def twice(number): ...  # TODO: newer\n")
+    async with env.start() as pilot:
+        assert "A newer starter has come." in screen_text(pilot.app)
+        assert main_screen(pilot).panes.editor.text == "mine = 1\n"
+
+
+async def test_one_key_leads_from_the_welcome_to_the_first_exercise(
+    env: AppEnv,
+) -> None:
+    async with env.start(first=True) as pilot:
+        text = screen_text(pilot.app)
+        assert "No GPU is needed" in text
+        assert "~/workspace" in text
+        await pilot.press("enter")
+        await ready(pilot)
+        assert main_screen(pilot).exercise.label == "1.1"
+        assert main_screen(pilot).panes.current is Pane.TASK
+        assert "twice(number)" in screen_text(pilot.app)
+    assert env.file(0).read_text() == env.course.exercises[0].starter
+
+
+async def test_a_folder_named_for_one_start_is_not_remembered(env: AppEnv) -> None:
+    usual, _ = make_workspace(env.folder / "usual", env.course)
+    async with env.start(first=True) as pilot:  # as `--workspace` names one
+        await pilot.press("enter")
+        await ready(pilot)
+        assert main_screen(pilot).learner.workspace.folder == env.workspace_folder
+    assert find_workspace(course=env.course) == usual
+
+
+async def test_leaving_while_the_first_exercise_opens_does_no_harm(env: AppEnv) -> None:
+    async with env.start(first=True) as pilot:
+        await pilot.app.run_action("begin")
+        pilot.app.exit()
+    assert pilot.app.return_code == 0
+
+
+OPENING = (
+    "show_help",
+    "reset",
+    "search",
+    "show_settings",
+    "show_devices",
+    "show_progress",
+    "show_history",
+    "show_glossary",
+)
+
+
+@pytest.mark.parametrize("command", OPENING)
+async def test_leaving_while_a_screen_opens_does_no_harm(env: AppEnv, command: str) -> None:
+    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU. (1)\n")
+    async with env.start() as pilot:
+        await until(pilot, lambda: main_screen(pilot).is_ready, "for the app")
+        await pilot.app.screen.run_action(f"run_command('{command}')")
+        pilot.app.exit()
+    assert pilot.app.return_code == 0
+
+
+PERIOD_S = 1.0
+"""What is typed is on disk within this time."""
+AT_ONCE = 3
+FIRST = "z"
+"""Means nothing outside the editor, and is not typed again."""
+LONGEST_S = 3.0
+
+
+def kill_while_typing(folder: Path, course: Path, seed: int) -> None:
+    """Type into a new file for a while, kill the app, and look at the file."""
+    moments = random.Random(seed)
+    workspace, _ = make_workspace(folder / "workspace", load_course(course))
+    file = workspace.path_of(load_course(course).exercises[0])
+    typed: list[tuple[float, str]] = []
+    late_s = 0.0
+    longest_rest_s = moments.choice((0.1, 0.7))
+    """Who never rests is saved for in time all the same."""
+    with start(course, workspace.folder, {"GPUTUTOR_HOME": str(folder / "home")}) as terminal:
+        begin_typing(terminal)
+        end = time.monotonic() + moments.uniform(0.0, LONGEST_S)
+        while time.monotonic() < end:
+            letter = moments.choice("abcdefghij0123456789 ")
+            terminal.press(letter)
+            typed.append((time.monotonic(), letter))
+            pause_s = moments.choice((0.005, 0.02, 0.08, longest_rest_s)) if moments.random() < 0.3 else 0.02
+            begun = time.monotonic()
+            terminal.rest(pause_s)
+            late_s = max(late_s, time.monotonic() - begun - pause_s)
+    killed = time.monotonic()
+    text = file.read_text()
+    assert text.endswith(WITHOUT_A_PLACE), f"torn: {text!r}"
+    saved = text.removesuffix(WITHOUT_A_PLACE).lstrip(FIRST)
+    assert "".join(letter for _, letter in typed).startswith(saved), f"torn: {text!r} of {typed}"
+    due = sum(at < killed - PERIOD_S - late_s for at, _ in typed)  # a machine that was late with us was so with the app
+    assert len(saved) >= due, (
+        f"{due - len(saved)} letters are missing, typed {killed - typed[len(saved)][0]:.2f} s before"
+    )
+
+
+def begin_typing(terminal: Terminal) -> None:
+    """Go to the editor, and wait until what is typed stands there; some of it may come later."""
+    terminal.press("f4")
+    while f"{FIRST}def twice" not in terminal.grid.text:
+        terminal.press(FIRST)
+        terminal.rest(0.2)
+
+
+def kill_often(tmp_path: Path, kills: int) -> None:
+    course = write_course(tmp_path / "course", exercises=1)
+    (course / "01_lesson_1" / "01_twice_1_1" / "starter.py").write_text(WITHOUT_A_PLACE)
+
+    def kill(number: int) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        kill_while_typing(folder, course, seed=20_261_122 + number)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(kill, range(kills)))
+
+
+def test_what_is_typed_survives_kill_9(tmp_path: Path) -> None:
+    kill_often(tmp_path, kills=6)
+
+
+@pytest.mark.long
+def test_what_is_typed_survives_200_kills(tmp_path: Path) -> None:
+    kill_often(tmp_path, kills=200)
+
+
+EXERCISE = "tensors_on_the_device/born_on_the_device"
+
+
+@contextlib.asynccontextmanager
+async def start_real_app() -> AsyncIterator[Pilot[None]]:
+    course = load_course(builtin_course())
+    progress, client = ProgressStore(progress_file()), GradingClient()
+    workspace, _ = make_workspace(default_workspace(), course)
+    app = GpututorApp(course=course, workspace=workspace, progress=progress, client=client)
+    try:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await ready(pilot)
+            yield pilot
+    finally:
+        client.close()
+        progress.close()
+
+
+async def grade_with_the_judge(pilot: Pilot[None]) -> str:
+    await pilot.press("ctrl+s")
+    screen = main_screen(pilot)
+    await until(pilot, lambda: not screen.running, "for the verdicts", patience_s=90)
+    await pilot.pause()
+    return screen_text(pilot.app)
+
+
+async def test_a_learner_edits_fails_passes_quits_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path))
+    async with start_real_app() as pilot:
+        screen = main_screen(pilot)
+        screen.navigator.open_exercise(screen.learner.course.find("born_on_the_device"), screen.panes.current)
+        await pilot.press("e")
+        wrong = next(path for path in screen.exercise.wrong_solutions if "fails: transfers" in path.read_text())
+        screen.panes.editor.load_text(wrong.read_text())
+        text = await grade_with_the_judge(pilot)
+        assert "✗ Failed" in text
+        assert "(modelled)" in text
+        failure = screen.panes.results.first_failure
+        assert failure is not None
+        assert failure.verdict.check == "transfers"
+        assert failure.verdict.line is not None
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.panes.editor.cursor_location[0] + 1 == failure.verdict.line, "for the line")
+        screen.panes.editor.load_text(screen.exercise.solution)
+        assert "✓ Passed" in await grade_with_the_judge(pilot)
+        await pilot.press("q")
+    async with start_real_app() as pilot:
+        screen = main_screen(pilot)
+        assert screen.exercise.key == EXERCISE
+        rows = {row.key: row for lesson in screen.attempts.lessons for row in lesson.exercises}
+        assert (rows[EXERCISE].state, rows[EXERCISE].attempts) == (State.PASSED, 2)
+
+
+@pytest.mark.long
+async def test_an_endless_loop_can_be_stopped_and_the_next_run_is_graded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path))
+    async with start_real_app() as pilot:
+        screen = main_screen(pilot)
+        screen.navigator.open_exercise(screen.learner.course.find("born_on_the_device"), screen.panes.current)
+        screen.panes.editor.load_text("def make_grid(height, width, device):\n    while True: pass\n")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: "On cuda:0" in screen_text(pilot.app), "for the run to begin", patience_s=90)
+        assert screen.running
+        await pilot.press("escape")
+        await until(pilot, lambda: not screen.running, "for the end")
+        await until_shown(pilot, "Stopped. Nothing was recorded.")
+        screen.panes.editor.load_text(screen.exercise.solution)
+        assert "✓ Passed" in await grade_with_the_judge(pilot)
+
+
+STORMS = {
+    "size": st.sampled_from(SIZES),
+    "actions": st.lists(ACTIONS, min_size=15, max_size=45),
+    "leaving": st.sampled_from(LEAVING),
+    "first": st.sampled_from([False, False, True]),
+}
+RULES = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
+
+
+def storm(size: tuple[int, int], actions: list[Action], leaving: str, first: bool) -> None:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        asyncio.run(blow(Path(folder), size, actions, leaving, first=first))
+
+
+@settings(RULES, max_examples=3, derandomize=True)
+@given(**STORMS)
+def test_a_storm_neither_crashes_the_app_nor_loses_text(
+    size: tuple[int, int], actions: list[Action], leaving: str, first: bool
+) -> None:
+    storm(size, actions, leaving, first)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(5))  # so that all cores take part
+@settings(RULES, max_examples=50, print_blob=True)
+@given(**STORMS)
+def test_250_storms_neither_crash_the_app_nor_lose_text(
+    part: int, size: tuple[int, int], actions: list[Action], leaving: str, first: bool
+) -> None:
+    storm(size, actions, leaving, first)
+
+
+SCREENS = {
+    "help": "f1",
+    "reset": "x",
+    "solution": "s",
+    "search": "slash",
+    "jump": "semicolon",
+    "settings": "comma",
+    "devices": "D",
+    "progress": "w",
+    "attempts": "a",
+    "device": "d",
+    "everything that was said": "v",
+    "palette": "ctrl+p",
+}
+
+
+@pytest.mark.long
+async def test_esc_twice_in_one_moment_closes_one_screen(env: AppEnv) -> None:
+    """Both reach the screen that was there when they came, and Textual would take the main screen away with it."""
+    async with env.start((100, 30)) as pilot:
+        await pilot.press("r")
+        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
+        for name, key in SCREENS.items():
+            await pilot.press(key)
+            await until(pilot, lambda: not main_screen(pilot).is_active, f"for {name}")
+            for _ in range(3):
+                pilot.app.post_message(key_event("escape"))
+            await until(pilot, lambda: main_screen(pilot).is_active, f"for the end of {name}")
+            assert len(pilot.app.screen_stack) == 1, name
+
+
+@pytest.mark.long
+async def test_opening_and_closing_a_screen_in_one_moment_does_no_harm(env: AppEnv) -> None:
+    async with env.start((100, 30)) as pilot:
+        for _ in range(3):
+            for key in SCREENS.values():
+                pilot.app.post_message(key_event(key))
+                pilot.app.post_message(key_event("escape"))
+            await pilot.pause()
+            await pilot.press("escape", "escape", "escape")
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+
+
+async def test_enter_twice_at_the_welcome_begins_once(env: AppEnv) -> None:
+    async with env.start(first=True) as pilot:
+        pilot.app.post_message(key_event("enter"))
+        pilot.app.post_message(key_event("enter"))
+        await ready(pilot)
+        assert sum(isinstance(screen, MainScreen) for screen in pilot.app.screen_stack) == 1
+
+
+class Unforeseen(Exception):
+    pass
+
+
+async def break_while_typing(env: AppEnv) -> None:
+    def fail() -> None:
+        raise Unforeseen("[/red] in our code")
+
+    async with env.start() as pilot:
+        await pilot.press("e", "m", "i", "n", "e")
+        main_screen(pilot).call_later(fail)
+        await until(pilot, lambda: not pilot.app.is_running, "for the end")
+
+
+async def test_a_crash_saves_the_open_file_and_names_the_log(env: AppEnv, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Unforeseen):
+        await break_while_typing(env)
+    assert env.file().read_text().startswith("mine")
+    log = (env.folder / "home" / "cache" / "gpututor.log").read_text()
+    assert "Unforeseen: [/red] in our code" in log
+    assert "in fail" in log
+    said = capsys.readouterr().err
+    assert "gpututor stopped in an unexpected way: Unforeseen('[/red] in our code')" in said
+    assert "Your file is saved" in said
+    assert "Traceback" not in said
+
+
+async def test_a_crash_reports_a_file_that_cannot_be_saved(
+    env: AppEnv, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: FileController) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(FileController, "rescue", refuse)
+    with pytest.raises(Unforeseen):
+        await break_while_typing(env)
+    assert "Your last edits could not be saved." in capsys.readouterr().err

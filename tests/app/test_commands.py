@@ -1,0 +1,348 @@
+"""The table of commands: keys, bars, help and the palette of every screen."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import pytest
+from textual.command import Command, CommandList, Hit
+from textual.geometry import Size
+from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
+
+import gpututor.app
+from gpututor.app.app import GpututorApp
+from gpututor.app.base import BaseApp
+from gpututor.app.classroom.class_screen import ClassScreen, FilterLine
+from gpututor.app.classroom.marks_table import MarksTable
+from gpututor.app.classroom.submission_screen import SubmissionScreen
+from gpututor.app.commands import (
+    BY_ID,
+    DEVICE_TABS,
+    FOOTERS,
+    SCREENS,
+    WIDGETS,
+    Pane,
+    bar,
+    bindings,
+    foot,
+    help_keys,
+    screen_bindings,
+)
+from gpututor.app.main.screen import MainScreen
+from gpututor.app.screens.base import QuestionDialog
+from gpututor.app.screens.compare import CompareScreen
+from gpututor.app.screens.devices import DevicesScreen
+from gpututor.app.screens.diff import DiffDialog
+from gpututor.app.screens.help import AllTextScreen, TextScreen
+from gpututor.app.screens.history import AttemptList, HistoryScreen
+from gpututor.app.screens.jump import JumpScreen
+from gpututor.app.screens.palette import CommandProvider, PaletteScreen
+from gpututor.app.screens.progress import ProgressScreen
+from gpututor.app.screens.search import SearchScreen
+from gpututor.app.screens.settings import SettingsScreen
+from gpututor.app.screens.trace import TABS, DeviceScreen
+from gpututor.app.screens.welcome import FinishedScreen, WelcomeScreen
+from gpututor.app.trace_view.chart import Chart
+from gpututor.app.trace_view.comparison import TimelinesPage
+from gpututor.app.trace_view.lines_tab import LinesTab
+from gpututor.app.trace_view.memory_tab import MemoryTab
+from gpututor.app.trace_view.tabs import ListTab
+from gpututor.app.trace_view.timeline_tab import Timeline
+from gpututor.app.trace_view.times_tab import ScrollableText
+from gpututor.app.widgets.course_list import CourseFilter, CourseList, CoursePane
+from gpututor.app.widgets.output import LongText, SubmissionText
+from gpututor.app.widgets.reader import Reader
+from gpututor.app.widgets.results import CheckRow, Results
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.random_actions import key_event
+from tests.support.recorded_runs import is_read
+
+CLASSES: dict[str, type[Screen[Any]]] = {
+    "main": MainScreen,
+    "trace": DeviceScreen,
+    "compare": CompareScreen,
+    "history": HistoryScreen,
+    "devices": DevicesScreen,
+    "progress": ProgressScreen,
+    "search": SearchScreen,
+    "settings": SettingsScreen,
+    "text": TextScreen,
+    "all_text": AllTextScreen,
+    "diff": DiffDialog,
+    "finished": FinishedScreen,
+    "welcome": WelcomeScreen,
+    "question": QuestionDialog,
+    "class": ClassScreen,
+    "submission": SubmissionScreen,
+}
+OWNERS: dict[str, tuple[type[Widget], ...]] = {
+    "chart": (Chart,),
+    "timeline": (Chart, Timeline),
+    "timelines": (Chart, TimelinesPage),
+    "memory": (MemoryTab,),
+    "list": (ListTab,),
+    "lines": (ListTab, LinesTab),
+    "scrolling": (ScrollableText,),
+    "attempts": (AttemptList,),
+    "marks": (MarksTable,),
+    "filter": (FilterLine,),
+    "course": (CourseList, CoursePane),
+    "course_filter": (CourseFilter,),
+    "reader": (Reader,),
+    "code": (),
+    "results": (Results, CheckRow),
+    "long_text": (LongText,),
+    "submission_text": (SubmissionText,),
+}
+"""The widgets that bind the keys of a table together."""
+PACKAGES = ("gpututor.app.trace_view.", "gpututor.app.screens.", "gpututor.app.classroom.", "gpututor.app.widgets.")
+WITHOUT_A_TABLE = {"JumpScreen": "any key leaves it", "PaletteScreen": "Textual's own keys"}
+
+
+def classes_of_the_app() -> list[type]:
+    names = [module.name for module in pkgutil.walk_packages(gpututor.app.__path__, "gpututor.app.")]
+    modules = [importlib.import_module(name) for name in names if "child" not in name]
+    return [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__
+    ]
+
+
+def test_every_screen_has_a_table() -> None:
+    assert CLASSES.keys() == SCREENS.keys()
+    screens = {kind.__name__ for kind in classes_of_the_app() if issubclass(kind, Screen)} - {"BaseScreen", "BaseModal"}
+    assert screens == {kind.__name__ for kind in CLASSES.values()} | WITHOUT_A_TABLE.keys()
+
+
+def test_every_widget_with_keys_has_a_table() -> None:
+    assert OWNERS.keys() == WIDGETS.keys()
+    with_keys = {
+        kind
+        for kind in classes_of_the_app()
+        if issubclass(kind, Widget) and not issubclass(kind, Screen) and kind.__module__.startswith(PACKAGES)
+        if "BINDINGS" in vars(kind)
+    }
+    assert with_keys == {owner for owners in OWNERS.values() for owner in owners}
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_widgets_bind_the_keys_of_their_table_and_no_others(name: str) -> None:
+    declared = screen_bindings(name)
+    bound = [binding for owner in OWNERS[name] for binding in vars(owner)["BINDINGS"]]
+    keys = [binding.key for binding in declared]  # type: ignore[union-attr]
+    assert len(keys) == len(set(keys))
+    assert all(binding in bound for binding in declared)
+    if name != "timelines":  # it names the keys of the chart that matter there
+        assert all(binding in declared for binding in bound)
+
+
+@pytest.mark.parametrize("name", OWNERS)
+def test_widget_commands_have_a_title_a_sentence_and_a_handler(name: str) -> None:
+    assert len({command.id for command in WIDGETS[name]}) == len(WIDGETS[name])
+    for command in WIDGETS[name]:
+        assert command.title, command
+        assert command.help.endswith("."), command
+        for _, action in command.bound:
+            namespace, _, method = action.partition("(")[0].rpartition(".")
+            owners: tuple[type, ...] = (ClassScreen,) if namespace == "screen" else OWNERS[name]
+            assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners), action
+    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in WIDGETS[name] if each.bar]
+    assert all(keys.strip() and "_" not in keys for keys, _ in help_keys(name)), help_keys(name)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_screen_binds_the_keys_of_its_table_and_no_others(name: str) -> None:
+    declared = list(bindings()) if name == "main" else screen_bindings(name)
+    assert vars(CLASSES[name])["BINDINGS"] == declared
+    keys = [binding.key for binding in declared]  # type: ignore[union-attr]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_each_command_has_a_title_a_sentence_and_a_handler(name: str) -> None:
+    commands = SCREENS[name]
+    assert len({command.id for command in commands}) == len(commands)
+    for command in commands:
+        assert command.title, command
+        assert command.help.endswith("."), command
+        assert command.bound or command.keys or command.bar or command.shown, "nobody would know of it"
+        for _, action in command.bound if name != "main" else ():
+            namespace, _, method = action.partition("(")[0].rpartition(".")
+            owners: dict[str, type] = {"app": GpututorApp if name != "class" else BaseApp, "": CLASSES[name]}
+            assert callable(getattr(owners[namespace], f"action_{method}")), action
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if name != "main"])
+def test_bars_and_help_name_what_is_declared(name: str) -> None:
+    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in SCREENS[name] if each.bar]
+    assert all(hint.key in foot(name) and hint.title in foot(name) for hint in bar(name))
+    rows = help_keys(name)
+    assert [sentence for _, sentence in rows] == [command.help for command in SCREENS[name]]
+    assert all(keys.strip() and "_" not in keys for keys, _ in rows), rows
+    first = SCREENS[name][0].id
+    assert len(help_keys(name, first)) == len(rows) - 1
+
+
+def test_footers_of_the_main_screen_name_its_commands() -> None:
+    ids = {command.id for command in SCREENS["main"]}
+    assert {id for footer in FOOTERS.values() for id in footer} <= ids
+
+
+def test_in_the_palette_titles_are_unique() -> None:
+    for commands in SCREENS.values():
+        titles = [command.title for command in commands if command.palette is not None]
+        assert len(titles) == len(set(titles))
+
+
+OTHER_NAMES = {id: command.palette or () for id, command in BY_ID.items()}
+
+WANTED = {
+    **{title.lower(): title for title in DEVICE_TABS},
+    **{command.title.lower(): command.title for command in BY_ID.values()},
+    **{name: f"{BY_ID[id].title} ({name})" for id, names in OTHER_NAMES.items() for name in names},
+    "export": "Export trace",
+    "colours": "Theme (colours)",
+}
+"""What people type, and what they find first."""
+
+
+def list_of(pilot: Pilot[None]) -> CommandList:
+    """What the palette found."""
+    return pilot.app.screen.query_one(CommandList)
+
+
+async def test_everything_is_found_by_the_names_that_people_know(pilot: Pilot[None]) -> None:
+    provider = CommandProvider(main_screen(pilot))
+    for words, title in WANTED.items():
+        hits = [hit async for hit in provider.search(words) if isinstance(hit, Hit)]
+        best = max(hits, key=lambda hit: hit.score, default=None)
+        assert best is not None, words
+        assert best.text == title, words
+        assert len({hit.command for hit in hits}) == len(hits), "one line each"
+
+
+async def test_enter_twice_in_one_moment_does_one_thing(pilot: Pilot[None]) -> None:
+    for _ in range(2):
+        await pilot.press("ctrl+p", *"settings")
+        await until_shown(pilot, "Settings")
+        await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+        for _ in range(4):
+            pilot.app.post_message(key_event("enter"))
+        await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen), "for the settings")
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 2
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+
+
+@pytest.mark.long
+async def test_a_theme_is_chosen_by_its_name_however_often_enter_comes(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+p", *"colours")
+    await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+    await pilot.press("enter")
+    await until_shown(pilot, "Type a theme's name")
+    await pilot.press(*"nord")
+    await until(pilot, lambda: list_of(pilot).option_count == 1, "for the theme")
+    for key in ("ctrl+p", *["enter"] * 4):
+        pilot.app.post_message(key_event(key))
+    await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+    await until(pilot, lambda: pilot.app.theme == "nord", "for the theme")
+    await pilot.pause()
+    assert len(pilot.app.screen_stack) == 1
+
+
+async def test_a_page_of_what_is_not_laid_out_yet_is_not_turned(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+p")
+    await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
+    palette, found = pilot.app.screen, list_of(pilot)
+    assert isinstance(palette, PaletteScreen)
+    for turn in ("page_down", "page_up"):
+        found.display = False
+        await until(pilot, lambda: not found.size, "for the list to go")
+        palette._refresh_command_list(found, [one for one in found.options if isinstance(one, Command)], True)
+        found.display = True
+        palette._action_command_list(turn)
+        assert found.highlighted == 0
+    await until(pilot, lambda: bool(found.size), "for the list to be laid out")
+    await pilot.press("pagedown")
+    assert list_of(pilot).highlighted, "a page on"
+
+
+def test_other_names_are_of_commands_and_nobody_elses() -> None:
+    titles = {command.title.lower() for command in BY_ID.values()} | {title.lower() for title in DEVICE_TABS}
+    names = [name.lower() for names in OTHER_NAMES.values() for name in names]
+    assert len(names) == len(set(names))
+    assert not set(names) & titles
+
+
+@pytest.mark.parametrize("title", DEVICE_TABS)
+async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[None], title: str) -> None:
+    await run_checks(pilot)
+    await pilot.press("ctrl+p", *title.lower())
+    await until_shown(pilot, DEVICE_TABS[title])
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
+    screen = pilot.app.screen
+    assert isinstance(screen, DeviceScreen)
+    await until(pilot, lambda: is_read(screen), "for the tab")
+    assert TABS[screen.tabs.number] == title
+
+
+@pytest.mark.long
+async def test_another_name_of_a_command_does_the_same(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await pilot.press("ctrl+p", *"history")
+    await until_shown(pilot, "Attempts (history)")
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
+
+
+async def test_it_takes_the_place_of_jump_letters(pilot: Pilot[None]) -> None:
+    await pilot.press("semicolon")
+    await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
+    await pilot.press("ctrl+p", *"attempts")
+    await until_shown(pilot, "See your attempts and their changes.")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end of both")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("key", ["a", "d", "V"])
+async def test_on_another_screen_it_leaves_that_for_what_is_chosen(pilot: Pilot[None], key: str) -> None:
+    await run_checks(pilot)
+    await pilot.press(key)
+    await until(pilot, lambda: pilot.app.screen is not main_screen(pilot) or key == "V", "for the screen")
+    await pilot.press("ctrl+p", *"lesson")
+    await until_shown(pilot, BY_ID["show_lesson"].help)
+    await pilot.press("enter")
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+    assert pilot.app.screen is main_screen(pilot)
+
+
+async def test_over_a_question_it_offers_only_to_leave(pilot: Pilot[None]) -> None:
+    await pilot.press("x")
+    await until_shown(pilot, "No, keep it")
+    titles = [entry.title for entry in CommandProvider(pilot.app.screen).entries()]
+    assert titles == ["Back", "Quit", "Theme"]
+    await pilot.press("ctrl+p", *"back", "enter")
+    await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the end")
+
+
+async def test_keys_stand_beside_what_they_do(pilot: Pilot[None]) -> None:
+    await pilot.press("ctrl+p", *"compare")
+    await until_shown(pilot, "Compare   V  Shift+F11")
+
+
+async def test_without_colours_what_is_below_it_is_dim(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with env.start() as pilot:
+        await pilot.press("ctrl+p")
+        await until_shown(pilot, "Type a name")
+        top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
+        assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)

@@ -1,0 +1,357 @@
+"""The reader: its text, links, and the glossary."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from textual.await_complete import AwaitComplete
+from textual.content import Content
+from textual.pilot import Pilot
+
+from gpututor.app.course_index import Destination, destination, is_web, line_of, slug, with_links
+from gpututor.app.main.screen import MainScreen
+from gpututor.app.screens.help import glossary_content
+from gpututor.app.widgets.markdown import CourseText, folded
+from gpututor.course.loader import load_course
+from gpututor.course.model import Course, Exercise, Lesson
+from gpututor.paths import builtin_course
+from tests.support.apps import AppEnv, main_screen, until, until_shown
+from tests.support.parameters import mostly_long
+from tests.support.screens import screen_text
+
+HINTS = 4
+
+
+def hints(env: AppEnv) -> None:
+    """Give the first exercise hints of which two fill a screen of 24 lines."""
+    parts = (f"## Step {n}\n\n" + "".join(f"Line {m} of {n}.\n\n" for m in range(1, 7)) for n in range(1, HINTS + 1))
+    (env.course.exercises[0].folder / "hints.md").write_text("\n".join(parts))
+    env.course = load_course(env.course.folder)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one moment", "one by one"])
+async def test_the_newest_hint_is_in_sight(env: AppEnv, at_once: bool) -> None:
+    hints(env)
+    async with env.start() as pilot:
+        for number in range(1, HINTS + 1):
+            await pilot.press("h")
+            if not at_once:
+                await until_shown(pilot, f"Line 6 of {number}.")
+                await until_shown(pilot, f"Step {number}")
+        await until_shown(pilot, f"Line 6 of {HINTS}.")
+        await until_shown(pilot, f"Step {HINTS}")
+        assert "Line 1 of 1." not in screen_text(pilot.app)
+        await pilot.press("g")
+        await until_shown(pilot, "Line 1 of 1.")
+        await pilot.press("h")
+        await until_shown(pilot, f"Line 6 of {HINTS}.")
+
+
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
+async def test_no_text_stands_under_the_title_of_another_pane(
+    env: AppEnv, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = CourseText.update
+    displayed: list[bool] = []
+
+    def looked_at(self: CourseText, markdown: str) -> AwaitComplete:
+        displayed.append(self.display)
+        return update(self, markdown)
+
+    async with env.start(size) as pilot:
+        monkeypatch.setattr(CourseText, "update", looked_at)
+        reader = main_screen(pilot).panes.reader
+        for key, title, words in (
+            ("2", "Lesson", "1.2 Twice 2: Double a number."),
+            ("t", "Task", "Write twice(number)."),
+        ) * 2:
+            await pilot.press(key)
+            await until_shown(pilot, words)
+            assert reader.border_title == title
+    assert displayed
+    assert not any(displayed), "what stood there goes before the title changes"
+
+
+LESSON = """# Lesson 1
+
+See [the second task](02_twice_1_2/task.md) and [streams](../02_lesson_2/lesson.md#streams-and-events).
+
+Or the page <https://example.org/page>, or [nowhere](../99_nothing/lesson.md), or [below](#the-end).
+
+"""
+SECOND = "# Lesson 2\n\n" + "Words.\n\n" * 40 + "## Streams and `events`\n\nAs in lesson 1, they wait.\n\n"
+
+
+@pytest.fixture
+def linked(env: AppEnv) -> AppEnv:
+    first, second = env.course.lessons
+    (first.folder / "lesson.md").write_text(LESSON + "Words.\n\n" * 40 + "## The end\n\nIt ends here.\n")
+    (second.folder / "lesson.md").write_text(SECOND + "Words.\n\n" * 40)
+    env.course = load_course(env.course.folder)
+    return env
+
+
+def course_text(pilot: Pilot[None]) -> CourseText:
+    return pilot.app.screen.query_one(CourseText)
+
+
+def targets(pilot: Pilot[None]) -> list[str]:
+    return [link.target for link in course_text(pilot).links]
+
+
+async def read(pilot: Pilot[None], count: int) -> None:
+    """Open the lesson and wait until its links are there."""
+    await pilot.press("2")
+    await until(pilot, lambda: len(targets(pilot)) >= count, "for the links")
+    await pilot.pause()
+
+
+# What is a link, and where it leads
+
+
+def test_every_link_of_the_course_leads_somewhere() -> None:
+    course = load_course(builtin_course())
+    pages: list[Lesson | Exercise] = [*course.lessons, *course.exercises]
+    found = 0
+    for page in pages:
+        for target in linked_targets(course, page):
+            found += 1
+            if is_web(target):
+                continue
+            where = destination(course, target, page)
+            assert where is not None, f"{page.folder}: {target}"
+            if where.anchor:
+                assert line_of(text_of(where.page), where.anchor) is not None, f"{page.folder}: {target}"
+    assert found >= 2 * len(course.exercises), "each lesson names its exercises, and each task its lesson"
+    last = course.lessons[-1]
+    named = re.findall(r"lesson (\d+)", last.text)
+    assert named, "the last lesson names earlier ones"
+    assert set(named) <= set(linked_targets(course, last))
+
+
+def text_of(page: Lesson | Exercise) -> str:
+    return page.text if isinstance(page, Lesson) else page.task
+
+
+def linked_targets(course: Course, page: Lesson | Exercise) -> list[str]:
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("gfm-like").parse(with_links(course, text_of(page), page))
+    children = [child for token in tokens for child in token.children or []]
+    return [str(child.attrs["href"]) for child in children if child.type == "link_open"]
+
+
+def test_what_the_text_names_becomes_a_link_and_code_stays_code(env: AppEnv) -> None:
+    course = env.course
+    text = (
+        "# Lesson 2 again\n\nAs in lesson 2 and Lesson\n2; exercise 1.2 too. "
+        "Not lesson 9, exercise 7.7 or `lesson 2`.\n\n"
+        "    lesson 2\n\n```\nlesson 2\n```\n\n[lesson 2](x) is one already, lesson 2.1 is none.\n"
+    )
+    made = with_links(course, text, course.lessons[0])
+    shown = made.split("\n## Exercises")[0]
+    assert (
+        "[lesson 2](2) and [Lesson\n2](2); [exercise 1.2](1.2) too. Not lesson 9, exercise 7.7 or `lesson 2`." in shown
+    )
+    assert "# Lesson 2 again" in shown
+    assert "\n    lesson 2\n" in shown
+    assert "```\nlesson 2\n```" in shown
+    assert "[lesson 2](x) is one already, lesson 2.1 is none." in shown
+    assert "- [1.2 Twice 2](1.2): Double a number." in made
+
+
+def test_lines_before_what_is_added_keep_their_numbers() -> None:
+    course = load_course(builtin_course())
+    for lesson in course.lessons:
+        text, made = lesson.text.rstrip().split("\n"), with_links(course, lesson.text, lesson).split("\n")
+        assert [line for line in made[: len(text)] if line.startswith("#")] == [
+            line for line in text if line.startswith("#")
+        ]
+        assert all(line == made[number] for number, line in enumerate(text) if "esson" not in line)
+
+
+def test_links_are_paths_numbers_names_or_headings(env: AppEnv) -> None:
+    course = env.course
+    first, second = course.lessons
+    task = course.exercises[3]
+    for words in ("../02_lesson_2/lesson.md", "../02_lesson_2", "2", "lesson_2", "02_lesson_2"):
+        assert destination(course, words, first) == Destination(second), words
+    for words in ("../02_lesson_2/02_twice_2_2/task.md", "2.2", "twice_2_2", task.key):
+        assert destination(course, words, first) == Destination(task), words
+    assert destination(course, "../lesson.md", task) == Destination(second)
+    assert destination(course, "#remember", task) == Destination(task, anchor="remember")
+    assert destination(course, "2#a-b", first) == Destination(second, anchor="a-b")
+    for words in ("3", "9.9", "../03_lesson/lesson.md", "nothing", "lesson", "/etc/passwd"):
+        assert destination(course, words, first) is None, words
+
+
+def test_headings_are_named_as_on_github() -> None:
+    text = "# A\n\n## What does it bring?\n\n```\n# no heading\n```\n\n## `f()` & g\n\n## A\n"
+    assert slug("What does it bring?") == "what-does-it-bring"
+    assert line_of(text, "what-does-it-bring") == 2
+    assert line_of(text, "f--g") == 8
+    assert line_of(text, "a") == 0
+    assert line_of(text, "a-1") == 10
+    assert line_of(text, "no-heading") is None
+
+
+# Following them
+
+
+async def test_keys_choose_a_link_follow_it_and_come_back(
+    linked: AppEnv, pilot: Pilot[None], screen: MainScreen
+) -> None:
+    await read(pilot, 5)
+    await pilot.press("right")
+    chosen = course_text(pilot).chosen
+    assert chosen is not None
+    assert chosen.target == "02_twice_1_2/task.md"
+    await pilot.press("right", "left", "enter")
+    await until(pilot, lambda: screen.exercise.label == "1.2", "for the task")
+    assert screen.panes.current == "task"
+    await until_shown(pilot, "Bksp Back")
+    await pilot.press("backspace")
+    await until(pilot, lambda: screen.exercise.label == "1.1", "for the exercise of before")
+    assert screen.panes.current == "lesson"
+    await pilot.press("backspace")
+    await until_shown(pilot, "There is nothing to go back to.")
+
+
+async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    await pilot.press("enter")
+    chosen = course_text(pilot).chosen
+    assert chosen is not None
+    assert chosen.target == "02_twice_1_2/task.md"
+    assert main_screen(pilot).exercise.label == "1.1"
+    await pilot.press("enter")
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+
+
+async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv, pilot: Pilot[None]) -> None:
+    reader = main_screen(pilot).panes.reader
+    await read(pilot, 5)
+    await pilot.press("j", "right", "right", "enter")
+    await until(pilot, lambda: "Streams and events" in screen_text(pilot.app).splitlines()[3], "for the heading")
+    await until_shown(pilot, "Bksp Back")
+    await pilot.press("backspace")
+    await until(pilot, lambda: "Lesson 2" not in screen_text(pilot.app) and reader.scroll_y == 1, "for the place")
+
+
+async def test_a_link_within_the_text_scrolls_to_its_heading(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    await pilot.press("left", "left")  # the exercises at the end, last of them first
+    await pilot.press("g", "right", "right", "right")
+    course_text(pilot).choose(next(link for link in course_text(pilot).links if link.target == "#the-end"))
+    await pilot.press("enter")
+    await until_shown(pilot, "It ends here.")
+
+
+async def test_a_link_that_leads_nowhere_says_so(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    course_text(pilot).choose(next(link for link in course_text(pilot).links if "nothing" in link.target))
+    await pilot.press("enter")
+    await until_shown(pilot, "This link leads nowhere: ../99_nothing/lesson.md")
+
+
+async def test_a_heading_that_is_not_there_is_said(linked: AppEnv) -> None:
+    lesson = linked.course.lessons[0].folder / "lesson.md"
+    lesson.write_text("# Lesson 1\n\n[gone](../02_lesson_2/lesson.md#gone)\n")
+    async with linked.start() as pilot:
+        await read(pilot, 1)
+        await pilot.press("enter", "enter")
+        await until_shown(pilot, "There is no heading “gone” here.")
+        await until_shown(pilot, "Lesson 2")
+
+
+async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    async with linked.start() as pilot:
+        monkeypatch.setattr(pilot.app, "open_url", lambda url, **_: opened.append(url))
+        await read(pilot, 5)
+        course_text(pilot).choose(next(link for link in course_text(pilot).links if is_web(link.target)))
+        await pilot.press("enter")
+        await until_shown(pilot, "Opened in the browser: https://example.org/page")
+        assert opened == ["https://example.org/page"]
+
+
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+async def test_a_click_follows_a_link(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    (_, first), *_ = course_text(pilot).visible_links()
+    await pilot.click(offset=(first.x + 2, first.y))
+    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
+
+
+async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv, pilot: Pilot[None]) -> None:
+    await read(pilot, 5)
+    lines = screen_text(pilot.app).split("\n")
+    starts = {"02_twice_1_2/task.md": "the sec", "../02_lesson_2/lesson.md#streams-and-events": "streams"}
+    found = {link.target: offset for link, offset in course_text(pilot).visible_links()}
+    for target, words in starts.items():
+        offset = found[target]
+        assert lines[offset.y][offset.x :].startswith(words)
+    assert "1.1" not in found, "that one is far below"
+
+
+# Code that does not fit
+
+
+def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
+    code = (
+        "def fetch_rows(table: Tensor, wanted: list[int], device) -> Tensor\n    return table[wanted].to(device)\n\nx"
+    )
+    for width in (14, 20, 36, 50, 80):
+        lines = [line.plain for line in folded(Content(code), width)]
+        assert all(len(line) <= width for line in lines), lines
+        assert re.sub(r"\s|↪", "", "".join(lines)) == re.sub(r"\s", "", code)
+    lines = [line.plain for line in folded(Content(code), 36)]
+    assert lines[0] == "def fetch_rows(table: Tensor,"
+    assert lines[1].startswith("↪ ")
+    assert [line.plain for line in folded(Content(code), 80)] == code.split("\n")
+
+
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+async def test_no_code_of_a_task_is_cut(env: AppEnv, size: tuple[int, int]) -> None:
+    line = "    train(model, batches, device, learning_rate, momentum, epochs) -> END"
+    task = env.course.exercises[0].folder / "task.md"
+    task.write_text(f"# Twice\n\nWrite\n\n{line}\n\nEnd.\n")
+    async with env.start(size) as pilot:
+        await until_shown(pilot, "-> END")
+        assert ("↪" in screen_text(pilot.app)) is (size[0] != 80), "with room, it is in one line"
+
+
+ENTRY = re.compile(r"^\*\*([^*]+)\*\*: (.+?) \((\d+)\)$", re.DOTALL)
+
+
+def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
+    course = load_course(builtin_course())
+    _, _, *entries = course.glossary.strip().split("\n\n")
+    words = []
+    for entry in entries:
+        match = ENTRY.match(entry.strip())
+        assert match, entry
+        words.append(match[1].lower())
+        assert 1 <= int(match[3]) <= len(course.lessons)
+    assert words == sorted(words)
+    assert len(words) >= 40
+    shown = glossary_content(course.glossary, 60).plain
+    assert all(f"{word}\n" in shown.lower() for word in words)
+    assert max(map(len, shown.splitlines())) <= 60
+
+
+async def test_the_glossary_is_a_key_away(env: AppEnv) -> None:
+    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
+    async with env.start() as pilot:
+        await pilot.press("W")
+        await until_shown(pilot, "the CPU with its memory. (1)")
+        await pilot.press("escape")
+        assert main_screen(pilot).is_active
+
+
+async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:
+    await pilot.press("W")
+    await until_shown(pilot, "This course has no glossary.")
+    assert main_screen(pilot).is_active
+    assert "Glossary" not in screen_text(pilot.app).splitlines()[0]
