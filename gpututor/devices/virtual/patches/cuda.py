@@ -73,6 +73,16 @@ CUDA: tuple[Patch, ...] = (
         _cuda_getCurrentRawStream=streams.current_raw_stream,
         _cuda_setStream=streams.set_stream_by_id,
         _cuda_isCurrentStreamCapturing=streams.is_current_stream_capturing,
+        _cuda_getDevice=devices.current_device,
+        _cuda_setDevice=devices.set_device,
+        _cuda_exchangeDevice=devices.exchange_device,
+        _cuda_maybeExchangeDevice=lambda index: devices.exchange_device(index),
+    ),
+    *patch_all(
+        "torch._C",
+        "PyTorch's own tests call these after each test; cuBLAS takes no workspaces here",
+        _cuda_clearCublasWorkspaces=lambda: None,
+        _cuda_resetCublasWorkspaceSize=lambda: None,
     ),
     *patch_all(
         ("torch.cuda", "torch.cuda.graphs"),

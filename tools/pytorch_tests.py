@@ -1,0 +1,263 @@
+"""Run PyTorch's own CUDA tests on the virtual GPU, and count how they end.
+
+    apt-get source --download-only pytorch     # Debian, with a `deb-src` line: 27 MB
+    python tools/pytorch_tests.py unpack pytorch_2.6.0+dfsg.orig.tar.xz FOLDER
+    python tools/pytorch_tests.py run FOLDER [SUITE …] [--minutes M] [--only WORDS] [--on-cpu]
+
+`unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml` and the
+reasons of its failures, as that file sorts them; `--json FILE` writes every result. Tests run in slices, each in a
+process of its own: a test that hangs or ends its process costs only itself. A suite that runs out of its minutes says
+how many tests it left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TABLE = Path(__file__).with_suffix(".toml")
+SLICE = 60
+"""Tests in a process."""
+_RESULTS = "PYTORCH_TESTS_RESULTS"
+_ERROR = re.compile(r"^E +(\S.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A test file of PyTorch, or a part of it."""
+
+    name: str
+    file: str
+    select: str = ""
+    """pytest's `-k` expression."""
+    gpus: int = 1
+    model: str = "T4"
+    timeout_s: int = 60
+    """Seconds for one test."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """The end of one test."""
+
+    test: str
+    outcome: str
+    """`passed`, `failed` or `skipped`."""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A row of the table: why tests fail that match it."""
+
+    kind: str
+    """`internal` to CUDA, `drift` of PyTorch's versions, or `unsupported` by name."""
+    why: str
+    tests: str = ""
+    message: str = ""
+
+    def explains(self, result: Result) -> bool:
+        """Return True if the reason's patterns match the test's name and its error."""
+        return bool(re.search(self.tests, result.test) and re.search(self.message, result.message, re.DOTALL))
+
+
+def suites() -> dict[str, Suite]:
+    """Return the suites by name, in the order of the table."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return {name: Suite(name, **row) for name, row in table["suites"].items()}
+
+
+def reasons() -> list[Reason]:
+    """Return the rows that sort failures; the first that matches counts."""
+    table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    return [Reason(**row) for row in table["reasons"]]
+
+
+def kind_of(result: Result, table: Sequence[Reason]) -> str:
+    """Return the kind of a failure: that of the first reason that explains it, else `wrong`."""
+    return next((reason.kind for reason in table if reason.explains(result)), "wrong")
+
+
+def unpack(archive: Path, folder: Path) -> int:
+    """Write the archive's `test` folder into `folder`; return the number of files."""
+    count = 0
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            _, _, inner = member.name.partition("/")
+            if member.isfile() and inner.startswith("test/"):
+                member.name = inner
+                tar.extract(member, folder, filter="data")
+                count += 1
+    return count
+
+
+# The same file is a plugin of the pytest processes that run the tests: it writes a line for each result.
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    path = os.environ.get(_RESULTS)
+    if path is None or (report.when != "call" and report.outcome == "passed"):
+        return
+    expected = hasattr(report, "wasxfail")
+    outcome = "passed" if expected and report.outcome == "skipped" else report.outcome
+    errors = _ERROR.findall(report.longreprtext) if outcome == "failed" else []
+    message = "\n".join(errors[:20]) or report.longreprtext[-500:]
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps([report.nodeid, outcome, message if outcome != "passed" else ""]) + "\n")
+
+
+class Runner:
+    """Runs one suite in slices."""
+
+    def __init__(self, suite: Suite, folder: Path, scratch: Path, *, on_cpu: bool) -> None:
+        self._suite = suite
+        self._folder = folder / "test"
+        self._results = scratch / f"{suite.name}.jsonl"
+        device = "cpu" if on_cpu else "cuda"
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(self._folder)]),
+            "PYTORCH_TESTING_DEVICE_ONLY_FOR": device,
+            "PYTORCH_TEST_WITH_SLOW": "0",
+            "CI": "",
+            _RESULTS: str(self._results),
+        }
+        machine = [] if on_cpu else [f"--virtual-gpus={suite.gpus}", f"--virtual-gpu-model={suite.model}"]
+        self._command = [sys.executable, "-m", "pytest", "-p", "pytorch_tests", "--noconftest", "-q", *machine]
+        self._command += ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore"]
+
+    def collect(self, only: str) -> list[str]:
+        """Return the ids of the suite's tests. Raises `RuntimeError` with pytest's output if it cannot read them."""
+        words = [f"({word})" for word in (self._suite.select, only) if word]
+        select = ["-k", " and ".join(words)] if words else []
+        command = [*self._command, "--collect-only", *select, self._suite.file]
+        done = subprocess.run(command, cwd=self._folder, env=self._environment, capture_output=True, text=True)
+        tests = [line for line in done.stdout.splitlines() if "::" in line and not line.startswith(("ERROR", " "))]
+        if not tests and done.returncode != 5:
+            raise RuntimeError(f"{self._suite.file} cannot be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        return tests
+
+    def run(self, tests: Sequence[str], deadline: float) -> Iterator[Result]:
+        """Yield results until `deadline`, a value of `time.monotonic`."""
+        waiting = list(tests)
+        while waiting and time.monotonic() < deadline:
+            batch = waiting[:SLICE]
+            results, ending = self._run_slice(batch)
+            yield from results
+            finished = {result.test for result in results}
+            if ending and (left := [test for test in batch if test not in finished]):
+                yield Result(left[0], "failed", ending)  # the test that ended its process
+                finished.add(left[0])
+            else:
+                finished.update(batch)
+            waiting = [test for test in waiting if test not in finished]
+
+    def _run_slice(self, batch: Sequence[str]) -> tuple[list[Result], str]:
+        """Run tests in a process; return their results, and how the process ended if that was too early."""
+        self._results.unlink(missing_ok=True)
+        command = [*self._command, f"--timeout={self._suite.timeout_s}", "--timeout-method=thread", *batch]
+        limit_s = 120 + self._suite.timeout_s * len(batch)
+        try:
+            done = subprocess.run(
+                command, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=limit_s
+            )
+        except subprocess.TimeoutExpired:
+            ending = f"no end after {limit_s} s"
+        else:
+            ending = "" if done.returncode in (0, 1) else f"the process ended by {done.returncode}: {_last(done)}"
+        lines = self._results.read_text(encoding="utf-8").splitlines() if self._results.exists() else []
+        by_test: dict[str, Result] = {}
+        for line in lines:
+            result = Result(*json.loads(line))
+            if by_test.get(result.test, result).outcome != "failed":
+                by_test[result.test] = result
+        return list(by_test.values()), ending
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a process that ended too early said at last."""
+    text = done.stdout + done.stderr
+    return "Timeout" if "+++ Timeout +++" in text or "Timeout (>" in text else text[-300:]
+
+
+def line_of(name: str, results: Sequence[Result], left: int, table: Sequence[Reason]) -> str:
+    """Return a suite's line: passed, failed by kind, skipped, and the share that passed of what counts."""
+    outcomes = Counter(result.outcome for result in results)
+    kinds = Counter(kind_of(result, table) for result in results if result.outcome == "failed")
+    counted = outcomes["passed"] + outcomes["failed"] - kinds["internal"] - kinds["drift"]
+    share = f"{100 * outcomes['passed'] / counted:.1f} %" if counted else "-"
+    figures = (outcomes["passed"], *(kinds[kind] for kind in KINDS), outcomes["skipped"], left)
+    return f"{name:28}" + "".join(f"{figure:>12}" for figure in figures) + f"{share:>10}"
+
+
+KINDS = ("internal", "drift", "unsupported", "wrong")
+_HEAD = (
+    f"{'suite':28}" + "".join(f"{word:>12}" for word in ("passed", *KINDS, "skipped", "left out")) + f"{'share':>10}"
+)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run the selected suites and print their lines."""
+    known, table = suites(), reasons()
+    wrong = [name for name in arguments.suites if name not in known]
+    if wrong:
+        sys.exit(f"There is no suite {wrong[0]}. Known: {', '.join(known)}.")
+    if not (arguments.folder / "test" / "test_torch.py").exists():
+        sys.exit(f"{arguments.folder} has no PyTorch tests: unpack them there first.")
+    everything: dict[str, Any] = {}
+    print(_HEAD, flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in arguments.suites or known:
+            runner = Runner(known[name], arguments.folder, Path(scratch), on_cpu=arguments.on_cpu)
+            began, deadline = time.monotonic(), time.monotonic() + 60 * arguments.minutes
+            tests = runner.collect(arguments.only)
+            results = list(runner.run(tests, deadline))
+            print(line_of(name, results, len(tests) - len(results), table), flush=True)
+            for result in results:
+                if result.outcome == "failed":
+                    first = result.message.partition("\n")[0][:150]
+                    print(f"    {kind_of(result, table):12}{result.test.partition('::')[2]}: {first}", flush=True)
+            everything[name] = {
+                "seconds": round(time.monotonic() - began, 1),
+                "results": [{**asdict(result), "kind": kind_of(result, table)} for result in results],
+            }
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(everything, indent=1), encoding="utf-8")
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    unpacking = verbs.add_parser("unpack")
+    unpacking.add_argument("archive", type=Path)
+    unpacking.add_argument("folder", type=Path)
+    running = verbs.add_parser("run")
+    running.add_argument("folder", type=Path)
+    running.add_argument("suites", nargs="*")
+    running.add_argument("--minutes", type=float, default=10.0, help="for each suite")
+    running.add_argument("--only", default="", metavar="WORDS", help="pytest's -k expression")
+    running.add_argument("--on-cpu", action="store_true", help="the same tests on the CPU, without the virtual GPU")
+    running.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    if arguments.verb == "unpack":
+        print(f"{unpack(arguments.archive, arguments.folder)} files in {arguments.folder / 'test'}")
+    else:
+        run(arguments)
+
+
+if __name__ == "__main__":
+    main()
