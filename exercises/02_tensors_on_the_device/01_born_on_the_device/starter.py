@@ -6,7 +6,7 @@ import torch
 def make_grid(
     height: int, width: int, device: torch.device
 ) -> torch.Tensor:
-    """The centres of all pixels, from 0 to 1.
+    """The centers of all pixels, from 0 to 1.
 
     Returns a float32 tensor of shape (height, width, 2) on `device`:
     [i, j, 0] is (i + 0.5) / height, [i, j, 1] is (j + 0.5) / width.

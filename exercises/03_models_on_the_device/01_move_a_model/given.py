@@ -11,7 +11,7 @@ SIZES = ((3, 10), (5, 7), (4, 1))
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The state of a trained network: parameters, and the statistics that its normalisation has gathered."""
+    """The state of a trained network: parameters, and the statistics that its normalization has gathered."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     channels, classes = SIZES[case]
     shapes = {

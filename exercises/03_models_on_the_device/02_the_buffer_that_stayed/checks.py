@@ -42,7 +42,7 @@ def cut_off(run: Run) -> Finding | None:
 checks = [
     structure(
         reference,
-        why="A tensor that is neither parameter nor buffer does not move and is not saved; the optimiser "
+        why="A tensor that is neither parameter nor buffer does not move and is not saved; the optimizer "
         "changes parameters.",
         advice="self.register_buffer(name, tensor) for what is not learned, nn.Parameter(tensor) for what is; with "
         "persistent=False the state dict would lack it.",
@@ -67,7 +67,7 @@ checks = [
         lambda machine: "The gain can be learned through the results",
         cut_off,
         needs=("structure",),
-        why="The optimiser changes the gain by its gradient, which comes back through the results.",
+        why="The optimizer changes the gain by its gradient, which comes back through the results.",
         advice="Leave detach() and no_grad() away: training needs the graph from the gain to the result.",
     ),
 ]

@@ -63,7 +63,7 @@ checks = [
     ),
     parity(
         reference,
-        why="In training mode dropout removes features at random, and normalisation uses this batch's statistics.",
+        why="In training mode dropout removes features at random, and normalization uses this batch's statistics.",
         advice="model.eval() before the forward pass; softmax over the classes, dim=1, after it.",
     ),
     Check(

@@ -15,7 +15,7 @@ HIDDEN = 12
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The state of a trained classifier, and a batch whose features are not centred."""
+    """The state of a trained classifier, and a batch whose features are not centered."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     rows, features, classes = SIZES[case]
     model_place, batch_place = PLACES[case]

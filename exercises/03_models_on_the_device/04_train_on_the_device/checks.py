@@ -92,13 +92,13 @@ def copies(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 checks = [
     structure(
         reference,
-        why="Without a step, an optimiser has no state; an optimiser of another model has none of this one.",
+        why="Without a step, an optimizer has no state; an optimizer of another model has none of this one.",
         advice="model.parameters() of the model that you train, zero_grad, backward and step for each batch.",
     ),
     placement(
         outputs="device",
-        why="An optimiser's state is made where the parameters are at its first step, and follows no later move.",
-        advice="model.to(device) first, then the optimiser, then the loop. Keep the losses on the device.",
+        why="An optimizer's state is made where the parameters are at its first step, and follows no later move.",
+        advice="model.to(device) first, then the optimizer, then the loop. Keep the losses on the device.",
     ),
     transfers(
         to_device=copies,

@@ -13,21 +13,21 @@ def train(
     """A step of SGD for each batch; what comes back is on `device`."""
     model.to(device)
     model.train()
-    optimiser = torch.optim.SGD(
+    optimizer = torch.optim.SGD(
         model.parameters(), lr=learning_rate, momentum=0.9
     )
     losses = []
     for inputs, labels in batches:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         scores = model(inputs.to(device))
         loss = nn.functional.cross_entropy(scores, labels.to(device))
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.detach())
     return {
         "model": model,
         "losses": torch.stack(losses),
-        "momentum": optimiser.state_dict()["state"],
+        "momentum": optimizer.state_dict()["state"],
     }
 
 

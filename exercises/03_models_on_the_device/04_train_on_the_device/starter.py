@@ -11,7 +11,7 @@ def train(
     device: torch.device,
 ) -> dict:
     """A step of SGD for each batch; what comes back is on `device`."""
-    optimiser = torch.optim.SGD(
+    optimizer = torch.optim.SGD(
         model.parameters(), lr=learning_rate, momentum=0.9
     )
     losses = []
@@ -22,7 +22,7 @@ def train(
     return {
         "model": model,
         "losses": torch.stack(losses),
-        "momentum": optimiser.state_dict()["state"],
+        "momentum": optimizer.state_dict()["state"],
     }
 
 

@@ -32,7 +32,7 @@ def second_product(call: Call) -> Taken:
     return taken(call, products(call)[1:])
 
 
-ADVICE = "Record one event before the products, one between them and one after them; then synchronise the last one."
+ADVICE = "Record one event before the products, one between them and one after them; then synchronize the last one."
 
 first = measurement(
     first_product,

@@ -89,7 +89,7 @@ gpu_time = measurement(
     part="gpu_seconds",
     name="gpu_time",
     why="The speed-up is worth as much as the two times that it is made of.",
-    advice="Copies first, then one product to warm up, then synchronise, read, compute, synchronise, read.",
+    advice="Copies first, then one product to warm up, then synchronize, read, compute, synchronize, read.",
 )
 
 checks = [

@@ -120,7 +120,7 @@ checks = [
         wrong_time("gpu", on_the_gpu, WAIT_S),
         needs=("structure",),
         why="Without a wait every size seems to take as long as a launch; with copies in it, you time the bus.",
-        advice="Make the matrices on the device, warm up, synchronise, read the clock, compute, synchronise, read.",
+        advice="Make the matrices on the device, warm up, synchronize, read the clock, compute, synchronize, read.",
         on="gpu",
         kind="values",
     ),

@@ -47,7 +47,7 @@ checks = [
     launches(
         (6, 24),
         why="With fewer launches than steps the CPU did some of the steps; with many more the rows went one by one.",
-        advice="Move the batch as it came, then standardise, clip, multiply and take the softmax on the device, each"
+        advice="Move the batch as it came, then standardize, clip, multiply and take the softmax on the device, each"
         " for all rows at once.",
     ),
     parity(

@@ -49,5 +49,5 @@ checks = [
         why="Each kernel uses a part of the device only. The other tower could use the rest.",
         advice="Launch both towers before either stream waits for the other.",
     ),
-    parity(reference, advice="Use tower() as it is, on the normalised features, for both lists of layers."),
+    parity(reference, advice="Use tower() as it is, on the normalized features, for both lists of layers."),
 ]

@@ -15,16 +15,16 @@ def train(
     max_norm: float,
 ) -> dict[str, Any]:
     """Trains on batches (steps, n, features), targets (steps, n, 1)."""
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     losses, norms = [], []
     for batch, target in zip(batches, targets, strict=True):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         # TODO: half precision for the forward pass; scale the gradients.
         loss = weight * nn.functional.mse_loss(model(batch), target)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm)
         norms.append(norm)
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.detach())
     return {
         "losses": torch.stack(losses),

@@ -15,7 +15,7 @@ SIZES = (
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Weights of a usual size, statistics of a trained normalisation, images with negative values."""
+    """Weights of a usual size, statistics of a trained normalization, images with negative values."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     size = SIZES[case]
     channels, classes, features = size["channels"], size["classes"], size["features"]

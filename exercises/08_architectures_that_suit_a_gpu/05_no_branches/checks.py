@@ -32,7 +32,7 @@ checks = [
     ),
     placement(
         outputs="device",
-        why="The optimiser's step runs where the parameters are, and needs the gradients there.",
+        why="The optimizer's step runs where the parameters are, and needs the gradients there.",
         advice="Nothing has to move: every step of this can be done where the gradients are.",
     ),
     syncs(

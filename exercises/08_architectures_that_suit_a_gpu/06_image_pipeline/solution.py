@@ -33,7 +33,7 @@ def train_on_images(
     )
     model.load_state_dict(weights)
     model.to(device)
-    optimiser = torch.optim.SGD(model.parameters(), lr=RATE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     # Bytes cross the bus, once and whole; batches are views, and become
     # numbers where they are used.
     images, labels = images.to(device), labels.to(device)
@@ -43,9 +43,9 @@ def train_on_images(
         for pixels, targets in zip(*batches, strict=True):
             scores = model(pixels.float() / 255)
             loss = functional.cross_entropy(scores, targets)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             losses.append(loss.detach())
     return {"model": model, "losses": torch.stack(losses).cpu()}
 

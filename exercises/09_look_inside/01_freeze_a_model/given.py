@@ -1,4 +1,4 @@
-"""A small image classifier with dropout and a normalisation, left in training mode, and two batches."""
+"""A small image classifier with dropout and a normalization, left in training mode, and two batches."""
 
 from __future__ import annotations
 

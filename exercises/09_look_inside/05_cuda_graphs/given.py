@@ -14,7 +14,7 @@ BLOCKS = 4
 
 
 def network(features: int, hidden: int, classes: int) -> nn.Sequential:
-    """Linear layers, each with an activation and a normalisation."""
+    """Linear layers, each with an activation and a normalization."""
     widths = [features] + [hidden] * BLOCKS
     blocks = [
         nn.Sequential(nn.Linear(before, after), nn.GELU(), nn.LayerNorm(after)) for before, after in pairwise(widths)

@@ -59,7 +59,7 @@ checks = [
     ),
     placement(
         "device",
-        advice="Move the model to the device before you wrap it; the optimiser then changes its weights there.",
+        advice="Move the model to the device before you wrap it; the optimizer then changes its weights there.",
     ),
     Check(
         "every_gpu",

@@ -18,11 +18,11 @@ def data_parallel(
     network = model
     if torch.cuda.device_count() > 1:
         network = nn.DataParallel(model)
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     outputs = network(batch.to(device))
     loss = nn.functional.mse_loss(outputs, targets.to(device))
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     return model.state_dict()
 
 

@@ -18,11 +18,11 @@ def data_parallel(
     # TODO: where there are several GPUs, all of them take part; where
     # not, nothing changes.
     network = model
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     outputs = network(batch.to(device))
     loss = nn.functional.mse_loss(outputs, targets.to(device))
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     return network.state_dict()
 
 

@@ -27,7 +27,7 @@ def distributed(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     sampler = DistributedSampler(
         dataset, num_replicas=world_size, rank=rank
     )
@@ -35,11 +35,11 @@ def distributed(
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for batch, targets in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             outputs = network(batch.cuda())
             loss = nn.functional.mse_loss(outputs, targets.cuda())
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     dist.destroy_process_group()
     return model.state_dict()
 

@@ -27,15 +27,15 @@ def distributed(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
     network = model.cuda()
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     loader = DataLoader(dataset, batch_size=batch_size, shuffle=True)
     for _ in range(epochs):
         for batch, targets in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             outputs = network(batch.cuda())
             loss = nn.functional.mse_loss(outputs, targets.cuda())
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     return network.state_dict()
 
 

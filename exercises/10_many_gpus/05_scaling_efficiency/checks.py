@@ -124,7 +124,7 @@ checks = [
             on_all,
             part="all",
             name="all_gpus",
-            advice="Synchronise each GPU, read the clock; launch and gather all parts; synchronise, read the clock.",
+            advice="Synchronize each GPU, read the clock; launch and gather all parts; synchronize, read the clock.",
         ),
         sentence=lambda _: "The time on all GPUs is the time that the work took on them",
     ),

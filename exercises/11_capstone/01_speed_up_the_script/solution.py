@@ -69,7 +69,7 @@ def train(
     Returns the losses, their mean, and the weights' mean over all steps.
     """
     parameters = list(model.parameters())
-    optimiser = torch.optim.SGD(
+    optimizer = torch.optim.SGD(
         parameters, lr=LEARNING_RATE, momentum=MOMENTUM
     )
     weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
@@ -85,10 +85,10 @@ def train(
         loss = F.cross_entropy(
             logits, labels[rows], weight=weights, ignore_index=-1
         )
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         clip(parameters)
-        optimiser.step()
+        optimizer.step()
         losses[step] = loss.detach()
         with torch.no_grad():
             for name, value in model.named_parameters():

@@ -1,5 +1,5 @@
 # fails: parity
-# linspace(0, 1) gives the corners of the image, not the centres of its pixels.
+# linspace(0, 1) gives the corners of the image, not the centers of its pixels.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Moves the layers that "have weights", and forgets the normalisation.
+# Moves the layers that "have weights", and forgets the normalization.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: structure
-# Statistics as frozen parameters: they move, but parameters() hands them to the optimiser.
+# Statistics as frozen parameters: they move, but parameters() hands them to the optimizer.
 from torch import nn
 
 

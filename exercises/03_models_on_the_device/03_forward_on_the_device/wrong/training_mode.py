@@ -1,5 +1,5 @@
 # fails: statistics
-# no_grad alone: dropout still drops, and normalisation takes the batch's own statistics.
+# no_grad alone: dropout still drops, and normalization takes the batch's own statistics.
 import torch
 
 

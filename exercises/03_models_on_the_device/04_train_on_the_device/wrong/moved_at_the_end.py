@@ -5,17 +5,17 @@ from torch import nn
 
 
 def train(model, batches, learning_rate, device):
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     losses = []
     for inputs, labels in batches:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), labels)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.detach())
     model.to(device)
     return {
         "model": model,
         "losses": torch.stack(losses).to(device),
-        "momentum": optimiser.state_dict()["state"],
+        "momentum": optimizer.state_dict()["state"],
     }

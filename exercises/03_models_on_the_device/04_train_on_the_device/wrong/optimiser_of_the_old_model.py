@@ -1,5 +1,5 @@
 # fails: structure
-# The optimiser holds the parameters of the model on the CPU, and a copy of the model is trained.
+# The optimizer holds the parameters of the model on the CPU, and a copy of the model is trained.
 import copy
 
 import torch
@@ -7,13 +7,13 @@ from torch import nn
 
 
 def train(model, batches, learning_rate, device):
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
     model = copy.deepcopy(model).to(device)
     losses = []
     for inputs, labels in batches:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs.to(device)), labels.to(device))
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.detach())
-    return {"model": model, "losses": torch.stack(losses), "momentum": optimiser.state_dict()["state"]}
+    return {"model": model, "losses": torch.stack(losses), "momentum": optimizer.state_dict()["state"]}

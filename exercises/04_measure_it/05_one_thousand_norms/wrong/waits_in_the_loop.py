@@ -1,5 +1,5 @@
 # fails: syncs
-# Synchronises after each matrix, "so that the norm is there".
+# Synchronizes after each matrix, "so that the norm is there".
 import torch
 
 

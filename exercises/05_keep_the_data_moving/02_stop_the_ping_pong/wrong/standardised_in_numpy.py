@@ -1,5 +1,5 @@
 # fails: launches
-# Copies once each way, but NumPy standardises and clips on the CPU before the batch is moved.
+# Copies once each way, but NumPy standardizes and clips on the CPU before the batch is moved.
 import numpy as np
 import torch
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# Synchronises after each copy, "so that the data is there": the stream keeps that order anyway.
+# Synchronizes after each copy, "so that the data is there": the stream keeps that order anyway.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# Synchronises after each batch, which undoes the asynchronous copies.
+# Synchronizes after each batch, which undoes the asynchronous copies.
 import torch
 from torch.utils.data import DataLoader
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Forgets to normalise the features.
+# Forgets to normalize the features.
 import torch
 
 

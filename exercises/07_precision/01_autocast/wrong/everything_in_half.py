@@ -1,5 +1,5 @@
 # fails: precision
-# Makes whole models float16: normalisation and softmax come along, and do not gain by it.
+# Makes whole models float16: normalization and softmax come along, and do not gain by it.
 import copy
 
 import torch

@@ -16,14 +16,14 @@ def train(
 ) -> dict[str, Any]:
     device_type = batches.device.type
     model = model.half()
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     losses, norms = [], []
     for batch, target in zip(batches, targets, strict=True):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         with torch.autocast(device_type, dtype=torch.float16):
             loss = weight * nn.functional.mse_loss(model(batch), target)
         loss.backward()
         norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
-        optimiser.step()
+        optimizer.step()
         losses.append(loss.detach())
     return {"losses": torch.stack(losses), "norms": torch.stack(norms), "model": model, "scale": 1.0}

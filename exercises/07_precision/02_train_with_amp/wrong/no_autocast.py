@@ -15,16 +15,16 @@ def train(
     max_norm: float,
 ) -> dict[str, Any]:
     device_type = batches.device.type
-    optimiser = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     scaler = torch.amp.GradScaler(device_type)
     losses, norms = [], []
     for batch, target in zip(batches, targets, strict=True):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = weight * nn.functional.mse_loss(model(batch), target)
         scaler.scale(loss).backward()
-        scaler.unscale_(optimiser)
+        scaler.unscale_(optimizer)
         norms.append(nn.utils.clip_grad_norm_(model.parameters(), max_norm))
-        scaler.step(optimiser)
+        scaler.step(optimizer)
         scaler.update()
         losses.append(loss.detach())
     return {"losses": torch.stack(losses), "norms": torch.stack(norms), "model": model, "scale": scaler.get_scale()}

@@ -1,5 +1,5 @@
 # fails: parity
-# Without eval(), BatchNorm2d normalises with the statistics of this batch.
+# Without eval(), BatchNorm2d normalizes with the statistics of this batch.
 import torch
 from torch import nn
 

@@ -20,13 +20,13 @@ def train_on_images(weights, images, labels, epochs, batch_size, device):
     )
     model.load_state_dict(weights)
     model.to(device)
-    optimiser = torch.optim.SGD(model.parameters(), lr=RATE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     images, labels = images.to(device), labels.to(device)
     losses = []
     for _ in range(epochs):
         for pixels, targets in zip(images.split(batch_size), labels.split(batch_size), strict=True):
             loss = functional.cross_entropy(model(pixels.float() / 255), targets)
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             losses.append(loss.detach())
     return {"model": model, "losses": torch.stack(losses).cpu()}

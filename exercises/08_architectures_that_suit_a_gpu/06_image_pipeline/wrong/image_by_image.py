@@ -20,17 +20,17 @@ def train_on_images(weights, images, labels, epochs, batch_size, device):
     )
     model.load_state_dict(weights)
     model.to(device)
-    optimiser = torch.optim.SGD(model.parameters(), lr=RATE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     images, labels = images.to(device), labels.to(device)
     losses = []
     for _ in range(epochs):
         for pixels, targets in zip(images.split(batch_size), labels.split(batch_size), strict=True):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss = torch.zeros((), device=device)
             for image, target in zip(pixels.split(1), targets.split(1), strict=True):
                 part = functional.cross_entropy(model(image.float() / 255), target) / len(pixels)
                 part.backward()
                 loss = loss + part.detach()
-            optimiser.step()
+            optimizer.step()
             losses.append(loss.detach())
     return {"model": model, "losses": torch.stack(losses).cpu()}

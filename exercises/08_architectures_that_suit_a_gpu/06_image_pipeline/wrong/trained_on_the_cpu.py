@@ -19,15 +19,15 @@ def train_on_images(weights, images, labels, epochs, batch_size, device):
         nn.Linear(16, len(weights["7.bias"])),
     )
     model.load_state_dict(weights)
-    optimiser = torch.optim.SGD(model.parameters(), lr=RATE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     losses = []
     for _ in range(epochs):
         for pixels, targets in zip(images.split(batch_size), labels.split(batch_size), strict=True):
             loss = functional.cross_entropy(model(pixels.float() / 255), targets)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             losses.append(loss.detach())
-    optimiser.zero_grad()
+    optimizer.zero_grad()
     images.to(device).cpu()
     return {"model": model.to(device), "losses": torch.stack(losses)}

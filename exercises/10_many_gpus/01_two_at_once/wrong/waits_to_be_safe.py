@@ -1,5 +1,5 @@
 # fails: overlap
-# Synchronises after each product, because "GPUs are asynchronous".
+# Synchronizes after each product, because "GPUs are asynchronous".
 import torch
 
 

@@ -7,9 +7,9 @@ from torch import nn
 def data_parallel(model, batch, targets, device):
     model = model.to(device)
     network = nn.DataParallel(model) if torch.cuda.device_count() > 1 else model
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loss = nn.functional.mse_loss(network(batch.to(device)), targets.to(device))
     loss.backward()
-    optimiser.step()
+    optimizer.step()
     print(f"loss {loss.item():.4f}")
     return model.state_dict()

@@ -11,12 +11,12 @@ def distributed(model, dataset, batch_size, epochs, rank, world_size, init_metho
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     loader = DataLoader(dataset, batch_size=batch_size, shuffle=True)
     for _ in range(epochs):
         for batch, targets in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.mse_loss(network(batch.cuda()), targets.cuda()).backward()
-            optimiser.step()
+            optimizer.step()
     dist.destroy_process_group()
     return model.state_dict()

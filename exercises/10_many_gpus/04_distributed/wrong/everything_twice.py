@@ -10,7 +10,7 @@ def distributed(model, dataset, batch_size, epochs, rank, world_size, init_metho
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
     model = model.cuda()
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     samplers = [DistributedSampler(dataset, num_replicas=world_size, rank=r) for r in range(world_size)]
     for epoch in range(epochs):
         for s in samplers:
@@ -20,9 +20,9 @@ def distributed(model, dataset, batch_size, epochs, rank, world_size, init_metho
             rows = [i for one in orders for i in one[start : start + batch_size]]
             x = torch.stack([dataset[i][0] for i in rows]).cuda()
             y = torch.stack([dataset[i][1] for i in rows]).cuda()
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.mse_loss(model(x), y).backward()
-            optimiser.step()
+            optimizer.step()
     dist.all_reduce(torch.zeros(1, device="cuda"))
     dist.destroy_process_group()
     return model.state_dict()

@@ -11,13 +11,13 @@ def distributed(model, dataset, batch_size, epochs, rank, world_size, init_metho
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)
     loader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for batch, targets in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             nn.functional.mse_loss(network(batch.cuda()), targets.cuda()).backward()
-            optimiser.step()
+            optimizer.step()
     return model.state_dict()

@@ -69,7 +69,7 @@ def train(
 ) -> dict:
     """Train for `steps` batches: the losses, their mean, and the weights' mean over all steps."""
     parameters = list(model.parameters())
-    optimiser = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
+    optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
     weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
     images, labels = images.to(device), labels.to(device)
     losses, log = torch.zeros(steps, device=device), []
@@ -78,10 +78,10 @@ def train(
         rows = slice(step * batch, (step + 1) * batch)
         logits = model(standardised(images[rows]))
         loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         clip(parameters)
-        optimiser.step()
+        optimizer.step()
         losses[step] = loss.detach()
         with torch.no_grad():
             for name, value in model.named_parameters():

@@ -54,7 +54,7 @@ def train(
     device: torch.device,
 ) -> dict:
     parameters = list(model.parameters())
-    optimiser = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
+    optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
     weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
     losses = torch.zeros(steps, device=device)
     average = {name: torch.zeros_like(value) for name, value in model.named_parameters()}
@@ -64,10 +64,10 @@ def train(
         y = torch.stack([labels[row].to(device) for row in rows])
         logits = model(standardised(x))
         loss = F.cross_entropy(logits, y, weight=weights, ignore_index=-1)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         clip(parameters)
-        optimiser.step()
+        optimizer.step()
         losses[step] = loss.detach()
         with torch.no_grad():
             for name, value in model.named_parameters():

@@ -1,5 +1,5 @@
 # fails: optimiser
-# Takes an optimiser, and tells it to update one parameter after the other.
+# Takes an optimizer, and tells it to update one parameter after the other.
 import argparse
 
 import torch
@@ -54,7 +54,7 @@ def train(
     device: torch.device,
 ) -> dict:
     parameters = list(model.parameters())
-    optimiser = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=False)
+    optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM, foreach=False)
     weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
     images, labels = images.to(device), labels.to(device)
     losses = torch.zeros(steps, device=device)
@@ -66,7 +66,7 @@ def train(
         model.zero_grad()
         loss.backward()
         clip(parameters)
-        optimiser.step()
+        optimizer.step()
         losses[step] = loss.detach()
         with torch.no_grad():
             for name, value in model.named_parameters():

@@ -54,7 +54,7 @@ def train(
     device: torch.device,
 ) -> dict:
     parameters = list(model.parameters())
-    optimiser = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
+    optimizer = torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=MOMENTUM)
     weights = torch.linspace(0.5, 1.5, CLASSES, device=device)
     images, labels = images.to(device), labels.to(device)
     losses = torch.zeros(steps, device=device)
@@ -63,10 +63,10 @@ def train(
         rows = slice(step * batch, (step + 1) * batch)
         logits = model(standardised(images[rows]))
         loss = F.cross_entropy(logits, labels[rows], weight=weights, ignore_index=-1)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
         clip(parameters)
-        optimiser.step()
+        optimizer.step()
         losses[step] = loss.detach()
         if device.type == "cuda":
             torch.cuda.synchronize()
