@@ -144,6 +144,8 @@ _SHOWN_VERDICTS = 3
 _SHOWN_TRACEBACK_LINES = 6
 
 Judge = Callable[[Report], Iterator[Problem]]
+TrialResult = Literal["kept", "not applicable", "not kept"]
+"""`not applicable`: a wrong solution passes on a GPU model on which its named check does not apply."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +166,13 @@ class Trial:
     counts: Literal["right", "wrong", ""] = ""
     """`right` for a submission that must pass, `wrong` for a wrong solution; the summary counts both."""
 
-    def is_as_required(self, report: Report) -> bool:
-        """Return True if a counted submission had the required outcome."""
-        return report.outcome is Outcome.PASSED if self.counts == "right" else report.outcome in _REJECTED
+    def result(self, report: Report) -> TrialResult:
+        """Return the result of a counted submission."""
+        if self.counts == "right":
+            return "kept" if report.outcome is Outcome.PASSED else "not kept"
+        if self.gpu is not None and report.outcome is Outcome.PASSED and not _applies(named_check(self.source), report):
+            return "not applicable"
+        return "kept" if report.outcome in _REJECTED else "not kept"
 
     @property
     def file(self) -> str:
@@ -360,10 +366,13 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
 
 def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Problem]:
     """Expect a failure, unless the check that the file names does not apply on this model."""
-    applies = named in {verdict.check for verdict in report.verdicts}
-    if report.outcome is Outcome.PASSED and applies:
+    if report.outcome is Outcome.PASSED and _applies(named, report):
         advice = "Let work grow until the mistake shows on every GPU, or check for it by the trace."
         yield Problem(file, f"it passes on {model}", advice, line=1)
+
+
+def _applies(check: str, report: Report) -> bool:
+    return check in {verdict.check for verdict in report.verdicts}
 
 
 def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: Report) -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from gpututor.authoring import lint
 from gpututor.authoring.mutants import MARK, Mutant
 from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.problems import Problem, from_error
-from gpututor.authoring.trials import Trial, examined_problems, first_trial, further_trials, trials_on
+from gpututor.authoring.trials import Trial, TrialResult, examined_problems, first_trial, further_trials, trials_on
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError, GradingError, UsageError
@@ -217,8 +217,8 @@ class Subject:
     solution: Report | None = None
     """Report of the solution with the first seed."""
     tried: list[tuple[Mutant, Report]] = field(default_factory=list)
-    as_required: dict[tuple[str, str], bool] = field(default_factory=dict)
-    """True while every grading of a file had the required outcome, by (`right` or `wrong`, file)."""
+    results: dict[tuple[str, str], set[TrialResult]] = field(default_factory=dict)
+    """Results of all gradings of a file, by (`right` or `wrong`, file)."""
     open_jobs: int = 0
 
     @property
@@ -240,9 +240,15 @@ class Subject:
         }
 
     def counted(self, what: str) -> dict[str, int]:
-        """Return the number of right or wrong submissions, and of those with the required outcome each time."""
-        ended = [is_required for (kind, _), is_required in self.as_required.items() if kind == what]
-        return {"kept": sum(ended), "of": len(ended)}
+        """Return the number of right or wrong submissions, and of those with the required outcome each time.
+
+        `not_applicable`: wrong ones that passed, but only on GPU models on which their named check does not apply.
+        """
+        ended = [results for (kind, _), results in self.results.items() if kind == what]
+        counts = {"kept": sum(results == {"kept"} for results in ended), "of": len(ended)}
+        if what == "wrong":
+            counts["not_applicable"] = sum("not applicable" in each and "not kept" not in each for each in ended)
+        return counts
 
 
 @dataclass(frozen=True)
@@ -350,7 +356,7 @@ class Verifier:
             subject.gradings += 1
             if trial.counts:
                 key = (trial.counts, trial.file)
-                subject.as_required[key] = subject.as_required.get(key, True) and trial.is_as_required(report)
+                subject.results.setdefault(key, set()).add(trial.result(report))
             if trial.mutant is not None:
                 subject.tried.append((trial.mutant, report))
             elif not trial.after_solution and subject.solution is None and trial.source == exercise.solution:

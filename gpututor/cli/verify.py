@@ -17,7 +17,8 @@ there, and the wrong ones must fail.
       problems    [{file, line, key, problem, advice, details}], notes alike: notes make nothing red
       mutants     {killed, excused, survivors, idle, share}; null for a lesson
       right       {kept, of}: solutions and right variants, and those that passed each time
-      wrong       {kept, of}: wrong solutions, and those that failed each time
+      wrong       {kept, of, not_applicable}: wrong solutions, and those that failed each time; not_applicable: those
+                  that passed only on GPUs on which the check that they name does not apply
   models          names of the GPUs of --models
   exercises, lessons, gradings, seconds, green, right, wrong, mutants    of all together
 
@@ -167,7 +168,8 @@ def _summary(subjects: list[Subject], models: tuple[str, ...], seconds: float) -
 
 def _sum_counts(subjects: list[Subject], kind: str) -> dict[str, int]:
     counts = [subject.counted(kind) for subject in subjects]
-    return {key: sum(each[key] for each in counts) for key in ("kept", "of")}
+    keys = ("kept", "of", "not_applicable") if kind == "wrong" else ("kept", "of")
+    return {key: sum(each[key] for each in counts) for key in keys}
 
 
 def _format_summary(summary: dict[str, Any], mutants: MutantReport) -> str:
@@ -179,6 +181,8 @@ def _format_summary(summary: dict[str, Any], mutants: MutantReport) -> str:
     if right["of"]:
         words += f": {right['kept']} of {right['of']} solutions and right variants passed, "
         words += f"{wrong['kept']} of {wrong['of']} wrong solutions failed"
+        if wrong["not_applicable"]:
+            words += f", {wrong['not_applicable']} passed only where their check does not apply"
     words += f"; {mutants}" if mutants.total else ""
     words += f"; {count(summary['gradings'], 'grading')}, {summary['seconds']} s; "
     return words + (count(problems, "problem") if problems else "no problems")

@@ -178,8 +178,8 @@ def test_what_is_as_it_should_be_is_green(looked: dict[str, Subject]) -> None:
 
 def test_right_and_wrong_submissions_are_counted(looked: dict[str, Subject]) -> None:
     counted = {slug: (looked[slug].counted("right"), looked[slug].counted("wrong")) for slug in ("several", "excused")}
-    assert counted["several"] == ({"kept": 2, "of": 3}, {"kept": 3, "of": 4})
-    assert counted["excused"] == ({"kept": 1, "of": 1}, {"kept": 4, "of": 4})
+    assert counted["several"] == ({"kept": 2, "of": 3}, {"kept": 3, "of": 4, "not_applicable": 0})
+    assert counted["excused"] == ({"kept": 1, "of": 1}, {"kept": 4, "of": 4, "not_applicable": 0})
 
 
 MODEL = "torch.cuda.get_device_name().endswith('T4')"
@@ -206,7 +206,10 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
         "right/there.py: it does not pass on H100, with seed 1",
         "wrong/signs_lost.py:1: it passes on H100",
     ]
-    assert (subject.counted("right"), subject.counted("wrong")) == ({"kept": 1, "of": 2}, {"kept": 3, "of": 4})
+    assert (subject.counted("right"), subject.counted("wrong")) == (
+        {"kept": 1, "of": 2},
+        {"kept": 3, "of": 4, "not_applicable": 0},
+    )
     assert not any(line.endswith("T4") for line in lines)
 
 
@@ -221,7 +224,22 @@ def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(lo
         named = named_check(trial.source)
         others = tuple(verdict for verdict in passed.verdicts if verdict.check != named)
         worth = sum(verdict.of for verdict in others)
-        assert list(trial.judge(replace(passed, verdicts=others, of=worth))) == []
+        without = replace(passed, verdicts=others, of=worth)
+        assert list(trial.judge(without)) == []
+        assert (trial.result(passed), trial.result(without)) == ("not kept", "not applicable")
+        assert replace(trial, gpu=None).result(without) == "not kept"
+
+
+def test_a_check_that_does_not_apply_is_a_number_of_its_own() -> None:
+    subject = Subject("1.1 example", Path())
+    subject.results = {
+        ("right", "solution"): {"kept"},
+        ("wrong", "wrong/fails.py"): {"kept"},
+        ("wrong", "wrong/excused.py"): {"kept", "not applicable"},
+        ("wrong", "wrong/passes.py"): {"not applicable", "not kept"},
+    }
+    assert subject.counted("wrong") == {"kept": 1, "of": 3, "not_applicable": 1}
+    assert subject.counted("right") == {"kept": 1, "of": 1}
 
 
 def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str, Subject]) -> None:
