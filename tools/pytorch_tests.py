@@ -4,8 +4,8 @@
     python tools/pytorch_tests.py unpack pytorch_2.6.0+dfsg.orig.tar.xz FOLDER
     python tools/pytorch_tests.py run FOLDER [SUITE …] [--minutes M] [--only WORDS] [--on-cpu]
 
-`unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml` and the
-reasons of its failures, as that file sorts them; `--json FILE` writes every result. Tests run in slices, each in a
+`unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml` and
+the reasons of its failures, as that file sorts them; `--json FILE` writes every result. Tests run in slices, each in a
 process of its own: a test that hangs or ends its process costs only itself. A suite that runs out of its minutes says
 how many tests it left out.
 """
