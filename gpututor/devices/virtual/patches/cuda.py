@@ -73,9 +73,9 @@ CUDA: tuple[Patch, ...] = (
         _cuda_getCurrentRawStream=streams.current_raw_stream,
         _cuda_setStream=streams.set_stream_by_id,
         _cuda_isCurrentStreamCapturing=streams.is_current_stream_capturing,
-        _cuda_getDevice=devices.current_device,
-        _cuda_setDevice=devices.set_device,
-        _cuda_exchangeDevice=devices.exchange_device,
+        _cuda_getDevice=lambda: devices.current_device(),
+        _cuda_setDevice=lambda index: devices.set_device(index),
+        _cuda_exchangeDevice=lambda index: devices.exchange_device(index),
         _cuda_maybeExchangeDevice=lambda index: devices.exchange_device(index),
     ),
     *patch_all(
