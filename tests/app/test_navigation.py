@@ -418,7 +418,7 @@ async def test_the_help_begins_with_the_pane_in_use(env: AppEnv, pane: Pane) -> 
         screen.show_pane(pane)
         await pilot.pause()
         await pilot.press("f1")
-        await until_shown(pilot, ABOUT[pane].sentence)
+        await until_shown(pilot, ABOUT[pane])
         lines = screen_lines(pilot.app)
         assert f"{pane.heading}, and all keys" in lines[2]
         for keys, words in ABOUT[pane].keys:

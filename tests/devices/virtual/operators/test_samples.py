@@ -108,10 +108,9 @@ def _attention(short: str) -> None:
 
 
 _CALLS: dict[str, Callable[[], object]] = {
-    "torch.cuda.jiterator._create_jit_fn": lambda: torch.cuda.jiterator._create_jit_fn("T f(T x) { return x; }"),
-    "torch.cuda.jiterator._create_multi_output_jit_fn": lambda: torch.cuda.jiterator._create_multi_output_jit_fn(
-        "T f(T x, T& y) { y = x; }", 1
-    ),
+    "torch.cuda.jiterator._JittedFunction.__call__": lambda: torch.cuda.jiterator._create_jit_fn(
+        "template <typename T> T f(T x) { return x; }"
+    )(torch.ones(1, device="cuda")),
     "aten::_flash_attention_forward": lambda: _attention("_flash_attention_forward"),
     "aten::_efficient_attention_forward": lambda: _attention("_efficient_attention_forward"),
     "aten::_batch_norm_no_update": lambda: torch.ops.aten._batch_norm_no_update(
