@@ -14,8 +14,6 @@ LARGEST, SMALLEST = 510, 60
 """Lines of a module."""
 LARGER = {"gpututor.app.commands": 540}
 """Tables with a row for each feature."""
-LATE = {"gpututor.app.palette"}
-"""Modules that are imported after the first paint."""
 SOURCES = {".md", ".py", ".toml"}
 """Endings of an exercise's files."""
 
@@ -33,7 +31,7 @@ def test_no_module_is_too_long() -> None:
 
 def test_a_short_module_is_an_entry_point_a_contract_or_shared() -> None:
     graph = grimp.build_graph("gpututor", cache_dir=None)
-    entries = {verb.module for verb in VERBS} | LATE
+    entries = {verb.module for verb in VERBS}
     for name, text in modules().items():
         is_special = name.endswith((".__init__", ".__main__")) or name in entries
         if len(text.splitlines()) < SMALLEST and not is_special:
