@@ -275,7 +275,7 @@ def examined_problems(exercise: Exercise, examined: Examined) -> Iterator[Proble
             yield Problem(path, f"the exercise has no check {name!r}", advice, line=1)
     if unnamed := [name for name in examined.checks if name not in (*named.values(), *BUILTIN_CHECKS)]:
         problem = f"no wrong solution fails first on {', '.join(unnamed)}"
-        yield Problem(checks, problem, "Write one for each: else nobody knows that it ever fails.", is_note=True)
+        yield Problem(checks, problem, "Write a wrong solution for each, to show that it can fail.", is_note=True)
 
 
 def failed_first(report: Report) -> dict[str, str]:
@@ -335,7 +335,7 @@ def _starter(exercise: Exercise, report: Report) -> Iterator[Problem]:
     if report.outcome is Outcome.PASSED:
         yield Problem(file, "the starter passes", "Take out of it what is to be learned, or check for it.")
     elif report.outcome not in _REJECTED:
-        advice = "It should run, and be told what is missing."
+        advice = "It should run, and its report should name what is missing."
         yield Problem(file, "the starter is not graded", advice, details=describe_failure(report))
 
 
@@ -358,10 +358,10 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
     words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}
     if missing := [name for name, text in words.items() if not text]:
         advice = f"Give the check {named} why= and advice= that speak of this exercise."
-        yield Problem(file, f"its learner is not told: {', '.join(missing)}", advice, details=describe_failure(report))
+        yield Problem(file, f"its report lacks: {', '.join(missing)}", advice, details=describe_failure(report))
     if verdict.line is None:
         advice = f"Let the check {named} find the line, or write the mistake so that one line does it."
-        yield Problem(file, "its learner is not told the line", advice, details=describe_failure(report))
+        yield Problem(file, "its report does not name the line", advice, details=describe_failure(report))
 
 
 def _wrong_on(file: Path, named: str, model: str, report: Report) -> Iterator[Problem]:

@@ -53,7 +53,7 @@ def overlap(
 
     def sentence(_: Machine) -> str:
         both = [*(["Copies are hidden behind kernels"] if wanted else [])]
-        both += ["kernels run beside each other" if both else "Kernels run beside each other"] if kernels else []
+        both += ["kernels overlap" if both else "Kernels overlap"] if kernels else []
         return ", and ".join(both)
 
     def find(run: Run) -> Finding | None:

@@ -229,7 +229,7 @@ def finding_of_broken_check(error: Exception) -> Finding:
     return Finding(
         "a result that the check can look at",
         f"the check broke on it, and not on that of the exercise's own file{at}: {describe_error(error)}",
-        why="What nobody thought of can be right or wrong: a person has to look.",
+        why="An unexpected result can be right or wrong: a person has to review it.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,
     )

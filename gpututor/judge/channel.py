@@ -225,7 +225,7 @@ class WorkerSession:
     def check_silence(self) -> None:
         """Raise `FrameError` if the worker sent something unrequested."""
         if self._channel.has_unread():
-            raise FrameError("an answer that nobody asked for")
+            raise FrameError("an answer without a request")
 
 
 def _names(data: object) -> list[str]:

@@ -187,7 +187,7 @@ def _advice_for(failure: Failure) -> str:
 
 _DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
 _MAP_LOCATION = "The file remembers devices. Tell torch.load where to put its tensors: map_location=…"
-_SPELLING = "Look at the spelling, and at what the name stands for there."
+_SPELLING = "Check the spelling, and what the name refers to at that line."
 _ADVICE = (
     ("ModuleNotFoundError", "", "Remove the import, or fix its spelling: a graded run has Python, PyTorch and NumPy."),
     ("EOFError", "reading a line", "There is no keyboard in a graded run: use the arguments instead of input()."),
@@ -223,7 +223,7 @@ def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFa
             f"at most {limit} of the machine's memory",
             f"{amount}; it was stopped",
             None,
-            "A machine without free memory stands still, with all that runs on it.",
+            "A machine without free memory stops responding, with everything that runs on it.",
             "Look for a tensor that is larger than it need be, or a list that grows with each step.",
         )
         return RunFailure(stage, Outcome.OUT_OF_MEMORY, finding)
@@ -240,7 +240,7 @@ def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFa
         f"at most {limit}",
         f"{amount}; it was stopped",
         None,
-        "What runs beside your code, and cleans up after it, needs a share of the machine too.",
+        "gpututor's own processes need a share of the machine too.",
         advice,
     )
     return RunFailure(stage, Outcome.ERROR, finding)

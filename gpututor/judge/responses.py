@@ -148,7 +148,7 @@ def _digests(data: object) -> dict[str, str]:
 
 def _names_of_files(data: object, wanted: tuple[str, ...], buffers: int) -> list[str]:
     if not isinstance(data, list) or not all(isinstance(name, str) and name in wanted for name in data):
-        raise FrameError("files that nobody asked for")
+        raise FrameError("files without a request")
     if len(set(data)) != len(data) or len(data) > buffers:
         raise FrameError("a file that is there twice, or without its content")
     return data

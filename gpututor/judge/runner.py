@@ -241,7 +241,7 @@ class Opener:
         except LimitExceeded as over:
             refusal = f"opening it took too much of the machine ({over})"
         except (EndOfFrames, SubmissionFailed, WorkerProtocolError):
-            refusal = "whoever opened it crashed"
+            refusal = "the process that opened it crashed"
         except (FrameError, ValueRefused) as error:
             refusal = f"it holds what cannot be read: {error}"
         self.close()

@@ -33,7 +33,7 @@ _KINDS = OWN_KINDS | {
     "launches": "How many kernels are launched",
     "measurement": "Times are measured rightly",
     "memory": "How much memory is held",
-    "overlap": "Copies and kernels run beside each other",
+    "overlap": "Copies and kernels overlap",
     "parity": "The values are those of the reference",
     "placement": "Where the outputs live",
     "precision": "Which dtypes are computed in",

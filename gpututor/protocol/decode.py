@@ -94,7 +94,7 @@ class Decoder:
                 return torch.Size([_address(length) for length in _bounded(node["v"], MAX_DIMENSIONS)])
             case "object":
                 return ObservedObject(_name(node["type"]), escape_control_chars(_text(node["v"])[:2000]))
-        raise ValueRefused("a kind of value that nobody knows")
+        raise ValueRefused("an unknown kind of value")
 
     def _dict(self, pairs: list[Any], depth: int) -> dict[Any, Any]:
         decoded: dict[Any, Any] = {}
@@ -253,7 +253,7 @@ def _name(value: object) -> str:
 
 def _fitting(pattern: re.Pattern[str], value: object) -> str:
     if not pattern.fullmatch(_text(value)):
-        raise ValueRefused("a word that nobody knows")
+        raise ValueRefused("an unknown word")
     return str(value)
 
 

@@ -108,7 +108,7 @@ DTYPES = (
     *("float16", "bfloat16", "float32", "float64"),
     *("complex32", "complex64", "complex128"),
 )
-"""Floating dtypes from narrow to wide; "" stands for any other. A trace's column contains positions."""
+"""Floating dtypes from narrow to wide; "" means any other. A trace's column contains positions."""
 NUMBERS = {name: number for number, name in enumerate(DTYPES)}
 HALVES = ("float16", "bfloat16")
 

@@ -42,12 +42,12 @@ from gpututor.text import escape_control_chars, truncate
 _TITLE_WIDTH = 28
 """Width of titles with which rows for thousands of students fit into 80 columns."""
 _HELP = (
-    "A row for each student, a column for each exercise. ✓ passed; ✗ failed in some way; ○ open or"
-    " refused: no mark yet, a person has to look; … waiting to be graded; – not handed in. ! stands where"
-    " somebody should look: the Review page says why. open in the place of points: the total is not final.",
-    "What you type behind / narrows the table. Each word is the beginning of one of the student (id, name,"
-    " address), of the exercise, of the outcome, of a failed check, or is open, look or late. A dot stands for"
-    " what does not match: `2.3 failed`, `kim`, `structure`, `open`.",
+    "A row for each student, a column for each exercise. ✓ passed; ✗ failed; ○ open or refused: no mark yet,"
+    " please review it; … waiting to be graded; – not submitted. ! needs a review: the Review page says why."
+    " open instead of points: the total is not final.",
+    "Type after / to filter the table. Each word matches the beginning of the student's id, name or address, of"
+    " the exercise, the outcome or a failed check; or it is open, look or late. Cells that do not match become a"
+    " dot. Examples: `2.3 failed`, `kim`, `structure`, `open`.",
 )
 
 

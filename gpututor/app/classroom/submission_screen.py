@@ -37,20 +37,20 @@ from gpututor.grading.report import Report
 from gpututor.grading.report_text import outcome_line
 
 _BREAKPOINTS = [(0, "-below"), (110, "-beside")]
-"""Widths from which the text is below the report, or beside it."""
+"""Widths from which the text is below the report, or to its right."""
 _HELP = (
-    "Above or on the left what the checks said, beside it the text that was handed in; ✗ stands at lines that"
-    " checks point at.",
-    "d shows what the devices did. The class was graded without recording, so at first the submission is graded"
-    " once more, with the same seed, device and isolation; what was recorded is kept. The journal stays as it"
-    " is.",
-    "R grades it again in the same way, and says whether it comes to the same. It has the same key in the"
-    " journal: only if you say so, the new report takes the place of the old one, which is kept in replaced/.",
+    "The report is above or on the left, the submitted text below or on the right. ✗ marks lines that a check"
+    " points at.",
+    "d shows what the devices did. A class is graded without recordings, so the first time the submission is"
+    " graded again with the same seed, device and isolation. The journal does not change, and the recording is"
+    " kept.",
+    "R grades it again in the same way, and compares the results. The new report replaces the old one in the"
+    " journal only if you confirm it; the old one moves to replaced/.",
 )
 _NOTHING = "Nothing was recorded: nothing of it ran on a device."
 _AGAIN = (
-    "It is graded as it was, with the same seed, device and isolation. What comes out is shown; the journal stays as it"
-    " is unless you then say otherwise."
+    "It is graded again with the same seed, device and isolation. You see the result; the journal changes only if you"
+    " confirm it then."
 )
 
 

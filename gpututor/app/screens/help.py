@@ -55,58 +55,56 @@ _MORE = {
 
 TAB_ABOUT = {
     "Timeline": (
-        "Time runs to the right. Each row is something that works by itself: the host, a stream of a device, an engine"
-        " that copies one way. What stands above each other happened at the same time; a gap is time in which nothing"
-        " was done there. The height of a bar says how much of its column's time is taken.",
-        "The host only launches work: it goes on at once, unless it waits (░). A device that stands idle while the host"
-        " launches has too many small kernels; one that stands idle while the host waits could have been given more.",
-        "A short copy is an arrow: → to the device, ← to the host, ↔ between devices. ▼ or ┝━┥ on the scale is the"
-        " event that you are at.",
-        "A gap in all rows is time of the host that no bar stands for: of Python and PyTorch themselves, or of the"
-        " driver, which takes about 0.1 ms when PyTorch asks it for memory because its own cache has none that fits.",
-        "Where times are modelled, they are what the virtual GPU would have taken; nobody measured them.",
+        "Time runs to the right. Each row is one thing that works on its own: the host, a stream of a device, or an"
+        " engine that copies in one direction. Bars above each other ran at the same time; a gap means that nothing"
+        " ran. The height of a bar shows how much of its column's time is used.",
+        "The host only launches work and continues at once, unless it waits (░). If a device is idle while the host"
+        " launches, its kernels are too many and too small. If it is idle while the host waits, give it more work.",
+        "A short copy is an arrow: → to the device, ← to the host, ↔ between devices. ▼ or ┝━┥ on the scale marks the"
+        " selected event.",
+        "A gap in all rows is the host's own time: Python, PyTorch, or the driver. The driver takes about 0.1 ms when"
+        " PyTorch needs memory that its cache does not have.",
+        "Modelled times say how long the virtual GPU would have taken. They are not measured.",
     ),
     "Memory": (
-        "What tensors hold on a device over time, as torch.cuda.memory_allocated() counts it. ▲ is the peak, ✗ is"
-        " memory that was asked for and not there, ↑ is where you read.",
-        "Below the curve stands which lines hold memory at that moment: what a line took and nobody has given back yet."
-        " To lower the peak, let go of what is at the top of that list, or take less there.",
-        "Memory is taken and given back when the host says so, not when a kernel runs. PyTorch's cache, the context and"
-        " libraries' own buffers are not in it.",
+        "The memory that tensors hold on a device over time, as torch.cuda.memory_allocated() counts it. ▲ is the peak,"
+        " ✗ is a request that did not fit, ↑ is the selected moment.",
+        "The list below the curve shows which lines hold memory at that moment. To lower the peak, free what is at the"
+        " top of the list, or allocate less there.",
+        "The host allocates and frees memory; kernels do not. PyTorch's cache, the CUDA context and the buffers of"
+        " libraries are not included.",
     ),
     "Times": (
-        "Times of one group are on one scale. The baseline is the file that the checks compare with; the line with an"
-        " end is what they allow. The floor is what no program can be faster than on this device: its results have to"
-        " be written, at its full rate.",
-        "Inputs are drawn anew for each run. Beside other attempts compare the ratios to the baseline, or grade again.",
-        "The device's time counts each moment once: computing before copying before waiting before idle. Idle time is"
-        " the host's: it launches, or computes itself.",
+        "Times in one group share one scale. The baseline is the file that the checks compare with; the line with an"
+        " end is the limit. The floor is the least time that any program needs on this device to write its results.",
+        "Each run draws new inputs. To compare attempts, compare their ratios to the baseline, or run them again.",
+        "The device's time counts each moment once, in this order: computing, copying, waiting, idle. In idle time the"
+        " host launches work or computes.",
     ),
     "Lines": (
-        "What each line caused in all calls of the run together. The time is that of its kernels and copies, or that of"
-        " its waits where those are longer. What backward() computes counts for the line that calls it.",
-        "● marks the line that costs most, ! a line with a hazard.",
+        "The cost of each line in all calls of the run. The time is that of its kernels and copies, or of its waits if"
+        " those are longer. The work of backward() counts for the line that calls it.",
+        "● marks the most expensive line, ! a line with a hazard.",
     ),
     "Figures": (
-        "What both attempts made the devices do in the same call, and in words by how much the left one differs. Fewer"
-        " copies, waits and kernels are mostly what makes the time shorter.",
-        "Inputs are drawn anew for each run: where their shapes differ, amounts differ for that reason too.",
-        "Below, both times are on one scale, with what they were spent on: each moment counts once, computing before"
-        " copying before waiting before idle.",
+        "The work of the devices in the same call of both attempts, and how much the left attempt differs. Fewer"
+        " copies, waits and kernels usually mean less time.",
+        "Each run draws new inputs: different shapes give different amounts.",
+        "Below, both times share one scale. Each moment counts once, in this order: computing, copying, waiting, idle.",
     ),
     "Lines of both": (
-        "Lines are paired by their text, wherever they stand, and those come first whose cost differs most: − costs"
-        " less in the left attempt, + costs more, = costs the same. Times are of all calls of the run together.",
+        "Lines with the same text are paired. The pairs whose costs differ most come first: − costs less in the left"
+        " attempt, + costs more, = costs the same. Times are of all calls of the run.",
     ),
     "Both timelines": (
-        "The left attempt is above, the other one below, on one scale: zooming and moving changes both. What stands"
-        " below each other happened at the same time after the start.",
+        "The left attempt is above, the other one below. They share one scale: zooming and moving changes both. Bars"
+        " below each other ran at the same time after the start.",
     ),
     "Hazards": (
-        "A hazard is when two streams, or a copy and the host, use the same memory, one of them writes it, and nothing"
-        " says which comes first. The values may still be right here; on a real GPU they need not be.",
-        "What is most worth changing is worked out from the trace: what it costs is an estimate. A remedy"
-        " costs something too, on small inputs at times more; and two of them need not add up.",
+        "A hazard: two streams, or a copy and the host, use the same memory, one of them writes it, and nothing orders"
+        " them. The values may be right here, but need not be on a real GPU.",
+        "The suggestions come from the trace, and their costs are estimates. A change costs something too, sometimes"
+        " more than it saves on small inputs. Two savings do not always add up.",
     ),
 }
 """Paragraphs on how to read each tab."""
@@ -250,7 +248,7 @@ def _keys(command: Command) -> str:
 
 
 def help_line(keys: str, help_: str, width: int) -> Content:
-    """Return the keys in their column and the words beside them; keys too long for it have their own line."""
+    """Return the keys in their column and the words next to them; keys that are too long get a line of their own."""
     first, *rest = textwrap.wrap(help_, max(16, width - _KEYS_WIDTH - 3)) or [""]
     indent = " " * (_KEYS_WIDTH + 3)
     if len(keys) > _KEYS_WIDTH:

@@ -155,7 +155,7 @@ class AttemptList(ScrollView, can_focus=True):
 MOST_LINES = 3000
 """Longer files are not compared: it would take seconds."""
 _BREAKPOINTS = [(0, "-below"), (130, "-beside")]
-"""Widths from which the changes are below the list, or beside it."""
+"""Widths from which the changes are below the list, or to its right."""
 _CONTEXT = 1
 """Lines shown before and after a change."""
 _GAP = DiffLine(" ", "⋮", 0)
@@ -346,7 +346,7 @@ def changes(
 
 
 def _with_context(lines: tuple[DiffLine, ...]) -> tuple[DiffLine, ...]:
-    """Return the changed lines with some lines before and after them; `⋮` stands for left-out lines."""
+    """Return the changed lines with some lines before and after them; `⋮` marks omitted lines."""
     changed = [number for number, line in enumerate(lines) if line.sign != " "]
     near = {number + by for number in changed for by in range(-_CONTEXT, _CONTEXT + 1)}
     shown: list[DiffLine] = []

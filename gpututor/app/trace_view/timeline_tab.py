@@ -29,7 +29,7 @@ _FACTS = 6
 _EARLIER_ROWS = 4
 """Lines of the file given up to show the line that the event collides with."""
 _MARGIN = 3
-"""Columns beside the words: empty ones, and a scrollbar's."""
+"""Columns next to the words: empty columns, and the scrollbar's."""
 _CONTEXT = 2
 """Lines of the file before and after the event's own line, at least."""
 _PALE = "$foreground-muted"

@@ -196,7 +196,7 @@ def host_out_of_memory(size_bytes: int, left: int) -> MemoryError:
     """Return the error if the virtual GPU has memory left, and the machine with its values has not."""
     return MemoryError(
         f"This machine has {_size(left)} of memory left, too little for {_size(size_bytes)} more. The values of a "
-        "virtual GPU's tensors are kept there, however large the GPU is that it stands for: use smaller tensors."
+        "virtual GPU's tensors are kept there, however large the modelled GPU is: use smaller tensors."
     )
 
 

@@ -248,7 +248,7 @@ class Operator:
         self.reads_at_indices = facts.indices == "read"
         self.puts_at_indices = facts.indices == "put"
         self.host_places = _INDICES if self.reads_at_indices or self.puts_at_indices else frozenset()
-        """Positions and names of arguments that may be CPU tensors beside device tensors."""
+        """Positions and names of arguments that may be CPU tensors next to device tensors."""
         self.growth = _growth(short, torch.Tag.pointwise in func.tags) if self.is_kernel and not writes else ""
         """The bound of its results' size; empty for an operator that makes no tensor."""
         waits = facts.waits != "lengths" or func._overloadname == "Tensor"

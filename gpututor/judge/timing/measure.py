@@ -204,7 +204,7 @@ _CONTENDED = "the baseline took over {:g} × what it took before the submission 
 
 def _too_small(result: Comparison) -> Timing:
     why = (
-        "the baseline does too little work to be told from bringing its inputs to the device and its results back: "
+        "the baseline does too little work: copying its inputs and results takes as long: "
         "the exercise has to do more with each input"
     )
     return _timing(result, Status.INCONCLUSIVE, why)

@@ -83,7 +83,7 @@ def capture_operator(
         capture.add(lambda: None, (op.name,))
         return out
     virtual = {id(wrapper._host) for wrapper in wrappers}
-    # Of a CPU tensor that stands for a number, the graph stores its value at this time.
+    # The graph stores the current value of a CPU tensor that is used as a number.
     args, kwargs = torch_private.tree_map(
         lambda value: value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value,
         (tuple(call[0]), call[1]),
