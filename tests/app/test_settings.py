@@ -61,7 +61,7 @@ async def test_the_next_start_has_what_was_chosen(env: AppEnv) -> None:
 async def test_a_command_for_the_own_editor_is_typed(env: AppEnv) -> None:
     async with env.start() as pilot:
         await pilot.press("comma", "j", "enter")
-        await until_shown(pilot, "Enter takes the command Esc leaves it as it was")
+        await until_shown(pilot, "Enter saves Esc cancels")
         await pilot.press(*"hx", "enter")
         await until_shown(pilot, "← → changes")
         assert main_screen(pilot).learner.settings.now.editor == "hx"
