@@ -177,7 +177,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("report", "enter,o:choose('report')", "Report",
              "Show what the checks said of it; your file stays as it is.", shown="Enter  o", bar="Enter: report"),
         _row("text", "b:choose('text')", "Text", "Put its text into your file. What was there is kept in .backups.",
-             bar="b: restore this version"),
+             bar="b: restore"),
         _row("device", "d,f10:choose('device')", "Device", "See what the device did in it.", bar="d: device"),
         _row("compare", "V,shift+f11,f23:choose('compare')", "Compare", "Compare it with another attempt.",
              bar="V: compare"),

@@ -214,7 +214,7 @@ async def test_each_page_says_how_it_is_read(timed: AppEnv) -> None:
         for number, words in enumerate(("Figures", "Lines of both", "Both timelines"), 1):
             await pilot.press(str(number), "question_mark")
             await until_shown(pilot, f"{words}: how to read it")
-            await until_shown(pilot, "Beside another attempt, or the baseline.")
+            await until_shown(pilot, "Compare with another attempt, or the baseline.")
             await pilot.press("escape")
 
 

@@ -232,7 +232,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(
         await pilot.press(letter)
         screen.check_disk()
         assert not is_asking(pilot)
-    await until_shown(pilot, "Pause typing to decide")
+    await until_shown(pilot, "You decide when you pause typing")
     assert screen.editor_text.startswith("xmore")
     assert env.file().read_text() == "theirs = 1\n"
     now += 1.1

@@ -278,7 +278,7 @@ async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
     await run_checks(pilot)
     assert standing_of(env.course, screen.learner.progress).repeats == ()
     await pilot.press("w", "2")
-    await until_shown(pilot, "○ Nothing is")
+    await until_shown(pilot, "○ Nothing: you passed everything")
 
 
 async def test_progress_that_cannot_be_read_is_told(pilot: Pilot[None], screen: MainScreen) -> None:

@@ -8,7 +8,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from gpututor.app.commands import COMMANDS, Pane
+from gpututor.app.commands import ABOUT, COMMANDS, WIDGETS, Pane, help_keys
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.wording import reflowed
 from gpututor.course.loader import load_course
@@ -411,9 +411,6 @@ async def test_a_text_is_shown_again_where_it_was_left(env: AppEnv) -> None:
 
 @pytest.mark.parametrize("pane", list(Pane))
 async def test_the_help_begins_with_the_pane_in_use(env: AppEnv, pane: Pane) -> None:
-    from gpututor.app.commands import ABOUT, WIDGETS, help_keys
-
-    table = pane.value if pane.value in WIDGETS else "reader"
     async with env.start() as pilot:
         screen = main_screen(pilot)
         screen.show_pane(pane)
@@ -422,7 +419,7 @@ async def test_the_help_begins_with_the_pane_in_use(env: AppEnv, pane: Pane) -> 
         await until_shown(pilot, ABOUT[pane])
         lines = screen_lines(pilot.app)
         assert f"{pane.heading}, and all keys" in lines[2]
-        for keys, words in help_keys(table):
+        for keys, words in help_keys(pane.value if pane.value in WIDGETS else "reader"):
             await until_shown(pilot, words)
             assert any(keys in line for line in lines)
 

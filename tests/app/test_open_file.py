@@ -230,7 +230,7 @@ async def test_an_undecided_draft_is_not_saved_over_the_file(env: AppEnv, answer
         assert env.file().read_text() == "theirs = 1\n"
         in_the_way.unlink()
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "was not saved last time")
+        await until_shown(pilot, "Unsaved text from last time")
         await pilot.press("m")
         await until(pilot, lambda: "draft" in env.file().read_text(), "for my text")
         assert backups(env) == ["theirs = 1\n"]

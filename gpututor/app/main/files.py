@@ -317,7 +317,7 @@ class FileController:
                 self._host.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self._host.status.show_news("The file changed on disk too. Pause typing to decide.")
+                    self._host.status.show_news("It also changed on disk. You decide when you pause typing.")
                     return
                 self._host.status.show_news("")
                 self._ask_about(theirs)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 VIRTUAL_GPU = (
     "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules apply",
-    "Values are real: your CPU computes them; what fails on a GPU fails here",
+    "Values are real: your CPU computes them; GPU errors are raised",
     "Times are modelled: what kernels, copies, waits take on that GPU",
     "What it makes up is marked modelled; unsupported calls raise errors",
 )
