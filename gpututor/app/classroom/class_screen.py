@@ -43,8 +43,8 @@ _TITLE_WIDTH = 28
 """Width of titles with which rows for thousands of students fit into 80 columns."""
 _HELP = (
     "A row for each student, a column for each exercise. ✓ passed; ✗ failed in some way; ○ open or"
-    " refused: no mark yet, a person has to look; … waiting to be graded; – not handed in. ! stands where"
-    " somebody should look: the Review page says why. open in the place of points: the total is not final.",
+    " refused: no mark yet, a person has to look; … waiting to be graded; – not handed in. ! needs a look:"
+    " the Review page says why. open instead of points: the total is not final.",
     "What you type behind / narrows the table. Each word is the beginning of one of the student (id, name,"
     " address), of the exercise, of the outcome, of a failed check, or is open, look or late. A dot stands for"
     " what does not match: `2.3 failed`, `kim`, `structure`, `open`.",

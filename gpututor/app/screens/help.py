@@ -58,21 +58,21 @@ TAB_ABOUT = {
         "Time runs to the right. Each row is something that works by itself: the host, a stream of a device, an engine"
         " that copies one way. What stands above each other happened at the same time; a gap is time in which nothing"
         " was done there. The height of a bar says how much of its column's time is taken.",
-        "The host only launches work: it goes on at once, unless it waits (░). A device that stands idle while the host"
-        " launches has too many small kernels; one that stands idle while the host waits could have been given more.",
+        "The host only launches work and continues at once, unless it waits (░). If the device is idle while the host"
+        " launches, the kernels are too small and too many. If it is idle while the host waits, launch more first.",
         "A short copy is an arrow: → to the device, ← to the host, ↔ between devices. ▼ or ┝━┥ on the scale is the"
         " event that you are at.",
-        "A gap in all rows is time of the host that no bar stands for: of Python and PyTorch themselves, or of the"
-        " driver, which takes about 0.1 ms when PyTorch asks it for memory because its own cache has none that fits.",
-        "Where times are modelled, they are what the virtual GPU would have taken; nobody measured them.",
+        "A gap in all rows is time of the host without a bar: Python and PyTorch themselves, or the driver. The driver"
+        " takes about 0.1 ms when PyTorch asks it for memory, because its own cache has no block that fits.",
+        "Modelled times are the times that the virtual GPU would have taken. They are not measured.",
     ),
     "Memory": (
         "What tensors hold on a device over time, as torch.cuda.memory_allocated() counts it. ▲ is the peak, ✗ is"
-        " memory that was asked for and not there, ↑ is where you read.",
-        "Below the curve stands which lines hold memory at that moment: what a line took and nobody has given back yet."
-        " To lower the peak, let go of what is at the top of that list, or take less there.",
-        "Memory is taken and given back when the host says so, not when a kernel runs. PyTorch's cache, the context and"
-        " libraries' own buffers are not in it.",
+        " memory that was requested and not available, ↑ is where you read.",
+        "Below the curve are the lines that hold memory at that moment: memory that is not free yet."
+        " To lower the peak, free what is at the top of that list, or take less there.",
+        "The host takes and frees memory when it runs the line, not when the kernel runs. The curve does not include"
+        " PyTorch's cache, the context, and the libraries' own buffers.",
     ),
     "Times": (
         "Times of one group are on one scale. The baseline is the file that the checks compare with; the line with an"
