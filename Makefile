@@ -8,10 +8,12 @@ TEST_ALL_READY := $(VENV)/.test-all-ready
 # Each process gets tests that stand together, so that what they share is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
-.PHONY: tutor test test-quick test-all lint clean
+.PHONY: tutor setup test test-quick test-all lint clean
 
 tutor: $(READY)
 	@$(BIN)/gpututor
+
+setup: $(TEST_READY)
 
 $(BIN)/python:
 	@echo "Making an environment of its own in $(VENV), which takes some seconds."

@@ -5,7 +5,7 @@
   gpututor trace --gpu T4,A100,H100 train.py     on each GPU, with one table
 
 The script's input, output and exit code are its own; the summary goes to stderr, after it. With several GPUs the script
-runs once for each, the later ones without input and with their output thrown away.
+runs once for each; the later runs have no input, and their output is hidden.
 
 --json writes one object, described in docs/trace.md; `-` is stdout, after the script's own output.
 --chrome writes the timeline of the (first) run, to be opened in https://ui.perfetto.dev or chrome://tracing.
@@ -72,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
     runs: list[Run] = []
     for name in names:
         if runs:
-            _report(f"gpututor: the same on {name}, without input, its output thrown away …\n")
+            _report(f"gpututor: running again on {name}, without input (output hidden) …\n")
         others = [] if runs else names[1:]
         chrome = None if runs or arguments.chrome is None else _path(arguments.chrome)
         runs.append(_run({**task, "gpu": name, "others": others}, chrome, quiet=bool(runs)))

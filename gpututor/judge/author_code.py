@@ -228,8 +228,8 @@ def finding_of_broken_check(error: Exception) -> Finding:
     at = f", at line {frames[-1].line} of {os.path.basename(frames[-1].file)}" if frames else ""
     return Finding(
         "a result that the check can look at",
-        f"the check broke on it, and not on that of the exercise's own file{at}: {describe_error(error)}",
-        why="An unexpected result can be right or wrong: a person has to review it.",
+        f"the check broke on it, but not on the result of the exercise's own file{at}: {describe_error(error)}",
+        why="The author did not expect such a result. It can be right or wrong: a person has to look.",
         advice="Compare what your function returns with the example in the task.",
         status=Status.NEEDS_REVIEW,
     )

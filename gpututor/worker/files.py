@@ -117,8 +117,8 @@ def _explain_refusal(how: str, error: Exception) -> str:
     if how == "safetensors":
         return f"it is no safetensors file: {message}"
     if code := _CODE.search(message):
-        return f"it holds pickled code ({code[1]}), which gpututor never runs: it reads only tensors and plain values"
+        return f"it holds pickled code ({code[1]}), which gpututor does not run: it reads only tensors and plain values"
     if message.startswith("Weights only load failed"):
-        return "it is no checkpoint of torch.save, and gpututor unpickles nothing else"
+        return "it is no checkpoint as torch.save writes it, and gpututor unpickles nothing else"
     first = message.strip().splitlines()[0] if message.strip() else ""
     return f"it is no checkpoint that torch.load can read ({type(error).__name__}: {first[:150]})"

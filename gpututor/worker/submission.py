@@ -249,7 +249,7 @@ def describe(error: BaseException, path: Path) -> Failure:
     try:
         return _describe(error, path)
     except BaseException:  # its class is the learner's: any attribute may run code
-        return Failure("exception", "", "an exception that cannot be inspected", None, "")
+        return Failure("exception", "", "an exception that cannot be printed without another error", None, "")
 
 
 def _describe(error: BaseException, path: Path) -> Failure:

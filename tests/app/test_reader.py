@@ -117,7 +117,7 @@ def test_every_link_of_the_course_leads_somewhere() -> None:
     for page in pages:
         for target in linked_targets(course, page):
             found += 1
-            if is_web(target):
+            if is_web(target) or target == "../glossary.md":
                 continue
             where = destination(course, target, page)
             assert where is not None, f"{page.folder}: {target}"
@@ -348,6 +348,27 @@ async def test_the_glossary_is_a_key_away(env: AppEnv) -> None:
         await until_shown(pilot, "the CPU with its memory. (1)")
         await pilot.press("escape")
         assert main_screen(pilot).is_active
+
+
+async def test_a_link_to_the_glossary_opens_it(env: AppEnv) -> None:
+    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with its memory. (1)\n")
+    async with env.start() as pilot:
+        main_screen(pilot).navigator.follow("../glossary.md")
+        await until_shown(pilot, "the CPU with its memory. (1)")
+        await pilot.press("escape")
+        assert main_screen(pilot).is_active
+
+
+def test_each_lesson_links_the_glossary_and_names_its_words() -> None:
+    course = load_course(builtin_course())
+    words: dict[int, list[str]] = {lesson.number: [] for lesson in course.lessons}
+    for word, number in re.findall(r"^\*\*([^*]+)\*\*: [^*]+? \((\d+)\)$", course.glossary, re.MULTILINE):
+        words[int(number)].append(word)
+    assert sum(map(len, words.values())) >= 40
+    for lesson in course.lessons:
+        _, linked, named = " ".join(lesson.text.split()).partition("[glossary](../glossary.md)")
+        assert linked
+        assert named.strip(" :.") == ", ".join(words[lesson.number])
 
 
 async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:

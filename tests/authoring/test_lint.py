@@ -49,7 +49,7 @@ WIDE = "x" * 81
     ("change", "words"),
     [
         (Change("exercise.toml", "cases = 3", "cases = 2"), "exercise.toml: cases: expected 3 or more, got 2"),
-        (Change("task.md", "", 60 * "more\n"), "task.md: 213 words; expected 80 to 200"),
+        (Change("task.md", "", 60 * "more\n"), "task.md: 219 words; expected 80 to 200"),
         (Change("task.md", "product(", "produce("), "task.md: it does not name `product(…)`"),
         (Change("task.md", "**Graded on**", "Graded on"), "task.md: it does not say what is graded"),
         (Change("task.md", "# Product", "Product"), "task.md:1: it does not begin with a heading"),

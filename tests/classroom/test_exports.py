@@ -81,7 +81,7 @@ def test_every_export_has_an_option_a_writer_and_docs(
     assert f"--{export.option} {export.metavar} {export.help}" in options
     words = f"{export.help[0].upper()}{export.help[1:]}"
     guide = GUIDE.read_text(encoding="utf-8")
-    assert f"| `--{export.option} {export.metavar}` | {words}" in guide
+    assert f"| `--{export.option} {export.metavar}` | {words}" in guide, f"{GUIDE.name} has a row for the option"
     if export.roster_help:
         assert f"--{export.option}-roster FILE {export.roster_help}" in options
         assert f"`--{export.option}-roster`" in guide

@@ -53,7 +53,8 @@ def test_each_check_is_in_an_example() -> None:
         if getattr(getattr(gpututor.checks, name), "__annotations__", {}).get("return") == "Check"
     ]
     assert len(words) > 15
-    assert [word for word in words if not re.search(rf"\b{word}\(", shown)] == []
+    missing = [word for word in words if not re.search(rf"\b{word}\(", shown)]
+    assert missing == [], "a page in docs/authors/checks shows a Python example of each check"
 
 
 def test_links_of_the_guide_lead_to_files() -> None:

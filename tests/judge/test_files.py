@@ -133,7 +133,7 @@ def twice(number):
     for save, words in (
         ("torch.save(Bomb(), 'model.pt')", code),
         ("pickle.dump(Bomb(), open('model.pt', 'wb'), protocol=2)", code),
-        ("pickle.dump(Bomb(), open('model.pt', 'wb'))", "nobody unpickles anything else"),
+        ("pickle.dump(Bomb(), open('model.pt', 'wb'))", "gpututor unpickles nothing else"),
     ):
         assert words in told(grade(hostile.replace("SAVE", save)))
     assert not touched.exists()

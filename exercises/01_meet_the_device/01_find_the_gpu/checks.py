@@ -8,7 +8,7 @@ from gpututor.checks import value
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """What is true of the scenario's machine."""
+    """The facts about the scenario's machine."""
     return {
         "available": machine.gpus > 0,
         "count": machine.gpus,
@@ -20,7 +20,7 @@ def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
 checks = [
     value(
         expected,
-        why="A program that knows its machine can say why it is slow, and can choose sizes that fit.",
+        why="A program that knows its GPUs can log why it is slow, and can choose sizes that fit.",
         advice="Compare the two dictionaries entry by entry. A name without () is the function, not its answer.",
     ),
 ]

@@ -20,7 +20,7 @@ def expected(drawn: dict[str, Any], machine: Any) -> torch.device:
 checks = [
     value(
         expected,
-        why="A device that is not there fails at the first tensor; a GPU that is not chosen is never used.",
+        why="If the device does not exist, the first tensor fails; if you do not choose a GPU, it stays idle.",
         advice="Ask each backend in the order of the task; the answer is its name alone, without a number.",
     ),
 ]

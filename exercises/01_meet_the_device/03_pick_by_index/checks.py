@@ -20,7 +20,7 @@ def expected(drawn: dict[str, Any], machine: Any) -> tuple[torch.device, list[to
 checks = [
     value(
         expected,
-        why="torch.device() only makes a name. The first tensor on a GPU that does not exist raises, far from here.",
+        why="torch.device() only makes a name. The error comes at the first tensor on a GPU that does not exist.",
         advice="Compare the index with torch.cuda.device_count(), and think of -1 and of a machine without a GPU.",
     ),
 ]

@@ -39,13 +39,13 @@ checks = [
     ),
     identity(
         same=already_there,
-        why="A copy of a tensor that is there already costs memory and time, and gives nothing.",
+        why="A needless copy costs memory and time.",
         advice="x.to(device) returns x itself when x is there already; clone(), copy=True and torch.tensor() copy.",
     ),
     transfers(
         to_device=copies_there,
         to_host=copies_back,
-        why="Each copy crosses the bus between host and device, the narrowest road in the machine.",
+        why="Each copy crosses the bus between host and device, the slowest connection in the machine.",
         advice="Move each tensor once, keep the result in a variable, and use that variable everywhere.",
     ),
     parity(reference),

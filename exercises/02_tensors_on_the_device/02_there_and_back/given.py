@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 PLACES = (("cpu", "device"), ("device", "device"), ("cpu", "cpu"), ("device", "cpu"))
-"""Where the batch and the weights are, for each case."""
+"""Places of the batch and of the weights, for each case."""
 
 SHAPES = ((32, 16, 8), (7, 5, 3), (1, 9, 4), (6, 11, 1))
 

@@ -6,7 +6,7 @@ import torch
 def similarity(
     table: torch.Tensor, queries: torch.Tensor
 ) -> torch.Tensor:
-    """How similar each row of the table is to each query.
+    """Similarity of each row of the table to each query.
 
     table (n, d) and queries (q, d), float32, on any two devices.
     Returns (n, q), on the device of the larger of the two tensors.

@@ -1,4 +1,4 @@
-"""What the layer's state is, where it is, and that nothing is copied for each batch."""
+"""The layer's state, its place, and no copy for each batch."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ checks = [
         cut_off,
         needs=("structure",),
         why="The optimizer changes the gain by its gradient, which comes back through the results.",
-        advice="Leave detach() and no_grad() away: training needs the graph from the gain to the result.",
+        advice="Use neither detach() nor no_grad(): training needs the graph from the gain to the result.",
     ),
 ]

@@ -28,7 +28,7 @@ def standardised(
     batches: list[torch.Tensor],
     device: torch.device,
 ) -> dict:
-    """The layer on `device`, and what it makes of each batch.
+    """The layer on `device`, and its output for each batch.
 
     The batches (rows, features) are there already.
     """

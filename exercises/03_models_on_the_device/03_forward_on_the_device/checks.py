@@ -10,7 +10,7 @@ from gpututor.checks import Check, Finding, Machine, Run, memory, parity, placem
 
 
 def reference(state: dict[str, torch.Tensor], batch: torch.Tensor, **places: str) -> torch.Tensor:
-    """What the classifier says with the statistics that it has gathered, and nothing dropped."""
+    """The classifier's probabilities, with its gathered statistics and without dropout."""
     hidden = batch @ state["0.weight"].T + state["0.bias"]
     hidden = (hidden - state["1.running_mean"]) / (state["1.running_var"] + 1e-5).sqrt()
     hidden = (hidden * state["1.weight"] + state["1.bias"]).clamp(min=0)
@@ -20,7 +20,7 @@ def reference(state: dict[str, torch.Tensor], batch: torch.Tensor, **places: str
 
 
 def copies(drawn: dict[str, Any], machine: Machine, target: str) -> int:
-    """One when the batch has to go to `target`, else none."""
+    """Return 1 if the batch has to go to `target`, otherwise 0."""
     has_gpu = machine.device != "cpu"
     return int(has_gpu and drawn["model_place"] == target and drawn["batch_place"] != target)
 
@@ -47,7 +47,7 @@ checks = [
     ),
     placement(
         outputs=lambda drawn, machine: drawn["model_place"],
-        why="The caller of a model on a device goes on with its result there.",
+        why="The caller continues to compute on the model's device.",
         advice="next(model.parameters()).device is where the model is. Move the batch there, and leave the result.",
     ),
     transfers(
@@ -58,7 +58,7 @@ checks = [
     ),
     unmodified(
         name="statistics",
-        why="In training mode each batch changes the running statistics: the model is another one after predicting.",
+        why="In training mode each batch changes the running statistics: after predict() the model has changed.",
         advice="Call model.eval() before the forward pass.",
     ),
     parity(
@@ -77,7 +77,7 @@ checks = [
     ),
     memory(
         peak=most_bytes,
-        why="detach() at the end comes too late: until then the graph has kept what each layer made.",
+        why="detach() at the end is too late: until then the graph keeps each layer's result.",
         advice="Predict inside torch.inference_mode() or torch.no_grad(), so that nothing is kept.",
         on=lambda machine: machine.virtual and machine.gpus > 0,  # mps tells no peak, and libraries take memory too
     ),

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 PLACES = (("device", "cpu"), ("device", "device"), ("cpu", "device"), ("cpu", "cpu"))
-"""Where the model and the batch are, for each case."""
+"""Places of the model and of the batch, for each case."""
 SIZES = ((512, 8, 5), (7, 3, 4), (1, 5, 2), (12, 6, 3))
 """Rows, features and classes for each case."""
 HIDDEN = 12

@@ -109,7 +109,7 @@ checks = [
     syncs(
         at_most=0,
         why="A loss that is read in the loop makes the host wait for the whole step, and the device for the host.",
-        advice="Collect loss.detach() in a list, and torch.stack it after the loop.",
+        advice="Collect loss.detach() in a list, and join it with torch.stack after the loop.",
     ),
     unmodified(may_change=("model",)),
     parity(

@@ -23,7 +23,7 @@ def reference(state: dict[str, torch.Tensor]) -> nn.Module:
 
 
 def as_saved(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """What the file has to hold: the checkpoint's own names and values."""
+    """The content that the file must have: the checkpoint's names and values."""
     return state
 
 
@@ -45,7 +45,7 @@ checks = [
     ),
     files(
         {"portable.pt": Wanted("torch", like=as_saved, devices="cpu")},
-        why="A file that remembers a GPU opens only where there is that GPU, or where its reader knows map_location.",
+        why="A file that remembers a GPU opens only on a machine with that GPU, or with map_location.",
         advice="Save a state dict, with all tensors on the CPU, after the values are there: torch.save(state, name).",
     ),
 ]

@@ -50,7 +50,7 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
 
 
 def saved_elsewhere(state: dict[str, torch.Tensor]) -> bytes:
-    """What torch.save writes, with another device's name in it: pickle keeps a text behind X and its length."""
+    """The bytes of torch.save, with another device's name: pickle stores a text after X and its length."""
     own, foreign = io.BytesIO(), io.BytesIO()
     torch.save(state, own)
     with zipfile.ZipFile(own) as written, zipfile.ZipFile(foreign, "w") as rewritten:

@@ -11,7 +11,7 @@ from gpututor.trace.events import Event, Kind
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, times: int) -> dict[str, float]:
-    """Of the right types; the figures are held against the trace."""
+    """Values of the right types; other checks compare the figures with the trace."""
     return {"launch_seconds": 0.0, "seconds": 0.0}
 
 
@@ -55,7 +55,7 @@ launch = measurement(
     name="launch",
     virtual=(0.9, 1.2),
     real=(0.3, 3.0),
-    why="The time to launch is what the host pays, whether the work is large or small.",
+    why="The host pays the time to launch, whether the work is large or small.",
     advice="Read the clock when the loop has ended, before you wait for the device; divide by times.",
 )
 
@@ -71,7 +71,7 @@ checks = [
         working,
         part="seconds",
         virtual=(0.94, 1.12),
-        why="A launch returns at once. Only a host that waits for the device learns how long the work takes.",
+        why="A launch returns at once. To measure the work, the host has to wait for the device.",
         advice="torch.cuda.synchronize() before the clock starts, and again before it stops. None within the loop.",
     ),
     replace(launch, sentence=lambda machine: "launch_seconds is the time of the loop of launches"),

@@ -88,7 +88,7 @@ gpu_time = measurement(
     on_the_gpu,
     part="gpu_seconds",
     name="gpu_time",
-    why="The speed-up is worth as much as the two times that it is made of.",
+    why="A speed-up is only as good as the two times behind it.",
     advice="Copies first, then one product to warm up, then synchronize, read, compute, synchronize, read.",
 )
 
@@ -112,7 +112,7 @@ checks = [
         lambda machine: "The speed-up is the ratio of the two times",
         wrong_ratio,
         needs=("structure",),
-        why="Everyone who reads a speed-up above 1 takes it to mean that the GPU is faster.",
+        why="Readers expect a speed-up above 1 to mean that the GPU is faster.",
         advice="Divide the CPU's seconds by the GPU's.",
     ),
     Check(
@@ -120,7 +120,7 @@ checks = [
         lambda machine: "The largest difference is that of the product which it returns",
         wrong_difference,
         needs=("structure",),
-        why="A comparison in the narrow type rounds the exact values first, and so hides part of the difference.",
+        why="A comparison in the narrow type rounds the exact values first, which hides part of the difference.",
         advice="Widen the product first, then subtract, then take the largest magnitude.",
     ),
 ]

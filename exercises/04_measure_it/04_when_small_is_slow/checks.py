@@ -17,7 +17,7 @@ REAL_WAIT_S = 60e-6
 
 
 def reference(sizes: list[int]) -> dict[str, Any]:
-    """Of the right types and lengths; wins_at may be None, and is looked at by a check of its own."""
+    """Values of the right types and lengths; another check compares wins_at, which may be None."""
     return {"cpu": [0.0] * len(sizes), "gpu": [0.0] * len(sizes)}
 
 

@@ -22,7 +22,7 @@ checks = [
         to_host=1,
         to_device=0,
         bytes_to_host=lambda drawn, machine: (0, 8 * len(drawn["matrices"])),
-        why="One copy of the norms is enough. Each further one is a whole wait; a matrix is 10,000 numbers, not one.",
+        why="One copy of all norms is enough, and each further copy is another wait. A matrix has 10,000 numbers.",
         advice="Take the norms on the device, collect them as tensors, torch.stack them, and copy once.",
     ),
     syncs(

@@ -21,7 +21,7 @@ Pairs = list[tuple[torch.Tensor, torch.Tensor]]
 
 
 def reference(ways: dict[str, str], pairs: Pairs, number: int) -> dict[str, Any]:
-    """Of the right types and lengths; what is in it is looked at by the other checks."""
+    """Values of the right types and lengths; other checks compare the content."""
     return {
         "seconds": {name: [0.0] * len(pairs) for name in ways},
         "fastest": [""] * len(pairs),

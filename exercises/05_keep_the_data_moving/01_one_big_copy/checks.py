@@ -15,7 +15,7 @@ def reference(table: torch.Tensor, wanted: list[int]) -> torch.Tensor:
 
 
 def bytes_of_the_rows(drawn: dict[str, Any], machine: Any) -> int:
-    """What the wanted rows take."""
+    """Bytes of the wanted rows."""
     return len(drawn["wanted"]) * int(drawn["table"][0].nbytes)
 
 

@@ -40,7 +40,7 @@ checks = [
         advice="Look for .cpu(), .numpy(), .item(), an if or a print before the end, on what lives on the device.",
     ),
     races(
-        why="A copy that does not block is still on its way when the function returns: the caller may read"
+        why="A non-blocking copy may still be under way when the function returns: the caller may read"
         " what was in that memory before.",
         advice="Fetch the confidences with .cpu(), which waits until they are there; or wait before you return.",
     ),

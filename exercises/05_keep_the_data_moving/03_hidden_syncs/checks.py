@@ -30,14 +30,14 @@ checks = [
     ),
     syncs(
         at_most=1,
-        why="At each wait the host stops launching. The device runs dry, and the next batch starts late.",
+        why="At each wait the host stops launching. The device runs out of work, and the next batch starts late.",
         advice="Keep total, count and worst as tensors on the device. torch.where instead of a mask as an index,"
         " torch.maximum instead of an if, and no print in the loop.",
     ),
     transfers(
         to_host=1,
         bytes_to_host=8,
-        why="Two numbers are asked for: eight bytes.",
+        why="The result is two numbers: eight bytes.",
         advice="Join the two results on the device, and copy them together.",
     ),
     parity(

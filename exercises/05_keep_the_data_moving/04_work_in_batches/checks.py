@@ -9,7 +9,7 @@ import torch
 from gpututor.checks import launches, memory, parity, placement, speed, structure, transfers
 
 ROUNDING = 512
-"""What the allocator rounds each tensor up to."""
+"""Bytes that the allocator rounds each tensor up to."""
 
 
 def reference(state: dict[str, torch.Tensor], samples: torch.Tensor, batch_size: int) -> torch.Tensor:
@@ -19,7 +19,7 @@ def reference(state: dict[str, torch.Tensor], samples: torch.Tensor, batch_size:
 
 
 def batches(drawn: dict[str, Any], machine: Any = None) -> int:
-    """How many batches there are."""
+    """The number of batches."""
     return -(-len(drawn["samples"]) // int(drawn["batch_size"]))
 
 
@@ -52,7 +52,7 @@ checks = [
     speed(
         1 / 4,
         beside="one sample at a time",
-        why="The batches are there for the time.",
+        why="Batches are what saves the time.",
         advice="Call the model with a whole batch of two dimensions, not with one sample after the other.",
     ),
     launches(

@@ -4,7 +4,7 @@ import torch
 
 
 def power_iteration(batches: list[torch.Tensor], start: torch.Tensor, passes: int) -> torch.Tensor:
-    """As the task says, with blocking copies of pageable memory."""
+    """The task's result, by blocking copies of pageable memory."""
     direction = start
     for _ in range(passes):
         total = torch.zeros_like(start)

@@ -35,7 +35,7 @@ checks = [
         to_device=copies,
         asynchronous_to_device=copies,
         to_host=1,
-        why="A copy from pageable memory holds the host up for all of its length; one from pinned memory need not.",
+        why="A copy from pageable memory blocks the host until it is done; a copy from pinned memory need not.",
         advice="Two things are needed: pinned = batch.pin_memory(), whose result you must keep, and"
         " pinned.to(device, non_blocking=True). Copy each batch in each pass, and nothing else.",
     ),

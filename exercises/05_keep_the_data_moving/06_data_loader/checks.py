@@ -10,7 +10,7 @@ from gpututor.checks import Check, Finding, Run, called, parity, placement, sour
 from gpututor.trace.events import Kind
 
 BY_LOADER, BY_HAND = "sample read by a DataLoader", "sample read by hand"
-"""How given.py marks a read."""
+"""Mark that given.py puts on a read."""
 
 
 def reference(
@@ -29,7 +29,7 @@ def copies(drawn: dict[str, Any], machine: Any) -> int:
 
 
 def unread(run: Run) -> Finding | None:
-    """Whether each sample was read by a loader, and was not read once more by hand; the data set marks who reads."""
+    """True if a loader read each sample, and no code read one by hand; the data set marks its reader."""
     for call in run.calls:
         samples = len(call.drawn["labels"])
         marks = [event for event in call.trace if event.kind is Kind.RANGE]
@@ -56,7 +56,7 @@ checks = [
         lambda _: "All batches come out of the DataLoader",
         unread,
         needs=("source",),
-        why="Only a loader that is iterated has its workers read ahead. One that is made and left aside does nothing.",
+        why="The workers read ahead only while you iterate over the loader.",
         advice="Let the loop be over the loader: `for pictures, labels in loader:`.",
     ),
     placement(

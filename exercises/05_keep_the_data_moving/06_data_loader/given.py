@@ -37,7 +37,7 @@ class Pictures(Dataset[tuple[torch.Tensor, torch.Tensor]]):
 
 
 def loader_asks() -> bool:
-    """Whether a `DataLoader` is among the callers."""
+    """True if a `DataLoader` is among the callers."""
     frame: FrameType | None = sys._getframe()
     while frame is not None and frame.f_globals.get("__name__") != LOADER:
         frame = frame.f_back

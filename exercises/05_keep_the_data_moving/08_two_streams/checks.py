@@ -41,7 +41,7 @@ checks = [
     races(
         why="Two streams keep no order unless you ask for one.",
         advice="Two things cross between the streams: x at the fork, and a result at the join. Each crossing needs a"
-        " wait, and memory that the other stream allocated needs a word to the allocator.",
+        " wait, and the allocator must know if a stream uses memory of the other.",
     ),
     overlap(
         kernels=0.35,

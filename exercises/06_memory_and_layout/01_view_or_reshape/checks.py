@@ -34,7 +34,7 @@ def shared(drawn: dict[str, Any], machine: Any) -> dict[str, str]:
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
-    """Those of the joined heads, as the allocator rounds them; none where a view does."""
+    """Bytes of the joined heads, as the allocator rounds them; 0 if a view is enough."""
     return 0 if joined_is_a_view(drawn) else -(-drawn["context"].nbytes // 512) * 512
 
 
@@ -43,7 +43,7 @@ checks = [
     placement(advice="A view stays where its tensor is. Nothing here has to leave the device."),
     parity(
         reference,
-        why="A shape may be right while the values stand in the wrong places: view() alone never swaps dimensions.",
+        why="The shape may be right and the order of the values wrong: view() alone never swaps dimensions.",
         advice="Split the last dimension first, then let two dimensions change places. To join, swap them back first.",
     ),
     aliasing(
@@ -54,7 +54,7 @@ checks = [
     ),
     syncs(
         at_most=0,
-        why="Changing how a tensor is looked at needs none of its values.",
+        why="A view needs none of the values.",
         advice="Shapes and strides are known to the host. Read no values, and do not wait for the device.",
     ),
     memory(

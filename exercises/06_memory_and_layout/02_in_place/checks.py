@@ -48,7 +48,7 @@ def most_bytes(drawn: dict[str, Any], machine: Any) -> int:
 
 
 def most_products(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """For each layer one of the forward pass, and two of the backward pass."""
+    """Products: for each layer one of the forward pass and two of the backward pass."""
     return 0, 3 * len(drawn["layers"])
 
 
@@ -71,7 +71,7 @@ checks = [
     ),
     parity(
         reference,
-        why="A change in place that autograd does not see, as one of x.data, gives wrong gradients without a word.",
+        why="A change that autograd does not see, such as a change of x.data, gives wrong gradients without an error.",
         advice="Let autograd see each change. If it then complains, something still needs the old values there: make "
         "a new tensor at that place.",
     ),

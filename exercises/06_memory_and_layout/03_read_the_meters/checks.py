@@ -7,7 +7,7 @@ from typing import Any
 from gpututor.checks import Check, Finding, Run, structure
 
 SEGMENT = 2 << 20
-"""What PyTorch takes from the driver for tensors of up to 1 MiB."""
+"""Bytes that PyTorch takes from the driver for tensors of up to 1 MiB."""
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> list[dict[str, int]]:
@@ -29,12 +29,12 @@ def expected(drawn: dict[str, Any], machine: Any) -> list[dict[str, int]]:
 
 
 def reference(works: list[dict[str, int]], **rest: Any) -> list[dict[str, int]]:
-    """How the result is built."""
+    """The structure of the result."""
     return expected({"works": works}, None)
 
 
 def meter(name: str, sentence: str, advice: str) -> Check:
-    """One of the five figures, for all works of all calls."""
+    """Values of a figure, for all works of all calls."""
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:

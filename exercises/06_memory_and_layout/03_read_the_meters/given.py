@@ -10,7 +10,7 @@ import torch
 MIB = 1 << 20
 
 HELD: list[torch.Tensor] = []
-"""What lies on the device during a case: something from before, and what the works keep."""
+"""Tensors on the device during a case: one from before, and those that the works keep."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

@@ -51,7 +51,7 @@ checks = [
     ),
     value(
         expected,
-        why="A batch that is smaller than it could be leaves the GPU idle; a larger one stops the training.",
+        why="If the batch is too small, the GPU is partly idle; if it is too large, the training stops.",
         advice="Empty the cache before each try, and begin no try inside the except block: while that runs, the error "
         "refers to the frame of the failed step, whose tensors still take memory.",
     ),

@@ -6,7 +6,7 @@ import torch
 
 
 def fits(step: Callable[[int], object], n: int) -> bool:
-    """Whether a step with `n` samples runs.
+    """Return True if a step with `n` samples fits.
 
     It starts with an empty cache, as a new process would.
     """

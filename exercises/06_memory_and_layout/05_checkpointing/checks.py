@@ -149,14 +149,14 @@ checks = [
         lambda machine: "The figure of the peak is that of the device's meter",
         figure_of_the_peak,
         ("structure",),
-        "What is not measured is believed. A saving that is not there costs arithmetic for nothing.",
+        "Checkpoints cost arithmetic. Without a measurement you do not know whether they save memory.",
         "Read memory_allocated before the forward pass, reset the peak, read max_memory_allocated after backward().",
         "gpu",
     ),
     launches(
         by_name={"aten::addmm": most_products},
         name="recomputed",
-        why="What is computed twice takes time twice: only a checkpointed step should.",
+        why="A second computation costs time: only a checkpointed step should make it.",
         advice="Without checkpoints, call the blocks as they are.",
     ),
 ]

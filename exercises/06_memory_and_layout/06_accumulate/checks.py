@@ -59,7 +59,7 @@ checks = [
     memory(
         peak=most_bytes,
         why="The point of pieces is that only one of them keeps its activations at a time.",
-        advice="Call backward() for each piece, inside the loop: that lets go of its activations.",
+        advice="Call backward() for each piece, inside the loop: it frees the piece's activations.",
     ),
     Check(
         "graph",
@@ -71,7 +71,7 @@ checks = [
     ),
     parity(
         reference,
-        why="A training that was tuned for the large batch goes another way with other gradients.",
+        why="With other gradients, a training that was tuned for the large batch gives another model.",
         advice="Clear old gradients once, before the loop. Weigh each piece's mean by its share of the samples: "
         "len(inputs) / len(batch).",
     ),

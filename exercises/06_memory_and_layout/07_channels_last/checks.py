@@ -28,7 +28,7 @@ def strides_of_weights(run: Run) -> Finding | None:
 
 
 def strides_of_inputs(run: Run) -> Finding | None:
-    """What went into the first convolution; a hook of `given.py` kept its shape and strides."""
+    """The input of the first convolution; a hook of `given.py` kept its shape and strides."""
     return plane_by_plane(run, lambda name: name.endswith("seen"))
 
 
@@ -81,7 +81,7 @@ checks = [
     ),
     syncs(
         at_most=0,
-        why="A layout is known to the host: nothing has to be waited for.",
+        why="The host knows the layout: you need not wait.",
         advice="Look at shape, stride() and is_contiguous(memory_format=...): they need no values.",
     ),
     unmodified(may_change=("model.0.seen",)),

@@ -12,7 +12,7 @@ from gpututor.checks import Check, Finding, Machine, Run, parity, placement, pre
 LARGEST = torch.finfo(torch.float16).max
 FIRST_SCALE = 65536.0
 CLIP_EPSILON = 1e-6
-"""What torch.nn.utils.clip_grad_norm_ adds to the norm before it divides by it."""
+"""Number that torch.nn.utils.clip_grad_norm_ adds to the norm before it divides by it."""
 State = dict[str, torch.Tensor]
 
 
@@ -76,12 +76,12 @@ checks = [
     ),
     precision(
         {"aten::*mm": "float16"},
-        why="What runs in float32 gains nothing: the fast units stand still.",
+        why="Work in float32 gains nothing: the matrix units are idle.",
         advice="Autocast has to cover the model's call and the loss, in float16.",
     ),
     syncs(
         at_most=lambda drawn, machine: len(drawn["batches"]) + 1,
-        why="scaler.step() has to look once a step whether there is an inf. Every other look is one too many.",
+        why="scaler.step() has to look once a step whether there is an inf. No other look is necessary.",
         advice="Keep losses and norms on the device; do not test or print them in the loop.",
     ),
     parity(

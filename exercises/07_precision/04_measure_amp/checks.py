@@ -25,7 +25,7 @@ from gpututor.trace.events import Event, Kind
 MODES = {"float32": "float32", "autocast": "float16"}
 """The parts of the result, and the type that their products run in."""
 PRODUCTS = 5
-"""Of a step: two layers forward, three products backward, as nothing asks for the batch's gradient."""
+"""Products of a step: two forward and three backward, since the batch needs no gradient."""
 
 
 def reference(**drawn: Any) -> dict[str, Any]:
@@ -156,7 +156,7 @@ checks = [
         says("Speed-up and saving follow from the figures"),
         find_conclusion,
         needs=("structure",),
-        why="Two times as fast and half the time are one thing: say which way round a ratio is.",
+        why="Twice as fast and half the time mean the same: say which time you divide by which.",
         advice="speed_up = float32 / autocast in seconds; saved = 1 - autocast / float32 in bytes.",
     ),
     after_call(

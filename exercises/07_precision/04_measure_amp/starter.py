@@ -9,7 +9,7 @@ from torch import nn
 def measure_amp(
     model: nn.Module, batch: torch.Tensor, target: torch.Tensor
 ) -> dict[str, Any]:
-    """What a step takes in float32 and under autocast, and the gain."""
+    """A step in float32 and under autocast: time, peak, gain."""
     # TODO: warm up, wait, read the clock and the meters, once without
     # and once with autocast.
     wide = {"seconds": 0.0, "peak_bytes": 0}

@@ -179,7 +179,7 @@ checks = [
         lambda _: "No position sees what comes after it",
         leak_found,
         ("structure",),
-        "A model that sees the next token learns to copy it. Its loss is superb, and it cannot write.",
+        "A model that sees the next token learns to copy it: its loss is tiny, but it cannot generate text.",
         "The mask has to hide j > i from i: -inf (or True, for a boolean mask) above the diagonal.",
     ),
     Check(

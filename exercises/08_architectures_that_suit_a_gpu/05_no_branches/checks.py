@@ -37,7 +37,7 @@ checks = [
     ),
     syncs(
         at_most=0,
-        why="A guard runs at every step. If the host waits in it, the device has nothing to do until the host is back.",
+        why="A guard runs at every step. If the host waits in it, the device runs out of work at every step.",
         advice="Replace `if` by torch.where(condition, one, other), and x[mask] by a result of the full shape.",
     ),
     transfers(

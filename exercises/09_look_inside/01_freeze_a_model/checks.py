@@ -26,7 +26,7 @@ from gpututor.checks import (
 )
 
 PROGRAMS = {"model.pt2": ("/model.json", "serialized_exported_program.json"), "model.ts": ("/code/", "/code.pkl")}
-"""What the names inside of each file have to contain: the part of it that is the program, in one version or another."""
+"""Texts of which a name inside each file must contain one: the program's, in different versions."""
 PROGRAM_BYTES = 2**20
 """A program in text is some kilobytes."""
 
@@ -55,7 +55,7 @@ def parts_of(content: bytes) -> list[str] | None:
 
 
 def one_size(content: bytes) -> bool:
-    """Whether an exported program has no size that may vary."""
+    """Return True if no size of an exported program may vary."""
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         for name in packed.namelist():
             if any(f"/{name}".endswith(end) for end in PROGRAMS["model.pt2"]):
@@ -68,7 +68,7 @@ def one_size(content: bytes) -> bool:
 
 
 def wrong_file(file: str, call: Call) -> str | None:
-    """What is wrong with one of the files."""
+    """Return the fault of one of the files, if any."""
     content = call.files.get(file)
     if content is None:
         return f"no file {file} was written"

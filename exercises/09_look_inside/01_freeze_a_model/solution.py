@@ -10,7 +10,7 @@ def freeze(
     fresh: torch.Tensor,
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """What two frozen models give for `fresh` (n, 3, h, w).
+    """Outputs of two frozen models for `fresh` (n, 3, h, w).
 
     They are written, as model.pt2 and model.ts, and loaded again.
     """

@@ -25,9 +25,9 @@ from gpututor.checks import (
 from gpututor.trace.events import Event, Kind
 
 PRODUCTS = 2
-"""Of one call of the model."""
+"""Kernels of one call of the model."""
 COMPILED = "Torch-Compiled Region"
-"""How the range of each call of a compiled model begins."""
+"""Start of the range's name of each call of a compiled model."""
 WHY = "A launch returns at once: the clock has to be read when the GPU is idle, before and after the calls."
 ADVICE = (
     "Call once before; then torch.cuda.synchronize(), read the clock, all repeats, torch.cuda.synchronize(), read it"
@@ -154,7 +154,7 @@ checks = [
         compiled_sentence,
         find_compilation,
         needs=("structure",),
-        why="A mean with the compilation in it tells nothing about the calls to come.",
+        why="A mean that includes the compilation says nothing about later calls.",
         advice="Time the first call alone; divide only the later ones by `repeats`.",
         on=lambda machine: machine.device != "cpu" and not machine.virtual,
     ),

@@ -52,7 +52,7 @@ checks = [
         sentence,
         find_other,
         needs=("structure",),
-        why="Who works on the wrong operator wins nothing: what takes 5 % of the time cannot save more than 5 %.",
+        why="Work on the costliest operator: one that takes 5 % of the time cannot save more than 5 %.",
         advice=(
             "Sort the rows of prof.key_averages() by self_device_time_total, the largest first, and take only names"
             " that begin with aten:: ."

@@ -28,7 +28,7 @@ def reference(model: dict[str, torch.Tensor], loader: list[Any], trace_file: str
 
 
 def wrong_trace(events: list[dict[str, Any]], call: Call) -> str | None:
-    """What is wrong with the steps, the ranges or the copies of the trace."""
+    """Return the fault of the trace's steps, ranges or copies, if any."""
     on_host = [event for event in events if event.get("cat") == "user_annotation"]
     steps = sorted(str(event["name"]) for event in on_host if str(event["name"]).startswith("ProfilerStep"))
     wanted = [f"ProfilerStep#{step}" for step in RECORDED]
@@ -46,7 +46,7 @@ def wrong_trace(events: list[dict[str, Any]], call: Call) -> str | None:
 
 
 def wrong_copies(events: list[dict[str, Any]], on_host: list[dict[str, Any]], call: Call) -> str | None:
-    """Whether the copies of the recorded steps are there, all of them within `load`."""
+    """Return a fault if a copy of the recorded steps is missing or outside of `load`."""
     copies = [event for event in events if event.get("cat") == "gpu_memcpy" and "HtoD" in event["name"]]
     sizes = sorted(tensor.nbytes for step in RECORDED for tensor in call.drawn["loader"][step])
     if sorted(event["args"]["bytes"] for event in copies) != sizes:
@@ -66,12 +66,12 @@ checks = [
     ),
     parity(
         reference,
-        why="A profiler watches a training; it must not change it, nor end it early.",
+        why="A profiler observes a training; it must neither change it nor end it early.",
         advice="Train on all pairs, with one backward, one optimiser.step() and one zero_grad() for each.",
     ),
     files(
         {"trace.json": Wanted("trace", look=wrong_trace)},
-        why="A timeline is read by its names, and is only typical when the first steps are left out.",
+        why="Names make a timeline readable; without the first steps it is typical.",
         advice=(
             "A schedule chooses the steps, record_function names the four parts, prof.step() ends each step, and a"
             " handler writes the file when the steps are recorded."

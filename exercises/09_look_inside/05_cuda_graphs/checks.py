@@ -26,7 +26,7 @@ from gpututor.trace.events import Kind
 
 BLOCKS = 4
 KERNELS = 3 * BLOCKS + 1
-"""Of one forward pass."""
+"""Kernels of one forward pass."""
 
 
 def reference(model: dict[str, torch.Tensor], batches: torch.Tensor) -> torch.Tensor:
@@ -66,12 +66,12 @@ checks = [
     placement("device", advice="The outputs are on the GPU already: leave them there."),
     syncs(
         at_most=4,
-        why="A wait in each step takes back what the graph has won.",
+        why="A wait in each step costs what the graph saves.",
         advice="wait_stream lets one stream wait for another; the host need not wait at all.",
     ),
     transfers(
         to_host=0,
-        why="A copy to the host waits for the device, and nothing is wanted there.",
+        why="A copy to the host waits for the device, and the host needs no value.",
         advice="Look at no value: batches, graph and outputs stay on the GPU.",
     ),
     launches(

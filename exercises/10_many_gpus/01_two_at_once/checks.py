@@ -34,7 +34,7 @@ checks = [
     ),
     overlap(
         kernels=0.5,
-        why="A GPU that waits for another one is a GPU that you pay for and do not use.",
+        why="While a GPU waits for another GPU, you pay for it and do not use it.",
         advice="Launch the work of all pairs first. Only then ask for the first number.",
         on=several,
     ),

@@ -11,7 +11,7 @@ SIZES = (
     ((281, 333, 317), (577, 295, 313), (285, 307, 329)),
     ((1500, 1, 1400), (1450, 1, 1500)),
 )
-"""For each case: rows, inner size and columns of each product. The first ones keep the fastest GPUs busy for longer
+"""Rows, inner size and columns of each product, for each case. The first ones keep the fastest GPUs busy for longer
 than launches take; the last ones have an inner size of one."""
 
 

@@ -56,7 +56,7 @@ checks = [
     ),
     syncs(
         at_most=0,
-        why="A host that waits for the first GPU cannot give the second one its work.",
+        why="While the host waits for the first GPU, it cannot launch work on the second.",
         advice="Nothing here needs a value on the CPU: look for .item(), print and .cpu().",
     ),
     unmodified(may_change=("model",)),

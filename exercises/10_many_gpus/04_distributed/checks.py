@@ -91,7 +91,7 @@ checks = [
     ),
     placement(
         own_gpu,
-        why="Without a word about it, all processes work on the first GPU, and the others stand idle.",
+        why="Unless you choose a GPU, all processes work on the first one, and the others are idle.",
         advice="Call torch.cuda.set_device(rank) first, or name torch.device('cuda', rank) at each move.",
     ),
     processes(

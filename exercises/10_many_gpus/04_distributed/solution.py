@@ -45,7 +45,7 @@ def distributed(
 
 
 def show(rank: int, init_method: str) -> None:
-    """What one process of the example does."""
+    """Run one process of the example."""
     torch.manual_seed(0)
     inputs, targets = torch.rand(20, 3), torch.rand(20, 1)
     dataset = torch.utils.data.TensorDataset(inputs, targets)

@@ -49,14 +49,14 @@ def initial_weights(seed: int) -> dict[str, torch.Tensor]:
 
 
 def logits_of(images: torch.Tensor, weights: dict[str, torch.Tensor]) -> torch.Tensor:
-    """What the network says of a batch."""
+    """Output of the network for a batch."""
     x = F.conv2d(images, weights["0.weight"], weights["0.bias"], padding=1).relu()
     x = F.conv2d(x, weights["2.weight"], weights["2.bias"], padding=1).relu()
     return F.linear(F.avg_pool2d(x, 2).flatten(1), weights["6.weight"], weights["6.bias"])
 
 
 def reference(argv: list[str]) -> dict[str, object]:
-    """What result.pt has to hold: the training of the task, step by step in float64 on the CPU."""
+    """The expected result.pt: the training of the task, step by step in float64 on the CPU."""
     seed, steps, batch = (int(word) for word in argv[1::2])
     weights = initial_weights(seed)
     images, labels = made(seed, steps * batch)
@@ -91,7 +91,7 @@ def reference(argv: list[str]) -> dict[str, object]:
 
 
 def detached(saved: dict[str, object], call: Call) -> str | None:
-    """What is wrong with saved tensors that still belong to a graph."""
+    """Return the fault if saved tensors still belong to a graph."""
     for name, part in saved.items():
         for tensor in part.values() if isinstance(part, dict) else (part,):
             if isinstance(tensor, ObservedTensor) and tensor.fact.requires_grad:
@@ -225,7 +225,7 @@ checks = [
     files(
         {"result.pt": Wanted("torch", like=reference, devices="cpu", look=detached, times=4)},
         name="result",
-        why="A script that is fast and wrong is only wrong sooner.",
+        why="A fast script with a wrong result is useless.",
         advice="Change one thing at a time, and compare result.pt with that of the script you began with.",
     )
     .with_points(4)
@@ -234,7 +234,7 @@ checks = [
         launches(
             lambda drawn, machine: (20 * int(drawn["argv"][3]), None),
             name="on_device",
-            why="An unused GPU is not what this exercise is about.",
+            why="The exercise is about the GPU, so it has to compute.",
             advice="Training belongs on the device that the script finds.",
         ),
         "Training runs on the device",
@@ -262,7 +262,7 @@ checks = [
         "What never changes is brought to the device once",
         lambda event: event.to_device and event.size_bytes <= SMALL_BYTES,
         _few,
-        "copies of a few bytes to the device",
+        "tiny copies to the device",
         "The bytes are the same in each step, and so is the copy's latency.",
         "Ask what changes from step to step, and what does not.",
         another=lambda steps: steps + 2 * FEW,
@@ -332,7 +332,7 @@ checks = [
             by_name={"aten::*conv*": lambda drawn, machine: (0, 6 * int(drawn["argv"][3]) + 16)},
             name="validation",
             why="One image fills a thousandth of the device, and costs as many launches as a whole batch.",
-            advice="The network takes batches. Find out how the losses of a batch can stay apart.",
+            advice="The network takes batches. Find out how to get one loss for each image of a batch.",
         ),
         "Images for validation go through the network together",
     ),

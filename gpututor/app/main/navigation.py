@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.geometry import Offset
@@ -238,6 +239,9 @@ class Navigator:
         if is_web(target):
             self._host.panes.app.open_url(target)
             self._host.status.show_news(f"Opened in the browser: {target}")
+            return
+        if PurePath(target).name == "glossary.md":
+            self._host.show_glossary()
             return
         here = self.lesson if self._host.panes.reading is Pane.LESSON else self._host.exercise
         where = destination(self._host.learner.course, target, here)
