@@ -1,10 +1,11 @@
-"""A course is found and read; what is broken in it is told, and hides nothing else."""
+"""Courses: their files, broken entries, and installed packs."""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpututor.course.loader import EXERCISE_FILES, load_course, load_exercise
+from gpututor.cli.main import main
+from gpututor.course.loader import EXERCISE_FILES, course_folder, load_course, load_exercise
 from gpututor.course.model import Course
 from gpututor.errors import CourseError, UsageError
 from gpututor.hardware.scenario import Scenario
+from tests.support.timeouts import no_waiting
 from tests.support.tiny_course import write_course, write_exercise
 
 
@@ -238,3 +241,145 @@ def test_the_nearest_exercise_is_named_when_there_is_none_of_that_name(folder: P
     file, own_folder = "02_lesson_2/03_twice_2_3.py", str(course.exercises[5].folder)
     for words in ("2.3", "twice_2_3", "lesson_2/twice_2_3", file, own_folder):
         assert course.find(words).label == "2.3"
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def unreadable(path: Path) -> None:
+    """The system refuses to say what it is, even to root."""
+    path.symlink_to("x" * 300)
+
+
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def listener(path: Path) -> None:
+    short = Path("/tmp") / f"gpututor-{os.getpid()}.socket"  # the name of a socket has 107 bytes at most
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(short))
+    shutil.move(short, path)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+ODD: list[Callable[[Path], None]] = [loop, unreadable, link_to_a_device, listener, pipe]
+
+
+@pytest.mark.parametrize("make", [loop, unreadable])
+@pytest.mark.parametrize("place", [".", "01_lesson_1"])
+def test_one_broken_entry_is_told_and_hides_no_other(folder: Path, place: str, make: Callable[[Path], None]) -> None:
+    make(folder / place / "05_broken")
+    make(folder / place / ".hidden")
+    course = load_course(folder)
+    assert [exercise.label for exercise in course.exercises] == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3"]
+    (problem,) = course.problems
+    assert problem.title.startswith(f"{folder / place / '05_broken'}: cannot be read (")
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_an_odd_entry_that_no_exercise_needs_takes_nothing_away(folder: Path, make: Callable[[Path], None]) -> None:
+    make(folder / "01_lesson_1" / "01_twice_1_1" / "notes")
+    course = load_course(folder)
+    assert (len(course.exercises), course.problems) == (6, ())
+
+
+@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("name", ["exercise.toml", *EXERCISE_FILES, "wrong/once.py", "wrong"])
+def test_what_is_no_ordinary_file_is_told_at_once_and_hides_no_other(
+    folder: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    path = folder / "01_lesson_1" / "01_twice_1_1" / name
+    shutil.rmtree(path) if name == "wrong" else path.unlink()
+    make(path)
+    with no_waiting():
+        course = load_course(folder)
+    assert [exercise.label for exercise in course.exercises] == ["1.2", "1.3", "2.1", "2.2", "2.3"]
+    (problem,) = course.problems
+    assert problem.title.startswith(f"{path}: ")
+    assert "missing" not in problem.title
+    with no_waiting(), pytest.raises(CourseError):
+        load_exercise(folder / "01_lesson_1" / "01_twice_1_1")
+
+
+@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("name", ["course.toml", "01_lesson_1/lesson.toml", "01_lesson_1/lesson.md"])
+def test_a_lesson_with_an_odd_file_keeps_its_exercises(folder: Path, name: str, make: Callable[[Path], None]) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    with no_waiting():
+        course = load_course(folder)
+    assert len(course.exercises) == 6
+    (problem,) = course.problems
+    assert problem.title.startswith(f"{folder / name}: ")
+
+
+@pytest.mark.parametrize("make", ODD)
+def test_a_text_that_became_odd_after_the_course_was_read_is_told_at_once(
+    folder: Path, make: Callable[[Path], None]
+) -> None:
+    course = load_course(folder)
+    exercise = course.exercises[0]
+    for path in (exercise.folder / "task.md", course.lessons[0].folder / "lesson.md"):
+        path.unlink()
+        make(path)
+    for owner, text in ((exercise, "task"), (course.lessons[0], "text")):
+        with no_waiting(), pytest.raises(CourseError, match="cannot be read"):
+            getattr(owner, text)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two packages with a course each, and one whose course is gone, as an installer leaves them."""
+    site = tmp_path / "site"
+    for name, lessons in (("first_pack", 1), ("second_pack", 2)):
+        write_course(site / name / "course", lessons=lessons)
+        (site / name / "__init__.py").write_text("")
+    for name, line in (
+        ("first_pack", "first = first_pack.course"),
+        ("second_pack", "second = second_pack.course"),
+        ("gone", "gone = gone_pack.course"),
+    ):
+        about = site / f"{name}-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[gpututor.courses]\n{line}\n")
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+def test_two_packs_stand_side_by_side(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert course_folder("first") == installed / "first_pack" / "course"
+    assert main(["list", "--course", "second"]) == 0
+    listed = capsys.readouterr().out
+    assert "2.2" in listed
+    assert main(["list", "--course", "first"]) == 0
+    assert "2.2" not in capsys.readouterr().out
+
+
+def test_a_folder_comes_before_a_name(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert course_folder("./first") == Path("./first")
+    write_course(tmp_path / "first")
+    assert course_folder("first") == Path("first")
+
+
+def test_a_name_that_nobody_has_is_told_with_the_nearest(installed: Path) -> None:
+    with pytest.raises(CourseError) as told:
+        course_folder("secnod")
+    assert "no installed course of that name" in told.value.title
+    assert "Did you mean 'second'? Installed: first, gone, second." in told.value.advice
+
+
+def test_an_entry_point_that_leads_nowhere_is_told(installed: Path) -> None:
+    with pytest.raises(CourseError, match=r"gone_pack\.course, and there is no such package"):
+        course_folder("gone")
+
+
+def test_without_packs_a_word_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--course", "nowhere"]) != 0
+    assert "there is no such folder" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The words of a report: one line on the outcome, points only where they say more than the checks do."""
+"""Texts of reports: outcome, points, remarks and progress."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from gpututor.grading.events import (
+    CallStarted,
+    GradingEvent,
+    ScenarioStarted,
+    TimingProgressed,
+    event_from_json,
+    event_to_json,
+)
 from gpututor.grading.report import Outcome, Placement, Report, RunSummary, Status, Times
 from gpututor.grading.report_text import (
     GLYPHS,
     OUTCOME_TITLES,
+    RunProgress,
     device_words,
     elapsed,
     evidence,
@@ -130,3 +139,23 @@ def test_the_time_says_how_much_of_it_was_spent_on_loading_pytorch() -> None:
     warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
     assert elapsed(warm) == "0.04 s"
     assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)) == "2.1 s, of which 1.9 s to load PyTorch"
+
+
+def test_progress_is_told_in_words() -> None:
+    now = [0.0]
+    progress = RunProgress(lambda: now[0])
+    progress.hear(ScenarioStarted("one GPU", "cuda:0"))
+    assert (progress.is_long, progress.duration, progress.where) == (False, "0 s", "")
+    progress.hear(CallStarted(2, 3))
+    now[0] = 3.2
+    assert (progress.is_long, progress.duration, progress.where) == (True, "3 s", "call 2 of 3")
+    progress.hear(ScenarioStarted("no GPU", "cpu", 2, 2))
+    assert progress.where == "machine 2 of 2"
+    now[0] = 125
+    progress.hear(TimingProgressed("It is quick", 12, 200))
+    assert (progress.duration, progress.where) == ("2 min 05 s", "machine 2 of 2, timing pair 12 of at most 200")
+
+
+def test_what_starts_travels() -> None:
+    events: list[GradingEvent] = [ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4)]
+    assert [event_from_json(event_to_json(event)) for event in events] == events
