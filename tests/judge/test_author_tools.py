@@ -1,4 +1,4 @@
-"""Checks and inputs of an exercise that are not sound: each is named, with the case where there is one."""
+"""The audit of an exercise names inputs and tolerances that are not sound, with the case."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def exercise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_exercise(tmp_path_factory.mktemp("courses") / "course", "lesson/product").exercise
 
 
-def drawing(exercise: Path, old: str, new: str) -> dict[str, object]:
-    """What is said of the skeleton with another `draw`."""
+def audit_with(exercise: Path, old: str, new: str) -> dict[str, object]:
+    """Return the audit of the skeleton with another `draw`."""
     given = exercise / "given.py"
     before = given.read_text()
     assert old in before
@@ -43,14 +43,14 @@ def drawing(exercise: Path, old: str, new: str) -> dict[str, object]:
     ],
     ids=["seeded", "unseeded", "case alone", "one case", "unsteady", "plain", "one plain value varies", "no inputs"],
 )
-def test_inputs_depend_on_the_seed_and_on_nothing_else(
+def test_inputs_must_depend_on_the_seed_only(
     exercise: Path, old: str, new: str, unsteady: list[int], fixed: list[int]
 ) -> None:
-    said = drawing(exercise, old, new)
-    assert (said["unsteady"], said["fixed"]) == (unsteady, fixed)
+    report = audit_with(exercise, old, new)
+    assert (report["unsteady"], report["fixed"]) == (unsteady, fixed)
 
 
-def test_a_weak_tolerance_is_told_once_with_its_case(exercise: Path) -> None:
+def test_a_weak_tolerance_is_reported_once_with_its_case(exercise: Path) -> None:
     checks = exercise / "checks.py"
     before = checks.read_text()
     checks.write_text(before.replace("parity(reference,", "parity(reference, inside=torch.bfloat16, times=20.0,"))
