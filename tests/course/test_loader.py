@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def broken(folder: Path) -> Path:
-    """The exercise that a test breaks: 1.2."""
+    """Return exercise 1.2, which a test breaks."""
     return folder / "01_lesson_1" / "02_twice_1_2"
 
 
@@ -37,11 +37,11 @@ def labels(course: Course) -> list[str]:
     return [exercise.label for exercise in course.exercises]
 
 
-def told(course: Course) -> list[str]:
+def titles(course: Course) -> list[str]:
     return [problem.title.removeprefix(f"{course.folder}{os.sep}") for problem in course.problems]
 
 
-def test_a_course_without_mistakes_is_read_whole(folder: Path) -> None:
+def test_a_valid_course_loads_completely(folder: Path) -> None:
     course = load_course(folder)
     assert (course.problems, course.id, course.title) == ((), "tiny", "A tiny course")
     assert labels(course) == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3"]
@@ -53,14 +53,14 @@ def test_a_course_without_mistakes_is_read_whole(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "processes"), [("", 2), ("processes = 3\n", 3)])
-def test_an_exercise_in_processes_has_two_or_as_many_as_it_says(broken: Path, line: str, processes: int) -> None:
+def test_the_default_number_of_processes_is_two(broken: Path, line: str, processes: int) -> None:
     manifest = broken / "exercise.toml"
     manifest.write_text(manifest.read_text().replace('kind = "function"\n', f'kind = "processes"\n{line}'))
     exercise = load_exercise(broken)
     assert (exercise.kind, exercise.processes) == ("processes", processes)
 
 
-def test_an_exercise_read_alone_is_the_one_of_the_course(folder: Path) -> None:
+def test_an_exercise_loads_the_same_without_its_course(folder: Path) -> None:
     for exercise in load_course(folder).exercises:
         assert load_exercise(exercise.folder) == exercise
 
@@ -73,7 +73,7 @@ def break_manifest(exercise: Path) -> None:
     (exercise / "exercise.toml").write_text("title = \n")
 
 
-def take_a_hint_away(exercise: Path) -> None:
+def remove_hint(exercise: Path) -> None:
     (exercise / "hints.md").write_text("## One\n\n## Two\n### Not one\n")
 
 
@@ -81,7 +81,7 @@ def garble_hints(exercise: Path) -> None:
     (exercise / "hints.md").write_bytes(b"## \xff")
 
 
-def take_a_wrong_solution_away(exercise: Path) -> None:
+def remove_wrong_solution(exercise: Path) -> None:
     (exercise / "wrong" / "once.py").unlink()
 
 
@@ -89,11 +89,11 @@ def remove_all_wrong_solutions(exercise: Path) -> None:
     shutil.rmtree(exercise / "wrong")
 
 
-def forget_what_it_fails(exercise: Path) -> None:
+def misplace_failing_check(exercise: Path) -> None:
     (exercise / "wrong" / "once.py").write_text("# It doubles nothing.\n# fails: value\n")
 
 
-def name_no_check(exercise: Path) -> None:
+def omit_failing_check(exercise: Path) -> None:
     (exercise / "wrong" / "once.py").write_text("# fails: \n")
 
 
@@ -102,21 +102,25 @@ def name_no_check(exercise: Path) -> None:
     [
         (remove_manifest, "exercise.toml", "the file is missing"),
         (break_manifest, "exercise.toml", r"not TOML: Invalid value \(at line 1, column 9\)"),
-        (take_a_hint_away, "hints.md", "expected 3 hints or more, found 2"),
+        (remove_hint, "hints.md", "expected 3 hints or more, found 2"),
         (garble_hints, "hints.md", "cannot be read"),
-        (take_a_wrong_solution_away, "wrong", "expected 3 wrong solutions or more, found 2"),
+        (remove_wrong_solution, "wrong", "expected 3 wrong solutions or more, found 2"),
         (remove_all_wrong_solutions, "wrong", "expected 3 wrong solutions or more, found 0"),
-        (forget_what_it_fails, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
-        (name_no_check, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
+        (
+            misplace_failing_check,
+            "wrong/once.py",
+            "line 1: expected `# fails: ` and the name of a check",
+        ),
+        (omit_failing_check, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
     ],
 )
-def test_a_broken_exercise_is_told_and_hides_no_other(
+def test_a_broken_exercise_is_reported_and_the_others_load(
     folder: Path, broken: Path, mistake: Callable[[Path], None], file: str, words: str
 ) -> None:
     mistake(broken)
     course = load_course(folder)
     assert labels(course) == ["1.1", "1.3", "2.1", "2.2", "2.3"]
-    (title,) = told(course)
+    (title,) = titles(course)
     assert re.match(re.escape(f"01_lesson_1/02_twice_1_2/{file}: ") + words, title), title
     with pytest.raises(CourseError, match=words):
         load_exercise(broken)
@@ -126,12 +130,12 @@ def test_a_broken_exercise_is_told_and_hides_no_other(
 
 
 @pytest.mark.parametrize("name", EXERCISE_FILES)
-def test_a_missing_file_is_told(folder: Path, broken: Path, name: str) -> None:
+def test_a_missing_file_is_reported(folder: Path, broken: Path, name: str) -> None:
     (broken / name).unlink()
-    assert told(load_course(folder)) == [f"01_lesson_1/02_twice_1_2/{name}: the file is missing"]
+    assert titles(load_course(folder)) == [f"01_lesson_1/02_twice_1_2/{name}: the file is missing"]
 
 
-def test_all_mistakes_of_an_exercise_are_told_together(broken: Path) -> None:
+def test_all_mistakes_of_an_exercise_are_reported_together(broken: Path) -> None:
     (broken / "exercise.toml").write_text('title = 3\nsumary = "x"\n')
     (broken / "task.md").unlink()
     remove_all_wrong_solutions(broken)
@@ -143,42 +147,45 @@ def test_all_mistakes_of_an_exercise_are_told_together(broken: Path) -> None:
         assert any(words in line for line in lines), words
 
 
-def test_a_broken_lesson_keeps_its_exercises_and_gets_a_title_from_its_folder(folder: Path) -> None:
+def test_a_broken_lesson_keeps_its_exercises(folder: Path) -> None:
     (folder / "01_lesson_1" / "lesson.toml").write_text("nothing")
     (folder / "02_lesson_2" / "lesson.md").unlink()
     course = load_course(folder)
     assert len(course.exercises) == 6
     assert [lesson.title for lesson in course.lessons] == ["Lesson 1", "Small things"]
-    assert [title.partition(": ")[0] for title in told(course)] == ["01_lesson_1/lesson.toml", "02_lesson_2/lesson.md"]
+    assert [title.partition(": ")[0] for title in titles(course)] == [
+        "01_lesson_1/lesson.toml",
+        "02_lesson_2/lesson.md",
+    ]
 
 
 @pytest.mark.parametrize(("name", "words"), [("01_other", "the number 01"), ("03_lesson_1", "the name 'lesson_1'")])
-def test_a_lessons_number_and_name_may_be_used_once(folder: Path, name: str, words: str) -> None:
+def test_a_duplicate_lesson_is_refused(folder: Path, name: str, words: str) -> None:
     write_exercise(folder / name, 1, "more")
     course = load_course(folder)
     assert len(course.exercises) == 6
-    assert told(course)[0].startswith(f"{name}: {words} is taken by {folder}")
+    assert titles(course)[0].startswith(f"{name}: {words} is taken by {folder}")
 
 
-def test_an_exercises_number_may_be_used_once_in_a_lesson_and_its_name_once_in_the_course(folder: Path) -> None:
+def test_a_duplicate_exercise_is_refused(folder: Path) -> None:
     write_exercise(folder / "02_lesson_2", 3, "usurper")
     write_exercise(folder / "02_lesson_2", 4, "twice_1_1")
     course = load_course(folder)
     assert len(course.exercises) == 6
-    assert [title.partition(" is taken")[0] for title in told(course)] == [
+    assert [title.partition(" is taken")[0] for title in titles(course)] == [
         "02_lesson_2/03_usurper: the number 03",
         "02_lesson_2/04_twice_1_1: the name 'twice_1_1'",
     ]
 
 
 @pytest.mark.parametrize("name", ["lesson", "1_lesson", "00_lesson", "03_Lesson", "03-lesson", "03_", "003_lesson"])
-def test_a_folder_with_another_kind_of_name_is_told(folder: Path, name: str) -> None:
+def test_a_misnamed_lesson_folder_is_reported(folder: Path, name: str) -> None:
     (folder / name).mkdir()
-    (title,) = told(load_course(folder))
+    (title,) = titles(load_course(folder))
     assert title.startswith(f"{name}: not the name of a folder for a lesson")
 
 
-def test_hidden_folders_caches_and_files_are_passed_over(folder: Path) -> None:
+def test_hidden_folders_caches_and_files_are_ignored(folder: Path) -> None:
     for lesson in (folder, folder / "01_lesson_1"):
         (lesson / ".git").mkdir()
         (lesson / "__pycache__").mkdir()
@@ -186,31 +193,31 @@ def test_hidden_folders_caches_and_files_are_passed_over(folder: Path) -> None:
     assert load_course(folder).problems == ()
 
 
-def test_a_lesson_without_exercises_is_told(folder: Path) -> None:
+def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
     (folder / "03_empty").mkdir()
     (folder / "03_empty" / "lesson.md").write_text("")
     shutil.copy(folder / "01_lesson_1" / "lesson.toml", folder / "03_empty")
     course = load_course(folder)
-    assert told(course) == ["03_empty: the lesson has no exercises"]
+    assert titles(course) == ["03_empty: the lesson has no exercises"]
     assert len(course.lessons) == 3
 
 
 @pytest.mark.parametrize("names", [(), ("notes", "more notes")])
-def test_a_folder_without_lessons_is_no_course(tmp_path: Path, names: tuple[str, ...]) -> None:
+def test_a_folder_without_lessons_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
         (tmp_path / name).mkdir()
     with pytest.raises(CourseError, match="there are no lessons in it"):
         load_course(tmp_path)
 
 
-def test_a_course_in_a_folder_of_its_own_is_named(tmp_path: Path) -> None:
+def test_a_nested_course_is_suggested(tmp_path: Path) -> None:
     write_course(tmp_path / "unpacked" / "tiny")
-    with pytest.raises(CourseError, match="there are no lessons in it") as told:
+    with pytest.raises(CourseError, match="there are no lessons in it") as refused:
         load_course(tmp_path / "unpacked")
-    assert told.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
+    assert refused.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     for load in (load_course, load_exercise):
         with pytest.raises(CourseError, match="there is no such folder"):
             load(tmp_path / "none")
@@ -218,9 +225,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(name=st.sampled_from(["exercise.toml", "hints.md", "wrong/once.py", "task.md"]), content=st.binary(max_size=80))
-def test_whatever_stands_in_a_file_the_other_exercises_are_there(
-    folder: Path, broken: Path, name: str, content: bytes
-) -> None:
+def test_arbitrary_file_content_breaks_only_its_exercise(folder: Path, broken: Path, name: str, content: bytes) -> None:
     path = broken / name
     before = path.read_bytes()
     path.write_bytes(content)
@@ -233,7 +238,7 @@ def test_whatever_stands_in_a_file_the_other_exercises_are_there(
     assert ("1.2" in labels(course)) == (not course.problems)
 
 
-def test_the_nearest_exercise_is_named_when_there_is_none_of_that_name(folder: Path) -> None:
+def test_an_unknown_exercise_suggests_the_nearest(folder: Path) -> None:
     course = load_course(folder)
     with pytest.raises(UsageError) as raised:
         course.find("twise_2_3")
@@ -248,7 +253,7 @@ def loop(path: Path) -> None:
 
 
 def unreadable(path: Path) -> None:
-    """The system refuses to say what it is, even to root."""
+    """Make an entry whose stat() fails, even for root."""
     path.symlink_to("x" * 300)
 
 
@@ -258,8 +263,8 @@ def link_to_a_device(path: Path) -> None:
 
 def listener(path: Path) -> None:
     short = Path("/tmp") / f"gpututor-{os.getpid()}.socket"  # the name of a socket has 107 bytes at most
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(short))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(short))
     shutil.move(short, path)
 
 
@@ -267,12 +272,12 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-ODD: list[Callable[[Path], None]] = [loop, unreadable, link_to_a_device, listener, pipe]
+SPECIAL: list[Callable[[Path], None]] = [loop, unreadable, link_to_a_device, listener, pipe]
 
 
 @pytest.mark.parametrize("make", [loop, unreadable])
 @pytest.mark.parametrize("place", [".", "01_lesson_1"])
-def test_one_broken_entry_is_told_and_hides_no_other(folder: Path, place: str, make: Callable[[Path], None]) -> None:
+def test_a_broken_entry_is_reported_and_exercises_load(folder: Path, place: str, make: Callable[[Path], None]) -> None:
     make(folder / place / "05_broken")
     make(folder / place / ".hidden")
     course = load_course(folder)
@@ -281,18 +286,16 @@ def test_one_broken_entry_is_told_and_hides_no_other(folder: Path, place: str, m
     assert problem.title.startswith(f"{folder / place / '05_broken'}: cannot be read (")
 
 
-@pytest.mark.parametrize("make", ODD)
-def test_an_odd_entry_that_no_exercise_needs_takes_nothing_away(folder: Path, make: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("make", SPECIAL)
+def test_an_unused_special_file_is_ignored(folder: Path, make: Callable[[Path], None]) -> None:
     make(folder / "01_lesson_1" / "01_twice_1_1" / "notes")
     course = load_course(folder)
     assert (len(course.exercises), course.problems) == (6, ())
 
 
-@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("make", SPECIAL)
 @pytest.mark.parametrize("name", ["exercise.toml", *EXERCISE_FILES, "wrong/once.py", "wrong"])
-def test_what_is_no_ordinary_file_is_told_at_once_and_hides_no_other(
-    folder: Path, name: str, make: Callable[[Path], None]
-) -> None:
+def test_a_special_file_breaks_only_its_exercise(folder: Path, name: str, make: Callable[[Path], None]) -> None:
     path = folder / "01_lesson_1" / "01_twice_1_1" / name
     shutil.rmtree(path) if name == "wrong" else path.unlink()
     make(path)
@@ -306,9 +309,9 @@ def test_what_is_no_ordinary_file_is_told_at_once_and_hides_no_other(
         load_exercise(folder / "01_lesson_1" / "01_twice_1_1")
 
 
-@pytest.mark.parametrize("make", ODD)
+@pytest.mark.parametrize("make", SPECIAL)
 @pytest.mark.parametrize("name", ["course.toml", "01_lesson_1/lesson.toml", "01_lesson_1/lesson.md"])
-def test_a_lesson_with_an_odd_file_keeps_its_exercises(folder: Path, name: str, make: Callable[[Path], None]) -> None:
+def test_a_special_file_in_a_lesson_breaks_no_exercise(folder: Path, name: str, make: Callable[[Path], None]) -> None:
     (folder / name).unlink()
     make(folder / name)
     with no_waiting():
@@ -318,10 +321,8 @@ def test_a_lesson_with_an_odd_file_keeps_its_exercises(folder: Path, name: str, 
     assert problem.title.startswith(f"{folder / name}: ")
 
 
-@pytest.mark.parametrize("make", ODD)
-def test_a_text_that_became_odd_after_the_course_was_read_is_told_at_once(
-    folder: Path, make: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("make", SPECIAL)
+def test_a_text_replaced_after_loading_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
     course = load_course(folder)
     exercise = course.exercises[0]
     for path in (exercise.folder / "task.md", course.lessons[0].folder / "lesson.md"):
@@ -334,7 +335,7 @@ def test_a_text_that_became_odd_after_the_course_was_read_is_told_at_once(
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two packages with a course each, and one whose course is gone, as an installer leaves them."""
+    """Install two packages with a course each, and an entry point without its package."""
     site = tmp_path / "site"
     for name, lessons in (("first_pack", 1), ("second_pack", 2)):
         write_course(site / name / "course", lessons=lessons)
@@ -352,7 +353,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return site
 
 
-def test_two_packs_stand_side_by_side(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_packs_can_be_installed(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert course_folder("first") == installed / "first_pack" / "course"
     assert main(["list", "--course", "second"]) == 0
     listed = capsys.readouterr().out
@@ -361,25 +362,25 @@ def test_two_packs_stand_side_by_side(installed: Path, capsys: pytest.CaptureFix
     assert "2.2" not in capsys.readouterr().out
 
 
-def test_a_folder_comes_before_a_name(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_precedes_a_pack(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert course_folder("./first") == Path("./first")
     write_course(tmp_path / "first")
     assert course_folder("first") == Path("first")
 
 
-def test_a_name_that_nobody_has_is_told_with_the_nearest(installed: Path) -> None:
-    with pytest.raises(CourseError) as told:
+def test_an_unknown_pack_suggests_the_nearest(installed: Path) -> None:
+    with pytest.raises(CourseError) as refused:
         course_folder("secnod")
-    assert "no installed course of that name" in told.value.title
-    assert "Did you mean 'second'? Installed: first, gone, second." in told.value.advice
+    assert "no installed course of that name" in refused.value.title
+    assert "Did you mean 'second'? Installed: first, gone, second." in refused.value.advice
 
 
-def test_an_entry_point_that_leads_nowhere_is_told(installed: Path) -> None:
+def test_a_pack_without_its_package_is_refused(installed: Path) -> None:
     with pytest.raises(CourseError, match=r"gone_pack\.course, and there is no such package"):
         course_folder("gone")
 
 
-def test_without_packs_a_word_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_packs_a_name_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--course", "nowhere"]) != 0
     assert "there is no such folder" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The schema file of reports says what the dataclasses say, and what the reader takes, it takes."""
+"""The JSON schema of reports agrees with the dataclasses and with the reader."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SCHEMA = json.loads(FILE.read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def test_the_file_is_what_the_dataclasses_make() -> None:
+def test_the_file_matches_the_dataclasses() -> None:
     report_schema = runpy.run_path(str(ROOT / "docs" / "report_schema.py"))["report_schema"]
     assert report_schema() == SCHEMA, f"python docs/report_schema.py > {FILE}"
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_the_schema_itself_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
@@ -56,21 +56,21 @@ def test_a_report_of_each_outcome_is_valid(outcome: Outcome) -> None:
         {"points": -1},
     ],
 )
-def test_what_is_no_report_is_not_valid(change: dict[str, Any]) -> None:
+def test_a_contradictory_report_is_invalid(change: dict[str, Any]) -> None:
     data = of_json(report(Outcome.PASSED, said("parity")))
     assert VALIDATOR.is_valid(data)
     assert not VALIDATOR.is_valid(data | change)
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
-def test_an_open_question_that_is_called_final_is_not_valid(status: Status) -> None:
+def test_a_final_report_with_an_open_question_is_invalid(status: Status) -> None:
     data = of_json(report(Outcome.FAILED, said("parity", Status.FAILED), said("speed", status)))
     assert VALIDATOR.is_valid(data)
     assert not VALIDATOR.is_valid(data | {"final": True})
 
 
 @given(reports(), st.data())
-def test_the_reader_takes_nothing_that_the_schema_refuses(value: Report, draw: st.DataObject) -> None:
+def test_the_reader_accepts_only_valid_reports(value: Report, draw: st.DataObject) -> None:
     data = of_json(value)
     place = data
     if data["verdicts"] and draw.draw(st.booleans(), label="in a verdict"):
@@ -82,8 +82,8 @@ def test_the_reader_takes_nothing_that_the_schema_refuses(value: Report, draw: s
         other: st.SearchStrategy[Any] = st.sampled_from(["passed", "", 0, -1, 1.5, True, None, [], {}, ["x"], [{}]])
         place[key] = draw.draw(other, label="value")
     try:
-        found = Report.from_json(data)
+        accepted = Report.from_json(data)
     except ValueError:
         return
     VALIDATOR.validate(data)
-    assert Report.from_json(of_json(found)) == found
+    assert Report.from_json(of_json(accepted)) == accepted

@@ -30,20 +30,20 @@ from gpututor.grading.report_text import (
 from tests.support.report_samples import report, said
 
 
-def test_every_status_and_outcome_has_a_glyph_and_a_word() -> None:
+def test_every_status_and_outcome_has_a_title() -> None:
     assert set(GLYPHS) == set(Status)
     assert set(OUTCOME_TITLES) == set(Outcome)
     assert mark(Status.TOO_SLOW) == "✗ too slow"
     assert mark(Status.NEEDS_REVIEW) == "○ needs review"
 
 
-def test_nothing_but_a_pass_carries_its_glyph() -> None:
+def test_only_a_pass_has_the_pass_glyph() -> None:
     assert [status for status in Status if GLYPHS[status] == GLYPHS[Status.PASSED]] == [Status.PASSED]
     assert [outcome for outcome in Outcome if OUTCOME_TITLES[outcome].startswith("✓")] == [Outcome.PASSED]
 
 
 @pytest.mark.parametrize(
-    ("found", "line"),
+    ("graded", "line"),
     [
         (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed: all 2 checks"),
         (report(Outcome.PASSED, said("parity")), "✓ Passed"),
@@ -86,19 +86,19 @@ def test_nothing_but_a_pass_carries_its_glyph() -> None:
         ),
     ],
 )
-def test_the_outcome_in_one_line(found: Report, line: str) -> None:
-    assert outcome_line(found) == line
+def test_an_outcome_fits_on_one_line(graded: Report, line: str) -> None:
+    assert outcome_line(graded) == line
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
-def test_points_that_are_no_mark_say_so(status: Status) -> None:
-    found = report(Outcome(status), said("parity", of=7), said("speed", status, of=3))
-    assert points_line(found) == "7 of 10 points so far (no mark yet)"
-    assert outcome_line(found).startswith("○ ")
-    assert f"1 {status}" in outcome_line(found)
+def test_provisional_points_are_labelled(status: Status) -> None:
+    open_report = report(Outcome(status), said("parity", of=7), said("speed", status, of=3))
+    assert points_line(open_report) == "7 of 10 points so far (no mark yet)"
+    assert outcome_line(open_report).startswith("○ ")
+    assert f"1 {status}" in outcome_line(open_report)
 
 
-def test_points_of_one_each_are_left_to_the_checks() -> None:
+def test_equal_points_are_omitted() -> None:
     assert points_line(report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED))) == ""
 
 
@@ -106,7 +106,7 @@ def ran(times: Times, placement: Placement) -> RunSummary:
     return RunSummary("one GPU", "cuda:0", virtual=True, times=times, placement=placement)
 
 
-def test_how_times_and_placement_are_known_is_told_once() -> None:
+def test_evidence_lists_each_source_once() -> None:
     none = report(Outcome.FAILED)
     assert evidence(none) == ""
     assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
@@ -114,7 +114,7 @@ def test_how_times_and_placement_are_known_is_told_once() -> None:
     assert evidence(both) == "times modelled and measured; placement traced and corroborated"
 
 
-def test_a_run_on_another_gpu_than_the_exercise_s_own_is_told_with_advice_after_a_failure() -> None:
+def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
     runs = (replace(ran("modelled", "traced"), own_gpu="T4"), ran("modelled", "traced"))
     assert remarks(replace(report(Outcome.FAILED), runs=runs[1:])) == []
     (passed,) = remarks(replace(report(Outcome.PASSED), runs=runs))
@@ -124,24 +124,24 @@ def test_a_run_on_another_gpu_than_the_exercise_s_own_is_told_with_advice_after_
     assert "--model" in failed
 
 
-def test_what_is_only_modelled_says_so_also_without_a_gpu() -> None:
+def test_modelled_devices_are_labelled() -> None:
     assert device_words("2 x virtual T4") == "2 x virtual T4 (modelled)"
     assert device_words("no GPU, only the CPU") == "no GPU, only the CPU (modelled)"
     assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
 
 
-def test_a_suspicion_is_for_a_person_remarks() -> None:
-    found = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
-    assert remarks(found) == ["For a person to look at: it moved 3 bytes in 1 ns"]
+def test_suspicions_are_among_the_remarks() -> None:
+    suspected = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
+    assert remarks(suspected) == ["For a person to look at: it moved 3 bytes in 1 ns"]
 
 
-def test_the_time_says_how_much_of_it_was_spent_on_loading_pytorch() -> None:
+def test_elapsed_time_mentions_loading_pytorch() -> None:
     warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
     assert elapsed(warm) == "0.04 s"
     assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)) == "2.1 s, of which 1.9 s to load PyTorch"
 
 
-def test_progress_is_told_in_words() -> None:
+def test_progress_names_the_current_step() -> None:
     now = [0.0]
     progress = RunProgress(lambda: now[0])
     progress.hear(ScenarioStarted("one GPU", "cuda:0"))
@@ -156,6 +156,6 @@ def test_progress_is_told_in_words() -> None:
     assert (progress.duration, progress.where) == ("2 min 05 s", "machine 2 of 2, timing pair 12 of at most 200")
 
 
-def test_what_starts_travels() -> None:
+def test_start_events_survive_a_round_trip() -> None:
     events: list[GradingEvent] = [ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4)]
     assert [event_from_json(event_to_json(event)) for event in events] == events

@@ -1,4 +1,4 @@
-"""Memory that is gathered in huge pages holds what it held; where the kernel has none, nothing happens."""
+"""Huge pages for a fork server's memory, where the kernel supports them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import pytest
 
 from gpututor.worker import fork_server
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of its pages")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
 ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
-def in_huge_pages() -> int:
+def huge_page_kib() -> int:
     return sum(map(int, re.findall(r"^AnonHugePages:\s+(\d+) kB", Path("/proc/self/smaps").read_text(), re.M)))
 
 
-def can_gather() -> bool:
-    """Linux 6.1 and later, with huge pages that are not switched off."""
+def has_huge_pages() -> bool:
+    """Return true on Linux 6.1 and later with huge pages enabled."""
     major, minor = map(int, re.findall(r"\d+", os.uname().release)[:2])
     return (major, minor) >= (6, 1) and ENABLED.exists() and "[never]" not in ENABLED.read_text()
 
 
-def test_what_is_gathered_stays_as_it_is_and_goes_to_children() -> None:
+def test_huge_pages_keep_their_content_across_a_fork() -> None:
     content = random.Random(0).randbytes(16 << 20)
-    copied, before = bytearray(content), in_huge_pages()
+    copied, before = bytearray(content), huge_page_kib()
     fork_server.collapse_huge_pages()
     assert copied == content
-    if can_gather():
-        assert in_huge_pages() >= before + (8 << 10)
+    if has_huge_pages():
+        assert huge_page_kib() >= before + (8 << 10)
     child = os.fork()
     if child == 0:
         copied[::4096] = bytes(len(copied[::4096]))
@@ -41,7 +41,7 @@ def test_what_is_gathered_stays_as_it_is_and_goes_to_children() -> None:
     assert copied == content
 
 
-def test_regions_are_whole_huge_pages_of_memory_without_a_file() -> None:
+def test_regions_are_whole_huge_pages() -> None:
     regions = list(fork_server._private_regions())
     assert regions
     assert all(
@@ -50,7 +50,7 @@ def test_regions_are_whole_huge_pages_of_memory_without_a_file() -> None:
     )
 
 
-def test_a_kernel_that_refuses_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_huge_pages_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fork_server, "_COLLAPSE", 9999)
     fork_server.collapse_huge_pages()
     monkeypatch.setattr(fork_server, "_private_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))

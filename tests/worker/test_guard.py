@@ -1,4 +1,4 @@
-"""Between two calls nothing of a submission's runs unnoticed, and honest code finds everything as it left it."""
+"""The guard between two calls: submission code that runs then is noticed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
 
 
 @pytest.fixture
-def between(machine: EnteredMachine, tmp_path: Path) -> CallGuard:
+def guard(machine: EnteredMachine, tmp_path: Path) -> CallGuard:
     return CallGuard(machine.recorder, tmp_path / "solution.py")
 
 
@@ -51,11 +51,11 @@ def between(machine: EnteredMachine, tmp_path: Path) -> CallGuard:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_left_on_is_taken_off_and_named(between: CallGuard, leave: Any, name: str) -> None:
+def test_hooks_left_behind_are_removed_and_named(guard: CallGuard, leave: Any, name: str) -> None:
     kept = sys.gettrace(), threading.gettrace()  # coverage may be measured
     try:
         leave()
-        between.suspend()
+        guard.suspend()
         assert sys.getprofile() is None
         assert sys.gettrace() is None
         assert _nothing not in (*gc.callbacks, threading.getprofile(), threading.gettrace())
@@ -63,67 +63,67 @@ def test_what_is_left_on_is_taken_off_and_named(between: CallGuard, leave: Any, 
         sys.settrace(kept[0])
         if kept[1] is not None:
             threading.settrace(kept[1])
-    assert name in between.hooks
+    assert name in guard.hooks
 
 
-def test_timers_and_handlers_of_the_submission_hold_only_while_it_runs(between: CallGuard) -> None:
+def test_timers_and_signal_handlers_are_active_only_during_calls(guard: CallGuard) -> None:
     before = signal.getsignal(signal.SIGALRM)
-    between.resume()
+    guard.resume()
     signal.signal(signal.SIGALRM, _nothing)
     signal.setitimer(signal.ITIMER_REAL, 1000)
-    between.suspend()
+    guard.suspend()
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)) == (before, (0, 0))
-    assert {"signal.signal", "signal.setitimer"} <= between.hooks.keys()
-    between.resume()
+    assert {"signal.signal", "signal.setitimer"} <= guard.hooks.keys()
+    guard.resume()
     assert signal.getsignal(signal.SIGALRM) is _nothing
-    between.suspend()
+    guard.suspend()
     assert signal.getsignal(signal.SIGALRM) == before
 
 
-def test_nothing_is_collected_while_it_stands_and_its_own_choice_is_kept(between: CallGuard) -> None:
-    between.resume()
+def test_garbage_collection_pauses_between_calls(guard: CallGuard) -> None:
+    guard.resume()
     assert gc.isenabled()
-    between.suspend()
+    guard.suspend()
     assert not gc.isenabled()
-    between.resume()
+    guard.resume()
     gc.disable()
-    between.suspend()
-    between.resume()
+    guard.suspend()
+    guard.resume()
     assert not gc.isenabled()
 
 
-def test_work_on_a_device_is_noticed_only_while_it_stands(
-    between: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_device_work_between_calls_is_noticed(
+    guard: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "solution.py"
     path.write_text("import torch\n\n\ndef work():\n    torch.ones(3, device='cuda').mul_(2)\n")
     monkeypatch.setitem(sys.modules, MODULE_NAME, ModuleType(MODULE_NAME))
     work = load(path, "work")
     work()
-    assert not between.lines
-    between.suspend()
+    assert not guard.lines
+    guard.suspend()
     torch.ones(3, device="cuda").mul_(2)  # as an exercise's own code makes what is given
-    assert not between.lines
+    assert not guard.lines
     work()
-    assert [*between.lines] == [5]
+    assert [*guard.lines] == [5]
     exec("torch.ones(3, device='cuda').mul_(2)", sys.modules[MODULE_NAME].__dict__)
-    assert [*between.lines] == [5, 0]
-    between.resume()
-    call(work, {}, path, between)
-    assert [*between.lines] == [5, 0]
+    assert [*guard.lines] == [5, 0]
+    guard.resume()
+    call(work, {}, path, guard)
+    assert [*guard.lines] == [5, 0]
 
 
-def test_work_of_another_thread_is_noticed_whatever_it_calls(between: CallGuard) -> None:
+def test_device_work_of_another_thread_is_noticed(guard: CallGuard) -> None:
     table = torch.ones(3)
-    between.suspend()
+    guard.suspend()
     thread = threading.Thread(target=table.to, args=("cuda",))
     thread.start()
     thread.join()
-    assert [*between.lines] == [0]
+    assert [*guard.lines] == [0]
 
 
-def test_a_stream_of_the_submissions_own_is_flushed_inside_its_call(
-    between: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_replaced_stdout_is_flushed_during_the_call(
+    guard: CallGuard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed: list[bool] = []
 
@@ -135,6 +135,6 @@ def test_a_stream_of_the_submissions_own_is_flushed_inside_its_call(
             flushed.append(gc.isenabled())
 
     monkeypatch.setattr(sys, "stdout", Out())
-    call(lambda: None, {}, tmp_path / "solution.py", between)
+    call(lambda: None, {}, tmp_path / "solution.py", guard)
     assert flushed == [True]
     assert not gc.isenabled()

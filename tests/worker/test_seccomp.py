@@ -1,4 +1,4 @@
-"""What a worker's system calls cannot do, each tried in a process of its own; and all that they still can."""
+"""System calls that a worker may not make, each tried in a fresh process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from gpututor.worker import seccomp
 
-pytestmark = pytest.mark.skipif(seccomp._processor() is None, reason="nothing is refused on this kind of machine")
+pytestmark = pytest.mark.skipif(seccomp._processor() is None, reason="no filter for this processor")
 
 TRIES = """
 import ctypes, json, os, signal, subprocess, sys, threading
@@ -21,7 +21,7 @@ X86 = os.uname().machine == "x86_64"
 def tried(number, *arguments):
     ctypes.set_errno(0)
     return "done" if libc.syscall(number, *arguments) >= 0 else os.strerror(ctypes.get_errno())
-found = {
+results = {
     "keyctl": tried(250 if X86 else 219, 0, -3, 0),
     "add_key": tried(248 if X86 else 217, b"user", b"gpututor-test", b"1", 1, -2),
     "subreaper": tried(157 if X86 else 167, 36, 1, 0, 0, 0),
@@ -35,57 +35,57 @@ found = {
 sister = libc.syscall(56 if X86 else 220, 0x8000 | signal.SIGCHLD, 0, 0, 0, 0)
 if sister == 0:
     os._exit(0)
-found["a sister"] = "done" if sister > 0 else os.strerror(ctypes.get_errno())
+results["a sister"] = "done" if sister > 0 else os.strerror(ctypes.get_errno())
 child = os.fork()
 if child == 0:
     os._exit(7)
-found["a child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+results["a child"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 said = []
 thread = threading.Thread(target=said.append, args=(tried(29 if X86 else 194, 0, 0, 0),))
 thread.start(), thread.join()
-found["shmget in a thread"] = said[0]
+results["shmget in a thread"] = said[0]
 words = "import ctypes; print(ctypes.CDLL(None).prctl(36, 0, 0, 0, 0))"
-found["subreaper in a program"] = subprocess.check_output([sys.executable, "-IS", "-c", words]).decode()
-print(json.dumps(found))
+results["subreaper in a program"] = subprocess.check_output([sys.executable, "-IS", "-c", words]).decode()
+print(json.dumps(results))
 """
 NO = "Function not implemented"
 LASTING = ("keyctl", "add_key", "subreaper", "clone3", "semget", "mq_open", "a sister")
 MEMORY = ("shmget", "memfd_create", "shmget in a thread")
 
 
-def found_after(*calls: str) -> dict[str, Any]:
-    """What the tries come to in a process that first made `calls` of the module."""
-    begin = "from gpututor.worker import seccomp as refused\n" + "".join(f"assert refused.{call}()\n" for call in calls)
+def results_after(*calls: str) -> dict[str, Any]:
+    """Return the result of each attempt, after `calls` of the module."""
+    begin = "from gpututor.worker import seccomp\n" + "".join(f"assert seccomp.{call}()\n" for call in calls)
     done = subprocess.run([sys.executable, "-c", begin + TRIES], capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    results: dict[str, Any] = json.loads(done.stdout)
+    return results
 
 
-def test_what_outlives_a_worker_or_leaves_its_tree_is_refused() -> None:
-    found = found_after("block_escaping_syscalls")
+def test_escaping_system_calls_are_refused() -> None:
+    results = results_after("block_escaping_syscalls")
 
-    assert {found[name] for name in LASTING} == {NO}
-    assert found["subreaper in a program"] == "-1\n"
-    assert found["name of the thread"] == found["memfd_create"] == "done"
-    assert found["a child"] == 7
-
-
-def test_memory_that_nobody_need_hold_is_refused_beside_it() -> None:
-    found = found_after("refuse_memory", "block_escaping_syscalls")
-
-    assert {found[name] for name in (*LASTING, *MEMORY)} == {NO}
-    assert found["a child"] == 7
+    assert {results[name] for name in LASTING} == {NO}
+    assert results["subreaper in a program"] == "-1\n"
+    assert results["name of the thread"] == results["memfd_create"] == "done"
+    assert results["a child"] == 7
 
 
-def test_memory_alone_leaves_the_rest() -> None:
-    found = found_after("refuse_memory")
+def test_shared_memory_is_refused_as_well() -> None:
+    results = results_after("refuse_memory", "block_escaping_syscalls")
 
-    assert {found[name] for name in MEMORY} == {NO}
-    assert found["subreaper"] == "done"
+    assert {results[name] for name in (*LASTING, *MEMORY)} == {NO}
+    assert results["a child"] == 7
+
+
+def test_refusing_memory_allows_other_calls() -> None:
+    results = results_after("refuse_memory")
+
+    assert {results[name] for name in MEMORY} == {NO}
+    assert results["subreaper"] == "done"
 
 
 @pytest.mark.parametrize("processor", ["riscv64", "i686"])
-def test_on_other_machines_nothing_is_refused_and_it_says_so(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
+def test_unsupported_processors_refuse_nothing(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
     monkeypatch.setattr(platform, "machine", lambda: processor)
 
     seccomp.leave_session_keyring()

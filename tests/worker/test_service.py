@@ -1,4 +1,4 @@
-"""What a submission finds set in torch, whatever ran before it in the same worker."""
+"""Torch's defaults, restored before each submission."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def _as_before() -> Iterator[None]:
     torch.set_float32_matmul_precision(before[1])
 
 
-def test_also_where_flags_may_not_be_set_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As PyTorch's own helpers for tests leave them: `torch.backends.disable_global_flags()`."""
+def test_defaults_are_restored_with_global_flags_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore after `torch.backends.disable_global_flags()`, which PyTorch's test helpers call."""
     monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
     _restore_defaults(MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "cuda", 0))
     assert torch.backends.cudnn.allow_tf32 is False
 
 
 @pytest.mark.parametrize(("kind", "allowed"), [("virtual", True), ("cpu", True), ("cuda", False)])
-def test_a_real_gpus_convolutions_keep_their_digits_until_somebody_asks(kind: str, allowed: bool) -> None:
+def test_tf32_convolutions_are_off_on_a_real_gpu(kind: str, allowed: bool) -> None:
     with torch.backends.__allow_nonbracketed_mutation():
         torch.backends.cudnn.allow_tf32 = not allowed
     torch.set_float32_matmul_precision("medium")
