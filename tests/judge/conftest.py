@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
-from tests.support.gradings import Grade
+from tests.support.gradings import Grade, grade_in
 from tests.support.tiny_course import write_course
 
 
@@ -35,9 +34,6 @@ def grade(client: GradingClient, exercise_folder: Path) -> Grade:
     """Grade a text as the tiny exercise's solution."""
 
     def graded(submission: str, **options: object) -> Report:
-        request = GradeRequest(str(exercise_folder), submission, "01_twice.py", **options)  # type: ignore[arg-type]
-        *_, end = client.grade(request)
-        assert isinstance(end, GradingFinished)
-        return end.report
+        return grade_in(client, exercise_folder, submission, **options)
 
     return graded

@@ -1,4 +1,4 @@
-"""What the judge writes of a grading, where it is asked to."""
+"""Recordings of a grading: complete, bounded, and without influence on the verdict."""
 
 from __future__ import annotations
 
