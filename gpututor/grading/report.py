@@ -1,6 +1,6 @@
 """The report on a submission: one outcome, a verdict per check, a run per scenario. Plain data with one JSON form.
 
-`docs/reports.md` explains the JSON; `report.schema.json` beside this file is its schema, and a test holds them equal.
+`docs/reports.md` explains the JSON; `report.schema.json` is its schema, which a test compares with this file.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def _explain_refusal(how: str, error: Exception) -> str:
     if how == "safetensors":
         return f"it is no safetensors file: {message}"
     if code := _CODE.search(message):
-        return f"it holds pickled code ({code[1]}), which nobody runs: only tensors and plain values are read"
+        return f"it holds pickled code ({code[1]}), which is never run: only tensors and plain values are loaded"
     if message.startswith("Weights only load failed"):
         return "it is no checkpoint as torch.save writes it, and nobody unpickles anything else"
     first = message.strip().splitlines()[0] if message.strip() else ""

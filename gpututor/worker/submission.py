@@ -249,7 +249,7 @@ def describe(error: BaseException, path: Path) -> Failure:
     try:
         return _describe(error, path)
     except BaseException:  # its class is the learner's: any attribute may run code
-        return Failure("exception", "", "an exception that breaks whoever looks at it", None, "")
+        return Failure("exception", "", "an exception that cannot be described", None, "")
 
 
 def _describe(error: BaseException, path: Path) -> Failure:

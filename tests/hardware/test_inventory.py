@@ -116,10 +116,10 @@ def test_output_of_drivers_is_ignored(probe: Probe) -> None:
     [
         (
             "import sys; sys.exit('ImportError: no libcudart.so')",
-            "tell its devices: ImportError: no lib",
+            "list its devices: ImportError: no lib",
         ),
-        ("import os; os._exit(3)", "could not tell its devices: it ended with 3"),
-        ("print('nonsense')", "could not tell its devices: it ended with 0"),
+        ("import os; os._exit(3)", "could not list its devices: it ended with 3"),
+        ("print('nonsense')", "could not list its devices: it ended with 0"),
     ],
 )
 def test_a_failed_probe_is_reported_and_not_cached(probe: Probe, code: str, words: str) -> None:

@@ -204,7 +204,7 @@ def test_a_foreign_database_is_set_aside(path: Path) -> None:
 
 def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProgressError, match="cannot be kept"):
+    with pytest.raises(ProgressError, match="cannot be stored"):
         ProgressStore(tmp_path / "file" / "progress.sqlite3")
 
 
