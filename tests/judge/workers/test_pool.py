@@ -1,4 +1,4 @@
-"""Both sources of workers: each comes with its filters; none leaves anything open, whether it comes to be or not."""
+"""Pools and sources of workers: each worker starts with its filters, and nothing stays open."""
 
 from __future__ import annotations
 
@@ -20,41 +20,40 @@ from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.judge.workers.worker import PREFIX, WorkerLost
 from gpututor.worker import seccomp
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts what is open in /proc")
-
+pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc/self/fd")
 Source = type[SpawnedWorkers | ForkServer]
 SOURCES = [SpawnedWorkers, ForkServer]
 
 
 @pytest.fixture(autouse=True)
-def _other_children_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A judge takes all its children for its workers'; this process has others."""
+def keep_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the pool from reaping this process's other children."""
     for module in (pool, fork_server):
         monkeypatch.setattr(module, "reap_orphans", lambda keep: None)
 
 
 class Nowhere(Process):
-    """Where nothing can be started."""
+    """An isolation whose command does not exist."""
 
     def command(self, module: str, *arguments: str) -> list[str]:
         return ["/nowhere/python", module, *arguments]
 
 
 class Never(Process):
-    """Where nothing is to be started."""
+    """An isolation that does not work here."""
 
     def command(self, module: str, *arguments: str) -> list[str]:
         raise NotGradableHere("Never.", "")
 
 
-def held() -> tuple[list[str], list[str]]:
-    """What this process has open, and the scratch folders that it made."""
+def open_resources() -> tuple[list[str], list[str]]:
+    """Return the files that this process has open, and its scratch folders."""
     opened = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if is_open(int(name))]
     return sorted(opened), sorted(path.name for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}{os.getpid()}-*"))
 
 
 def is_open(descriptor: int) -> bool:
-    """The one that lists them is not, any more."""
+    """Return False for the descriptor that listed the others, which is closed."""
     with contextlib.suppress(OSError):
         os.fstat(descriptor)
         return True
@@ -62,25 +61,25 @@ def is_open(descriptor: int) -> bool:
 
 
 @contextlib.contextmanager
-def nothing_more_held() -> Iterator[None]:
-    before = held()
+def nothing_stays_open() -> Iterator[None]:
+    before = open_resources()
     yield
-    assert held() == before
+    assert open_resources() == before
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("isolation", "error"), [(Nowhere, GradingError), (Never, NotGradableHere)])
-def test_what_cannot_be_started_leaves_nothing_open(
+def test_a_failed_start_leaves_nothing_open(
     source: Source, isolation: Callable[[], Isolation], error: type[Exception]
 ) -> None:
     workers = source(isolation())
     for _ in range(3):
-        with nothing_more_held(), pytest.raises(error):
+        with nothing_stays_open(), pytest.raises(error):
             workers.start()
 
 
 @pytest.mark.parametrize("what", ["socketpair", "pipe", "second pipe", "selector"])
-def test_where_no_more_can_be_opened_nothing_stays_open(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_a_limit_of_open_files_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     allowed = ["pipe"] * (what == "second pipe")
     real = os.pipe
 
@@ -92,15 +91,14 @@ def test_where_no_more_can_be_opened_nothing_stays_open(monkeypatch: pytest.Monk
 
     places = {"socketpair": "socket.socketpair", "selector": "selectors.DefaultSelector"}
     monkeypatch.setattr(places.get(what, "os.pipe"), refuses)
-
-    with nothing_more_held(), pytest.raises(GradingError, match="Too many open files"):
+    with nothing_stays_open(), pytest.raises(GradingError):
         SpawnedWorkers(Process()).start()
 
 
-def test_a_fork_server_that_is_gone_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Server, "is_dead", lambda self: False)  # it goes just after it was looked at
+def test_a_lost_fork_server_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Server, "is_dead", lambda self: False)  # it ends right after the check
     source = ForkServer(Process())
-    with nothing_more_held():
+    with nothing_stays_open():
         source._server = server = _Server(Process())
         server.process.kill()
         server.process.wait()
@@ -112,9 +110,9 @@ def test_a_fork_server_that_is_gone_leaves_nothing_open(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_worker_has_its_filters_when_it_is_ready_and_leaves_nothing_open(source: Source) -> None:
+def test_a_ready_worker_has_its_filters_and_leaves_nothing_open(source: Source) -> None:
     workers = source(Process())
-    with nothing_more_held():
+    with nothing_stays_open():
         worker = workers.start()
         try:
             worker.wait_until_ready()
@@ -127,23 +125,21 @@ def test_a_worker_has_its_filters_when_it_is_ready_and_leaves_nothing_open(sourc
 
 
 def filters(pid: int) -> int:
-    """How many programs look at the system calls of a process; who is born to it inherits them."""
+    """Return the number of seccomp filters of a process, with inherited ones."""
     if seccomp._processor() is None:
-        pytest.skip("nothing is refused on this kind of machine")
-    found = re.search(r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    if found is None:
-        pytest.skip("this kernel does not count them")
-    return int(found[1])
+        pytest.skip("no filters on this processor")
+    match = re.search(r"^Seccomp_filters:\s*(\d+)", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    if match is None:
+        pytest.skip("this kernel does not count filters")
+    return int(match[1])
 
 
-def test_a_worker_that_died_keeps_its_id_until_it_is_collected() -> None:
-    """Else the signals that end it could reach who has that id by then."""
+def test_a_dead_worker_keeps_its_id_until_it_is_reaped() -> None:
+    """Otherwise a signal to it could reach another process with the same id."""
     worker = SpawnedWorkers(Process()).start()
     worker.kill()
-
     assert worker.exit_status() == -signal.SIGKILL
     assert Path(f"/proc/{worker.pid}").exists()
     worker.end(set())
-
     assert not Path(f"/proc/{worker.pid}").exists()
     worker.kill()
