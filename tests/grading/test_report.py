@@ -154,3 +154,9 @@ ANYTHING = st.recursive(
 def test_anything_else_is_a_value_error(data: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         Report.from_json(data)
+
+
+@pytest.mark.parametrize("outcome", list(Outcome), ids=str)
+def test_every_outcome_has_an_exit_code(outcome: Outcome) -> None:
+    assert outcome.exit_code in range(5)
+    assert (outcome.exit_code == 0) == (outcome is Outcome.PASSED)

@@ -6,7 +6,10 @@ import contextlib
 import errno
 import gc
 import io
+import json
 import sys
+import tempfile
+import threading
 import weakref
 from pathlib import Path
 from types import ModuleType
@@ -14,12 +17,16 @@ from types import ModuleType
 import pytest
 
 from gpututor.errors import CourseError
-from gpututor.grading.events import GradeRequest
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import CheckFinished, GradeRequest, GradingCancelled, GradingFinished, ScenarioStarted
+from gpututor.grading.report import Outcome
 from gpututor.judge import __main__ as judge
 from gpututor.judge.isolation import Process
 from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.judge.workers.worker import WorkerLost
 from gpututor.protocol.frames import read_frame, write_frame
+from tests.support.gradings import USERS_SHELL, Grade
+from tests.support.tiny_course import RIGHT
 
 
 class Enough(Exception):
@@ -137,3 +144,31 @@ def test_a_full_disk_is_reported_without_a_log(tmp_path: Path, monkeypatch: pyte
     report = read_frame(answers).header["report"]
     assert report["outcome"] == "internal error"
     assert str(tmp_path) in report["reason"]
+
+
+def test_cancel_ends_a_grading_and_the_judge_lives_on(client: GradingClient, exercise_folder: Path) -> None:
+    endless = GradeRequest(str(exercise_folder), "def twice(number):\n    while True: pass\n", "a.py")
+    events = client.grade(endless)
+    assert isinstance(next(events), ScenarioStarted)
+    process = client._judge
+    assert process is not None
+    threading.Timer(0.05, client.cancel).start()
+    assert isinstance(list(events)[-1], GradingCancelled)
+    assert client._judge is process
+    assert process.poll() is None
+    *verdicts, end = client.grade(GradeRequest(str(exercise_folder), RIGHT, "a.py"))
+    assert isinstance(end, GradingFinished)
+    assert end.report.outcome is Outcome.PASSED
+    assert any(isinstance(event, CheckFinished) for event in verdicts)
+
+
+def test_a_worker_has_no_variable_of_the_users_shell(grade: Grade) -> None:
+    """The judge of these tests was started with the variables of `USERS_SHELL`."""
+    report = grade(
+        "import json, os\n\n\ndef twice(number):\n    print(json.dumps(dict(os.environ)))\n    return 2 * number\n"
+    )
+    seen = json.loads(report.runs[0].output.splitlines()[0])
+    assert not {"GPUTUTOR_SECRET", "GPUTUTOR_HOME"} & seen.keys()
+    # The virtual GPU adds its own folder, for the processes that a submission starts.
+    assert USERS_SHELL["PYTHONPATH"] not in seen.get("PYTHONPATH", "")
+    assert Path(seen["HOME"]).parent == Path(tempfile.gettempdir())

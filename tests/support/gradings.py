@@ -21,6 +21,8 @@ from gpututor.trace.serialization import trace_to_json
 Grade = Callable[..., Report]
 
 
+USERS_SHELL = {"GPUTUTOR_SECRET": "hidden", "PYTHONPATH": "/nowhere"}
+"""Variables that the shared judge was started with, and that no worker may see."""
 EMPTY_TRACE = trace_to_json(Trace())
 
 
