@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,7 +109,7 @@ def out_of_memory(*taken: tuple[int, int | None], before: int = 0) -> Trace:
     held = before * MIB
     for number, (mib, line) in enumerate(taken, 1):
         held += mib * MIB
-        fields = {"size_bytes": mib * MIB, "allocated": held, "launched": number}
+        fields: dict[str, Any] = {"size_bytes": mib * MIB, "allocated": held, "launched": number}
         trace.add(Kind.ALLOCATE, "", "cuda:0", **fields, file="f", line=line)
     trace.add(Kind.OUT_OF_MEMORY, "", "cuda:0", size_bytes=50 * MIB, allocated=held, launched=99, file="f", line=9)
     return trace

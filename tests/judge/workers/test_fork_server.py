@@ -57,7 +57,7 @@ def enclosed(test: Any) -> Any:
 def another(client: GradingClient) -> contextlib.closing[GradingClient]:
     """Return a new client with the same options."""
     isolation, workers = client._arguments[1::2]
-    return contextlib.closing(GradingClient(isolation, workers))  # type: ignore[arg-type]
+    return contextlib.closing(GradingClient(isolation, workers))
 
 
 def server_of(client: GradingClient) -> int:
