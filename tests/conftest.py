@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.tiny_course import write_course
+
 # Several test processes share the machine's cores: with threads of their own, small work takes ten times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -59,6 +61,12 @@ def home(homes: Iterator[Path]) -> Generator[Path, None, None]:
         for name in ("VISUAL", "EDITOR", "TMUX", "TERM_PROGRAM"):
             patch.delenv(name, raising=False)  # no test opens the editor of the person who runs it
         yield folder
+
+
+@pytest.fixture
+def exercise_folder(tmp_path: Path) -> Path:
+    """Return the folder of the only exercise of a tiny course."""
+    return write_course(tmp_path / "course", exercises=1) / "01_lesson_1" / "01_twice_1_1"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -85,7 +85,7 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
     """Yield the contradictions between valid keys of an `exercise.toml`."""
     names = [scenario["name"] for scenario in values.get("scenario", ()) if "name" in scenario]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
-        yield Mistake("scenario", f"two scenarios are called {name!r}", "Give each scenario a name of its own.")
+        yield Mistake("scenario", f"two scenarios are called {name!r}", "Give each scenario its own name.")
     kind, entry = values.get("kind"), values.get("entry")
     if kind in ("function", "script") and values.get("processes"):
         problem = f"a {kind} runs in one process"
@@ -142,7 +142,7 @@ def load_course(folder: Path) -> Course:
     taken: dict[str, Path] = {}
     for_students = about.get("for") == "students"
     lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in folders)
-    once = {problem.title: problem for problem in problems}  # a broken link may be met as a file and as a folder
+    once = {problem.title: problem for problem in problems}  # a broken link can count as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
     return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
 
@@ -342,7 +342,7 @@ def _beginning_of(path: str) -> bytes:
 
 
 def _unreadable(path: Path | str, error: OSError) -> CourseError:
-    return CourseError(f"{path}: cannot be read ({error.strerror})", "Make it readable for you, or remove it.")
+    return CourseError(f"{path}: cannot be read ({error.strerror})", "Make it readable, or remove it.")
 
 
 def _missing(path: str) -> CourseError:
@@ -353,7 +353,7 @@ def _missing(path: str) -> CourseError:
 
 
 def _taken(numbered: _NumberedFolder, what: str, by: Path) -> CourseError:
-    return CourseError(f"{numbered.folder}: {what} is taken by {by}", "Give one of the two another one.")
+    return CourseError(f"{numbered.folder}: {what} is taken by {by}", "Rename one of the two.")
 
 
 GROUP = "gpututor.courses"
@@ -381,7 +381,7 @@ def course_folder(word: str) -> Path:
         spec = None
     if spec is None or not spec.submodule_search_locations:
         problem = f"the course {word!r} is in {module}, and there is no such package"
-        raise CourseError(problem, "Install the package that brings it again, or name a folder.")
+        raise CourseError(problem, "Reinstall the package of this course, or name a folder.")
     return Path(spec.submodule_search_locations[0])
 
 

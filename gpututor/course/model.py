@@ -186,7 +186,7 @@ class Course:
         if self.for_students:
             raise UsageError(
                 "This course comes without checks and solutions: hand in with `gpututor pack`.",
-                "Whoever handed it out grades with the whole course.",
+                "Your teacher grades with the complete course.",
             )
 
     @property
@@ -241,7 +241,7 @@ class Course:
         near = difflib.get_close_matches(words, known, n=3, cutoff=0.6)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         if Path(words).is_file():
-            advice = "A file of another name is taken by --file, after the exercise's name. "
+            advice = "To grade a file with another name, add --file after the exercise's name. "
         defects = f"\n{len(self.problems)} defects in the course: `gpututor list` shows them." if self.problems else ""
         return UsageError(
             f"There is no exercise called {words!r}.",

@@ -35,11 +35,9 @@ def read_submission(path: Path, *, follow_links: bool) -> str:
         with open(path, "rb", opener=ordinary if follow_links else ordinary_and_no_link) as stream:
             content = stream.read(MAX_SUBMISSION_BYTES + 1)
     except FileNotFoundError as error:
-        raise WorkspaceError(f"{path} is not there.", "It may have been moved, or have another name.") from error
+        raise WorkspaceError(f"{path} is not there.", "It may have been moved or renamed.") from error
     except PermissionError as error:
-        raise WorkspaceError(
-            f"{path} cannot be read: {error.strerror}.", "Give yourself the right to read it."
-        ) from error
+        raise WorkspaceError(f"{path} cannot be read: {error.strerror}.", "Give yourself read permission.") from error
     except OSError as error:
         if error.errno == errno.ELOOP and not follow_links and path.is_symlink():
             raise WorkspaceError(f"{path} is a link.", "Name the file that it leads to.") from error
@@ -78,9 +76,9 @@ class Workspace:
         try:
             return read_submission(path, follow_links=True)
         except WorkspaceError as error:
-            again = "`gpututor init` makes missing files again."
+            again = "`gpututor init` recreates missing files."
             if path.is_file():
-                again = f"`gpututor reset {exercise.slug}` begins again, and keeps a backup."
+                again = f"`gpututor reset {exercise.slug}` restores the starter, and keeps a backup."
             raise WorkspaceError(error.title, f"{error.advice} {again}") from error
 
     @property
@@ -208,8 +206,8 @@ def check_not_missing(course: Course) -> None:
     if folder is not None and _workspace_in(folder) is None:
         raise WorkspaceError(
             f"Your files are in {folder}, and that folder is not there now.",
-            "Bring it back; or, if you moved it, say where it is: `gpututor init DIR` changes nothing that is in it. "
-            f"To begin with new files: `gpututor init {paths.default_workspace(course.place)}`.",
+            "Restore the folder, or name its new place: `gpututor init DIR` changes no existing file. "
+            f"To start with new files: `gpututor init {paths.default_workspace(course.place)}`.",
         )
 
 
@@ -283,11 +281,13 @@ def _errors_converted(path: Path, what: str) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:
-        advice = f"Give yourself the right to write in {path.parent}, or take another folder: `gpututor init DIR`."
+        advice = f"Give yourself write permission for {path.parent}, or use another folder: `gpututor init DIR`."
         raise WorkspaceError(f"{path} cannot be {what}: {error.strerror}.", advice) from error
     except UnicodeEncodeError as error:
-        raise WorkspaceError(f"{path} cannot be {what}: a character is not text.", "Remove the character.") from error
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that lead to themselves
+        raise WorkspaceError(
+            f"{path} cannot be {what}: the text contains an invalid character.", "Remove the character."
+        ) from error
+    except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         reason = (error.strerror if isinstance(error, OSError) else None) or error
-        advice = f"Look at {path.parent}, or take another folder: `gpututor init DIR`."
+        advice = f"Check {path.parent}, or use another folder: `gpututor init DIR`."
         raise WorkspaceError(f"{path} cannot be {what}: {reason}.", advice) from error

@@ -156,11 +156,11 @@ class GradingClient:
 
 
 def _stopped(judge: JudgeProcess, exercise_folder: str) -> GradingError:
-    advice = f"Try again. If it stays so, run `gpututor doctor` and look at {paths.log_file()}."
-    title = "The judge stopped in the middle of a grading."
+    advice = f"Try again. If it fails again, run `gpututor doctor` and look at {paths.log_file()}."
+    title = "The judge stopped during a grading."
     if judge.silent_s:
         title = f"The judge did not respond for {judge.silent_s:.0f} s and was stopped."
     elif judge.has_ended_itself:
-        title = f"The judge stopped in the middle of a grading of {exercise_folder}: it ended itself."
+        title = f"The judge stopped during a grading of {exercise_folder}: it ended itself."
         advice = f"Remove os._exit() and the like from checks.py and given.py of that folder. {advice}"
     return GradingError(title, advice)

@@ -129,7 +129,7 @@ def request_from_json(data: dict[str, Any]) -> GradeRequest:
     key = data.get("key")
     if key is None:
         return GradeRequest(**data)
-    from gpututor.grading.journal import GradingKey  # the app needs no key
+    from gpututor.grading.journal import GradingKey  # the app grades without a key
 
     return GradeRequest(**{**data, "key": GradingKey(**key)})
 

@@ -151,7 +151,7 @@ def _start(arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
 
 
 def _log(opened: contextlib.ExitStack) -> Any:
-    """Open the log file if possible; a grading needs none."""
+    """Open the log file if possible; a grading works without it."""
     try:
         paths.log_file().parent.mkdir(parents=True, exist_ok=True)
         return opened.enter_context(paths.log_file().open("ab"))

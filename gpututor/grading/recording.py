@@ -159,7 +159,7 @@ class Recording:
         if not isinstance(data, dict):
             raise ValueError("a recording must be an object")
         if data.get("version") != VERSION:
-            raise ValueError(f"version must be {VERSION}: the recording is of another gpututor")
+            raise ValueError(f"version must be {VERSION}: another version of gpututor wrote the recording")
         rest = {name: value for name, value in data.items() if name != "version"}
         if "folder" in rest:
             raise ValueError("folder is no key of a Recording")

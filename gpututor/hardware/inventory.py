@@ -72,7 +72,7 @@ def load_inventory(refresh: bool = False) -> Inventory:
     """
     installed = torch_version()
     if not installed:
-        advice = f"`{sys.executable} -m pip install torch` brings it."
+        advice = f"Install it with `{sys.executable} -m pip install torch`."
         return Inventory("", (), _now(), f"PyTorch is not installed for {sys.executable}. {advice}")
     cached = None if refresh else _cached(_circumstances(installed))
     if cached is not None:
@@ -153,7 +153,7 @@ def _probe(installed: str) -> Inventory:
         return _inventory(json.loads(output.decode().strip().rpartition("\n")[2]), _now())
     except (ValueError, KeyError, TypeError):
         said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2] or f"it ended with {child.returncode}"
-        return Inventory(installed, (), _now(), f"PyTorch could not tell its devices: {said}")
+        return Inventory(installed, (), _now(), f"PyTorch could not list its devices: {said}")
 
 
 def _now() -> str:

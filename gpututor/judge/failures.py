@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from gpututor.checks.model import Finding
 from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome
+from gpututor.judge.channel import DeadlinePassed
 from gpututor.judge.responses import WorkerProtocolError
-from gpututor.judge.workers.worker import LimitExceeded
+from gpututor.judge.workers.worker import LimitExceeded, Worker
+from gpututor.protocol.frames import EndOfFrames, FrameError
 from gpututor.protocol.messages import LONGEST_MIXED, SENT_BY_OTHERS, Failure, FailureKind, mixes_devices, signal_name
+from gpututor.protocol.values import ValueRefused
 from gpututor.trace.arrays import TraceArrays
-from gpututor.trace.columns import Trace
+from gpututor.trace.columns import Trace, TraceError
 from gpututor.trace.events import Kind
 from gpututor.trace.formatting import size
 from gpututor.trace.memory import LiveAllocation, MemoryTimeline
@@ -106,6 +109,12 @@ def _without_full_stop(words: str) -> str:
     return words if words.endswith("..") else words.removesuffix(".")
 
 
+_RANK_GONE = (
+    Outcome.CRASHED,
+    "every rank to return its result",
+    "A rank that is gone leaves the others waiting.",
+    "Look at what this rank does that the others do not.",
+)
 _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
     "syntax": (
         Outcome.ERROR,
@@ -143,18 +152,8 @@ _WORDS: dict[FailureKind, tuple[Outcome, str, str, str]] = {
         "The virtual GPU refuses what it cannot do as CUDA does it.",
         "Use another call that does the same.",
     ),
-    "rank ended": (
-        Outcome.CRASHED,
-        "every rank to return its result",
-        "A rank that is gone leaves the others waiting.",
-        "Look at what this rank does that the others do not.",
-    ),
-    "rank killed": (
-        Outcome.CRASHED,
-        "every rank to return its result",
-        "A rank that is gone leaves the others waiting.",
-        "Look at what this rank does that the others do not.",
-    ),
+    "rank ended": _RANK_GONE,
+    "rank killed": _RANK_GONE,
     "rank hangs": (
         Outcome.TIMEOUT,
         "every rank to return in time",
@@ -200,6 +199,24 @@ _ADVICE = (
 )
 """Type of an error, part of its message, and advice: only errors whose text shows their cause."""
 _NOT_WRITTEN = "The starter raises this until you write the body in its place."
+
+
+REQUEST_ERRORS = (DeadlinePassed, LimitExceeded, WorkerProtocolError, FrameError, ValueRefused, TraceError)
+"""Errors of a request that `from_error` describes."""
+
+
+def from_error(error: Exception, stage: str, exercise: Exercise, worker: Worker, file_name: str) -> RunFailure:
+    """Describe one of `REQUEST_ERRORS`. Raises `WorkerLost` if the worker is gone with its fork server."""
+    match error:
+        case DeadlinePassed():
+            return from_deadline(stage, exercise, worker.stack_line(file_name))
+        case LimitExceeded():
+            return limit_exceeded(stage, exercise, error)
+        case EndOfFrames():
+            return from_exit(stage, exercise, worker.exit_status())
+        case WorkerProtocolError():
+            return from_broken_worker(stage, exercise, error)
+    return from_bad_answer(stage, exercise, str(error))
 
 
 def from_deadline(stage: str, exercise: Exercise, line: int | None) -> RunFailure:

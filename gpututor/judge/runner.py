@@ -23,7 +23,6 @@ from gpututor.protocol.frames import EndOfFrames, Frame, FrameError
 from gpututor.protocol.messages import KEPT_BYTES, MOST_NAMES, Failure, MachineSpec, Sizes
 from gpututor.protocol.values import ValueRefused
 from gpututor.text import escape_control_chars
-from gpututor.trace.columns import TraceError
 from gpututor.trace.events import Kind
 
 
@@ -120,16 +119,8 @@ def run_submission(
             stopped = Call(drawn, {}, None, failed.trace)
         if stage == "runs" or failure.worker_lives:
             _leave(worker, session)
-    except DeadlinePassed:
-        failure = failures.from_deadline(stage, exercise, worker.stack_line(submission.file_name))
-    except LimitExceeded as over:
-        failure = failures.limit_exceeded(stage, exercise, over)
-    except EndOfFrames:
-        failure = failures.from_exit(stage, exercise, worker.exit_status())
-    except WorkerProtocolError as broke:
-        failure = failures.from_broken_worker(stage, exercise, broke)
-    except (FrameError, ValueRefused, TraceError) as error:
-        failure = failures.from_bad_answer(stage, exercise, str(error))
+    except failures.REQUEST_ERRORS as error:
+        failure = failures.from_error(error, stage, exercise, worker, submission.file_name)
     channel.drain_printed()
     calls = tuple(calls[0] for calls in repeated)
     kinds: Counter[Kind] = Counter()
@@ -243,7 +234,7 @@ class Opener:
         except (EndOfFrames, SubmissionFailed, WorkerProtocolError):
             refusal = "the process that opened it crashed"
         except (FrameError, ValueRefused) as error:
-            refusal = f"it holds what cannot be read: {error}"
+            refusal = f"a value in it cannot be read: {error}"
         self.close()
         return Opened(refusal=refusal)
 

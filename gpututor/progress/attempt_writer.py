@@ -153,11 +153,13 @@ def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
         with database.alone(folder, store.patience()):
             sweep_parts(folder, is_alive)
             for name in _entries(store.path):
-                # An entry of a newer gpututor stays for that.
+                # An entry of a newer version of gpututor stays for that version.
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                     stored[name] = _store_entry(store, folder / name)
     except (OSError, sqlite3.OperationalError) as error:
-        raise ProgressError(f"The spool of {store.path} cannot be read: {error}.", "Close other gpututors.") from error
+        raise ProgressError(
+            f"The spool of {store.path} cannot be read: {error}.", "Close other gpututor processes."
+        ) from error
     return stored
 
 
@@ -193,7 +195,7 @@ class _Pending:
     has_failed: bool = False
 
     def spool(self) -> None:
-        """Save it in the spool if that is possible."""
+        """Save it in the spool if possible."""
         with contextlib.suppress(OSError):
             if isinstance(self.item, FinishedRun):
                 spool_attempt(self.entry, self.item)

@@ -74,13 +74,13 @@ def connect(path: Path, wait_s: float, *, check_all: bool = False) -> sqlite3.Co
     `wait_s`: seconds to wait for another process that is writing.
     """
     connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
-    connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit costs a letter
+    connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit spoils only a letter
     try:
         version = _version(connection)
         if version > len(MIGRATIONS):
             raise ProgressError(
                 f"{path} was written by a newer gpututor (version {version}; this one knows {len(MIGRATIONS)}).",
-                "Install the newer gpututor, or keep another progress with GPUTUTOR_HOME=FOLDER. Nothing was changed.",
+                "Install it, or use another progress file with GPUTUTOR_HOME=FOLDER. Nothing was changed.",
             )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -111,7 +111,7 @@ def _migrate(connection: sqlite3.Connection, number: int) -> None:
 def _version(connection: sqlite3.Connection) -> int:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version < 0:
-        raise sqlite3.DatabaseError(f"version {version} was never written")
+        raise sqlite3.DatabaseError(f"unknown version {version}")
     return version
 
 

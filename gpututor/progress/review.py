@@ -22,30 +22,30 @@ REMEMBER = "## Remember"
 OWN_KINDS = {
     "loads": "The file loads",
     "runs": "It runs to its end",
-    "prints": "It prints no more than can be kept",
+    "prints": "It prints no more than the limit",
 }
 """Built-in checks, which every exercise has: no lesson is about them."""
 _KINDS = OWN_KINDS | {
-    "aliasing": "What shares memory with what",
-    "after_call": "What becomes of the arguments",
-    "files": "What is written to files",
-    "identity": "Which outputs are the very objects that were passed",
+    "aliasing": "Which tensors share memory",
+    "after_call": "The state of the arguments after the call",
+    "files": "The contents of written files",
+    "identity": "Which outputs are the passed objects themselves",
     "launches": "How many kernels are launched",
-    "measurement": "Times are measured rightly",
+    "measurement": "Times are measured correctly",
     "memory": "How much memory is held",
     "overlap": "Copies and kernels overlap",
-    "parity": "The values are those of the reference",
+    "parity": "The values match the reference",
     "placement": "Where the outputs live",
-    "precision": "Which dtypes are computed in",
+    "precision": "Which dtypes the operators use",
     "processes": "What each rank does",
     "races": "No two streams race for the same memory",
-    "source": "What the file uses and does not use",
+    "source": "What the file uses and avoids",
     "speed": "How fast it is",
     "structure": "The outputs' types, shapes and dtypes",
     "syncs": "How often the host waits",
     "transfers": "How often and how much is copied",
-    "unmodified": "Inputs are left as they were",
-    "value": "The values are those that are expected",
+    "unmodified": "Inputs stay unchanged",
+    "value": "The values are as expected",
 }
 MANY = 3
 """Exercises of a lesson, and at least half of them, that must have a check if the lesson is about it."""

@@ -331,7 +331,7 @@ class ProgressStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with database.alone(self.path, self.patience()):
             if database.is_emptied(self.path):
-                self.notice = f"Your progress file {self.path} was empty, so a new one was begun."
+                self.notice = f"Your progress file {self.path} was empty, so a new one was started."
             try:
                 return database.connect(self.path, self.patience(), check_all=suspect)
             except sqlite3.DatabaseError as error:
@@ -339,8 +339,8 @@ class ProgressStore:
                     raise
                 aside = database.set_aside(self.path)
                 self.notice = (
-                    f"Your progress file was damaged ({error}) and is now {aside}; a new one was begun. "
-                    "Your solutions are not touched."
+                    f"Your progress file was damaged ({error}) and is now {aside}; a new one was started. "
+                    "Your solutions are unchanged."
                 )
                 return database.connect(self.path, self.patience())
 
@@ -349,14 +349,14 @@ class ProgressStore:
         try:
             yield
         except sqlite3.Error as error:
-            reason, advice = str(error), "Close other gpututors and look at the rights and the free space there"
+            reason, advice = str(error), "Close other gpututor processes, and check permissions and free space there"
             if _is_disk_full(self.path.parent):
                 reason, advice = "the disk is full", f"Free space in {self.path.parent}"
             title = f"Progress in {self.path} cannot be read or written: {reason}."
             raise ProgressError(title, f"{advice}; GPUTUTOR_HOME moves it.") from error
         except OSError as error:
-            advice = f"Give yourself the right to write in {self.path.parent}; GPUTUTOR_HOME moves it elsewhere."
-            raise ProgressError(f"Progress in {self.path} cannot be kept: {error.strerror}.", advice) from error
+            advice = f"Give yourself write permission for {self.path.parent}, or set GPUTUTOR_HOME to another folder."
+            raise ProgressError(f"Progress in {self.path} cannot be stored: {error.strerror}.", advice) from error
 
 
 def _summarize(id: int, exercise: str, outcome: str, report: str) -> AttemptSummary:

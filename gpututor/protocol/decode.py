@@ -174,7 +174,7 @@ def read_fact(raw: dict[str, Any]) -> TensorFact:
     """Read a fact from an `Encoder`. Raises `KeyError`, `TypeError` or `ValueRefused` for anything else."""
     shape, strides = _lengths(raw["shape"]), _lengths(raw["strides"])
     if len(shape) != len(strides) or raw["type_name"] not in ("Tensor", "Parameter"):
-        raise ValueRefused("a tensor that cannot be")
+        raise ValueRefused("an impossible tensor")
     return TensorFact(
         type_name=raw["type_name"],
         shape=shape,
@@ -237,7 +237,7 @@ def _list(value: object) -> list[Any]:
 
 def _bounded(value: object, most: int) -> list[Any] | tuple[Any, ...]:
     if not isinstance(value, list | tuple) or len(value) > most:
-        raise ValueRefused("a tensor of more dimensions than there are")
+        raise ValueRefused("a tensor of too many dimensions")
     return value
 
 
@@ -259,13 +259,13 @@ def _fitting(pattern: re.Pattern[str], value: object) -> str:
 
 def _whole(value: object) -> int:
     if type(value) is not int or not 0 <= value <= MAX_LENGTH:
-        raise ValueRefused("a length that no tensor has")
+        raise ValueRefused("an impossible length")
     return value
 
 
 def _address(text: object) -> int:
     if not isinstance(text, str) or not _ADDRESS.fullmatch(text):
-        raise ValueRefused("this is no address")
+        raise ValueRefused("this is not an address")
     return int(text)
 
 

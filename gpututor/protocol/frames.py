@@ -146,7 +146,7 @@ def _finite(text: str) -> float:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(pairs)
     if len(unique) != len(pairs):
-        raise ValueError("an object with one key twice")
+        raise ValueError("an object with a duplicate key")
     return unique
 
 

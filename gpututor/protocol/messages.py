@@ -6,7 +6,7 @@ contains `observed: false`, and each `time` contains the inputs of many calls, w
 the scenario, and `left` answers it. Each answer repeats the `ticket` of its request, see `gpututor.judge.channel`, and
 lists what was `changed` in the worker, see `gpututor.worker.integrity`. The worker dies when the judge closes.
 
-A larger answer was not written by the worker.
+The judge refuses any larger answer: the worker's own code would not write it.
 """
 
 from __future__ import annotations
@@ -100,10 +100,10 @@ class Failure:
             raise FrameError("this is not a failure")
         line = data["line"]
         if data["kind"] not in get_args(FailureKind) or not (line is None or (type(line) is int and line > 0)):
-            raise FrameError("a failure of no known kind")
+            raise FrameError("a failure of an unknown kind")
         texts = [data["type_name"], data["message"], data["traceback"], data["tensors"]]
         if not all(isinstance(text, str) for text in texts):
-            raise FrameError("a failure without words")
+            raise FrameError("a failure whose texts are not strings")
         return cls(data["kind"], texts[0][:200], texts[1][:10_000], line, texts[2][:40_000], texts[3][:1000])
 
 

@@ -177,7 +177,7 @@ def _serve_scenario(connection: Connection, scratch: Path) -> None:
         timed: TimedCalls | None = None
         while (frame := connection.next()).header["op"] in ("call", "time"):
             if function is None:
-                raise ValueError("called what did not load")
+                raise ValueError("a call without a loaded function")
             if frame.header["op"] == "time":
                 timed = timed or TimedCalls(function, build, scenario)
                 connection.answer(*timed.answer(frame))

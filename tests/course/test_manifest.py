@@ -1,4 +1,4 @@
-"""A manifest is read with its defaults, and each mistake in one is told with its key and what was expected."""
+"""Manifests: defaults, and mistakes reported with key and expected value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_manifest(path: Path, keys: Sequence[Key]) -> Manifest:
 
 
 def titles(tmp_path: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEYS) -> list[str]:
-    """What is wrong with `text`, without the path that every title begins with, advice on a second line."""
+    """Return the mistakes of a manifest, without the path that each begins with."""
     path = tmp_path / "exercise.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     mistakes = read_manifest(path, keys).mistakes
@@ -45,7 +45,7 @@ def titles(tmp_path: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_K
     return [str(mistake).removeprefix(f"{path}: ") for mistake in mistakes]
 
 
-def test_a_manifest_that_says_only_what_it_must_gets_the_defaults(tmp_path: Path) -> None:
+def test_a_minimal_manifest_has_defaults(tmp_path: Path) -> None:
     path = tmp_path / "exercise.toml"
     path.write_text(GOOD.replace('devices = ["virtual", "cuda", "cpu"]\n', ""))
     manifest = read_manifest(path, EXERCISE_KEYS)
@@ -79,7 +79,7 @@ def test_excused_mutants_are_read(tmp_path: Path) -> None:
     assert manifest.values["excused_mutant"] == ({"change": "drop .to(device) of x", "reason": "It is there."},)
 
 
-def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path: Path) -> None:
+def test_lesson_examples_run_on_one_gpu_by_default(tmp_path: Path) -> None:
     path = tmp_path / "lesson.toml"
     for line, gpus in (("", 1), ("gpus = 2\n", 2)):
         path.write_text(f'title = "a"\nsummary = "b"\n{line}')
@@ -87,7 +87,7 @@ def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "title"),
     [
         ("minutes = 5", "minutes = 0", "minutes: expected a whole number from 1 to 240, got 0"),
         ("minutes = 5", "minutes = true", "minutes: expected a whole number from 1 to 240, got true"),
@@ -148,13 +148,13 @@ def test_the_examples_of_a_lesson_run_on_one_gpu_or_as_many_as_it_says(tmp_path:
         ("minutes = 5", "minutes = 5\nlimits.walls = 1", "limits.walls: unknown key\nDid you mean 'wall_s'?"),
     ],
 )
-def test_a_mistake_is_told_with_its_key_and_what_was_expected(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_mistake_names_its_key_and_the_expected_value(tmp_path: Path, old: str, new: str, title: str) -> None:
     assert old in GOOD
-    found = titles(tmp_path, GOOD.replace(old, new))
-    assert any(title.startswith(told) for title in found), found
+    mistakes = titles(tmp_path, GOOD.replace(old, new))
+    assert any(mistake.startswith(title) for mistake in mistakes), mistakes
 
 
-def test_processes_mean_nothing_to_a_function(tmp_path: Path) -> None:
+def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
     path = tmp_path / "exercise.toml"
     path.write_text(GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
     (mistake,) = exercise_mistakes(read_manifest(path, EXERCISE_KEYS).values)
@@ -162,7 +162,7 @@ def test_processes_mean_nothing_to_a_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "title"),
     [
         ("gpus = 9", "scenario[1].gpus: expected a whole number from 0 to 8, got 9"),
         ("gpu_s = 1", "scenario[1].gpu_s: unknown key\nDid you mean 'gpus'?"),
@@ -170,13 +170,12 @@ def test_processes_mean_nothing_to_a_function(tmp_path: Path) -> None:
         ("memory_mib = 0", "scenario[1].memory_mib: expected a whole number from 1 to 1048576, got 0"),
     ],
 )
-def test_a_mistake_in_the_second_scenario_says_so(tmp_path: Path, lines: str, told: str) -> None:
-    found = titles(tmp_path, f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
-    assert len(found) == 1
-    assert found[0].startswith(told)
+def test_a_mistake_in_a_scenario_names_its_index(tmp_path: Path, lines: str, title: str) -> None:
+    (mistake,) = titles(tmp_path, f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
+    assert mistake.startswith(title)
 
 
-def test_all_mistakes_of_a_file_are_told(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_file_are_reported(tmp_path: Path) -> None:
     text = GOOD.replace("5", "0").replace('"twice"', '"2"').replace("summary", "sumary") + "[limits]\nwall_s = -1\n"
     assert [title.partition(":")[0] for title in titles(tmp_path, text)] == [
         "sumary",
@@ -188,7 +187,7 @@ def test_all_mistakes_of_a_file_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "title"),
     [
         ('title = "a"\nsummary = oops\n', "not TOML: Invalid value (at line 2, column 11)"),
         (b'title = "a"\nsummary = "\xff"\n', "not UTF-8 text (line 2)"),
@@ -197,28 +196,27 @@ def test_all_mistakes_of_a_file_are_told(tmp_path: Path) -> None:
         ("#" * 300_000, "not TOML: larger than 256 KiB"),
     ],
 )
-def test_a_file_that_is_no_toml_is_told_with_its_line(tmp_path: Path, text: str | bytes, told: str) -> None:
-    found = titles(tmp_path, text, LESSON_KEYS)
-    assert len(found) == 1
-    assert found[0].startswith(told)
+def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str | bytes, title: str) -> None:
+    (mistake,) = titles(tmp_path, text, LESSON_KEYS)
+    assert mistake.startswith(title)
 
 
-def test_a_missing_file_and_a_folder_in_its_place_are_told(tmp_path: Path) -> None:
+def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
     (tmp_path / "folder.toml").mkdir()
-    for name, told in (("none.toml", "the file is missing"), ("folder.toml", "cannot be read (Is a directory)")):
+    for name, problem in (("none.toml", "the file is missing"), ("folder.toml", "cannot be read (Is a directory)")):
         (mistake,) = read_manifest(tmp_path / name, COURSE_KEYS).mistakes
-        assert mistake.title == f"{tmp_path / name}: {told}"
+        assert mistake.title == f"{tmp_path / name}: {problem}"
 
 
-def test_two_scenarios_may_not_share_a_name_and_a_gpu_must_be_known() -> None:
+def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
     scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
-    told = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
-    assert told == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
+    mistakes = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
+    assert mistakes == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
     assert Scenario("").gpu in gpu_names()
 
 
 @pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])
-def test_a_scenario_with_gpus_has_a_backend_that_shows_them(tmp_path: Path, lines: str) -> None:
+def test_gpus_require_a_backend(tmp_path: Path, lines: str) -> None:
     path = tmp_path / "exercise.toml"
     path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
     manifest = read_manifest(path, EXERCISE_KEYS)
@@ -230,14 +228,14 @@ def test_a_scenario_with_gpus_has_a_backend_that_shows_them(tmp_path: Path, line
 
 
 @pytest.mark.parametrize("lines", ["gpus = 0\nbackends = []", "gpus = 0", 'backends = ["mps"]', "gpus = 2"])
-def test_a_scenario_without_gpus_or_with_a_backend_is_right(tmp_path: Path, lines: str) -> None:
+def test_consistent_scenarios_are_accepted(tmp_path: Path, lines: str) -> None:
     path = tmp_path / "exercise.toml"
     path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n{lines}\n')
     manifest = read_manifest(path, EXERCISE_KEYS)
     assert (manifest.mistakes, list(exercise_mistakes(manifest.values))) == ((), [])
 
 
-def test_a_pipe_in_the_place_of_a_manifest_is_told_at_once(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "exercise.toml")
     with no_waiting():
         (mistake,) = read_manifest(tmp_path / "exercise.toml", EXERCISE_KEYS).mistakes
@@ -271,7 +269,7 @@ def as_toml(value: object) -> str:
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(document=st.dictionaries(names, values, max_size=8), good=st.booleans())
-def test_any_document_is_read_or_told(tmp_path: Path, document: dict[str, object], good: bool) -> None:
+def test_any_document_is_read_or_reported(tmp_path: Path, document: dict[str, object], good: bool) -> None:
     kept = [] if not good else [line for line in GOOD.splitlines() if line.partition(" ")[0] not in document]
     text = "\n".join([*kept, *(f"{as_toml(key)} = {as_toml(value)}" for key, value in document.items())])
     path = tmp_path / "exercise.toml"
@@ -287,7 +285,7 @@ def test_any_document_is_read_or_told(tmp_path: Path, document: dict[str, object
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(content=st.binary(max_size=200))
-def test_any_bytes_are_read_or_told(tmp_path: Path, content: bytes) -> None:
+def test_any_bytes_are_read_or_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "lesson.toml"
     path.write_bytes(content)
     manifest = read_manifest(path, LESSON_KEYS)

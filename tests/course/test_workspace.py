@@ -1,4 +1,4 @@
-"""The learner's files are made where they are missing, written whole, and never overwritten unasked."""
+"""The learner's files: created where missing, written whole, never lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from gpututor.course.workspace import (
     read_submission,
 )
 from gpututor.errors import WorkspaceError
+from tests.support import ROOT
 from tests.support.timeouts import no_waiting
 from tests.support.tiny_course import FILES, write_course
 
@@ -56,7 +59,7 @@ def test_a_new_workspace_has_one_file_per_exercise_and_is_remembered(tmp_path: P
     assert paths.remembered_workspace_file("tiny").read_text() == f"{workspace.folder}\n"
 
 
-def test_making_a_workspace_again_makes_only_what_is_missing(workspace: Workspace, course: Course) -> None:
+def test_making_a_workspace_again_adds_only_missing_files(workspace: Workspace, course: Course) -> None:
     first, second = course.exercises[:2]
     workspace.write(first, "mine = 1\n")
     workspace.path_of(second).unlink()
@@ -65,7 +68,7 @@ def test_making_a_workspace_again_makes_only_what_is_missing(workspace: Workspac
     assert workspace.read(first) == "mine = 1\n"
 
 
-def test_files_that_were_there_before_the_workspace_stay(tmp_path: Path, course: Course, exercise: Exercise) -> None:
+def test_existing_files_are_kept(tmp_path: Path, course: Course, exercise: Exercise) -> None:
     path = Workspace(tmp_path / "old").path_of(exercise)
     path.parent.mkdir(parents=True)
     path.write_text("old = 1\n")
@@ -74,7 +77,7 @@ def test_files_that_were_there_before_the_workspace_stay(tmp_path: Path, course:
     assert workspace.read(exercise) == "old = 1\n"
 
 
-def test_a_removed_file_is_made_again(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_removed_file_is_recreated(workspace: Workspace, exercise: Exercise) -> None:
     shutil.rmtree(workspace.path_of(exercise).parent)
     with pytest.raises(WorkspaceError, match="is not there"):
         workspace.read(exercise)
@@ -95,7 +98,7 @@ def test_a_link_stays_a_link(tmp_path: Path, workspace: Workspace, exercise: Exe
     assert (path.is_symlink(), elsewhere.read_text(), backup.read_text()) == (True, STARTER, "mine = 1\n")
 
 
-def test_newlines_are_read_as_they_are_and_a_byte_order_mark_stays(workspace: Workspace, exercise: Exercise) -> None:
+def test_newlines_and_a_byte_order_mark_are_preserved(workspace: Workspace, exercise: Exercise) -> None:
     workspace.path_of(exercise).write_bytes(b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\n")
     text = workspace.read(exercise)
     assert text == "a = 1\r\n\tb = 2\r\n"
@@ -103,7 +106,7 @@ def test_newlines_are_read_as_they_are_and_a_byte_order_mark_stays(workspace: Wo
     assert workspace.path_of(exercise).read_bytes() == b"\xef\xbb\xbfa = 1\r\n\tb = 2\r\nc = 3\r\n"
 
 
-def test_reset_keeps_a_dated_backup_and_names_it(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_reset_makes_a_dated_backup(workspace: Workspace, exercise: Exercise) -> None:
     backups = []
     for number in range(3):
         workspace.write(exercise, f"mine = {number}\n")
@@ -114,7 +117,7 @@ def test_reset_keeps_a_dated_backup_and_names_it(workspace: Workspace, exercise:
     assert len({backup.name for backup in backups}) == 3
 
 
-def test_a_file_that_is_no_text_can_be_reset_and_is_kept(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_reset_backs_up_a_binary_file(workspace: Workspace, exercise: Exercise) -> None:
     workspace.path_of(exercise).write_bytes(b"a\n\xff\xfe")
     with pytest.raises(WorkspaceError, match=r"is not UTF-8 text \(line 2\)") as raised:
         workspace.read(exercise)
@@ -123,7 +126,7 @@ def test_a_file_that_is_no_text_can_be_reset_and_is_kept(workspace: Workspace, e
     assert workspace.reset(exercise).read_bytes() == b"a\n\xff\xfe"
 
 
-def test_a_huge_file_a_folder_and_a_pipe_are_refused_in_words(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_huge_file_a_folder_and_a_pipe_are_refused(workspace: Workspace, exercise: Exercise) -> None:
     path = workspace.path_of(exercise)
     path.write_bytes(b"#" * (1024 * 1024 + 1))
     with pytest.raises(WorkspaceError, match="larger than 1 MiB"):
@@ -146,13 +149,13 @@ def test_a_huge_file_a_folder_and_a_pipe_are_refused_in_words(workspace: Workspa
         workspace.write(exercise, "a = 1\n")
 
 
-def test_a_text_that_cannot_be_saved_is_refused_and_the_old_one_stays(workspace: Workspace, exercise: Exercise) -> None:
-    with pytest.raises(WorkspaceError, match="is not text"):
+def test_a_refused_text_leaves_the_file_unchanged(workspace: Workspace, exercise: Exercise) -> None:
+    with pytest.raises(WorkspaceError, match="invalid character"):
         workspace.write(exercise, "a = '\ud800'\n")
     assert workspace.read(exercise) == STARTER
 
 
-def test_a_refusal_of_rights_names_the_file_and_what_to_do(
+def test_missing_permissions_name_the_file_and_the_remedy(
     workspace: Workspace, exercise: Exercise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object, **options: object) -> None:
@@ -167,13 +170,13 @@ def test_a_refusal_of_rights_names_the_file_and_what_to_do(
     assert workspace.read(exercise) == STARTER
 
 
-def test_a_file_in_the_way_of_the_workspace_is_told(tmp_path: Path, course: Course) -> None:
+def test_a_file_in_place_of_the_workspace_is_refused(tmp_path: Path, course: Course) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(WorkspaceError, match="cannot be made"):
         make_workspace(tmp_path / "file", course)
 
 
-def test_links_that_lead_to_themselves_are_told(workspace: Workspace, exercise: Exercise) -> None:
+def test_circular_links_are_refused(workspace: Workspace, exercise: Exercise) -> None:
     path = workspace.path_of(exercise)
     path.unlink()
     path.symlink_to(path)
@@ -181,7 +184,7 @@ def test_links_that_lead_to_themselves_are_told(workspace: Workspace, exercise: 
         workspace.ensure(exercise)
 
 
-def test_a_file_that_is_a_link_to_itself_is_not_called_missing(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_circular_link_is_not_reported_as_missing(workspace: Workspace, exercise: Exercise) -> None:
     path = workspace.path_of(exercise)
     path.unlink()
     path.symlink_to(path)
@@ -192,7 +195,7 @@ def test_a_file_that_is_a_link_to_itself_is_not_called_missing(workspace: Worksp
         workspace.read(exercise)
 
 
-def test_a_link_to_a_good_file_is_read_only_where_links_may_be_followed(tmp_path: Path) -> None:
+def test_links_are_followed_only_on_request(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text("a = 1\n")
     (tmp_path / "link.py").symlink_to("good.py")
     assert read_submission(tmp_path / "link.py", follow_links=True) == "a = 1\n"
@@ -200,7 +203,7 @@ def test_a_link_to_a_good_file_is_read_only_where_links_may_be_followed(tmp_path
         read_submission(tmp_path / "link.py", follow_links=False)
 
 
-def test_ones_own_file_and_a_named_one_are_refused_in_the_same_words(workspace: Workspace, exercise: Exercise) -> None:
+def test_named_files_have_the_same_errors_as_workspace_files(workspace: Workspace, exercise: Exercise) -> None:
     path = workspace.path_of(exercise)
     for content in (b"#" * (MAX_SUBMISSION_BYTES + 1), b"a\n\xff", None):
         path.unlink()
@@ -212,12 +215,12 @@ def test_ones_own_file_and_a_named_one_are_refused_in_the_same_words(workspace: 
         assert own.value.title == named.value.title
 
 
-def test_a_file_of_just_the_largest_size_is_read(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_file_of_the_maximum_size_is_read(workspace: Workspace, exercise: Exercise) -> None:
     workspace.path_of(exercise).write_bytes(b"#" * MAX_SUBMISSION_BYTES)
     assert len(workspace.read(exercise)) == MAX_SUBMISSION_BYTES
 
 
-def test_pipes_in_the_place_of_gpututors_own_files_hold_nothing_up(
+def test_pipes_in_place_of_internal_files_never_block(
     tmp_path: Path, workspace: Workspace, course: Course, exercise: Exercise
 ) -> None:
     for path in (workspace.folder / MARKER, paths.remembered_workspace_file("tiny")):
@@ -230,7 +233,7 @@ def test_pipes_in_the_place_of_gpututors_own_files_hold_nothing_up(
             make_workspace(workspace.folder, course)
 
 
-def test_a_newer_starter_is_announced_until_it_is_taken(workspace: Workspace, course: Course) -> None:
+def test_a_newer_starter_is_announced_until_applied(workspace: Workspace, course: Course) -> None:
     first, second = course.exercises[:2]
     assert not workspace.newer_starter(first)
     (first.folder / "starter.py").write_text("def twice(number): ...\n")
@@ -245,9 +248,7 @@ def test_a_newer_starter_is_announced_until_it_is_taken(workspace: Workspace, co
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"handed_out": 3}', '{"handed_out": {"lesson_1/twice_1_1": 3}}'])
-def test_a_damaged_marker_costs_only_the_news_of_starters(
-    workspace: Workspace, exercise: Exercise, content: str
-) -> None:
+def test_a_damaged_marker_only_loses_starter_news(workspace: Workspace, exercise: Exercise, content: str) -> None:
     (workspace.folder / MARKER).write_text(content)
     assert find_workspace(workspace.folder) == workspace
     assert not workspace.newer_starter(exercise)
@@ -255,7 +256,7 @@ def test_a_damaged_marker_costs_only_the_news_of_starters(
     assert exercise.key in json.loads((workspace.folder / MARKER).read_text())["handed_out"]
 
 
-def test_a_workspace_is_found_from_its_folders_then_as_remembered_then_by_default(
+def test_the_current_folder_precedes_the_remembered_and_the_default_workspace(
     tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, _ = make_workspace(tmp_path / "other", course)
@@ -273,7 +274,7 @@ def test_a_workspace_is_found_from_its_folders_then_as_remembered_then_by_defaul
     assert find_workspace(course=course) == default
 
 
-def test_a_current_folder_that_was_removed_does_not_matter(
+def test_a_removed_current_folder_is_ignored(
     tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()
@@ -282,7 +283,7 @@ def test_a_current_folder_that_was_removed_does_not_matter(
     assert find_workspace(course=course) == workspace
 
 
-def test_a_folder_that_was_named_for_once_is_remembered_only_where_there_is_no_other(
+def test_a_folder_named_once_becomes_only_the_first_remembered(
     tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -291,7 +292,7 @@ def test_a_folder_that_was_named_for_once_is_remembered_only_where_there_is_no_o
     assert find_workspace(course=course) == first
 
 
-def test_nothing_stands_in_for_a_folder_that_is_not_there_now(
+def test_a_missing_remembered_folder_is_not_replaced(
     tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -308,7 +309,7 @@ def test_nothing_stands_in_for_a_folder_that_is_not_there_now(
     assert find_workspace(course=course) == Workspace(tmp_path / "moved")
 
 
-def test_each_course_has_a_folder_and_progress_of_its_own(
+def test_each_course_has_its_own_folder_and_progress(
     tmp_path: Path, course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = load_course(paths.builtin_course())
@@ -318,7 +319,7 @@ def test_each_course_has_a_folder_and_progress_of_its_own(
     monkeypatch.chdir(tmp_path)
     for each in (course, other):
         make_workspace(paths.default_workspace(each.place), each)
-    folders = [found.folder for each in (course, other) if (found := find_workspace(course=each))]
+    folders = [workspace.folder for each in (course, other) if (workspace := find_workspace(course=each))]
     assert folders == [paths.default_workspace(each.place) for each in (course, other)]
     assert find_workspace() is None
     assert len({paths.progress_file(each.place) for each in (own, course, other)}) == 3
@@ -327,9 +328,35 @@ def test_each_course_has_a_folder_and_progress_of_its_own(
     assert find_workspace(course=other) == Workspace(folders[1]), "a workspace of another course is passed by"
 
 
-def test_a_workspace_that_names_no_course_is_found_for_each(
+def test_a_workspace_without_a_course_serves_every_course(
     tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (workspace.folder / MARKER).write_text('{"schema_version": 1, "handed_out": {}}')
     monkeypatch.chdir(workspace.folder)
     assert find_workspace() == find_workspace(course=course) == workspace
+
+
+RESETTER = """
+import sys
+from pathlib import Path
+from gpututor.course.loader import load_course
+from gpututor.course.workspace import Workspace
+workspace = Workspace(Path(sys.argv[2]))
+for exercise in load_course(Path(sys.argv[1])).exercises[int(sys.argv[3])::2]:
+    workspace.write(exercise, f"mine = {exercise.label}\\n")
+    workspace.reset(exercise)
+"""
+
+
+def test_concurrent_resets_lose_no_text_and_no_starter(tmp_path: Path) -> None:
+    course_folder = write_course(tmp_path / "course", exercises=15, lessons=4)
+    exercises = load_course(course_folder).exercises
+    workspace, _ = make_workspace(tmp_path / "mine", load_course(course_folder))
+    (workspace.folder / MARKER).write_text("{}")
+    command = [sys.executable, "-c", RESETTER, str(course_folder), str(workspace.folder)]
+    resetters = [subprocess.Popen([*command, str(number)], cwd=ROOT) for number in range(2)]
+    assert [resetter.wait(timeout=60) for resetter in resetters] == [0, 0]
+    backups = sorted(path.read_text() for path in (workspace.folder / ".backups").iterdir())
+    assert backups == sorted(f"mine = {exercise.label}\n" for exercise in exercises)
+    handed_out = json.loads((workspace.folder / MARKER).read_text())["handed_out"]
+    assert set(handed_out) == {exercise.key for exercise in exercises}

@@ -1,4 +1,4 @@
-"""Recordings are read strictly."""
+"""Recordings: totals, and strict reading."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ RUN = RunRecording("one GPU", "cuda:0, virtual T4", "modelled", (CALL,), (SLOW,)
 RECORDING = Recording((RUN,), "3 events are not in the traces: one recording holds 64 MiB.")
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_a_recording_survives_a_round_trip(tmp_path: Path) -> None:
     write_recording(RECORDING, tmp_path)
-    found = read_recording(tmp_path)
-    assert found == replace(RECORDING, folder=str(tmp_path))
-    assert found.trace_path(CALL) == tmp_path / "run1_1.trace"
-    assert found.trace_path(replace(CALL, trace="")) is None
+    recording = read_recording(tmp_path)
+    assert recording == replace(RECORDING, folder=str(tmp_path))
+    assert recording.trace_path(CALL) == tmp_path / "run1_1.trace"
+    assert recording.trace_path(replace(CALL, trace="")) is None
 
 
-def test_figures_of_all_calls_together() -> None:
+def test_figures_are_totals_over_all_calls() -> None:
     two = replace(RUN, calls=(CALL, replace(CALL, elapsed_ns=1, floor_ns=1, peak_bytes=600)))
     assert (two.elapsed_ns, two.floor_ns, two.peak_bytes) == (9001, 101, 600)
     assert replace(RUN, calls=(CALL, replace(CALL, floor_ns=0))).floor_ns == 0
@@ -43,7 +43,7 @@ def test_figures_of_all_calls_together() -> None:
     assert Recording(()).peak_bytes == 0
 
 
-def test_processes_of_one_call_run_side_by_side() -> None:
+def test_ranks_of_a_call_count_as_parallel() -> None:
     ranks = [replace(CALL, words=f"call 1 of 2, rank {rank}", elapsed_ns=9000 + rank) for rank in range(2)]
     run = replace(RUN, calls=(*ranks, replace(CALL, words="call 2 of 2, rank 0", elapsed_ns=5)))
     assert run.elapsed_ns == 9006
@@ -75,7 +75,7 @@ def _with(path: tuple[str | int, ...], value: object) -> Any:
         (("folder",), "/", "folder is no key of a Recording"),
     ],
 )
-def test_what_nobody_wrote_is_refused_with_its_place(
+def test_a_malformed_recording_is_refused_with_its_place(
     tmp_path: Path, path: tuple[str | int, ...], value: object, words: str
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps(_with(path, value)))
@@ -85,13 +85,13 @@ def test_what_nobody_wrote_is_refused_with_its_place(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"version": 1}', "\x00", "null"])
-def test_texts_that_are_no_recording(tmp_path: Path, text: str) -> None:
+def test_other_texts_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(ValueError, match=FILE):
         read_recording(tmp_path)
 
 
-def test_a_file_that_no_judge_wrote_is_not_read_into_memory(tmp_path: Path) -> None:
+def test_an_oversized_file_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / FILE).open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(ValueError, match="larger than any recording"):

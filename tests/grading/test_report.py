@@ -1,4 +1,4 @@
-"""Reports: what adds up, what is final, and that their JSON is read back as it was, or refused in words."""
+"""Reports: points, final marks, and strict reading of their JSON."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.report_samples import of_json, report, said
 from tests.support.report_strategies import reports, verdicts
 
 
-def test_a_check_counts_once_and_earns_only_if_it_passed_in_every_scenario() -> None:
-    found = report(
+def test_points_require_a_pass_in_every_scenario() -> None:
+    mixed = report(
         Outcome.FAILED,
         said("loads", of=0),
         said("parity", of=2),
@@ -28,22 +28,22 @@ def test_a_check_counts_once_and_earns_only_if_it_passed_in_every_scenario() -> 
         said("transfers", of=4),
         said("transfers", Status.NOT_RUN, of=4, scenario="no GPU"),
     )
-    assert (found.points, found.of) == (2, 9)
+    assert (mixed.points, mixed.of) == (2, 9)
 
 
-def test_checks_that_the_run_never_came_to_are_among_what_could_be_earned() -> None:
-    found = report(Outcome.TIMEOUT, said("parity"), of=4)
-    assert (found.points, found.of) == (1, 4)
+def test_unreached_checks_count_towards_the_total() -> None:
+    stopped = report(Outcome.TIMEOUT, said("parity"), of=4)
+    assert (stopped.points, stopped.of) == (1, 4)
     assert report(Outcome.FAILED, said("parity"), said("speed", Status.TOO_SLOW), of=1).of == 2
 
 
-def test_tenths_of_points_add_up_in_any_order() -> None:
+def test_tenths_of_points_add_up_exactly() -> None:
     some = [said(str(number), of=0.1) for number in range(10)]
     assert report(Outcome.PASSED, *some).points == report(Outcome.PASSED, *some).of == 1.0
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_a_mark_stands_only_where_the_submission_was_judged(outcome: Outcome) -> None:
+def test_only_a_judged_submission_has_a_final_mark(outcome: Outcome) -> None:
     judged = outcome in (
         *(Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.TIMEOUT),
         *(Outcome.OUT_OF_MEMORY, Outcome.CRASHED, Outcome.TOO_SLOW),
@@ -53,19 +53,19 @@ def test_a_mark_stands_only_where_the_submission_was_judged(outcome: Outcome) ->
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
-def test_no_mark_stands_beside_an_open_question_whatever_else_failed(status: Status) -> None:
+def test_an_open_question_prevents_a_final_mark(status: Status) -> None:
     assert report(Outcome.FAILED, said("parity", Status.FAILED)).final
     assert not report(Outcome.FAILED, said("parity", Status.FAILED), said("speed", status)).final
     assert not report(Outcome.FAILED, said("parity", Status.FAILED), suspicions=("two clocks differ",)).final
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.PASSED])
-def test_no_pass_with_a_check_that_did_not_pass(status: Status) -> None:
+def test_a_pass_requires_every_check_to_pass(status: Status) -> None:
     with pytest.raises(ValueError, match="'speed' did not pass"):
         report(Outcome.PASSED, said("parity"), said("speed", status))
 
 
-def test_no_pass_with_a_suspicion_nor_without_all_its_points() -> None:
+def test_a_pass_requires_all_points_and_no_suspicion() -> None:
     with pytest.raises(ValueError, match="suspicions"):
         report(Outcome.PASSED, said("parity"), suspicions=("two clocks differ",))
     with pytest.raises(ValueError, match=r"only 1\.0 of 2 points"):
@@ -76,13 +76,13 @@ def test_no_pass_with_a_suspicion_nor_without_all_its_points() -> None:
     ("status", "points", "of"),
     [(Status.PASSED, 0, 1), (Status.FAILED, 1, 1), (Status.PASSED, -1, -1), (Status.FAILED, 0, math.inf)],
 )
-def test_points_that_do_not_fit_the_status_are_refused(status: Status, points: float, of: float) -> None:
+def test_points_that_contradict_the_status_are_refused(status: Status, points: float, of: float) -> None:
     with pytest.raises(ValueError, match=r"points is|of is"):
         Verdict("parity", "It holds", status, "one GPU", points=points, of=of)
 
 
 @given(reports())
-def test_any_report_is_read_back_as_it_was(value: Report) -> None:
+def test_any_report_survives_a_round_trip(value: Report) -> None:
     assert Report.from_json(of_json(value)) == value
     assert Report.from_json(value.to_json()) == value
 
@@ -99,7 +99,7 @@ def test_a_report_of_version_2_is_read(value: Report) -> None:
 
 
 @given(verdicts())
-def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
+def test_any_verdict_survives_a_round_trip(value: Verdict) -> None:
     assert read(Verdict, json.loads(json.dumps(value.__dict__)), "verdict") == value
 
 
@@ -124,13 +124,13 @@ def test_any_verdict_is_read_back_as_it_was(value: Verdict) -> None:
         ({"colour": "red"}, "colour is no key of a Report"),
     ],
 )
-def test_what_is_wrong_in_the_json_is_named(change: dict[str, Any], words: str) -> None:
+def test_an_invalid_field_is_named(change: dict[str, Any], words: str) -> None:
     data = of_json(report(Outcome.FAILED, said("parity"), said("speed", Status.FAILED)))
     with pytest.raises(ValueError, match=words):
         Report.from_json(data | change)
 
 
-def test_a_place_deep_in_the_json_is_named() -> None:
+def test_a_nested_invalid_field_is_named() -> None:
     data = of_json(report(Outcome.FAILED, said("parity"), said("speed", Status.FAILED)))
     data["verdicts"][1]["status"] = "passed"
     with pytest.raises(ValueError, match=r"verdicts\[1\]: points is 0\.0"):
@@ -151,6 +151,12 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_what_is_no_report_is_a_value_error(data: object) -> None:
+def test_anything_else_is_a_value_error(data: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         Report.from_json(data)
+
+
+@pytest.mark.parametrize("outcome", list(Outcome), ids=str)
+def test_every_outcome_has_an_exit_code(outcome: Outcome) -> None:
+    assert outcome.exit_code in range(5)
+    assert (outcome.exit_code == 0) == (outcome is Outcome.PASSED)

@@ -1,4 +1,4 @@
-"""GPU models: every entry of gpus.toml has a complete spec, a place in the docs, and factors of the calibration."""
+"""GPU models: each entry of gpus.toml is complete, documented and calibrated."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FILE = Path(gpututor.hardware.gpus.__file__).with_name("gpus.toml")
 MAY_BE_ZERO = {"float64_tensor_flops", "tf32_flops", "float16_flops", "bfloat16_flops", "float8_flops", "int8_flops"}
 
 
-def test_the_names_are_those_of_all_entries() -> None:
+def test_every_entry_has_a_name() -> None:
     assert gpu_names() == tuple(gpu_specs()) == tuple(tomllib.loads(FILE.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_every_gpu_has_each_figure_and_its_sources(name: str) -> None:
+def test_every_gpu_has_all_figures_and_sources(name: str) -> None:
     spec = gpu_specs()[name]
     for field, value in spec._asdict().items():
         assert value or field in {*MAY_BE_ZERO, "aliases"}, field
@@ -47,7 +47,7 @@ def test_every_gpu_is_calibrated(name: str) -> None:
 
 
 @pytest.mark.parametrize("spec", gpu_specs().values(), ids=gpu_names())
-def test_every_spelling_leads_to_its_gpu(spec: GpuSpec) -> None:
+def test_every_spelling_resolves_to_its_gpu(spec: GpuSpec) -> None:
     for spelling in (spec.name, spec.reported_name, *spec.aliases):
         for words in (spelling, spelling.lower().replace(" ", "-"), f"NVIDIA {spelling}"):
             assert gpu_spec(words) is spec
@@ -58,7 +58,7 @@ def test_no_two_gpus_share_a_spelling() -> None:
     assert len(set(spellings)) == len(spellings)
 
 
-def test_an_unknown_name_leads_to_the_nearest() -> None:
+def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match="No GPU is called 'RTX 4080'") as caught:
         gpu_spec("RTX 4080")
     assert "'RTX 4090'" in caught.value.advice

@@ -1,4 +1,4 @@
-"""The devices are asked for once, in a child process, and again when something changed."""
+"""The inventory of devices: probed in a child process and cached until the machine changes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CPU = {"name": "cpu", "kind": "cpu", "description": "x86", "memory_bytes": None}
 
 
 class Probe:
-    """Stands in for the child: prints what it is told to, and counts how often it was asked."""
+    """A substitute for the child process, which counts its starts."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._script = folder / "probe.py"
-        self._asked = folder / "asked"
+        self._log = folder / "starts"
         monkeypatch.setattr(inventory, "PROBE", [sys.executable, str(self._script)])
         self.answers([CPU, GPU])
 
@@ -31,11 +31,11 @@ class Probe:
         self.does(f"print({before!r} + {answer!r})")
 
     def does(self, code: str) -> None:
-        self._script.write_text(f"open({str(self._asked)!r}, 'a').write('x')\n{code}\n")
+        self._script.write_text(f"open({str(self._log)!r}, 'a').write('x')\n{code}\n")
 
     @property
-    def times_asked(self) -> int:
-        return len(self._asked.read_text()) if self._asked.exists() else 0
+    def starts(self) -> int:
+        return len(self._log.read_text()) if self._log.exists() else 0
 
 
 @pytest.fixture
@@ -44,69 +44,69 @@ def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
     return Probe(tmp_path, monkeypatch)
 
 
-def test_devices_are_asked_for_once(probe: Probe) -> None:
+def test_the_inventory_is_cached(probe: Probe) -> None:
     first = load_inventory()
     assert first.devices == (Device("cpu", "cpu", "x86"), Device("cuda:0", "cuda", "Tesla T4", 15 * 2**30))
     assert first.accelerators == first.devices[1:]
     assert load_inventory() == first
-    assert probe.times_asked == 1
+    assert probe.starts == 1
 
 
-def test_devices_are_asked_for_again_on_demand_and_after_a_change(
+def test_a_refresh_or_a_changed_machine_probes_again(
     probe: Probe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     load_inventory()
     probe.answers([CPU])
     assert len(load_inventory(refresh=True).devices) == 1
-    assert probe.times_asked == 2
+    assert probe.starts == 2
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     load_inventory()
-    assert probe.times_asked == 3
+    assert probe.starts == 3
     monkeypatch.setattr(inventory, "torch_version", lambda: "2.14.0")
     load_inventory()
-    assert probe.times_asked == 4
+    assert probe.starts == 4
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(python))
     load_inventory()
-    assert probe.times_asked == 5
+    assert probe.starts == 5
     (tmp_path / "nvidia0").touch()
     monkeypatch.setattr(inventory, "_DRIVER_FILES", ((str(tmp_path), "nvidia[0-9]*"),))
     load_inventory()
-    assert probe.times_asked == 6
+    assert probe.starts == 6
     load_inventory()
-    assert probe.times_asked == 6
+    assert probe.starts == 6
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"circumstances": 1}', b"[" * 20_000])
-def test_a_damaged_cache_is_asked_past(probe: Probe, content: bytes) -> None:
+def test_a_damaged_cache_is_replaced(probe: Probe, content: bytes) -> None:
     load_inventory()
     paths.devices_cache_file().write_bytes(content)
     assert len(load_inventory().devices) == 2
-    assert probe.times_asked == 2
+    assert probe.starts == 2
 
 
 @pytest.mark.parametrize(
     "devices", [3, [3], [{}], [{**GPU, "name": 3}], [{**GPU, "memory_bytes": "much"}], [{**GPU, "colour": "green"}]]
 )
-def test_a_cache_with_other_things_in_it_is_asked_past(probe: Probe, devices: object) -> None:
+def test_a_cache_with_invalid_devices_is_replaced(probe: Probe, devices: object) -> None:
     load_inventory()
     kept = json.loads(paths.devices_cache_file().read_text())
     kept["inventory"]["devices"] = devices
     paths.devices_cache_file().write_text(json.dumps(kept))
     assert len(load_inventory().devices) == 2
-    assert probe.times_asked == 2
+    assert probe.starts == 2
 
 
-def test_a_cache_that_cannot_be_written_costs_only_time(probe: Probe) -> None:
+def test_an_unwritable_cache_is_ignored(probe: Probe) -> None:
     paths.cache_folder().parent.mkdir(exist_ok=True)
     paths.cache_folder().write_text("in the way")
     assert len(load_inventory().devices) == 2
     assert len(load_inventory().devices) == 2
-    assert probe.times_asked == 2
+    assert probe.starts == 2
 
 
-def test_what_drivers_print_before_the_answer_is_passed_over(probe: Probe) -> None:
+def test_output_of_drivers_is_ignored(probe: Probe) -> None:
     probe.answers([CPU], before="hello from a driver\n")
     assert len(load_inventory().devices) == 1
 
@@ -116,22 +116,22 @@ def test_what_drivers_print_before_the_answer_is_passed_over(probe: Probe) -> No
     [
         (
             "import sys; sys.exit('ImportError: no libcudart.so')",
-            "tell its devices: ImportError: no lib",
+            "list its devices: ImportError: no lib",
         ),
-        ("import os; os._exit(3)", "could not tell its devices: it ended with 3"),
-        ("print('nonsense')", "could not tell its devices: it ended with 0"),
+        ("import os; os._exit(3)", "could not list its devices: it ended with 3"),
+        ("print('nonsense')", "could not list its devices: it ended with 0"),
     ],
 )
-def test_a_probe_that_fails_is_told_in_words_and_not_kept(probe: Probe, code: str, words: str) -> None:
+def test_a_failed_probe_is_reported_and_not_cached(probe: Probe, code: str, words: str) -> None:
     probe.does(code)
-    found = load_inventory()
-    assert words in found.error
-    assert (found.torch, found.devices) == ("2.13.0", ())
+    failed = load_inventory()
+    assert words in failed.error
+    assert (failed.torch, failed.devices) == ("2.13.0", ())
     probe.answers([CPU])
     assert load_inventory().error == ""
 
 
-def test_a_probe_that_hangs_is_ended_with_all_that_it_started(
+def test_a_hanging_probe_is_ended_with_its_children(
     probe: Probe, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     grandchild = tmp_path / "grandchild"
@@ -146,15 +146,15 @@ def test_a_probe_that_hangs_is_ended_with_all_that_it_started(
     assert state.stdout.strip()[:1] in ("", "Z")
 
 
-def test_a_machine_without_pytorch_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pytorch_has_advice_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "torch_version", lambda: "")
-    found = load_inventory()
-    assert (found.torch, found.devices) == ("", ())
-    assert "pip install torch" in found.error
+    failed = load_inventory()
+    assert (failed.torch, failed.devices) == ("", ())
+    assert "pip install torch" in failed.error
 
 
-def test_the_real_probe_finds_at_least_the_cpu() -> None:
-    found = load_inventory()
-    assert found.error == ""
-    assert found.torch == inventory.torch_version()
-    assert found.devices[0].name == "cpu"
+def test_the_real_probe_lists_the_cpu() -> None:
+    loaded = load_inventory()
+    assert loaded.error == ""
+    assert loaded.torch == inventory.torch_version()
+    assert loaded.devices[0].name == "cpu"

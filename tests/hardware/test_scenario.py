@@ -1,4 +1,4 @@
-"""Scenarios: each field is a key of the manifest, is documented, travels to the worker, and is obeyed there."""
+"""Scenarios: each field is a documented manifest key that the worker obeys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = {field.name: field for field in fields(Scenario)}
 UNUSUAL = Scenario("two", 2, ("cuda", "xpu"), "H100", 64)
 
 
-def test_every_field_is_a_key_with_the_same_default() -> None:
+def test_every_field_is_a_manifest_key_with_the_same_default() -> None:
     assert {key.name for key in SCENARIO_KEYS} == set(FIELDS)
     for key in SCENARIO_KEYS:
         if key.default is not REQUIRED:
@@ -25,13 +25,13 @@ def test_every_field_is_a_key_with_the_same_default() -> None:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_every_key_is_in_the_authors_docs(name: str) -> None:
+def test_every_key_is_documented_for_authors(name: str) -> None:
     page = (ROOT / "docs" / "authors" / "README.md").read_text(encoding="utf-8")
     section = page.partition("[[scenario]]")[2]
     assert f"{name} =" in section or f"`{name}`" in section
 
 
-def test_it_travels_to_the_worker_as_it_is() -> None:
+def test_a_scenario_survives_the_trip_to_the_worker() -> None:
     spec = MachineSpec(UNUSUAL, "virtual", 0)
     assert MachineSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
 

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingFinished
+from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.report import Report
-from tests.support.gradings import Grade
-from tests.support.tiny_course import write_course
+from tests.support.gradings import USERS_SHELL, Grade, grade_in
 
 
 @pytest.fixture(scope="session")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GradingClient]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
-        client = GradingClient(workers="fork server" if sys.platform == "linux" else "spare")
+        client = GradingClient(workers=QUICKEST)
+        with pytest.MonkeyPatch.context() as shell:
+            for name, value in USERS_SHELL.items():
+                shell.setenv(name, value)
+            client.warm()
         yield client
         client.close()
-
-
-@pytest.fixture
-def exercise_folder(tmp_path: Path) -> Path:
-    course = write_course(tmp_path / "course", exercises=1)
-    return course / "01_lesson_1" / "01_twice_1_1"
 
 
 @pytest.fixture
@@ -35,9 +30,6 @@ def grade(client: GradingClient, exercise_folder: Path) -> Grade:
     """Grade a text as the tiny exercise's solution."""
 
     def graded(submission: str, **options: object) -> Report:
-        request = GradeRequest(str(exercise_folder), submission, "01_twice.py", **options)  # type: ignore[arg-type]
-        *_, end = client.grade(request)
-        assert isinstance(end, GradingFinished)
-        return end.report
+        return grade_in(client, exercise_folder, submission, **options)
 
     return graded

@@ -1,4 +1,4 @@
-"""Attempts reach the database in their order, whatever happens to it, to the disk and to the process."""
+"""Attempts reach the database in order, despite locks, damage, full disks and kills."""
 
 from __future__ import annotations
 
@@ -84,13 +84,13 @@ from gpututor.progress.store import ProgressStore
 from tests.support.reports import report
 
 path, how, ending = Path(sys.argv[1]) / "progress.sqlite3", sys.argv[2], sys.argv[3]
-store, writer, told = ProgressStore(path), AttemptWriter(path), []
+store, writer, outcomes = ProgressStore(path), AttemptWriter(path), []
 
 def sources():
     return [attempt.source for attempt in store.attempts("tensors/born")]
 
 def save(number):
-    writer.save(FinishedRun(report(seed=number), f"x = {number}"), told.append)
+    writer.save(FinishedRun(report(seed=number), f"x = {number}"), outcomes.append)
     writer.wait()
 
 @contextlib.contextmanager
@@ -115,13 +115,14 @@ with full_disk():
         print(json.dumps(while_full), flush=True)
         sys.exit()
 save(2)
-print(json.dumps([while_full, sources(), [type(each).__name__ for each in told], told[1].title, told[1].advice]))
+kinds = [type(each).__name__ for each in outcomes]
+print(json.dumps([while_full, sources(), kinds, outcomes[1].title, outcomes[1].advice]))
 """
 
 
 @contextlib.contextmanager
 def held(store: ProgressStore) -> Iterator[None]:
-    """Another process writes to the database meanwhile."""
+    """Lock the database from another process."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(store.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -146,7 +147,7 @@ def fail(error: TutorError) -> None:
 
 
 def ignore(_: object) -> None:
-    """Take no notice of what becomes of an attempt."""
+    """Ignore the outcome of an attempt."""
 
 
 def sources(store: ProgressStore) -> list[str | None]:
@@ -166,9 +167,7 @@ def run_alone(script: str, *arguments: object) -> subprocess.CompletedProcess[st
     )
 
 
-def test_an_attempt_is_in_the_spool_at_once_and_in_the_database_when_that_is_free(
-    store: ProgressStore, writer: AttemptWriter
-) -> None:
+def test_an_attempt_waits_in_the_spool_for_a_free_database(store: ProgressStore, writer: AttemptWriter) -> None:
     outcomes: Outcomes = []
     with held(store):
         for number in range(3):
@@ -185,7 +184,7 @@ def test_an_attempt_is_in_the_spool_at_once_and_in_the_database_when_that_is_fre
         assert (outcome.attempt, outcome.recording) == (attempt, writer.recordings.read(attempt.id))
 
 
-def test_a_locked_database_is_told_once_and_the_attempt_comes_with_the_next_one(
+def test_a_locked_database_is_reported_once_and_retried(
     store: ProgressStore, writer: AttemptWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
@@ -207,7 +206,7 @@ def test_a_locked_database_is_told_once_and_the_attempt_comes_with_the_next_one(
     assert store.place() == "here"
 
 
-def test_events_keep_their_order_among_the_attempts(store: ProgressStore, writer: AttemptWriter) -> None:
+def test_events_and_attempts_keep_their_order(store: ProgressStore, writer: AttemptWriter) -> None:
     with held(store):
         writer.save(FinishedRun(report(), "x = 0"), ignore)
         for number in range(1, 4):
@@ -223,7 +222,7 @@ def test_events_keep_their_order_among_the_attempts(store: ProgressStore, writer
     assert (store.begun_again(), store.solutions_opened()) == ({KEY: first}, frozenset({KEY}))
 
 
-def test_a_damaged_database_is_set_aside_and_the_attempt_is_in_the_new_one(
+def test_a_damaged_database_is_set_aside_without_losing_the_attempt(
     store: ProgressStore, writer: AttemptWriter
 ) -> None:
     store.record(report())
@@ -236,7 +235,7 @@ def test_a_damaged_database_is_set_aside_and_the_attempt_is_in_the_new_one(
     assert writer.take_notice() is None
 
 
-def test_without_a_spool_the_database_has_attempts_and_events(store: ProgressStore, writer: AttemptWriter) -> None:
+def test_without_a_spool_the_database_is_written_directly(store: ProgressStore, writer: AttemptWriter) -> None:
     spool_folder(store.path).write_text("in the way")
     writer.save(FinishedRun(report(), "x = 0", recorded(writer)), ignore)
     writer.record(ProgressEvent(EventKind.HINTS, KEY, 1), fail)
@@ -246,7 +245,7 @@ def test_without_a_spool_the_database_has_attempts_and_events(store: ProgressSto
     assert store.hints_used(KEY) == 1
 
 
-def test_what_neither_spool_nor_database_take_is_told_and_comes_with_the_next_attempt(
+def test_an_unstorable_attempt_is_reported_and_retried(
     store: ProgressStore, writer: AttemptWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
@@ -268,9 +267,7 @@ def test_what_neither_spool_nor_database_take_is_told_and_comes_with_the_next_at
     assert store.hints_used(KEY) == 1
 
 
-def test_an_entry_that_is_drained_again_adds_nothing_and_its_recording_is_adopted(
-    store: ProgressStore, writer: AttemptWriter
-) -> None:
+def test_draining_an_entry_twice_stores_it_once(store: ProgressStore, writer: AttemptWriter) -> None:
     spool_event(new_entry(store.path), ProgressEvent(EventKind.HINTS, KEY, 1))
     for number in range(2):
         spool_attempt(new_entry(store.path), FinishedRun(report(), f"x = {number}", recorded(writer)))
@@ -286,7 +283,7 @@ def test_an_entry_that_is_drained_again_adds_nothing_and_its_recording_is_adopte
     assert drain_spool(store.path) == 0
 
 
-def test_an_attempt_that_another_process_drains_is_told_with_its_recording(
+def test_an_attempt_drained_elsewhere_is_reported_with_its_recording(
     store: ProgressStore, writer: AttemptWriter
 ) -> None:
     outcomes: Outcomes = []
@@ -307,8 +304,8 @@ def test_an_attempt_that_another_process_drains_is_told_with_its_recording(
     assert sources(store) == ["x = 0"]
 
 
-@pytest.mark.parametrize("content", ["{", '{"event": {"kind": "of a newer one", "value": "", "number": 0}}', "[]"])
-def test_an_entry_that_is_not_understood_stays_and_the_others_are_drained(store: ProgressStore, content: str) -> None:
+@pytest.mark.parametrize("content", ["{", '{"event": {"kind": "of a newer version", "value": "", "number": 0}}', "[]"])
+def test_an_unreadable_entry_does_not_block_others(store: ProgressStore, content: str) -> None:
     entry = spool_folder(store.path) / "0-1-0"
     entry.parent.mkdir()
     entry.write_text(content)
@@ -318,7 +315,7 @@ def test_an_entry_that_is_not_understood_stays_and_the_others_are_drained(store:
     assert entry.read_text() == content
 
 
-def test_unfinished_entries_of_killed_processes_are_removed_and_those_of_running_ones_stay(
+def test_unfinished_entries_of_dead_processes_are_removed(
     store: ProgressStore,
 ) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
@@ -330,9 +327,7 @@ def test_unfinished_entries_of_killed_processes_are_removed_and_those_of_running
     assert [part.name for part in spool_folder(store.path).iterdir()] == [f".1-{os.getpid()}-0.{os.getpid()}-abc.part"]
 
 
-def test_an_error_of_the_caller_does_not_keep_the_next_attempts_from_being_stored(
-    store: ProgressStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_callback_does_not_stop_later_attempts(store: ProgressStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("Event loop is closed")
 
@@ -348,7 +343,7 @@ def test_an_error_of_the_caller_does_not_keep_the_next_attempts_from_being_store
     assert [str(fault) for fault in faults] == ["Event loop is closed"] * 3
 
 
-def test_a_process_that_ends_waits_for_no_lock_and_says_where_the_attempt_is(store: ProgressStore) -> None:
+def test_an_ending_process_names_an_unsaved_attempt(store: ProgressStore) -> None:
     with held(store):
         done = run_alone(LEAVER, store.path)
     assert "gpututor: 1 attempt is in " in done.stderr
@@ -356,7 +351,7 @@ def test_a_process_that_ends_waits_for_no_lock_and_says_where_the_attempt_is(sto
     assert sources(store) == ["x = 1"]
 
 
-def test_a_process_that_ends_says_nothing_when_its_attempts_are_stored(store: ProgressStore) -> None:
+def test_an_ending_process_is_silent_after_saving(store: ProgressStore) -> None:
     done = run_alone(LEAVER, store.path)
     assert done.stderr == ""
     assert sources(store) == ["x = 1"]
@@ -377,7 +372,7 @@ def run_on_full_disk(folder: Path, how: str, ending: str) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_on_a_full_disk_an_attempt_stays_in_memory_until_there_is_space(tmp_path: Path, how: str) -> None:
+def test_a_full_disk_keeps_attempts_in_memory(tmp_path: Path, how: str) -> None:
     done = run_on_full_disk(tmp_path, how, "goes on")
     assert done.returncode == 0, done.stderr
     while_full, at_the_end, outcomes, title, advice = json.loads(done.stdout)
@@ -391,7 +386,7 @@ def test_on_a_full_disk_an_attempt_stays_in_memory_until_there_is_space(tmp_path
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
-def test_a_process_that_ends_on_a_full_disk_says_what_is_lost(tmp_path: Path, how: str) -> None:
+def test_an_ending_process_on_a_full_disk_reports_the_loss(tmp_path: Path, how: str) -> None:
     done = run_on_full_disk(tmp_path, how, "leaves")
     assert json.loads(done.stdout) == ["x = 0"]
     assert "gpututor: 1 attempt is lost: " in done.stderr
@@ -401,7 +396,7 @@ def test_a_process_that_ends_on_a_full_disk_says_what_is_lost(tmp_path: Path, ho
 
 
 def kill_savers(path: Path, kills: int) -> None:
-    """Kill processes that save; each attempt that was shown must be there once, in its order, with its recording."""
+    """Kill saving processes; each printed attempt must be stored once, in order."""
     moments = random.Random(20_261_123)
     saved = 0
     for _ in range(kills):
@@ -425,16 +420,16 @@ def kill_savers(path: Path, kills: int) -> None:
         assert list(spool_folder(path).glob("[0-9]*")) == []
 
 
-def test_no_attempt_is_lost_or_there_twice_when_processes_are_killed(tmp_path: Path) -> None:
+def test_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
     kill_savers(tmp_path / "progress.sqlite3", kills=4)
 
 
 @pytest.mark.long
-def test_no_attempt_is_lost_or_there_twice_after_200_kills(tmp_path: Path) -> None:
+def test_many_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
     kill_savers(tmp_path / "progress.sqlite3", kills=200)
 
 
-def test_no_attempt_is_lost_or_there_twice_when_others_drain_the_same_spool_and_are_killed(tmp_path: Path) -> None:
+def test_killed_concurrent_drains_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
     path = tmp_path / "progress.sqlite3"
     drainers = [
         subprocess.Popen([sys.executable, "-c", DRAINER, str(path)], stdout=subprocess.PIPE, cwd=ROOT) for _ in range(2)

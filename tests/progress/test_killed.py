@@ -1,4 +1,4 @@
-"""A process that is killed while it writes loses at most the attempt in flight."""
+"""A kill during a write loses at most the attempt in flight."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for number in range(start, start + 100_000):
 
 
 def kill_writers(path: Path, kills: int) -> None:
-    """Kill `kills` writers one after another on the same file; after each, every acknowledged attempt must be there."""
+    """Kill writers of one file in turn; acknowledged attempts must survive."""
     moments = random.Random(20_250_101)
     acknowledged: list[int] = []
     for _ in range(kills):
@@ -47,16 +47,16 @@ def kill_writers(path: Path, kills: int) -> None:
         acknowledged = check(acknowledged, [int(line) for line in lines], kept, start)
 
 
-def check(before: list[int], told: list[int], kept: list[int], start: int) -> list[int]:
-    """What is kept: all from before, then a gapless run up to what was told last or one more (the one in flight)."""
+def check(before: list[int], acknowledged: list[int], kept: list[int], start: int) -> list[int]:
+    """Check that attempts form a gapless run, with at most one more than acknowledged."""
     assert kept[: len(before)] == before
     new = kept[len(before) :]
     assert new == list(range(start, start + len(new)))
-    if told:
-        assert told[-1] in new
-        assert new[-1] - told[-1] in (0, 1)
+    if acknowledged:
+        assert acknowledged[-1] in new
+        assert new[-1] - acknowledged[-1] in (0, 1)
     return kept
 
 
-def test_every_acknowledged_attempt_survives_kill_9(tmp_path: Path) -> None:
+def test_every_acknowledged_attempt_survives_a_kill(tmp_path: Path) -> None:
     kill_writers(tmp_path / "progress.sqlite3", kills=6)

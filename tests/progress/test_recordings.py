@@ -1,4 +1,4 @@
-"""Recordings of attempts: whole or not at all, and not more than is looked at."""
+"""Recordings of attempts: complete or absent, and bounded in number and size."""
 
 from __future__ import annotations
 
@@ -63,21 +63,21 @@ def keep(
     return store_attempt(store, recordings, report(key, outcome), "x = 1", part).id
 
 
-def test_a_recording_is_found_by_the_id_of_its_attempt(store: ProgressStore, recordings: Recordings) -> None:
+def test_an_attempt_id_leads_to_its_recording(store: ProgressStore, recordings: Recordings) -> None:
     attempt = keep(store, recordings)
-    found = recordings.read(attempt)
-    assert found is not None
+    recording = recordings.read(attempt)
+    assert recording is not None
     assert recordings.path(attempt) == store.path.parent / "recordings" / str(attempt)
     kept = store.attempt(attempt)
     assert kept is not None
-    assert (kept.source, kept.run_ns, kept.peak_bytes) == ("x = 1", found.elapsed_ns, found.peak_bytes)
-    path = found.trace_path(found.runs[0].calls[0])
+    assert (kept.source, kept.run_ns, kept.peak_bytes) == ("x = 1", recording.elapsed_ns, recording.peak_bytes)
+    path = recording.trace_path(recording.runs[0].calls[0])
     assert path is not None
     assert path.is_file()
     assert [entry.name for entry in recordings.folder.iterdir()] == [str(attempt)]
 
 
-def test_an_attempt_without_a_recording_is_kept_all_the_same(store: ProgressStore, recordings: Recordings) -> None:
+def test_an_attempt_without_a_recording_is_stored(store: ProgressStore, recordings: Recordings) -> None:
     empty = recordings.create_pending()
     broken = recordings.create_pending()
     assert broken is not None
@@ -91,7 +91,7 @@ def test_an_attempt_without_a_recording_is_kept_all_the_same(store: ProgressStor
     assert list(recordings.folder.iterdir()) == []
 
 
-def test_a_run_without_times_has_none(store: ProgressStore, recordings: Recordings) -> None:
+def test_a_run_without_times_has_no_duration(store: ProgressStore, recordings: Recordings) -> None:
     part = recordings.create_pending()
     assert part is not None
     write_recording(Recording((RunRecording("no GPU", "no GPU, only the CPU", "", (), (), ()),)), part)
@@ -100,27 +100,25 @@ def test_a_run_without_times_has_none(store: ProgressStore, recordings: Recordin
     assert (kept.run_ns, kept.peak_bytes, kept.source) == (None, 0, "")
 
 
-def test_a_stale_recording_is_never_taken_for_that_of_a_new_attempt(
-    store: ProgressStore, recordings: Recordings
-) -> None:
+def test_a_stale_recording_is_not_reused(store: ProgressStore, recordings: Recordings) -> None:
     make_recording(recordings.folder / "1")  # of a progress file that was set aside
     attempt = store_attempt(store, recordings, report(), "x = 1", None).id
     assert attempt == 1
     assert recordings.path(1) is None
 
 
-def test_the_newest_and_the_best_of_an_exercise_are_kept(store: ProgressStore, recordings: Recordings) -> None:
+def test_pruning_keeps_the_newest_and_the_best(store: ProgressStore, recordings: Recordings) -> None:
     other = keep(store, recordings, key="other/thing")
     best = keep(store, recordings, Outcome.PASSED, factor=0.5)
     ids = [keep(store, recordings, Outcome.PASSED) for _ in range(KEPT_NEWEST + 3)]
     prune_recordings(store, recordings, KEY)
     assert recordings.ids() == [other, best, *ids[-KEPT_NEWEST:]]
-    found = store.best(KEY)
-    assert found is not None
-    assert found.id == best
+    best_attempt = store.best(KEY)
+    assert best_attempt is not None
+    assert best_attempt.id == best
 
 
-def test_all_recordings_together_are_bounded_the_best_and_newest_last(
+def test_total_size_is_bounded_with_priority_to_the_best_and_newest(
     store: ProgressStore, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = keep(store, recordings, key="other/thing")
@@ -131,10 +129,10 @@ def test_all_recordings_together_are_bounded_the_best_and_newest_last(
     assert recordings.ids() == ids[-2:]
     monkeypatch.setattr(module, "MOST_BYTES", 1)
     prune_recordings(store, recordings, KEY)
-    assert recordings.ids() == ids[-1:], "the last one is what the learner wants to look at"
+    assert recordings.ids() == ids[-1:], "the newest recording always stays"
 
 
-def test_a_folder_that_cannot_be_made_means_no_recording(tmp_path: Path) -> None:
+def test_without_a_folder_there_is_no_recording(tmp_path: Path) -> None:
     (tmp_path / "recordings").write_text("in the way")
     recordings = Recordings(tmp_path / "recordings")
     assert recordings.create_pending() is None
@@ -142,7 +140,7 @@ def test_a_folder_that_cannot_be_made_means_no_recording(tmp_path: Path) -> None
     assert recordings.read(1) is None
 
 
-def test_what_was_recorded_of_an_attempt_that_cannot_be_kept_is_left_to_who_asked(
+def test_a_recording_of_an_unstorable_attempt_stays_with_the_caller(
     store: ProgressStore, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> int:
@@ -154,7 +152,7 @@ def test_what_was_recorded_of_an_attempt_that_cannot_be_kept_is_left_to_who_aske
     assert len(list(recordings.folder.glob(".new-*"))) == 1
 
 
-def test_a_killed_process_leaves_no_half_recording_and_the_next_one_tidies_up(tmp_path: Path) -> None:
+def test_kills_leave_no_partial_recordings(tmp_path: Path) -> None:
     path = tmp_path / "progress.sqlite3"
     moments = random.Random(20_260_101)
     for _ in range(6):
@@ -181,9 +179,7 @@ def test_a_killed_process_leaves_no_half_recording_and_the_next_one_tidies_up(tm
         store.close()
 
 
-def test_under_whatever_names_the_newest_are_kept_as_far_as_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_recordings_are_kept_under_any_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recordings = Recordings(tmp_path)
     recordings.prune_oldest()  # nothing is there
     for age, name in enumerate(["newest", "second", "third"]):

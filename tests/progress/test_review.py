@@ -33,36 +33,36 @@ def reasons(
     return {each.exercise: each.reasons for each in to_repeat(attempts, progress, solutions, again or {}, ORDER)}
 
 
-def test_what_passed_at_once_without_help_is_not_worth_repeating() -> None:
+def test_an_unaided_first_pass_needs_no_review() -> None:
     assert reasons(attempt(1, "a/one", True), attempt(2, "a/two"), attempt(3, "a/two", True)) == {}
 
 
-def test_each_reason_is_named_and_what_is_unfinished_comes_first() -> None:
-    found = reasons(
+def test_each_reason_is_named_and_unfinished_exercises_come_first() -> None:
+    reviews = reasons(
         *(attempt(number, "a/one") for number in range(3)),
         attempt(3, "a/one", True),
         attempt(4, "a/two", True),
         attempt(5, "b/three"),
         two=2,
     )
-    assert list(found) == ["b/three", "a/one", "a/two"]
-    assert found == {
+    assert list(reviews) == ["b/three", "a/one", "a/two"]
+    assert reviews == {
         "b/three": ("once tried, not passed yet",),
         "a/one": ("passed after 3 failures",),
         "a/two": ("2 hints",),
     }
 
 
-def test_an_opened_solution_weighs_more_than_hints() -> None:
-    found = reasons(attempt(1, "a/one", True), attempt(2, "a/two", True), solutions=("a/two",), one=3, two=1)
-    assert found == {"a/two": ("the solution was opened first", "1 hint"), "a/one": ("3 hints",)}
+def test_an_opened_solution_outranks_hints() -> None:
+    reviews = reasons(attempt(1, "a/one", True), attempt(2, "a/two", True), solutions=("a/two",), one=3, two=1)
+    assert reviews == {"a/two": ("the solution was opened first", "1 hint"), "a/one": ("3 hints",)}
 
 
-def test_hints_and_solutions_without_an_attempt_are_no_review() -> None:
+def test_hints_without_an_attempt_need_no_review() -> None:
     assert reasons(solutions=("a/one",), two=2) == {}
 
 
-def test_passed_again_soon_it_is_known_else_it_stays() -> None:
+def test_an_unaided_repeat_ends_the_review() -> None:
     before = [attempt(number, "a/one") for number in range(1, 5)]
     again = {"a/one": 4}
     assert reasons(*before, attempt(6, "a/one"), attempt(7, "a/one", True), again=again, one=3) == {}
@@ -72,35 +72,35 @@ def test_passed_again_soon_it_is_known_else_it_stays() -> None:
     assert reasons(*before, *late, attempt(9, "a/one", True), again=again) == {"a/one": ("passed after 3 failures",)}
 
 
-def test_an_exercise_that_the_course_has_no_more_is_left_out() -> None:
+def test_an_exercise_removed_from_the_course_is_left_out() -> None:
     assert reasons(attempt(1, "gone/away")) == {}
 
 
-def test_mistakes_are_counted_once_an_attempt_with_their_usual_sentence() -> None:
-    found = mistakes(
+def test_mistakes_are_counted_once_per_attempt() -> None:
+    counted = mistakes(
         [
             attempt(1, "a/one", False, "transfers", "transfers"),
             attempt(2, "a/two", False, "transfers"),
             attempt(3, "a/two", False, "transfers", "parity"),
         ]
     )
-    assert [(each.check, each.times, each.sentence) for each in found] == [
+    assert [(each.check, each.times, each.sentence) for each in counted] == [
         ("transfers", 3, "About transfers"),
         ("parity", 1, "About parity"),
     ]
-    assert found[0].exercises == ("a/two", "a/one")
+    assert counted[0].exercises == ("a/two", "a/one")
 
 
-def test_best_times_are_of_attempts_that_passed() -> None:
+def test_best_times_come_from_passed_attempts() -> None:
     slow, fast = modelled_figures(4e-3, 2e-3, 1), modelled_figures(1e-3, 2e-3, 1)
-    found = best_times(
+    times = best_times(
         [
             attempt(1, "a/one", True, measured=(fast,)),
             attempt(2, "a/one", True, measured=(slow, "8 MiB at the peak")),
             attempt(3, "a/two", False, measured=(fast,)),
         ]
     )
-    assert found == {"a/one": fast}
+    assert times == {"a/one": fast}
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def store(tmp_path: Path) -> ProgressStore:
     return ProgressStore(tmp_path / "progress.sqlite3")
 
 
-def test_the_store_gives_all_attempts_at_once(store: ProgressStore) -> None:
+def test_the_store_summarises_all_attempts(store: ProgressStore) -> None:
     for exercise, checks in (("x/a", [verdict("loads"), failure()]), ("x/b", [verdict("speed", measured="0.50 ×")])):
         store.record(report(request_for(exercise), *checks))
     first, second = store.attempt_summaries()
@@ -121,13 +121,13 @@ def test_the_store_gives_all_attempts_at_once(store: ProgressStore) -> None:
     assert first.id < second.id
 
 
-def test_a_report_that_cannot_be_read_is_an_attempt_all_the_same(store: ProgressStore) -> None:
+def test_an_unreadable_report_still_counts_as_an_attempt(store: ProgressStore) -> None:
     for text in ("{", "[]", '{"verdicts": 3}', '{"verdicts": [7]}'):
         store.rows("INSERT INTO attempts (exercise, outcome, counted, report) VALUES ('x/a', 'passed', 1, ?)", text)
     assert [(one.passed, one.failed) for one in store.attempt_summaries()] == [(True, ())] * 4
 
 
-def test_opened_solutions_and_new_beginnings_are_kept(store: ProgressStore) -> None:
+def test_opened_solutions_and_restarts_are_stored(store: ProgressStore) -> None:
     store.mark_begun_again("x/a")
     assert store.begun_again() == {"x/a": 0}
     store.record(report(request_for("x/a"), failure()))

@@ -1,4 +1,4 @@
-"""What is recorded is there again: after closing, after migrating, from several processes, and beside damage."""
+"""Progress is durable: after closing, migration, damage, and concurrent writes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpututor.errors import ProgressError
-from gpututor.grading.report import Outcome, Report
+from gpututor.grading.report import Outcome, Report, Status
 from gpututor.progress import database
 from gpututor.progress import store as store_module
-from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore
+from gpututor.progress.store import Attempt, ExerciseProgress, ProgressStore, read_record
 from tests.support import ROOT
 from tests.support.reports import report
 
@@ -38,20 +39,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "progress.sqlite3"
 
 
-def test_attempts_come_back_whole_in_order_and_numbered(path: Path) -> None:
+def test_attempts_are_stored_in_order_and_numbered(path: Path) -> None:
     store = ProgressStore(path)
     reports = [report(seed=seed) for seed in range(3)]
-    for one in reports:
-        store.record(one)
+    for each in reports:
+        store.record(each)
     store.record(report("other/thing"))
     store.close()
     assert ProgressStore(path).attempts("tensors/born") == [
-        Attempt(one, number, number) for number, one in enumerate(reports, 1)
+        Attempt(each, number, number) for number, each in enumerate(reports, 1)
     ]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE])
-def test_what_is_not_the_learners_doing_is_kept_but_not_counted(path: Path, outcome: Outcome) -> None:
+def test_attempts_without_a_verdict_are_stored_but_not_counted(path: Path, outcome: Outcome) -> None:
     store = ProgressStore(path)
     store.record(report(outcome=outcome))
     store.record(report())
@@ -92,7 +93,7 @@ def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
     assert again.summary() == {"tensors/born": ExerciseProgress(hints_used=2)}
 
 
-def test_what_is_watched_is_opened_last_and_the_app_s_exercise_stays(path: Path) -> None:
+def test_watching_an_exercise_keeps_the_current_place(path: Path) -> None:
     store = ProgressStore(path)
     assert store.exercise_opened_last() is None
     for open_one, key, app_s in (
@@ -108,7 +109,7 @@ def test_what_is_watched_is_opened_last_and_the_app_s_exercise_stays(path: Path)
         assert (store.exercise_opened_last(), store.current_exercise()) == (key, app_s)
 
 
-def test_a_report_of_another_schema_is_left_out_and_still_counted(path: Path) -> None:
+def test_a_report_of_another_schema_is_only_counted(path: Path) -> None:
     store = ProgressStore(path)
     store.record(report())
     with sqlite3.connect(path) as connection:
@@ -120,7 +121,7 @@ def test_a_report_of_another_schema_is_left_out_and_still_counted(path: Path) ->
     assert store.summary()["tensors/born"].attempts == 2
 
 
-def test_an_older_file_is_migrated_and_keeps_what_it_holds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_file_is_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ProgressStore(path)
     store.record(report())
     store.close()
@@ -134,7 +135,7 @@ def test_an_older_file_is_migrated_and_keeps_what_it_holds(path: Path, monkeypat
         connection.execute("SELECT note FROM hints")
 
 
-def test_a_migration_that_breaks_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_leaves_the_file_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ProgressStore(path)
     store.record(report())
     store.close()
@@ -147,7 +148,7 @@ def test_a_migration_that_breaks_leaves_the_file_as_it_was(path: Path, monkeypat
     assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
 
 
-def test_a_newer_file_is_refused_in_words_and_not_changed(path: Path) -> None:
+def test_a_newer_file_is_refused_and_unchanged(path: Path) -> None:
     store = ProgressStore(path)
     store.record(report())
     store.close()
@@ -162,7 +163,7 @@ def test_a_newer_file_is_refused_in_words_and_not_changed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"not a database, but long enough to be read as one" * 40, b"SQLite format 3\0"])
-def test_a_file_that_is_no_database_is_set_aside_with_a_notice(path: Path, content: bytes) -> None:
+def test_a_damaged_file_is_set_aside_with_a_notice(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     store = ProgressStore(path)
@@ -176,7 +177,7 @@ def test_a_file_that_is_no_database_is_set_aside_with_a_notice(path: Path, conte
     assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
 
 
-def test_damage_that_shows_only_in_use_is_set_aside_and_the_attempt_is_kept(path: Path) -> None:
+def test_damage_discovered_in_use_loses_no_attempt(path: Path) -> None:
     store = ProgressStore(path)
     for seed in range(50):
         store.record(report(seed=seed))
@@ -191,7 +192,7 @@ def test_damage_that_shows_only_in_use_is_set_aside_and_the_attempt_is_kept(path
     assert len(list(path.parent.glob("progress.damaged-*.sqlite3"))) == 1
 
 
-def test_a_database_without_our_tables_is_set_aside(path: Path) -> None:
+def test_a_foreign_database_is_set_aside(path: Path) -> None:
     ProgressStore(path).close()
     with sqlite3.connect(path) as connection:
         connection.execute("DROP TABLE attempts")
@@ -201,13 +202,13 @@ def test_a_database_without_our_tables_is_set_aside(path: Path) -> None:
     assert store.summary()["tensors/born"].attempts == 1
 
 
-def test_a_folder_that_cannot_be_made_is_told_in_words(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ProgressError, match="cannot be kept"):
+    with pytest.raises(ProgressError, match="cannot be stored"):
         ProgressStore(tmp_path / "file" / "progress.sqlite3")
 
 
-def test_threads_may_share_a_store(path: Path) -> None:
+def test_threads_can_share_a_store(path: Path) -> None:
     store = ProgressStore(path)
     threads = [threading.Thread(target=lambda: [store.record(report("a/b")) for _ in range(25)]) for _ in range(4)]
     for thread in threads:
@@ -217,17 +218,17 @@ def test_threads_may_share_a_store(path: Path) -> None:
     assert store.summary() == {"a/b": ExerciseProgress(attempts=100)}
 
 
-def test_every_connection_waits_for_the_disk_so_that_an_acknowledged_attempt_survives_loss_of_power(path: Path) -> None:
-    for _ in range(2):  # a new file, and one that was there
+def test_every_connection_uses_full_synchronisation(path: Path) -> None:
+    for _ in range(2):  # a new file, then an existing file
         store = ProgressStore(path)
         assert store._connection is not None
-        # WAL with NORMAL would leave the last commits to the system's cache: only FULL (2) syncs each one.
+        # WAL with NORMAL would leave the last commits to the system's cache; FULL (2) syncs each commit.
         assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
         assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         store.close()
 
 
-def test_two_processes_may_write_at_once(path: Path) -> None:
+def test_two_processes_can_write_at_once(path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(path), "40"]
     writers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
@@ -235,30 +236,30 @@ def test_two_processes_may_write_at_once(path: Path) -> None:
 
 
 def _file_of_version_1(path: Path, reports: list[Report]) -> None:
-    """As the first gpututor left it."""
+    """Write a file in the format of version 1."""
     path.parent.mkdir(parents=True)
     with sqlite3.connect(path) as connection:
         for statement in database.MIGRATIONS[0]:
             connection.execute(statement)
-        for one in reports:
-            row = (one.exercise, str(one.outcome), True, json.dumps(one.to_json()))
+        for each in reports:
+            row = (each.exercise, str(each.outcome), True, json.dumps(each.to_json()))
             connection.execute("INSERT INTO attempts (exercise, outcome, counted, report) VALUES (?, ?, ?, ?)", row)
         connection.execute("PRAGMA user_version = 1")
     connection.close()
 
 
-def test_a_file_of_version_1_keeps_its_attempts_which_have_no_source(path: Path) -> None:
+def test_a_file_of_version_1_keeps_its_attempts(path: Path) -> None:
     old = [report(seed=seed) for seed in range(3)]
     _file_of_version_1(path, old)
     store = ProgressStore(path)
     assert store.notice is None
-    assert store.attempts("tensors/born") == [Attempt(one, number, number) for number, one in enumerate(old, 1)]
+    assert store.attempts("tensors/born") == [Attempt(each, number, number) for number, each in enumerate(old, 1)]
     new = store.record(report(seed=3), "x = 1\n", run_ns=5, peak_bytes=7)
     assert store.attempt(new) == Attempt(report(seed=3), 4, 4, "x = 1\n", 5, 7)
     assert store.latest("tensors/born") == store.attempt(new)
 
 
-def test_attempts_are_read_by_pages_from_the_newest_on(path: Path) -> None:
+def test_attempts_are_paged_from_the_newest(path: Path) -> None:
     store = ProgressStore(path)
     ids = [store.record(report(seed=seed)) for seed in range(5)]
     store.record(report("other/thing"))
@@ -269,11 +270,11 @@ def test_attempts_are_read_by_pages_from_the_newest_on(path: Path) -> None:
     assert store.latest("none/such") is None
 
 
-def test_the_best_attempt_is_the_one_whose_calls_took_least_on_the_device_that_was_used_last(path: Path) -> None:
+def test_the_best_attempt_is_the_fastest_on_the_latest_device(path: Path) -> None:
     store = ProgressStore(path)
     passed = report(outcome=Outcome.PASSED, elapsed_s=0.1)
     real = replace(passed, runs=(replace(passed.runs[0], device="cuda:0, NVIDIA H200", virtual=False),))
-    store.record(passed)  # nobody recorded
+    store.record(passed)  # without a recording
     store.record(real, run_ns=3)
     store.record(report(), run_ns=1)  # failed
     store.record(passed, run_ns=900)
@@ -291,9 +292,7 @@ def test_a_source_with_half_a_surrogate_pair_is_kept(path: Path) -> None:
     assert kept.source == "x = '?'\n"
 
 
-def test_the_best_of_many_attempts_is_found_without_reading_them_all(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_best_attempt_needs_one_report(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = ProgressStore(path)
     for number in range(40):
         store.record(report(outcome=Outcome.PASSED, elapsed_s=1 + (7 * number) % 40))
@@ -313,7 +312,7 @@ def test_the_best_of_many_attempts_is_found_without_reading_them_all(
     assert len(read) == 1
 
 
-def test_who_has_no_patience_waits_neither_for_one_that_writes_nor_for_one_that_opens(path: Path) -> None:
+def test_without_patience_a_busy_database_is_refused_at_once(path: Path) -> None:
     store = ProgressStore(path)
     store.patience = lambda: 0.0
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
@@ -325,3 +324,61 @@ def test_who_has_no_patience_waits_neither_for_one_that_writes_nor_for_one_that_
         ProgressStore(path, patience=store.patience)
     ProgressStore(path, patience=store.patience).set_place("here")
     assert store.place() == "here"
+
+
+WRITTEN_BY_VERSION_1 = (
+    '{"exercise": "tensors/born", "outcome": "failed", "verdicts": [{"check": "placement", "sentence": "Every output '
+    'lives on cuda:0", "status": "failed", "scenario": "one GPU", "expected": "cuda:0", "got": "cpu", "line": 3, '
+    '"why": "", "advice": ""}, {"check": "parity", "sentence": "The values are right", "status": "not run", '
+    '"scenario": "one GPU", "expected": "", "got": "", "line": null, "why": "", "advice": ""}], "runs": [{"scenario": '
+    '"one GPU", "device": "cuda:0, virtual T4", "virtual": true, "output": "hello\\n", "output_dropped_bytes": 0, '
+    '"traceback": "", "kernels": 1, "transfers": 2, "synchronisations": 0}], "environment": {"gpututor": "0.1.0", '
+    '"torch": "2.13.0", "python": "3.11.7", "platform": "linux x86_64", "isolation": "process", "seed": 7}, '
+    '"submission_sha256": "00", "started_at": "2026-01-01T00:00:00+00:00", "elapsed_s": 0.5, "reason": "", '
+    '"schema_version": 1}'
+)
+
+
+def test_a_record_of_version_1_has_no_points() -> None:
+    record = read_record(WRITTEN_BY_VERSION_1)
+    assert (record.outcome, record.points, record.of, record.final) == (Outcome.FAILED, 0, 0, True)
+    assert [(each.check, each.status, each.line) for each in record.verdicts] == [
+        ("placement", Status.FAILED, 3),
+        ("parity", Status.NOT_RUN, None),
+    ]
+    assert (record.runs[0].kernels, record.runs[0].placement, record.environment.workers) == (1, "", "")
+    assert Report.from_json(record.to_json()) == record
+
+
+def test_a_record_of_version_2_has_no_source_notes() -> None:
+    now = report()
+    older = {**now.to_json(), "schema_version": 2}
+    del older["source_notes"]
+    assert read_record(json.dumps(older)) == now
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_outcome_of_version_1_is_readable(outcome: Outcome) -> None:
+    data: dict[str, Any] = json.loads(WRITTEN_BY_VERSION_1) | {"outcome": str(outcome)}
+    if outcome is Outcome.PASSED:
+        data["verdicts"] = []
+    assert read_record(json.dumps(data)).outcome is outcome
+
+
+@pytest.mark.parametrize("part", ["verdicts", "runs", "environment", "outcome"])
+@pytest.mark.parametrize("value", [None, 1, "x", [None], [[]], {}])
+def test_a_broken_record_of_version_1_is_a_value_error(part: str, value: object) -> None:
+    data = json.loads(WRITTEN_BY_VERSION_1) | {part: value}
+    with pytest.raises(ValueError, match=part):
+        read_record(json.dumps(data))
+
+
+def test_an_attempt_of_version_1_stays_in_the_list(tmp_path: Path) -> None:
+    path = tmp_path / "progress.sqlite3"
+    store = ProgressStore(path)
+    store.record(report())
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE attempts SET report = ?", (WRITTEN_BY_VERSION_1,))
+    store.record(report(seed=2))
+    assert [attempt.report.environment.seed for attempt in store.attempts("tensors/born")] == [7, 2]
+    assert store.summary()["tensors/born"].attempts == 2

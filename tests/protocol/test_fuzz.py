@@ -1,4 +1,4 @@
-"""Whatever a worker writes is a frame, a value, a trace and a report, or is refused in one known way."""
+"""Damaged frames, values, traces and reports raise only known errors."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ WORDS: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 0.5, -1e308, "", "a", "cuda:0", "float32", "nan"),
     *("\ud7ff", "\x1b[31m", [], {}, [[]], [0] * 70, {"k": "list", "v": []}, {"k": "again", "buffer": 0}, "tensor"),
 )
-"""What takes the place of a part."""
+"""Replacements for a part."""
 
 
 def _answer() -> tuple[dict[str, Any], list[bytes]]:
-    """What an honest worker would say."""
+    """Return an honest worker's answer."""
     packer = Encoder()
     layer = torch.nn.Linear(2, 2)
     value = {"a": [torch.ones(2, 3), 1, 2.5, None, "text"], (1, 2): layer, "d": torch.device("cpu"), "t": torch.float16}
@@ -61,13 +61,13 @@ def _written(header: dict[str, Any], buffers: list[bytes]) -> bytes:
 
 
 def _framed(header: Any) -> bytes:
-    """With the true buffers, whatever the header says."""
+    """Return a frame with any header and the true buffers."""
     text = json.dumps(header).encode()
     return struct.pack(">4sI", MAGIC, len(text)) + text + b"".join(BUFFERS)
 
 
 def _mutated(value: Any, chance: random.Random) -> Any:
-    """A copy of plain data in which one part is another."""
+    """Copy plain data with one part replaced."""
     if not isinstance(value, list | dict) or not value or chance.random() < 0.15:
         return chance.choice(WORDS)
     copied: Any = value.copy()
@@ -86,24 +86,24 @@ def _mutated(value: Any, chance: random.Random) -> Any:
 
 
 def _bytes_changed(content: bytes, chance: random.Random) -> bytes:
-    spoiled = bytearray(content)
+    damaged = bytearray(content)
     for _ in range(chance.randint(1, 4)):
-        kind, place = chance.randrange(4), chance.randrange(len(spoiled))
+        kind, place = chance.randrange(4), chance.randrange(len(damaged))
         if kind == 0:
-            spoiled[place] = chance.randrange(256)
+            damaged[place] = chance.randrange(256)
         elif kind == 1:
-            del spoiled[place : place + chance.randint(1, 9)]
+            del damaged[place : place + chance.randint(1, 9)]
         elif kind == 2:
-            spoiled[place:place] = chance.randbytes(chance.randint(1, 9))
+            damaged[place:place] = chance.randbytes(chance.randint(1, 9))
         else:
-            spoiled[place] ^= 1 << chance.randrange(8)
-        if not spoiled:
+            damaged[place] ^= 1 << chance.randrange(8)
+        if not damaged:
             break
-    return bytes(spoiled)
+    return bytes(damaged)
 
 
-def _look(content: bytes) -> bool:
-    """Read it as the judge would; whether it got as far as a frame. Raises what nobody expects."""
+def _is_frame(content: bytes) -> bool:
+    """Read like the judge; return true for a whole frame, and raise unexpected errors."""
     try:
         frame = read_frame(io.BytesIO(content), BOUNDS)
     except FrameError:
@@ -120,7 +120,7 @@ def _refused(read: Callable[[], object], known: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize("frames", [A_FEW_THOUSAND, pytest.param(A_MILLION, marks=pytest.mark.long)])
-def test_spoiled_frames_are_read_or_refused_in_a_known_way(frames: int) -> None:
+def test_damaged_frames_raise_only_known_errors(frames: int) -> None:
     chance = random.Random(frames)
     whole = _written(HEADER, BUFFERS)
     read = 0
@@ -129,12 +129,12 @@ def test_spoiled_frames_are_read_or_refused_in_a_known_way(frames: int) -> None:
             content = _framed(_mutated(WHOLE, chance)) if number % 4 == 1 else _prefixed(chance)
         else:
             content = _bytes_changed(whole, chance)
-        read += _look(content)
+        read += _is_frame(content)
     assert 0 < read < frames
 
 
 def _prefixed(chance: random.Random) -> bytes:
-    """A true prefix, and a header whose `buffers` are made up."""
+    """Return a valid prefix and a header with invented `buffers`."""
     header = {**HEADER, "buffers": chance.choice([[], [0], [-1], [1 << 40], [4] * 9, "x", None, [True], [1, 2, 3]])}
     text = json.dumps(_mutated(header, chance) if chance.random() < 0.5 else header).encode()
     length = len(text) + chance.choice((0, 0, 0, 1, -1, 100))
@@ -143,7 +143,7 @@ def _prefixed(chance: random.Random) -> bytes:
 
 @settings(max_examples=60, deadline=None)
 @given(reports(), st.integers(0, 2**32))
-def test_spoiled_reports_are_read_or_refused_with_a_value_error(report: Report, seed: int) -> None:
+def test_damaged_reports_raise_only_value_errors(report: Report, seed: int) -> None:
     whole = json.loads(json.dumps(report.to_json()))
     assert Report.from_json(whole) == report
     chance = random.Random(seed)
@@ -153,6 +153,6 @@ def test_spoiled_reports_are_read_or_refused_with_a_value_error(report: Report, 
 
 @settings(max_examples=500, deadline=None)
 @given(st.binary(max_size=400))
-def test_bytes_that_hypothesis_thinks_of_are_refused(content: bytes) -> None:
-    _look(content)
-    _look(MAGIC + content)
+def test_arbitrary_bytes_raise_only_known_errors(content: bytes) -> None:
+    _is_frame(content)
+    _is_frame(MAGIC + content)

@@ -1,4 +1,4 @@
-"""Values across the border: trees, tensors and the facts about them."""
+"""Values across the process border: trees, keys, tensors and their facts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 
 from gpututor.protocol.decode import Decoder, facts_by_path, to_tensor
 from gpututor.protocol.encode import Encoder
-from gpututor.protocol.values import DTYPES, ObservedArray, ObservedModule, ObservedObject, ObservedTensor, ValueRefused
+from gpututor.protocol.values import (
+    DTYPES,
+    MAX_KEY,
+    ObservedArray,
+    ObservedModule,
+    ObservedObject,
+    ObservedTensor,
+    ValueRefused,
+)
 
 
 def carried(value: object) -> Any:
@@ -25,6 +33,8 @@ def carried(value: object) -> Any:
 
 
 leaves = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+
+
 trees = st.recursive(
     leaves,
     lambda parts: (
@@ -37,7 +47,7 @@ trees = st.recursive(
 
 
 @given(trees)
-def test_plain_trees_arrive_as_they_were(tree: Any) -> None:
+def test_plain_trees_survive_a_round_trip(tree: Any) -> None:
     assert carried(tree) == tree
 
 
@@ -87,11 +97,11 @@ class LazyModule(torch.nn.Linear):
 @pytest.mark.parametrize(
     ("value", "plain"), [(LazyList([1, 2]), [1, 2]), (LazyTuple((1, 2)), (1, 2)), (LazyDict(a=1), {"a": 1})]
 )
-def test_a_container_is_read_without_running_its_own_code(value: object, plain: object) -> None:
+def test_reading_a_container_runs_no_code_of_it(value: object, plain: object) -> None:
     assert carried(value) == plain
 
 
-def test_a_module_is_read_without_running_its_own_code() -> None:
+def test_reading_a_module_runs_no_code_of_it() -> None:
     module, plain = LazyModule(2, 1), torch.nn.Linear(2, 1)
     torch.nn.Module.load_state_dict(plain, {"weight": module.weight, "bias": module.bias})
 
@@ -101,7 +111,7 @@ def test_a_module_is_read_without_running_its_own_code() -> None:
     assert torch.equal(arrived.parameters["0.weight"].values, expected.parameters["0.weight"].values)
 
 
-def test_a_shared_layer_is_one_layer_whose_state_has_two_names() -> None:
+def test_a_shared_layer_has_state_under_two_names() -> None:
     layer = torch.nn.Linear(2, 2)
 
     arrived = carried(torch.nn.Sequential(layer, torch.nn.ReLU(), layer))
@@ -120,9 +130,9 @@ def test_a_module_that_holds_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["detach", "stride", "numel", "storage_offset", "element_size"])
-def test_a_tensor_with_methods_of_its_own_is_refused(name: str) -> None:
+def test_a_tensor_with_its_own_methods_is_refused(name: str) -> None:
     tensor = torch.ones(2)
-    tensor.note = "a name of one's own is none of ours"  # type: ignore[attr-defined]
+    tensor.note = "an unrelated attribute"  # type: ignore[attr-defined]
     carried(tensor)
     setattr(tensor, name, never)
 
@@ -130,13 +140,13 @@ def test_a_tensor_with_methods_of_its_own_is_refused(name: str) -> None:
         carried(tensor)
 
 
-def test_what_only_calls_itself_an_array_is_brought_back_as_text() -> None:
+def test_an_imitation_of_an_array_becomes_text() -> None:
     fake = type("ndarray", (), {"__module__": "numpy", "astype": never, "dtype": np.dtype("float32"), "nbytes": 4})
 
     assert isinstance(carried(fake()), ObservedObject)
 
 
-def test_one_tensor_met_twice_is_one_object() -> None:
+def test_a_repeated_tensor_stays_one_object() -> None:
     tensor = torch.ones(2)
 
     first, second = carried((tensor, tensor))
@@ -159,7 +169,7 @@ def test_modules_arrive_as_parameters_buffers_and_gradients() -> None:
     assert gradient.values.shape == (3,)
 
 
-def test_devices_dtypes_sizes_and_arrays_arrive_as_themselves() -> None:
+def test_devices_dtypes_sizes_and_arrays_survive_a_round_trip() -> None:
     device, dtype, size, array = carried([torch.device("cuda", 1), torch.float16, torch.Size([2]), np.arange(3.0)])
 
     assert (device, dtype, size) == (torch.device("cuda:1"), torch.float16, torch.Size([2]))
@@ -167,7 +177,7 @@ def test_devices_dtypes_sizes_and_arrays_arrive_as_themselves() -> None:
     assert array.values.tolist() == [0.0, 1.0, 2.0]
 
 
-def test_other_objects_arrive_as_a_name_and_bounded_text() -> None:
+def test_other_objects_become_a_name_and_bounded_text() -> None:
     class Talkative:
         def __repr__(self) -> str:
             return "x" * 10_000
@@ -206,7 +216,7 @@ def test_facts_name_tensors_by_path() -> None:
     assert {path: fact.shape for path, fact in facts.items()} == {"x": (1,), "batch.0": (2,), "batch.1.mask": (3,)}
 
 
-def test_what_was_drawn_becomes_ordinary_tensors_again() -> None:
+def test_drawn_values_become_ordinary_tensors() -> None:
     drawn = {"x": torch.ones(2, requires_grad=True), "sizes": [1, 2]}
 
     made = to_tensor(carried(drawn))
@@ -231,7 +241,11 @@ KINDS = [
     "size",
     "odd",
 ]
+
+
 FIELDS = ["v", "type", "fact", "buffer", "grad", "shape", "storage", "parameters", "buffers", "training"]
+
+
 parts = st.recursive(
     st.none() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (
@@ -243,12 +257,12 @@ parts = st.recursive(
 
 
 @given(parts)
-def test_forged_nodes_are_values_or_refused_and_raise_nothing_else(node: Any) -> None:
+def test_forged_nodes_raise_only_refusals(node: Any) -> None:
     with contextlib.suppress(ValueRefused):
         Decoder((b"abcd",)).unpack(node)
 
 
-def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_refused() -> None:
+def test_a_buffer_of_the_wrong_size_is_refused() -> None:
     packer = Encoder()
     node = packer.pack(torch.ones(4))
     node["fact"] = {**node["fact"], "shape": [1 << 40]}
@@ -257,8 +271,103 @@ def test_a_tensor_whose_bytes_do_not_fit_its_shape_is_refused() -> None:
         Decoder(tuple(packer.buffers)).unpack(node)
 
 
-def test_a_tensor_that_points_at_a_buffer_that_is_not_there_is_refused() -> None:
+def test_a_missing_buffer_is_refused() -> None:
     node = Encoder().pack(torch.ones(4))
 
     with pytest.raises(ValueRefused):
         Decoder(()).unpack(node)
+
+
+class Key(list[Any]):
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+
+class Named:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def unpacked(packer: Encoder, node: dict[str, Any]) -> Any:
+    return Decoder(tuple(packer.buffers)).unpack(node)
+
+
+X = torch.arange(3.0)
+
+
+KEYS = {
+    "a tensor": X,
+    "a parameter": torch.nn.Parameter(X),
+    "a tuple with a tensor": (1, X),
+    "a list with a tensor": Key([X]),
+    "a list with a list with a tensor": Key([[X]]),
+    "a list with a dict": Key([{"a": X}]),
+    "a module": torch.nn.Linear(1, 1),
+    "a list with an array": Key([np.zeros(2)]),
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
+def test_the_encoder_refuses_tensors_in_keys(key: object) -> None:
+    with pytest.raises(ValueRefused, match=r"a dict whose keys hold (tensors|modules|arrays): use names or numbers"):
+        Encoder().pack({"a": {key: 1}})
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=list(KEYS))
+def test_the_decoder_refuses_tensors_in_keys(key: object) -> None:
+    packer = Encoder()
+    node = {"k": "dict", "v": [[packer.pack(key), packer.pack(1)]]}
+
+    with pytest.raises(ValueRefused, match="keys hold tensors"):
+        unpacked(packer, node)
+
+
+def test_a_repeated_tensor_is_refused_in_a_key() -> None:
+    packer = Encoder()
+    first, again = packer.pack(X), packer.pack(X)
+    key = {"k": "list", "v": [again]}
+
+    with pytest.raises(ValueRefused, match="keys hold tensors"):
+        unpacked(packer, {"k": "list", "v": [first, {"k": "dict", "v": [[key, packer.pack(1)]]}]})
+
+
+def test_values_below_a_key_may_hold_tensors() -> None:
+    received = carried({("a", 1): X, Key(["b"]): [X]})
+
+    assert list(received) == [("a", 1), "['b']"]
+
+
+def test_keys_that_are_objects_become_bounded_text() -> None:
+    first, second = carried({Named("x" * 1000): 1, Named("x" * 1000 + "y"): 2})
+
+    assert len(first) == MAX_KEY
+    assert second == f"{first} (1)"
+
+
+def test_the_repr_of_a_received_value_omits_tensor_contents() -> None:
+    model = torch.nn.Linear(2, 2)
+    model(X[:2]).sum().backward()
+    printed = [repr(carried(value)) for value in (X, model, np.arange(5.0), [X, {"a": model.weight}])]
+
+    assert not any("tensor(" in text or "array(" in text for text in printed)
+
+
+@pytest.mark.parametrize("name", ["uint16", "float8_e4m3fn", "complex32", "quint8"])
+def test_dtypes_without_supported_tensors_survive_a_round_trip(name: str) -> None:
+    dtype = getattr(torch, name)
+
+    assert carried({"dtype": dtype}) == {"dtype": dtype}
+
+
+def test_an_unknown_dtype_is_refused() -> None:
+    with pytest.raises(ValueRefused):
+        Decoder(()).unpack({"k": "dtype", "v": "torch.nn"})
+
+
+def test_an_array_with_a_dtype_unknown_to_numpy_is_refused() -> None:
+    node = {"k": "array", "shape": [2], "dtype": "bfloat16", "storage": "1", "buffer": 0}
+
+    with pytest.raises(ValueRefused):
+        Decoder((bytes(4),)).unpack(node)

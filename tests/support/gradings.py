@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpututor.course.loader import load_exercise
-from gpututor.grading.events import GradeRequest
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
 from gpututor.judge.author_code import load_code
 from gpututor.judge.devices import machine_specs
@@ -20,14 +21,23 @@ from gpututor.trace.serialization import trace_to_json
 Grade = Callable[..., Report]
 
 
+USERS_SHELL = {"GPUTUTOR_SECRET": "hidden", "PYTHONPATH": "/nowhere"}
+"""Variables that the shared judge was started with, and that no worker may see."""
 EMPTY_TRACE = trace_to_json(Trace())
 
 
 def failure(report: Report) -> tuple[str, str, int | None]:
-    """(check, got, line) of the first failed check."""
+    """Return check, finding and line of the first failed check."""
     first = report.first_failure
     assert first is not None
     return first.check, first.got, first.line
+
+
+def grade_in(client: GradingClient, folder: Path, submission: str, **options: object) -> Report:
+    """Return the report of a judge on a submission to the exercise in `folder`."""
+    *_, end = client.grade(GradeRequest(str(folder), submission, "a.py", **options))  # type: ignore[arg-type]
+    assert isinstance(end, GradingFinished)
+    return end.report
 
 
 def time_limit(folder: Path, seconds: float) -> None:
@@ -36,7 +46,7 @@ def time_limit(folder: Path, seconds: float) -> None:
 
 
 def gone(pid: int) -> bool:
-    """The process ended (or is only waiting to be collected)."""
+    """Return True if the process ended, or only waits for its parent."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     return True
@@ -46,7 +56,7 @@ def wait_for(condition: object, seconds: float = 60.0) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "this did not come true"
+        assert time.monotonic() < deadline, "the condition stayed false"
         time.sleep(0.005)
 
 
@@ -57,7 +67,7 @@ QUIET_FORKS = (
 
 
 def asked(worker: Worker, folder: Path, source: str) -> str:
-    """What a submission printed that ran in `worker`."""
+    """Run a submission in `worker`; return what it printed."""
     exercise = load_exercise(folder)
     spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
     code = load_code(exercise)

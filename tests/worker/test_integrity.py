@@ -1,4 +1,4 @@
-"""What is replaced in a worker is named, wherever it is; and what honest code does to torch is not."""
+"""Detection of replaced code in a worker, without false alarms for honest code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def machine(tmp_path: Path) -> Iterator[EnteredMachine]:
 
 @pytest.fixture
 def patch() -> Iterator[pytest.MonkeyPatch]:
-    """Undone before the machine is left."""
+    """Undo its changes before the machine exits."""
     with pytest.MonkeyPatch.context() as patch:
         yield patch
 
@@ -52,7 +52,7 @@ def _nothing(*arguments: Any, **named: Any) -> int:
 
 
 @contextlib.contextmanager
-def _another_code(function: FunctionType) -> Iterator[None]:
+def _replaced_code(function: FunctionType) -> Iterator[None]:
     code = function.__code__
     function.__code__ = _nothing.__code__
     try:
@@ -61,11 +61,11 @@ def _another_code(function: FunctionType) -> Iterator[None]:
         function.__code__ = code
 
 
-def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> None:
-    sealed = TamperGuard(machine)
+def test_an_unchanged_worker_has_no_changes(machine: EnteredMachine) -> None:
+    guard = TamperGuard(machine)
     (torch.ones(3, device="cuda") @ torch.ones(3, device="cuda")).cpu()
-    sealed.check_recorder(LIMIT)
-    assert sealed.changed() == []
+    guard.check_recorder(LIMIT)
+    assert guard.changed() == []
 
 
 @pytest.mark.parametrize(
@@ -89,32 +89,32 @@ def test_nothing_is_named_when_nothing_was_replaced(machine: EnteredMachine) -> 
         ("gpututor.worker.guard.TamperGuard", "changed"),
     ],
 )
-def test_a_replaced_name_is_named(machine: EnteredMachine, owner: str, name: str) -> None:
-    sealed = TamperGuard(machine)
-    changed = sealed.changed
+def test_a_replaced_attribute_is_reported(machine: EnteredMachine, owner: str, name: str) -> None:
+    guard = TamperGuard(machine)
+    changed = guard.changed
     holder: Any = resolve_name(owner)
     inherited = name not in vars(holder)
     before = getattr(holder, name)
     setattr(holder, name, _nothing)
     try:
-        found = changed()
+        reported = changed()
     finally:
         if inherited:
             delattr(holder, name)
         else:
             setattr(holder, name, before)
-    assert [words for words in found if words.endswith(f"{owner.rpartition('.')[2]}.{name}")]
-    assert sealed.changed(), "what was replaced once stays on the list"
+    assert [words for words in reported if words.endswith(f"{owner.rpartition('.')[2]}.{name}")]
+    assert guard.changed(), "a restored attribute stays reported"
 
 
-def test_a_function_with_another_body_is_named(machine: EnteredMachine) -> None:
-    sealed = TamperGuard(machine)
+def test_a_replaced_function_body_is_reported(machine: EnteredMachine) -> None:
+    guard = TamperGuard(machine)
     function: Any = Recorder.synchronise
-    with _another_code(function):
-        assert sealed.changed() == ["gpututor.devices.recorder.Recorder.synchronise"]
+    with _replaced_code(function):
+        assert guard.changed() == ["gpututor.devices.recorder.Recorder.synchronise"]
 
 
-def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
+def test_properties_static_methods_and_wrapped_functions_are_covered() -> None:
     def inner() -> int:
         return 1
 
@@ -131,21 +131,21 @@ def test_the_bodies_of_what_is_no_plain_function_count_too() -> None:
     vars(module).update(Thing=Thing, outer=outer)
     functions: list[Any] = [vars(Thing)["part"].fget, vars(Thing)["still"].__func__, inner]
     for function in functions:
-        seal = Snapshot()
-        seal.add_module(module)
-        assert seal.changed() == []
-        with _another_code(function):
-            assert len(seal.changed()) == 1
-    seal = Snapshot()
-    seal.add_module(module)
+        snapshot = Snapshot()
+        snapshot.add_module(module)
+        assert snapshot.changed() == []
+        with _replaced_code(function):
+            assert len(snapshot.changed()) == 1
+    snapshot = Snapshot()
+    snapshot.add_module(module)
     wrapper: Any = outer
     wrapper.__closure__[0].cell_contents = _nothing
-    assert seal.changed() == ["module.outer"]
+    assert snapshot.changed() == ["module.outer"]
 
 
-def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) -> None:
-    def watched(seal: Snapshot) -> list[str]:
-        return sorted(space.words(name) for space in seal._namespaces for name in space.names)
+def test_a_renewed_snapshot_watches_the_same_names(machine: EnteredMachine) -> None:
+    def watched(snapshot: Snapshot) -> list[str]:
+        return sorted(space.words(name) for space in snapshot._namespaces for name in space.names)
 
     renewed = code_of_machine(virtual=True).renewed()
     copyreg._slotnames(torch.Tensor)  # type: ignore[attr-defined]  # as pickle does
@@ -154,17 +154,17 @@ def test_a_renewed_seal_watches_what_a_new_one_would(machine: EnteredMachine) ->
     assert renewed.changed() == new.changed() == []
 
 
-def test_a_renewed_seal_takes_the_values_of_now_and_the_code_of_then() -> None:
+def test_a_renewed_snapshot_keeps_the_original_code() -> None:
     module = types.ModuleType("module")
     functions: list[Any] = [FunctionType(_nothing.__code__, {}), FunctionType(_nothing.__code__, {})]
     vars(module).update(first=functions[0], TABLE={"a": functions[1]})
-    seal = Snapshot()
-    seal.add_module(module)
-    seal.add_tables(module)
+    snapshot = Snapshot()
+    snapshot.add_module(module)
+    snapshot.add_tables(module)
     vars(module).update(first=print)
     vars(module)["TABLE"]["b"] = 1
-    assert seal.changed() == ["module.first"]
-    renewed = seal.renewed()
+    assert snapshot.changed() == ["module.first"]
+    renewed = snapshot.renewed()
     assert renewed.changed() == []
     vars(module)["TABLE"]["b"] = 2
     functions[1].__code__ = (lambda: 1).__code__
@@ -172,7 +172,7 @@ def test_a_renewed_seal_takes_the_values_of_now_and_the_code_of_then() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cpu", "virtual"])
-def test_a_warm_worker_names_nothing_on_any_machine(kind: str) -> None:
+def test_a_warm_worker_reports_no_changes(kind: str) -> None:
     code = (
         "import gpututor.worker.__main__ as worker; worker.warm_up()\n"
         "from gpututor.hardware.scenario import Scenario\n"
@@ -188,54 +188,54 @@ def test_a_warm_worker_names_nothing_on_any_machine(kind: str) -> None:
     assert ran.stdout.split() == ["[]", "[]"]
 
 
-def test_other_defaults_are_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
-    sealed = TamperGuard(machine)
+def test_changed_defaults_are_reported(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+    guard = TamperGuard(machine)
     patch.setattr(Trace.add, "__kwdefaults__", {**(Trace.add.__kwdefaults__ or {}), "size_bytes": 1})
-    assert sealed.changed() == ["gpututor.trace.columns.Trace.add"]
+    assert guard.changed() == ["gpututor.trace.columns.Trace.add"]
 
 
-def test_an_entry_of_a_table_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
-    sealed = TamperGuard(machine)
+def test_a_changed_table_entry_is_reported(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+    guard = TamperGuard(machine)
     patch.setitem(operator_registry.RULES, next(iter(operator_registry.RULES)), _nothing)
-    assert [found for found in sealed.changed() if "RULES" in found]
+    assert [words for words in guard.changed() if "RULES" in words]
 
 
-def test_a_replaced_hook_of_tensors_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
-    sealed = TamperGuard(machine)
+def test_a_replaced_tensor_hook_is_reported(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+    guard = TamperGuard(machine)
     patch.setattr(Hooks, "run", _nothing)
-    assert [words for words in sealed.changed() if words.endswith("Hooks.run")]
+    assert [words for words in guard.changed() if words.endswith("Hooks.run")]
 
 
-def test_a_recorder_that_was_switched_off_is_named(machine: EnteredMachine) -> None:
-    sealed = TamperGuard(machine)
-    [recorder] = [one for one in gc.get_objects() if isinstance(one, Recorder) and one is machine.recorder]
+def test_a_disabled_recorder_is_reported(machine: EnteredMachine) -> None:
+    guard = TamperGuard(machine)
+    [recorder] = [each for each in gc.get_objects() if isinstance(each, Recorder) and each is machine.recorder]
     recorder.enabled = False
-    sealed.check_recorder(LIMIT)
-    assert sealed.changed() == ["recorder.enabled"]
+    guard.check_recorder(LIMIT)
+    assert guard.changed() == ["recorder.enabled"]
 
 
-def test_another_trace_another_limit_and_a_hidden_method_are_named(
+def test_a_replaced_trace_and_a_shadowed_method_are_reported(
     machine: EnteredMachine, patch: pytest.MonkeyPatch
 ) -> None:
-    sealed = TamperGuard(machine)
+    guard = TamperGuard(machine)
     patch.setattr(machine.recorder, "trace", Trace(3))
     patch.setattr(machine.recorder, "kernel", _nothing, raising=False)
-    sealed.check_recorder(LIMIT)
-    assert sealed.changed() == ["recorder.trace", "recorder.kernel"]
+    guard.check_recorder(LIMIT)
+    assert guard.changed() == ["recorder.trace", "recorder.kernel"]
 
 
-def test_another_figure_of_the_gpu_is_named(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
+def test_a_changed_gpu_spec_is_reported(machine: EnteredMachine, patch: pytest.MonkeyPatch) -> None:
     assert machine.virtual is not None
-    sealed = TamperGuard(machine)
+    guard = TamperGuard(machine)
     gpu = machine.virtual.gpus[0]
     with pytest.raises(AttributeError):
         object.__setattr__(gpu.spec, "launch_s", 0.0)
     with patch.context() as inner:
         inner.setattr(type(gpu.spec), "launch_s", 0.0)
-        assert sealed.changed() == ["the figures of cuda:0.launch_s"]
-    sealed = TamperGuard(machine)
+        assert guard.changed() == ["the figures of cuda:0.launch_s"]
+    guard = TamperGuard(machine)
     patch.setattr(gpu, "spec", gpu.spec._replace(launch_s=0.0))
-    assert sealed.changed() == ["cuda:0.spec"]
+    assert guard.changed() == ["cuda:0.spec"]
 
 
 HONEST = {
@@ -249,11 +249,11 @@ HONEST = {
     "    torch.func.grad(lambda y: (y * y).sum())(x)",
     "benchmark": "import torch.utils.benchmark as benchmark\n{}a = torch.ones(8, 8, device='cuda')\n"
     "    benchmark.Timer('a @ a', globals={{'a': a}}).timeit(3)",
-    "profiler": "{}from torch.profiler import profile\n    with profile() as found:\n"
-    "        torch.ones(3, device='cuda').sum()\n    found.key_averages().table()",
+    "profiler": "{}from torch.profiler import profile\n    with profile() as profiler:\n"
+    "        torch.ones(3, device='cuda').sum()\n    profiler.key_averages().table()",
     "hooks": "{}layer = torch.nn.Linear(2, 2).cuda()\n    layer.register_forward_hook(lambda *_: None)\n"
     "    layer(torch.ones(1, 2, device='cuda')).sum().backward()",
-    "modules, functions and optimisers of one's own": "class Net(torch.nn.Module):\n"
+    "own modules, functions and optimisers": "class Net(torch.nn.Module):\n"
     "    def forward(self, x):\n        return Twice.apply(x) * self.w\n"
     "    def __init__(self):\n        super().__init__()\n        self.w = torch.nn.Parameter(torch.ones(2))\n"
     "class Twice(torch.autograd.Function):\n"
@@ -271,12 +271,12 @@ HONEST = {
     "torch.set_float32_matmul_precision('high')\n{}torch.manual_seed(3)\n    torch.use_deterministic_algorithms(True)\n"
     "    torch.use_deterministic_algorithms(False)\n    torch.backends.cuda.matmul.allow_tf32 = False\n"
     "    torch.set_float32_matmul_precision('highest')",
-    "a wrapped function and a method of one's own": "import functools\n"
+    "an added method": "import functools\n"
     "torch.Tensor.twice = lambda self: 2 * self\n{}torch.ones(3).twice()\n    del torch.Tensor.twice",
     "compile": "{}torch.compile(lambda x: x + 1)(torch.ones(3, device='cuda'))",
     "script and tracing": "{}torch.fx.symbolic_trace(torch.nn.Linear(2, 2))\n"
     "    torch.jit.script(torch.nn.Linear(2, 2))",
-    "prints of one's own": "import builtins\n{}shown = builtins.print\n    builtins.print = lambda *_: None\n"
+    "a replaced print": "import builtins\n{}shown = builtins.print\n    builtins.print = lambda *_: None\n"
     "    builtins.print('quiet')\n    builtins.print = shown",
     "threads": "import threading\n{}thread = threading.Thread(target=lambda: torch.ones(3, device='cuda').sum())\n"
     "    thread.start()\n    thread.join()",
@@ -291,29 +291,27 @@ HONEST = {
     "measuring": "import time, timeit, gc, sys\n{}timeit.timeit('1 + 1', number=3)\n    time.perf_counter()\n"
     "    gc.disable()\n    gc.enable()\n    time.sleep(0.001)\n    sys.setrecursionlimit(sys.getrecursionlimit())",
 }
-"""Files, each with `{}` where the function begins."""
+"""Submissions; `{}` marks the start of the function."""
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_honest_code_is_not_named(machine: EnteredMachine, tmp_path: Path, name: str) -> None:
-    sealed = TamperGuard(machine)
+def test_honest_code_is_not_reported(machine: EnteredMachine, tmp_path: Path, name: str) -> None:
+    guard = TamperGuard(machine)
     path = tmp_path / "solution.py"
     path.write_text("import torch\n" + HONEST[name].format("def work():\n    "))
     call(load(path, "work"), {}, path)
     torch.set_default_dtype(torch.float32)
-    sealed.check_recorder(LIMIT)
-    assert sealed.changed() == []
+    guard.check_recorder(LIMIT)
+    assert guard.changed() == []
 
 
 @pytest.mark.parametrize("name", ["__repr__", "__str__", "__format__"])
-def test_tensors_may_show_themselves_as_the_learner_likes(
-    machine: EnteredMachine, patch: pytest.MonkeyPatch, name: str
-) -> None:
-    sealed = TamperGuard(machine)
+def test_learners_may_change_how_tensors_print(machine: EnteredMachine, patch: pytest.MonkeyPatch, name: str) -> None:
+    guard = TamperGuard(machine)
     patch.setattr(torch.Tensor, name, lambda self, *_: f"of shape {tuple(self.shape)}")
 
-    assert sealed.changed() == []
+    assert guard.changed() == []
 
 
-def test_the_code_is_sealed_once_for_a_worker(machine: EnteredMachine) -> None:
+def test_a_worker_takes_one_code_snapshot(machine: EnteredMachine) -> None:
     assert code_of_worker() is code_of_worker()

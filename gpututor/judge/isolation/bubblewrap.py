@@ -170,8 +170,8 @@ DEVICES = ("nvidia*", "dri", "kfd", "dxg")
 """Patterns of accelerators in /dev."""
 NEEDED = ("--disable-userns", "--size", "--clearenv")
 INSTEAD = (
-    "Where you trust the file as you trust your own, `--isolation process` grades it without: "
-    "with limits and cleanup, but it can read what you can read."
+    "If you trust the file as your own, use `--isolation process`: it has limits and cleanup, but the file can read "
+    "what you can read."
 )
 _TRIAL_TIMEOUT_S = 20.0
 
@@ -236,11 +236,11 @@ def _explain_failure(tool: str, stderr: str) -> tuple[str, str]:
     last_line = stderr.rpartition("\n")[2][-500:]
     if any(sign in stderr for sign in ("namespace", "uid map", "No permissions", "Operation not permitted")):
         advice = (
-            "In a container, it has to be started so that user namespaces may be made. On Ubuntu, AppArmor needs a "
+            "Start the container so that it allows user namespaces. On Ubuntu, AppArmor needs a "
             "profile for bwrap; elsewhere look at `sysctl kernel.unprivileged_userns_clone user.max_user_namespaces`. "
         )
-        return f"bubblewrap may make no user namespaces here: {last_line}", advice + INSTEAD
-    return f"{tool} does not work here: {last_line or 'it stderr nothing'}", INSTEAD
+        return f"bubblewrap cannot make user namespaces here: {last_line}", advice + INSTEAD
+    return f"{tool} does not work here: {last_line or 'it printed nothing'}", INSTEAD
 
 
 @functools.cache

@@ -13,22 +13,24 @@ from typing import Any
 
 from gpututor.checks.model import Finding
 from gpututor.course.model import Exercise
-from gpututor.grading.report import Status
+from gpututor.grading.report import Outcome, Status
 from gpututor.judge import failures
-from gpututor.judge.channel import DeadlinePassed, WorkerSession, check_ticket, new_ticket
-from gpututor.judge.responses import SubmissionFailed, WorkerProtocolError, expect
+from gpututor.judge.channel import WorkerSession, check_ticket, new_ticket
+from gpututor.judge.responses import SubmissionFailed, expect
 from gpututor.judge.runner import RunPlan, Submission, load_request
 from gpututor.judge.timing.sequential_test import Inputs, Timed
 from gpututor.judge.workers import Worker
-from gpututor.judge.workers.worker import LimitExceeded
 from gpututor.processes import tree
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
-from gpututor.protocol.frames import Bounds, EndOfFrames, Frame, FrameError, write_frame
+from gpututor.protocol.frames import Bounds, Frame, FrameError, write_frame
 from gpututor.protocol.messages import TICKET, MachineSpec, Sizes
-from gpututor.protocol.values import ValueRefused
 
 BOUNDS = Bounds(header_bytes=64 << 20, buffers=16384, buffer_bytes=512 << 20, total_bytes=1 << 30)
+
+
+_STATUSES = {Outcome.TIMEOUT: Status.TOO_SLOW, Outcome.NEEDS_REVIEW: Status.NEEDS_REVIEW}
+"""Status of the timed check by the outcome of a failure; any other failure fails it."""
 
 
 class Stopped(Exception):
@@ -104,23 +106,10 @@ class TimingWorker:
             yield
         except SubmissionFailed as failed:
             failure = failures.from_failure(failed.failure, stage, exercise, self._source, " in a timed call")
-        except DeadlinePassed:
-            line = self._worker.stack_line(self._file_name)
-            failure = failures.from_deadline(stage, exercise, line)
-            raise Stopped(failure.finding, Status.TOO_SLOW) from None
-        except EndOfFrames:
-            failure = failures.from_exit(stage, exercise, self._worker.exit_status())
-        except LimitExceeded as over:
-            failure = failures.limit_exceeded(stage, exercise, over)
-        except WorkerProtocolError as broke:
-            failure = failures.from_broken_worker(stage, exercise, broke)
-            raise Stopped(failure.finding, Status.NEEDS_REVIEW) from None
-        except (FrameError, ValueRefused) as error:
-            failure = failures.from_bad_answer(stage, exercise, str(error))
-            raise Stopped(failure.finding, Status.NEEDS_REVIEW) from None
-        else:
-            return
-        raise Stopped(failure.finding, Status.FAILED)
+            raise Stopped(failure.finding, Status.FAILED) from None
+        except failures.REQUEST_ERRORS as error:
+            failure = failures.from_error(error, stage, exercise, self._worker, self._file_name)
+            raise Stopped(failure.finding, _STATUSES.get(failure.outcome, Status.FAILED)) from None
 
 
 class NullWorker(TimingWorker):

@@ -39,17 +39,12 @@ ANSWERS_WITHIN_S = 20.0
 class ForkServer:
     """A source of workers: one server, started at the first worker and again after it died."""
 
+    name: Workers = "fork server"
+
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
+        self.isolation = isolation.name
         self._server: _Server | None = None
-
-    @property
-    def isolation(self) -> str:
-        return self._isolation.name
-
-    @property
-    def name(self) -> Workers:
-        return "fork server"
 
     def start(self) -> Worker:
         server = self._running_server()

@@ -132,16 +132,11 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH"
 class SpawnedWorkers:
     """A source that starts a Python process for each worker."""
 
+    name: Workers = "spare"
+
     def __init__(self, isolation: Isolation) -> None:
         self._isolation = isolation
-
-    @property
-    def isolation(self) -> str:
-        return self._isolation.name
-
-    @property
-    def name(self) -> Workers:
-        return "spare"
+        self.isolation = isolation.name
 
     def start(self) -> Worker:
         isolation = self._isolation

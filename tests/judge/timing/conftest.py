@@ -10,7 +10,6 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report, Verdict
 from tests.support.timed_gradings import BASELINE, CHECKS, GradeTimed
-from tests.support.tiny_course import write_course
 
 MANIFEST = """\
 title = "A chain of products"
@@ -38,8 +37,7 @@ def build(drawn, device):
 
 
 @pytest.fixture
-def timed_folder(tmp_path: Path) -> Path:
-    folder = write_course(tmp_path / "course", exercises=1) / "01_lesson_1" / "01_twice_1_1"
+def timed_folder(exercise_folder: Path) -> Path:
     files = {
         "exercise.toml": MANIFEST,
         "given.py": GIVEN,
@@ -48,8 +46,8 @@ def timed_folder(tmp_path: Path) -> Path:
         "solution.py": BASELINE,
     }
     for name, text in files.items():
-        (folder / name).write_text(text)
-    return folder
+        (exercise_folder / name).write_text(text)
+    return exercise_folder
 
 
 @pytest.fixture

@@ -1,0 +1,386 @@
+"""Courses: their files, broken entries, and installed packs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpututor.cli.main import main
+from gpututor.course.loader import EXERCISE_FILES, course_folder, load_course, load_exercise
+from gpututor.course.model import Course
+from gpututor.errors import CourseError, UsageError
+from gpututor.hardware.scenario import Scenario
+from tests.support.timeouts import no_waiting
+from tests.support.tiny_course import write_course, write_exercise
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_course(tmp_path / "course", exercises=3, lessons=2)
+
+
+@pytest.fixture
+def broken(folder: Path) -> Path:
+    """Return exercise 1.2, which a test breaks."""
+    return folder / "01_lesson_1" / "02_twice_1_2"
+
+
+def labels(course: Course) -> list[str]:
+    return [exercise.label for exercise in course.exercises]
+
+
+def titles(course: Course) -> list[str]:
+    return [problem.title.removeprefix(f"{course.folder}{os.sep}") for problem in course.problems]
+
+
+def test_a_valid_course_loads_completely(folder: Path) -> None:
+    course = load_course(folder)
+    assert (course.problems, course.id, course.title) == ((), "tiny", "A tiny course")
+    assert labels(course) == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3"]
+    exercise = course.exercises[4]
+    assert (exercise.key, exercise.title, exercise.entry) == ("lesson_2/twice_2_2", "Twice 2", "twice")
+    assert exercise.scenarios == (Scenario("one GPU"),)
+    assert (len(exercise.hints), len(exercise.wrong_solutions)) == (3, 3)
+    assert course.lessons[1].text.startswith("# Lesson 2")
+
+
+@pytest.mark.parametrize(("line", "processes"), [("", 2), ("processes = 3\n", 3)])
+def test_the_default_number_of_processes_is_two(broken: Path, line: str, processes: int) -> None:
+    manifest = broken / "exercise.toml"
+    manifest.write_text(manifest.read_text().replace('kind = "function"\n', f'kind = "processes"\n{line}'))
+    exercise = load_exercise(broken)
+    assert (exercise.kind, exercise.processes) == ("processes", processes)
+
+
+def test_an_exercise_loads_the_same_without_its_course(folder: Path) -> None:
+    for exercise in load_course(folder).exercises:
+        assert load_exercise(exercise.folder) == exercise
+
+
+def remove_manifest(exercise: Path) -> None:
+    (exercise / "exercise.toml").unlink()
+
+
+def break_manifest(exercise: Path) -> None:
+    (exercise / "exercise.toml").write_text("title = \n")
+
+
+def remove_hint(exercise: Path) -> None:
+    (exercise / "hints.md").write_text("## One\n\n## Two\n### Not one\n")
+
+
+def garble_hints(exercise: Path) -> None:
+    (exercise / "hints.md").write_bytes(b"## \xff")
+
+
+def remove_wrong_solution(exercise: Path) -> None:
+    (exercise / "wrong" / "once.py").unlink()
+
+
+def remove_all_wrong_solutions(exercise: Path) -> None:
+    shutil.rmtree(exercise / "wrong")
+
+
+def misplace_failing_check(exercise: Path) -> None:
+    (exercise / "wrong" / "once.py").write_text("# It doubles nothing.\n# fails: value\n")
+
+
+def omit_failing_check(exercise: Path) -> None:
+    (exercise / "wrong" / "once.py").write_text("# fails: \n")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "file", "words"),
+    [
+        (remove_manifest, "exercise.toml", "the file is missing"),
+        (break_manifest, "exercise.toml", r"not TOML: Invalid value \(at line 1, column 9\)"),
+        (remove_hint, "hints.md", "expected 3 hints or more, found 2"),
+        (garble_hints, "hints.md", "cannot be read"),
+        (remove_wrong_solution, "wrong", "expected 3 wrong solutions or more, found 2"),
+        (remove_all_wrong_solutions, "wrong", "expected 3 wrong solutions or more, found 0"),
+        (
+            misplace_failing_check,
+            "wrong/once.py",
+            "line 1: expected `# fails: ` and the name of a check",
+        ),
+        (omit_failing_check, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
+    ],
+)
+def test_a_broken_exercise_is_reported_and_the_others_load(
+    folder: Path, broken: Path, mistake: Callable[[Path], None], file: str, words: str
+) -> None:
+    mistake(broken)
+    course = load_course(folder)
+    assert labels(course) == ["1.1", "1.3", "2.1", "2.2", "2.3"]
+    (title,) = titles(course)
+    assert re.match(re.escape(f"01_lesson_1/02_twice_1_2/{file}: ") + words, title), title
+    with pytest.raises(CourseError, match=words):
+        load_exercise(broken)
+    with pytest.raises(UsageError, match="is broken") as not_found:
+        course.find("twice_1_2")
+    assert title in not_found.value.advice
+
+
+@pytest.mark.parametrize("name", EXERCISE_FILES)
+def test_a_missing_file_is_reported(folder: Path, broken: Path, name: str) -> None:
+    (broken / name).unlink()
+    assert titles(load_course(folder)) == [f"01_lesson_1/02_twice_1_2/{name}: the file is missing"]
+
+
+def test_all_mistakes_of_an_exercise_are_reported_together(broken: Path) -> None:
+    (broken / "exercise.toml").write_text('title = 3\nsumary = "x"\n')
+    (broken / "task.md").unlink()
+    remove_all_wrong_solutions(broken)
+    with pytest.raises(CourseError) as raised:
+        load_exercise(broken)
+    lines = raised.value.title.splitlines()
+    assert all(line.startswith(str(broken)) for line in lines)
+    for words in ("title: expected", "sumary: unknown key", "summary: missing", "task.md: the file", "wrong: expected"):
+        assert any(words in line for line in lines), words
+
+
+def test_a_broken_lesson_keeps_its_exercises(folder: Path) -> None:
+    (folder / "01_lesson_1" / "lesson.toml").write_text("nothing")
+    (folder / "02_lesson_2" / "lesson.md").unlink()
+    course = load_course(folder)
+    assert len(course.exercises) == 6
+    assert [lesson.title for lesson in course.lessons] == ["Lesson 1", "Small things"]
+    assert [title.partition(": ")[0] for title in titles(course)] == [
+        "01_lesson_1/lesson.toml",
+        "02_lesson_2/lesson.md",
+    ]
+
+
+@pytest.mark.parametrize(("name", "words"), [("01_other", "the number 01"), ("03_lesson_1", "the name 'lesson_1'")])
+def test_a_duplicate_lesson_is_refused(folder: Path, name: str, words: str) -> None:
+    write_exercise(folder / name, 1, "more")
+    course = load_course(folder)
+    assert len(course.exercises) == 6
+    assert titles(course)[0].startswith(f"{name}: {words} is taken by {folder}")
+
+
+def test_a_duplicate_exercise_is_refused(folder: Path) -> None:
+    write_exercise(folder / "02_lesson_2", 3, "usurper")
+    write_exercise(folder / "02_lesson_2", 4, "twice_1_1")
+    course = load_course(folder)
+    assert len(course.exercises) == 6
+    assert [title.partition(" is taken")[0] for title in titles(course)] == [
+        "02_lesson_2/03_usurper: the number 03",
+        "02_lesson_2/04_twice_1_1: the name 'twice_1_1'",
+    ]
+
+
+@pytest.mark.parametrize("name", ["lesson", "1_lesson", "00_lesson", "03_Lesson", "03-lesson", "03_", "003_lesson"])
+def test_a_misnamed_lesson_folder_is_reported(folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    (title,) = titles(load_course(folder))
+    assert title.startswith(f"{name}: not the name of a folder for a lesson")
+
+
+def test_hidden_folders_caches_and_files_are_ignored(folder: Path) -> None:
+    for lesson in (folder, folder / "01_lesson_1"):
+        (lesson / ".git").mkdir()
+        (lesson / "__pycache__").mkdir()
+        (lesson / "README.md").write_text("")
+    assert load_course(folder).problems == ()
+
+
+def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
+    (folder / "03_empty").mkdir()
+    (folder / "03_empty" / "lesson.md").write_text("")
+    shutil.copy(folder / "01_lesson_1" / "lesson.toml", folder / "03_empty")
+    course = load_course(folder)
+    assert titles(course) == ["03_empty: the lesson has no exercises"]
+    assert len(course.lessons) == 3
+
+
+@pytest.mark.parametrize("names", [(), ("notes", "more notes")])
+def test_a_folder_without_lessons_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        (tmp_path / name).mkdir()
+    with pytest.raises(CourseError, match="there are no lessons in it"):
+        load_course(tmp_path)
+
+
+def test_a_nested_course_is_suggested(tmp_path: Path) -> None:
+    write_course(tmp_path / "unpacked" / "tiny")
+    with pytest.raises(CourseError, match="there are no lessons in it") as refused:
+        load_course(tmp_path / "unpacked")
+    assert refused.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    for load in (load_course, load_exercise):
+        with pytest.raises(CourseError, match="there is no such folder"):
+            load(tmp_path / "none")
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(name=st.sampled_from(["exercise.toml", "hints.md", "wrong/once.py", "task.md"]), content=st.binary(max_size=80))
+def test_arbitrary_file_content_breaks_only_its_exercise(folder: Path, broken: Path, name: str, content: bytes) -> None:
+    path = broken / name
+    before = path.read_bytes()
+    path.write_bytes(content)
+    try:
+        course = load_course(folder)
+    finally:
+        path.write_bytes(before)
+    assert [label for label in labels(course) if label != "1.2"] == ["1.1", "1.3", "2.1", "2.2", "2.3"]
+    assert all(str(path) in problem.title for problem in course.problems)
+    assert ("1.2" in labels(course)) == (not course.problems)
+
+
+def test_an_unknown_exercise_suggests_the_nearest(folder: Path) -> None:
+    course = load_course(folder)
+    with pytest.raises(UsageError) as raised:
+        course.find("twise_2_3")
+    assert "twice_2_3" in raised.value.advice
+    file, own_folder = "02_lesson_2/03_twice_2_3.py", str(course.exercises[5].folder)
+    for words in ("2.3", "twice_2_3", "lesson_2/twice_2_3", file, own_folder):
+        assert course.find(words).label == "2.3"
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def unreadable(path: Path) -> None:
+    """Make an entry whose stat() fails, even for root."""
+    path.symlink_to("x" * 300)
+
+
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def listener(path: Path) -> None:
+    short = Path("/tmp") / f"gpututor-{os.getpid()}.socket"  # the name of a socket has 107 bytes at most
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(short))
+    shutil.move(short, path)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+SPECIAL: list[Callable[[Path], None]] = [loop, unreadable, link_to_a_device, listener, pipe]
+
+
+@pytest.mark.parametrize("make", [loop, unreadable])
+@pytest.mark.parametrize("place", [".", "01_lesson_1"])
+def test_a_broken_entry_is_reported_and_exercises_load(folder: Path, place: str, make: Callable[[Path], None]) -> None:
+    make(folder / place / "05_broken")
+    make(folder / place / ".hidden")
+    course = load_course(folder)
+    assert [exercise.label for exercise in course.exercises] == ["1.1", "1.2", "1.3", "2.1", "2.2", "2.3"]
+    (problem,) = course.problems
+    assert problem.title.startswith(f"{folder / place / '05_broken'}: cannot be read (")
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+def test_an_unused_special_file_is_ignored(folder: Path, make: Callable[[Path], None]) -> None:
+    make(folder / "01_lesson_1" / "01_twice_1_1" / "notes")
+    course = load_course(folder)
+    assert (len(course.exercises), course.problems) == (6, ())
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+@pytest.mark.parametrize("name", ["exercise.toml", *EXERCISE_FILES, "wrong/once.py", "wrong"])
+def test_a_special_file_breaks_only_its_exercise(folder: Path, name: str, make: Callable[[Path], None]) -> None:
+    path = folder / "01_lesson_1" / "01_twice_1_1" / name
+    shutil.rmtree(path) if name == "wrong" else path.unlink()
+    make(path)
+    with no_waiting():
+        course = load_course(folder)
+    assert [exercise.label for exercise in course.exercises] == ["1.2", "1.3", "2.1", "2.2", "2.3"]
+    (problem,) = course.problems
+    assert problem.title.startswith(f"{path}: ")
+    assert "missing" not in problem.title
+    with no_waiting(), pytest.raises(CourseError):
+        load_exercise(folder / "01_lesson_1" / "01_twice_1_1")
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+@pytest.mark.parametrize("name", ["course.toml", "01_lesson_1/lesson.toml", "01_lesson_1/lesson.md"])
+def test_a_special_file_in_a_lesson_breaks_no_exercise(folder: Path, name: str, make: Callable[[Path], None]) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    with no_waiting():
+        course = load_course(folder)
+    assert len(course.exercises) == 6
+    (problem,) = course.problems
+    assert problem.title.startswith(f"{folder / name}: ")
+
+
+@pytest.mark.parametrize("make", SPECIAL)
+def test_a_text_replaced_after_loading_is_refused(folder: Path, make: Callable[[Path], None]) -> None:
+    course = load_course(folder)
+    exercise = course.exercises[0]
+    for path in (exercise.folder / "task.md", course.lessons[0].folder / "lesson.md"):
+        path.unlink()
+        make(path)
+    for owner, text in ((exercise, "task"), (course.lessons[0], "text")):
+        with no_waiting(), pytest.raises(CourseError, match="cannot be read"):
+            getattr(owner, text)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Install two packages with a course each, and an entry point without its package."""
+    site = tmp_path / "site"
+    for name, lessons in (("first_pack", 1), ("second_pack", 2)):
+        write_course(site / name / "course", lessons=lessons)
+        (site / name / "__init__.py").write_text("")
+    for name, line in (
+        ("first_pack", "first = first_pack.course"),
+        ("second_pack", "second = second_pack.course"),
+        ("gone", "gone = gone_pack.course"),
+    ):
+        about = site / f"{name}-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[gpututor.courses]\n{line}\n")
+    monkeypatch.syspath_prepend(str(site))
+    return site
+
+
+def test_two_packs_can_be_installed(installed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert course_folder("first") == installed / "first_pack" / "course"
+    assert main(["list", "--course", "second"]) == 0
+    listed = capsys.readouterr().out
+    assert "2.2" in listed
+    assert main(["list", "--course", "first"]) == 0
+    assert "2.2" not in capsys.readouterr().out
+
+
+def test_a_folder_precedes_a_pack(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert course_folder("./first") == Path("./first")
+    write_course(tmp_path / "first")
+    assert course_folder("first") == Path("first")
+
+
+def test_an_unknown_pack_suggests_the_nearest(installed: Path) -> None:
+    with pytest.raises(CourseError) as refused:
+        course_folder("secnod")
+    assert "no installed course of that name" in refused.value.title
+    assert "Did you mean 'second'? Installed: first, gone, second." in refused.value.advice
+
+
+def test_a_pack_without_its_package_is_refused(installed: Path) -> None:
+    with pytest.raises(CourseError, match=r"gone_pack\.course, and there is no such package"):
+        course_folder("gone")
+
+
+def test_without_packs_a_name_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--course", "nowhere"]) != 0
+    assert "there is no such folder" in capsys.readouterr().err

@@ -1,0 +1,192 @@
+"""The judge's process: nothing outlives a grading, however it ends, and a dead judge is replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gpututor.errors import GradingError
+from gpututor.grading import judge_process
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingCancelled
+from gpututor.grading.report import Outcome
+from gpututor.processes import descendants
+from tests.support.gradings import gone, grade_in, time_limit, wait_for
+from tests.support.tiny_course import RIGHT
+
+ISOLATIONS = (pytest.param("process", marks=pytest.mark.long), pytest.param("bubblewrap", marks=pytest.mark.isolation))
+
+
+def outlived(isolation: str, tries: int, exercise_folder: Path) -> list[str]:
+    """Return the tries that left processes, run in another process, to which orphans come."""
+    command = [sys.executable, "-m", "tests.support.interrupted_gradings", isolation, str(tries), str(exercise_folder)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == tries
+    return [line for line in lines if not line.endswith(" 0")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process")
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_nothing_outlives_gradings_however_they_end(isolation: str, exercise_folder: Path) -> None:
+    assert outlived(isolation, 6, exercise_folder) == []
+
+
+@pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to another process")
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_nothing_outlives_two_hundred_gradings(isolation: str, exercise_folder: Path) -> None:
+    assert outlived(isolation, 204, exercise_folder) == []
+
+
+STOPS_ALL_ABOVE = """
+import os, signal
+above, names = os.getppid(), []
+while above > 1:
+    with open(f"/proc/{above}/cmdline") as command:
+        if "gpututor" not in command.read():
+            break
+    names.append(above)
+    with open(f"/proc/{above}/stat") as status:
+        above = int(status.read().rpartition(")")[2].split()[1])
+for process in names[:@most@]:
+    os.kill(process, signal.SIGSTOP)
+
+
+def twice(number):
+    return 2 * number
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize(
+    "most",
+    [pytest.param(1, id="the judge"), pytest.param(2, marks=pytest.mark.long, id="the judge and its keeper")],
+)
+def test_a_stopped_judge_is_an_error_and_is_replaced(
+    exercise_folder: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(judge_process, "SLACK_S", 1.0)
+    time_limit(exercise_folder, 4.0)
+    client = GradingClient()
+    try:
+        with pytest.raises(GradingError) as error:
+            list(client.grade(GradeRequest(str(exercise_folder), STOPS_ALL_ABOVE.replace("@most@", str(most)), "a.py")))
+        assert error.value.exit_code == 4
+        assert grade_in(client, exercise_folder, RIGHT).outcome is Outcome.PASSED
+    finally:
+        client.close()
+
+
+WARM_CLIENT = """
+import os, subprocess, sys, time
+from gpututor.grading.client import GradingClient
+from gpututor.processes import descendants
+
+client = GradingClient()
+client.warm()
+while client._judge.pid == 0:
+    time.sleep(0.01)
+keeper, judge = descendants(os.getpid())[:2]
+print(keeper, judge, flush=True)
+sys.stdin.readline()
+subprocess.run(["sh", "-c", "echo $SHELL_SECRET"])
+client.close()
+"""
+
+
+def environment_of(process: int | str) -> bytes:
+    """Return what `/proc` shows; empty if it may not be read."""
+    try:
+        return Path(f"/proc/{process}/environ").read_bytes()
+    except PermissionError:
+        return b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_no_process_of_gpututor_shows_the_learners_environment() -> None:
+    environment = {**os.environ, "SHELL_SECRET": "canary"}
+    command = [sys.executable, "-c", WARM_CLIENT]
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        pids = [client.pid, *map(int, client.stdout.readline().split())]
+        shown = [environment_of(pid) for pid in pids]
+        inherited, _ = client.communicate("go on\n")
+    assert len(shown) == 3
+    assert not any(b"canary" in environment or b"SHELL_SECRET" in environment for environment in shown)
+    assert inherited == "canary\n"
+
+
+ENDLESS = "def twice(number):\n    while True:\n        pass\n"
+
+
+def test_a_killed_judge_takes_its_workers_along_and_is_replaced(exercise_folder: Path) -> None:
+    dead = 2**22 - 1
+    assert not Path(f"/proc/{dead}").exists()
+    left = Path(tempfile.gettempdir(), f"gpututor-{dead}-left")
+    left.mkdir()
+    with contextlib.closing(GradingClient()) as client:
+        events = client.grade(GradeRequest(str(exercise_folder), ENDLESS, "a.py"))
+        next(events)
+        assert client._judge is not None
+        workers = descendants(client._judge.pid)
+        assert workers
+        os.kill(client._judge.pid, signal.SIGKILL)
+        wait_for(lambda: all(gone(worker) for worker in workers))
+        client.cancel()
+        assert isinstance(list(events)[-1], GradingCancelled)
+        assert grade_in(client, exercise_folder, RIGHT).outcome is Outcome.PASSED
+        assert client._judge is not None
+        judge = client._judge.pid
+        family = [judge, *descendants(judge)]
+        assert len(family) >= 2
+    wait_for(lambda: all(gone(pid) for pid in family))
+    assert not list(Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*"))
+    assert not left.exists(), "a new judge removes the scratch folders of dead judges"
+
+
+@pytest.mark.long
+def test_a_judge_that_ignores_the_cancel_is_killed(exercise_folder: Path) -> None:
+    with contextlib.closing(GradingClient()) as client:
+        events = client.grade(GradeRequest(str(exercise_folder), ENDLESS, "a.py"))
+        next(events)
+        assert client._judge is not None
+        pid = client._judge.pid
+        os.kill(pid, signal.SIGSTOP)
+        client.cancel()
+        assert isinstance(list(events)[-1], GradingCancelled)
+        assert gone(pid)
+        assert grade_in(client, exercise_folder, RIGHT).outcome is Outcome.PASSED
+
+
+CLIENT = """
+import sys
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest
+list(GradingClient().grade(GradeRequest(sys.argv[1], sys.argv[2], "a.py")))
+"""
+
+
+def test_a_killed_client_leaves_no_process_and_no_scratch(exercise_folder: Path, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    submission = (
+        "import os, signal\n\n\ndef twice(number):\n"
+        "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
+        f"            open({str(note)!r}, 'w').write(f'{{os.getpid()}} {{os.getcwd()}}')\n"
+        "            signal.pause()\n        os._exit(0)\n"
+        "    while True:\n        pass\n"
+    )
+    client = subprocess.Popen([sys.executable, "-c", CLIENT, str(exercise_folder), submission])
+    wait_for(lambda: note.exists() and " " in note.read_text(), 30)
+    daemon, _, scratch = note.read_text().partition(" ")
+    client.kill()
+    client.wait()
+    wait_for(lambda: gone(int(daemon)) and not Path(scratch).exists())

@@ -1,0 +1,161 @@
+"""Texts of reports: outcome, points, remarks and progress."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpututor.grading.events import (
+    CallStarted,
+    GradingEvent,
+    ScenarioStarted,
+    TimingProgressed,
+    event_from_json,
+    event_to_json,
+)
+from gpututor.grading.report import Outcome, Placement, Report, RunSummary, Status, Times
+from gpututor.grading.report_text import (
+    GLYPHS,
+    OUTCOME_TITLES,
+    RunProgress,
+    device_words,
+    elapsed,
+    evidence,
+    mark,
+    outcome_line,
+    points_line,
+    remarks,
+)
+from tests.support.report_samples import report, said
+
+
+def test_every_status_and_outcome_has_a_title() -> None:
+    assert set(GLYPHS) == set(Status)
+    assert set(OUTCOME_TITLES) == set(Outcome)
+    assert mark(Status.TOO_SLOW) == "✗ too slow"
+    assert mark(Status.NEEDS_REVIEW) == "○ needs review"
+
+
+def test_only_a_pass_has_the_pass_glyph() -> None:
+    assert [status for status in Status if GLYPHS[status] == GLYPHS[Status.PASSED]] == [Status.PASSED]
+    assert [outcome for outcome in Outcome if OUTCOME_TITLES[outcome].startswith("✓")] == [Outcome.PASSED]
+
+
+@pytest.mark.parametrize(
+    ("graded", "line"),
+    [
+        (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed: all 2 checks"),
+        (report(Outcome.PASSED, said("parity")), "✓ Passed"),
+        (report(Outcome.REJECTED), "✗ Refused"),
+        (
+            report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), said("x", Status.NOT_RUN)),
+            "✗ Failed: 1 of 3 checks passed, 1 not run",
+        ),
+        (
+            report(Outcome.FAILED, said("placement", Status.HELD_BACK), said("parity", Status.FAILED)),
+            "✗ Failed: 0 of 2 checks passed, 1 held back",
+        ),
+        (
+            report(Outcome.ERROR, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
+            "✗ Does not run yet: no checks were made",
+        ),
+        (
+            report(Outcome.TIMEOUT, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
+            "✗ Took too long: no checks were made",
+        ),
+        (
+            report(
+                Outcome.ERROR,
+                *(said("loads", Status.FAILED, of=0, scenario="no GPU"), said("x", Status.NOT_RUN, scenario="no GPU")),
+                *(said("loads", of=0), said("x")),
+            ),
+            "✗ Stopped by an error: 2 of 4 checks passed, 1 not run",
+        ),
+        (
+            report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)),
+            "✗ Too slow: 1 of 2 checks passed, 1 too slow",
+        ),
+        (
+            report(Outcome.PASSED, said("parity", of=2), said("speed", of=0.5)),
+            "✓ Passed: all 2 checks, 2.5 of 2.5 points",
+        ),
+        (
+            report(Outcome.FAILED, said("parity", of=7), said("speed", Status.FAILED, of=3)),
+            "✗ Failed: 1 of 2 checks passed, 7 of 10 points",
+        ),
+    ],
+)
+def test_an_outcome_fits_on_one_line(graded: Report, line: str) -> None:
+    assert outcome_line(graded) == line
+
+
+@pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
+def test_provisional_points_are_labelled(status: Status) -> None:
+    open_report = report(Outcome(status), said("parity", of=7), said("speed", status, of=3))
+    assert points_line(open_report) == "7 of 10 points so far (no mark yet)"
+    assert outcome_line(open_report).startswith("○ ")
+    assert f"1 {status}" in outcome_line(open_report)
+
+
+def test_equal_points_are_omitted() -> None:
+    assert points_line(report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED))) == ""
+
+
+def ran(times: Times, placement: Placement) -> RunSummary:
+    return RunSummary("one GPU", "cuda:0", virtual=True, times=times, placement=placement)
+
+
+def test_evidence_lists_each_source_once() -> None:
+    none = report(Outcome.FAILED)
+    assert evidence(none) == ""
+    assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
+    both = replace(none, runs=(ran("modelled", "traced"), ran("measured", "corroborated"), ran("", "")))
+    assert evidence(both) == "times modelled and measured; placement traced and corroborated"
+
+
+def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
+    runs = (replace(ran("modelled", "traced"), own_gpu="T4"), ran("modelled", "traced"))
+    assert remarks(replace(report(Outcome.FAILED), runs=runs[1:])) == []
+    (passed,) = remarks(replace(report(Outcome.PASSED), runs=runs))
+    (failed,) = remarks(replace(report(Outcome.FAILED, said("parity", Status.FAILED)), runs=runs))
+    assert "T4" in passed
+    assert failed.startswith(passed)
+    assert "--model" in failed
+
+
+def test_modelled_devices_are_labelled() -> None:
+    assert device_words("2 x virtual T4") == "2 x virtual T4 (modelled)"
+    assert device_words("no GPU, only the CPU") == "no GPU, only the CPU (modelled)"
+    assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
+
+
+def test_suspicions_are_among_the_remarks() -> None:
+    suspected = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
+    assert remarks(suspected) == ["For a person to look at: it moved 3 bytes in 1 ns"]
+
+
+def test_elapsed_time_mentions_loading_pytorch() -> None:
+    warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
+    assert elapsed(warm) == "0.04 s"
+    assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)) == "2.1 s, of which 1.9 s to load PyTorch"
+
+
+def test_progress_names_the_current_step() -> None:
+    now = [0.0]
+    progress = RunProgress(lambda: now[0])
+    progress.hear(ScenarioStarted("one GPU", "cuda:0"))
+    assert (progress.is_long, progress.duration, progress.where) == (False, "0 s", "")
+    progress.hear(CallStarted(2, 3))
+    now[0] = 3.2
+    assert (progress.is_long, progress.duration, progress.where) == (True, "3 s", "call 2 of 3")
+    progress.hear(ScenarioStarted("no GPU", "cpu", 2, 2))
+    assert progress.where == "machine 2 of 2"
+    now[0] = 125
+    progress.hear(TimingProgressed("It is quick", 12, 200))
+    assert (progress.duration, progress.where) == ("2 min 05 s", "machine 2 of 2, timing pair 12 of at most 200")
+
+
+def test_start_events_survive_a_round_trip() -> None:
+    events: list[GradingEvent] = [ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4)]
+    assert [event_from_json(event_to_json(event)) for event in events] == events

@@ -1,0 +1,44 @@
+"""Devices that can compute in bubblewrap."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpututor.devices.probe import describe_devices
+from gpututor.judge.isolation import probe as module
+from gpututor.judge.isolation.probe import Probe, probe, working
+
+CPU: dict[str, object] = {"name": "cpu", "kind": "cpu", "description": "a CPU", "memory_bytes": None}
+GPUS: list[dict[str, object]] = [{**CPU, "name": f"cuda:{number}", "kind": "cuda"} for number in range(2)]
+
+
+@pytest.fixture(autouse=True)
+def forget_the_last_probe() -> None:
+    module._working.cache_clear()
+
+
+def test_a_gpu_that_does_not_compute_in_bubblewrap_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "probe", lambda: Probe(False, "cuda:1: broken", "", ("cpu", "cuda:0")))
+    assert working([CPU, *GPUS], "bubblewrap") == (CPU, GPUS[0])
+    assert working([CPU, *GPUS], "process") == (CPU, *GPUS)
+
+
+def test_without_an_accelerator_nothing_is_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "probe", lambda: pytest.fail("asked"))
+    assert working([CPU], "bubblewrap") == (CPU,)
+
+
+@pytest.mark.isolation
+def test_a_product_is_computed_in_bubblewrap() -> None:
+    result = probe()
+    assert result.works, result.title
+    assert "cpu" in result.devices
+
+
+def test_a_backend_whose_driver_fails_has_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> bool:
+        raise RuntimeError("the driver is gone")
+
+    monkeypatch.setattr(torch.xpu, "is_available", fails)
+    assert next(iter(describe_devices()))["name"] == "cpu"

@@ -1,0 +1,224 @@
+"""The author's code: each fault is reported at its file and line, and checks are described as a grading shows them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.rules import points_of
+from gpututor.course.loader import load_course
+from gpututor.errors import CourseError, GradingError
+from gpututor.grading.client import GradingClient
+from gpututor.grading.report import Outcome, Report, Status
+from gpututor.judge.author_code import describe
+from gpututor.judge.responses import WorkerProtocolError
+from gpututor.judge.verdicts import LONGEST
+from gpututor.paths import builtin_course
+from tests.support.gradings import Grade
+from tests.support.tiny_course import RIGHT
+
+DRAW = "def draw(seed, case):\n    return {'number': seed}\n\n\n"
+CHECKS = "import sys\nfrom gpututor.checks import parity, transfers, value\n\n\n"
+VALUE = "checks = [value(expected)]\n"
+
+
+def given(code: str) -> tuple[str, str]:
+    return "given.py", DRAW + code
+
+
+def checks_with(line: str) -> tuple[str, str]:
+    return "checks.py", f"{CHECKS}def expected(drawn, machine):\n    {line}\n\n\n{VALUE}"
+
+
+BUILD = "def build(drawn, device):\n    "
+BUILD_RAISES = given(f"{BUILD}return first_of(drawn)\n\n\ndef first_of(drawn):\n    return drawn['x']\n")
+FAULTS = {
+    "build raises": (*BUILD_RAISES, 10, "KeyError: 'x'"),
+    "build ends": (*given(f"import sys\n{BUILD}sys.exit(3)\n"), 7, "SystemExit: 3"),
+    "build returns a list": (*given(f"{BUILD}return [1]\n"), 5, "dict"),
+    "build with one argument": (*given("def build(drawn):\n    return drawn\n"), 5, "build(drawn, device)"),
+    "only in the worker": (
+        *given("import sys\nif 'gpututor.worker.service' in sys.modules:\n    sys.exit()\n"),
+        7,
+        "SystemExit",
+    ),
+    "draw with one argument": ("given.py", "def draw(seed):\n    return {}\n", 1, "draw(seed, case)"),
+    "draw raises": ("given.py", "def draw(seed, case):\n    return {1 / 0: 1}\n", 2, "ZeroDivisionError"),
+    "draw returns an object": ("given.py", "def draw(seed, case):\n    return {'x': [object()]}\n", 1, "'x.0'"),
+    "draw returns a list": ("given.py", "def draw(seed, case):\n    return [1]\n", 1, "dict"),
+    "checks end": ("checks.py", f"{CHECKS}sys.exit()\n", 5, "SystemExit"),
+    "a check ends": (*checks_with("sys.exit()"), 6, "SystemExit"),
+    "a check raises": (*checks_with("return drawn['x']"), 6, "KeyError: 'x'"),
+    "a check with one argument": (
+        "checks.py",
+        f"{CHECKS}def expected(drawn):\n    return 1\n\n\n{VALUE}",
+        5,
+        "(drawn, machine)",
+    ),
+    "an amount raises": (
+        "checks.py",
+        f"{CHECKS}checks = [transfers(to_device=lambda drawn, machine: drawn['x'])]\n",
+        5,
+        "KeyError: 'x'",
+    ),
+    "a reference of another name": (
+        "checks.py",
+        f"{CHECKS}def reference(x):\n    return x\n\n\nchecks = [parity(reference)]\n",
+        5,
+        "(number)",
+    ),
+    "a condition raises": (
+        "checks.py",
+        f"{CHECKS}checks = [value(lambda drawn, machine: 1, on=lambda machine: machine.x)]\n",
+        5,
+        "AttributeError",
+    ),
+    "wrong arguments": ("checks.py", f"{CHECKS}checks = [parity(print, times=-1)]\n", 5, "times=-1"),
+}
+
+
+@pytest.mark.parametrize(("file", "text", "line", "words"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_reported_at_its_line(
+    grade: Grade, exercise_folder: Path, file: str, text: str, line: int, words: str
+) -> None:
+    (exercise_folder / file).write_text(text)
+    report = grade(RIGHT)
+    first = report.reason.partition("\n")[0]
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert first.startswith(f"{exercise_folder / file}:{line}: ")
+    assert words in first
+    assert "gpututor/" not in report.reason.replace(str(exercise_folder), "")
+
+
+def test_the_authors_frames_are_listed(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "given.py").write_text(BUILD_RAISES[1])
+    assert grade(RIGHT).reason.splitlines()[-2:] == ["Called from:", "given.py:6 in build"]
+
+
+def test_a_fault_with_the_submission_only_needs_review(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "given.py").write_text(
+        f"import math\n{DRAW}def build(drawn, device):\n    return math.e and drawn\n"
+    )
+    report = grade(f"import math\ndel math.e\n{RIGHT}")
+    assert report.outcome is Outcome.NEEDS_REVIEW
+
+
+def test_a_build_that_ends_the_worker_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
+    given = exercise_folder / "given.py"
+    given.write_text(f"import os\n{DRAW}def build(drawn, device):\n    os._exit(3)\n")
+    report = grade(RIGHT)
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert report.reason.startswith(f"{given}: ")
+
+
+def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "checks.py").write_text("import os\n\nos._exit(3)\n")
+    with pytest.raises(GradingError) as broke:
+        grade(RIGHT)
+    assert str(exercise_folder) in broke.value.title
+    assert "checks.py" in broke.value.advice
+
+
+def test_a_broken_workers_last_line_is_the_title() -> None:
+    broke = WorkerProtocolError("Traceback (most recent call last):\n  somewhere\nValueError: no such thing")
+    assert broke.title.endswith("ValueError: no such thing")
+    assert "somewhere" in broke.advice
+
+
+def test_a_description_agrees_with_the_report(client: GradingClient, exercise_folder: Path, grade: Grade) -> None:
+    *checks, unmodified = client.describe(str(exercise_folder))
+    report = grade("def twice(x):\n    return 2 * x\n", device="virtual")
+    verdicts = {verdict.check: verdict for verdict in report.verdicts if verdict.of}
+    assert {check.name: check.points for check in checks} == {name: each.of for name, each in verdicts.items()}
+    for check in checks:
+        assert verdicts[check.name].sentence in check.sentences
+        assert not check.depends_on_device
+    assert (unmodified.name, unmodified.points) == ("unmodified", 0.0)
+
+
+@pytest.mark.parametrize(
+    "checks", ["import sys\nsys.exit()\n", "checks = []\n", "checks = [\n", "raise ValueError('no')\n"]
+)
+def test_broken_checks_do_not_harm_the_judge(client: GradingClient, exercise_folder: Path, checks: str) -> None:
+    right = client.describe(str(exercise_folder))
+    before = (exercise_folder / "checks.py").read_text()
+    (exercise_folder / "checks.py").write_text(checks)
+    with pytest.raises(CourseError, match=r"checks\.py"):
+        client.describe(str(exercise_folder))
+    with pytest.raises(CourseError):
+        client.describe(str(exercise_folder / "gone"))
+    (exercise_folder / "checks.py").write_text(before)
+    assert client.describe(str(exercise_folder)) == right
+
+
+def test_every_exercise_of_the_course_is_described() -> None:
+    known = 0
+    for exercise in load_course(builtin_course()).exercises:
+        checks = describe(exercise.folder)
+        assert len({check.name for check in checks}) == len(checks), exercise.key
+        assert all(check.sentences or check.depends_on_device or check.points for check in checks), exercise.key
+        points = points_of(checks)
+        known += bool(points)
+        assert not points or math.fsum(points.values()) > 0
+    assert known >= 25
+
+
+HEAD = "from gpututor.checks import value\nfrom gpututor.checks.model import Check, Finding\n\n\n"
+NARROW = (
+    f"{HEAD}def find(run):\n"
+    "    for call in run.calls:\n"
+    "        if call.output + 0 != 2 * call.drawn['number']:\n"
+    "            return Finding('the double', 'another number')\n\n\n"
+    "checks = [\n"
+    "    Check('narrow', lambda _: 'It is the double', find),\n"
+    "    value(lambda drawn, machine: 2 * drawn['number'], name='after').with_points(2),\n"
+    "]\n"
+)
+LONG = "def twice(number):\n    return ['x' * 100] * 1000\n"
+
+
+def verdict_on(report: Report, check: str) -> tuple[Status, str]:
+    verdict = next(verdict for verdict in report.verdicts if verdict.check == check)
+    return verdict.status, verdict.got
+
+
+def test_a_check_that_breaks_on_the_submission_only_needs_review(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "checks.py").write_text(NARROW)
+    report = grade("def twice(number):\n    return str(number)\n")
+    status, got = verdict_on(report, "narrow")
+    assert status is Status.NEEDS_REVIEW
+    assert "TypeError" in got
+    assert verdict_on(report, "after")[0] is Status.FAILED
+    assert report.outcome is Outcome.FAILED
+    assert report.of == 3
+
+
+def test_if_nothing_else_fails_the_whole_report_needs_review(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "checks.py").write_text(NARROW.replace("2 * drawn['number'], name='after'", "'x', name='after'"))
+    report = grade("def twice(number):\n    return 'x'\n")
+    assert report.outcome is Outcome.NEEDS_REVIEW
+    assert not report.final
+
+
+def test_a_check_that_breaks_on_the_solution_too_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "checks.py").write_text(NARROW.replace("call.output + 0", "call.output.values"))
+    report = grade(RIGHT)
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert "AttributeError" in report.reason
+
+
+def test_texts_of_verdicts_and_reasons_are_bounded(grade: Grade, exercise_folder: Path) -> None:
+    words = "'y' * 10**6"
+    (exercise_folder / "checks.py").write_text(
+        f"{HEAD}def find(run):\n    return Finding({words}, str(run.calls[0].output), None, {words}, {words})\n\n\n"
+        "checks = [Check('long', lambda _: 'It is short', find)]\n"
+    )
+    verdict = grade(LONG).verdicts[-1]
+    assert {len(verdict.expected), len(verdict.got), len(verdict.why), len(verdict.advice)} == {LONGEST}
+    (exercise_folder / "checks.py").write_text(
+        f"{HEAD}def find(run):\n    raise ValueError({words})\n\n\n"
+        "checks = [Check('long', lambda _: 'It is short', find)]\n"
+    )
+    assert len(grade(LONG).reason) == LONGEST

@@ -1,0 +1,459 @@
+"""Gradings from end to end: each way to fail has its own verdict, and nothing survives a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor import __version__
+from gpututor.course.loader import load_exercise
+from gpututor.grading.client import GradingClient
+from gpututor.grading.journal import GradingKey, entries, exercise_digest, read_entry
+from gpututor.grading.report import Outcome, Status
+from gpututor.hardware.inventory import torch_version
+from gpututor.processes import descendants
+from tests.support.gradings import EMPTY_TRACE, Grade, failure, gone, time_limit, wait_for
+from tests.support.tiny_course import RIGHT
+
+
+def test_a_right_solution_passes_with_every_check_named(grade: Grade) -> None:
+    report = grade(RIGHT)
+    assert report.outcome is Outcome.PASSED
+    assert [verdict.check for verdict in report.verdicts] == ["loads", "runs", "value"]
+    assert all(verdict.status is Status.PASSED for verdict in report.verdicts)
+    assert report.device == "cuda:0, virtual T4"
+    assert report.runs[0].virtual
+
+
+def test_a_wrong_value_has_expectation_value_and_line(grade: Grade) -> None:
+    report = grade("def twice(number):\n    return number\n", seed=20)
+    assert report.outcome is Outcome.FAILED
+    first = report.first_failure
+    assert first is not None
+    assert (first.check, first.expected, first.line) == ("value", "40", 2)
+    assert "20" in first.got
+    assert first.why
+    assert first.advice
+
+
+def test_the_same_seed_draws_the_same_inputs(grade: Grade) -> None:
+    broken = "def twice(number):\n    raise ValueError(number)\n"
+    first, second = (failure(grade(broken, seed=7)) for _ in range(2))
+    assert first == second
+    assert first[1].endswith("number=7)")
+
+
+def test_a_syntax_error_names_its_line(grade: Grade) -> None:
+    report = grade("def twice(number):\n    return (2 *\n")
+    assert report.outcome is Outcome.ERROR
+    check, got, line = failure(report)
+    assert (check, line) == ("loads", 2)
+    assert got.startswith("SyntaxError: ")
+
+
+@pytest.mark.parametrize("start", ["\ufeff", "# coding: utf-7\n", "# coding: latin-1\n", "\ufeff# coding: utf-8\n"])
+def test_the_encoding_that_a_file_names_has_no_effect(grade: Grade, start: str) -> None:
+    assert grade(start + RIGHT).outcome is Outcome.PASSED
+    # In UTF-7 the comment would be a line of code of its own.
+    assert grade(f"{start}{RIGHT}# +AAo-raise SystemExit\n").outcome is Outcome.PASSED
+
+
+def test_a_missing_function_has_the_nearest_name(grade: Grade) -> None:
+    check, got, _ = failure(grade("def twise(number):\n    return 2 * number\n"))
+    assert check == "loads"
+    assert "twise" in got
+
+
+def test_an_import_that_fails_names_its_line(grade: Grade) -> None:
+    check, got, line = failure(grade("\nimport torchh\n"))
+    assert (check, line) == ("loads", 2)
+    assert got.startswith("ModuleNotFoundError: ")
+
+
+def test_a_traceback_has_the_learners_frames_without_paths(grade: Grade) -> None:
+    report = grade("import torch\n\ndef twice(number):\n    return torch.ones(2) + torch.ones(3)\n")
+    text = report.runs[0].traceback
+    assert 'File "a.py", line 4, in twice' in text
+    assert "/" not in text.replace("a.py", "")
+
+
+def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: Path) -> None:
+    time_limit(exercise_folder, 1)
+    report = grade("def twice(number):\n    while True:\n        number += 0\n")
+    assert report.outcome is Outcome.TIMEOUT
+    check, _, line = failure(report)
+    assert check == "runs"
+    assert line in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("ends", "outcome", "words"),
+    [
+        ("sys.exit(0)", Outcome.ERROR, "SystemExit: 0, at line 4"),
+        ("os._exit(0)", Outcome.ERROR, "exit status 0"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Outcome.CRASHED, "SIGSEGV"),
+    ],
+)
+def test_an_end_of_the_process_is_not_a_pass(grade: Grade, ends: str, outcome: Outcome, words: str) -> None:
+    report = grade(f"import os, signal, sys\n\ndef twice(number):\n    {ends}\n")
+    check, got, _ = failure(report)
+    assert (report.outcome, check) == (outcome, "runs")
+    assert words in got
+
+
+def test_a_megabyte_of_output_fails(grade: Grade) -> None:
+    report = grade("print('x' * (1 << 20))\n" + RIGHT)
+    assert report.outcome is Outcome.FAILED
+    check, got, _ = failure(report)
+    assert check == "prints"
+    assert "1,024 KiB" in got
+    assert len(report.runs[0].output) == 64 << 10
+
+
+def test_much_output_is_drained_and_dropped(grade: Grade) -> None:
+    report = grade("for _ in range(100):\n    print('x' * (1 << 20))\n" + RIGHT)
+    assert report.runs[0].output_dropped_bytes > 99 << 20
+    assert failure(report)[0] == "prints"
+
+
+def test_a_little_output_is_in_the_report(grade: Grade) -> None:
+    report = grade("def twice(number):\n    print('number is', number)\n    return 2 * number\n", seed=3)
+    assert report.outcome is Outcome.PASSED
+    assert report.runs[0].output == "number is 3\nnumber is 5\nnumber is 7\n"
+
+
+def test_the_profiler_prints_nothing(grade: Grade) -> None:
+    report = grade(
+        "from torch.profiler import ProfilerActivity, profile\n\n\n"
+        "def twice(number):\n    with profile(activities=[ProfilerActivity.CPU]):\n"
+        "        return 2 * number\n"
+    )
+    assert report.outcome is Outcome.PASSED
+    assert report.runs[0].output == ""
+
+
+def test_markup_in_an_error_is_unchanged(grade: Grade) -> None:
+    report = grade("def twice(number):\n    raise ValueError('[/int] [@click=app.quit]x[/]')\n")
+    assert "[/int] [@click=app.quit]x[/]" in failure(report)[1]
+
+
+def test_an_exception_whose_text_raises_is_reported(grade: Grade) -> None:
+    report = grade(
+        "class Odd(Exception):\n    def __str__(self):\n        raise RuntimeError\n\n\n"
+        "def twice(number):\n    raise Odd\n"
+    )
+    assert report.outcome is Outcome.ERROR
+    assert "Odd" in failure(report)[1]
+
+
+def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
+    time_limit(exercise_folder, 1)
+    note = tmp_path / "pid"
+    report = grade(
+        "import os, subprocess, sys\n\n\ndef twice(number):\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        f"    open({str(note)!r}, 'w').write(str(child.pid))\n"
+        "    child.wait()\n"
+    )
+    assert report.outcome is Outcome.TIMEOUT
+    wait_for(lambda: gone(int(note.read_text())))
+
+
+def test_a_daemon_does_not_outlive_a_submission_that_returns(grade: Grade, tmp_path: Path) -> None:
+    note = str(tmp_path / "pid-")
+    report = grade(
+        "import os, signal\n\ncalls = []\n\n\ndef twice(number):\n"
+        f"    calls.append({note!r} + str(len(calls)))\n"
+        "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
+        "            open(calls[-1], 'w').write(str(os.getpid()))\n"
+        "            os.close(1)\n            os.close(2)\n            signal.pause()\n        os._exit(0)\n"
+        "    while not (os.path.exists(calls[-1]) and os.path.getsize(calls[-1])):\n        pass\n"
+        "    return 2 * number\n"
+    )
+    assert report.outcome is Outcome.PASSED
+    daemons = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
+    assert len(daemons) == 3
+    wait_for(lambda: all(gone(pid) for pid in daemons))
+
+
+TO_ALL_DESCRIPTORS = (
+    "    for descriptor in range(3, 32):\n        try:\n            os.write(descriptor, content)\n"
+    "        except OSError:\n            pass\n    return 0\n"
+)
+
+
+def test_noise_on_every_descriptor_is_no_answer(grade: Grade) -> None:
+    report = grade(f"import os\n\n\ndef twice(number):\n    content = b'passed' * 100\n{TO_ALL_DESCRIPTORS}")
+    assert report.outcome in (Outcome.NEEDS_REVIEW, Outcome.FAILED)
+
+
+def test_a_forged_answer_must_still_be_right(grade: Grade) -> None:
+    report = grade(
+        "import os, json, struct\n\n\ndef twice(number):\n"
+        f"    answer = {{'event': 'returned', 'output': {{'k': 'int', 'v': '0'}}, 'trace': {EMPTY_TRACE!r}}}\n"
+        "    text = json.dumps({**answer, 'arguments': {}, 'buffers': []}).encode()\n"
+        f"    content = struct.pack('>4sI', b'GPT1', len(text)) + text\n{TO_ALL_DESCRIPTORS}"
+    )
+    assert report.outcome is not Outcome.PASSED
+
+
+def test_a_file_over_one_mebibyte_is_rejected(grade: Grade) -> None:
+    report = grade(RIGHT + "#" * (1 << 20))
+    assert report.outcome is Outcome.REJECTED
+
+
+@pytest.mark.parametrize(("gpu", "own"), [(None, ""), ("T4", ""), ("H100", "T4")])
+def test_a_run_on_another_gpu_names_the_exercises_own(grade: Grade, gpu: str | None, own: str) -> None:
+    assert [run.own_gpu for run in grade(RIGHT, gpu=gpu).runs] == [own]
+
+
+def test_an_unknown_gpu_is_rejected_with_the_nearest_name(grade: Grade) -> None:
+    report = grade(RIGHT, gpu="T44")
+    assert report.outcome is Outcome.REJECTED
+    assert "T4" in report.reason
+
+
+def test_a_missing_device_is_not_gradable_here(grade: Grade) -> None:
+    report = grade(RIGHT, device="cuda:7")
+    assert report.outcome is Outcome.NOT_GRADABLE_HERE
+    assert report.outcome.exit_code == 3
+    assert "--device virtual" in report.reason
+
+
+def test_the_cpu_is_used_if_the_exercise_allows_it(grade: Grade) -> None:
+    report = grade(RIGHT, device="cpu")
+    assert report.outcome is Outcome.PASSED
+    assert not report.runs[0].virtual
+
+
+def test_an_internal_error_names_exercise_isolation_and_seed(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "given.py").write_text("def draw(seed, case):\n    return {}['number']\n")
+    report = grade(RIGHT, seed=5)
+    assert (report.outcome, report.exercise) == (Outcome.INTERNAL_ERROR, "lesson_1/twice_1_1")
+    assert (report.environment.isolation, report.environment.seed) == ("process", 5)
+
+
+def test_a_worker_that_breaks_with_the_solution_too_is_an_internal_error(grade: Grade, exercise_folder: Path) -> None:
+    with (exercise_folder / "given.py").open("a") as given:
+        given.write("\n\ndef build(drawn, device):\n    return drawn['nothing']\n")
+    report = grade(RIGHT)
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert "KeyError: 'nothing'" in report.reason
+
+
+def test_a_worker_that_breaks_with_the_submission_only_needs_review(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "given.py").write_text(
+        "class Number(int):\n    pass\n\n\n"
+        "def draw(seed, case):\n    return {'number': seed + case}\n\n\n"
+        "def build(drawn, device):\n    return {'number': Number(drawn['number'])}\n"
+    )
+    removes_it = (
+        "import gc\nfor item in gc.get_objects():\n"
+        "    if type(item) is dict and 'Number' in item and 'draw' in item:\n        del item['Number']\n"
+    )
+    report = grade(f"{removes_it}{RIGHT}")
+    assert (report.outcome, failure(report)[0]) == (Outcome.NEEDS_REVIEW, "runs")
+    assert "NameError" in report.runs[0].traceback
+
+
+def test_every_scenario_has_its_own_run(grade: Grade, exercise_folder: Path) -> None:
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        for gpus in (0, 1, 2):
+            manifest.write(f'[[scenario]]\nname = "{gpus} GPUs"\ngpus = {gpus}\n')
+    (exercise_folder / "checks.py").write_text(
+        "from gpututor.checks import value\n\nchecks = [value(lambda drawn, machine: machine.gpus)]\n"
+    )
+    report = grade("import torch\n\n\ndef twice(number):\n    return torch.cuda.device_count()\n")
+    assert report.outcome is Outcome.PASSED
+    assert [run.scenario for run in report.runs] == ["0 GPUs", "1 GPUs", "2 GPUs"]
+    assert [run.device for run in report.runs] == [
+        "no GPU, only the CPU",
+        "cuda:0, virtual T4",
+        "2 x virtual T4",
+    ]
+
+
+def test_possible_points_do_not_depend_on_the_failure(grade: Grade, exercise_folder: Path) -> None:
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        manifest.write('[[scenario]]\nname = "one"\n[[scenario]]\nname = "none"\ngpus = 0\n')
+    (exercise_folder / "checks.py").write_text(
+        "from gpututor.checks import value\n\nright = lambda drawn, machine: 2 * drawn['number']\n"
+        "checks = [value(right).with_points(2), value(right, name='alone', on='no gpu').with_points(3)]\n"
+    )
+    passed, broken, in_the_first = grade(RIGHT), grade("def twice(:"), grade("def twice(number):\n    os.abort()\n")
+    assert (passed.outcome, passed.points, passed.of) == (Outcome.PASSED, 5, 5)
+    assert (broken.outcome, broken.points, broken.of) == (Outcome.ERROR, 0, 5)
+    assert (in_the_first.points, in_the_first.of) == (0, 5)
+
+
+def test_a_worker_over_a_limit_while_it_leaves_is_ended() -> None:
+    from gpututor.judge import runner
+    from gpututor.judge.workers.worker import LimitExceeded
+
+    class Leaving:
+        killed = False
+
+        def ask(self, question: object) -> None:
+            raise LimitExceeded("processes", 100, 64)
+
+        def kill(self) -> None:
+            self.killed = True
+
+    leaving = Leaving()
+    runner._leave(leaving, leaving)  # type: ignore[arg-type]
+    assert leaving.killed
+
+
+KILLS_ITSELF = "import os, signal\n\n\ndef twice(number):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+def key_of(folder: Path, text: str) -> GradingKey:
+    return GradingKey(
+        hashlib.sha256(text.encode()).hexdigest(),
+        load_exercise(folder).key,
+        exercise_digest(folder),
+        __version__,
+        torch_version(),
+        "virtual",
+        "process",
+        "0" * 16,
+    )
+
+
+def test_a_noted_name_needs_a_review_under_a_key(grade: Grade, exercise_folder: Path) -> None:
+    source = f"import gc\n{RIGHT}"
+    report = grade(source, device="virtual", seed=3, key=key_of(exercise_folder, source))
+    assert report.outcome is Outcome.NEEDS_REVIEW
+
+
+def test_the_report_is_in_the_journal_at_the_end(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
+    key = key_of(exercise_folder, RIGHT)
+    report = grade(RIGHT, device="virtual", seed=3, journal=str(tmp_path / "journal"), key=key)
+    assert report.environment.seed == 3
+    assert read_entry(tmp_path / "journal", key) == report
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"submission": "0" * 64},
+        {"exercise_version": "0" * 64},
+        {"torch": "1.0"},
+        {"gpututor": "9"},
+        {"isolation": "bubblewrap"},
+        {"device": "virtual A100"},
+    ],
+)
+def test_a_wrong_key_is_an_internal_error_and_not_written(
+    grade: Grade, exercise_folder: Path, tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    key = replace(key_of(exercise_folder, RIGHT), **wrong)
+    report = grade(RIGHT, device="virtual", journal=str(tmp_path / "journal"), key=key)
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert [name for name in wrong if f"{name} is " not in report.reason] == []
+    assert list(entries(tmp_path / "journal")) == []
+
+
+def test_an_internal_error_is_not_written(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
+    (exercise_folder / "checks.py").write_text("checks = 3\n")
+    report = grade(RIGHT, device="virtual", journal=str(tmp_path / "journal"), key=key_of(exercise_folder, RIGHT))
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert list(entries(tmp_path / "journal")) == []
+
+
+def test_an_unwritable_journal_is_an_internal_error(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "journal").write_text("in the way")
+    report = grade(RIGHT, device="virtual", journal=str(tmp_path / "journal"), key=key_of(exercise_folder, RIGHT))
+    assert report.outcome is Outcome.INTERNAL_ERROR
+    assert str(tmp_path / "journal") in report.reason
+
+
+def test_a_submission_that_kills_itself_twice_has_crashed(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
+    key = key_of(exercise_folder, KILLS_ITSELF)
+    report = grade(KILLS_ITSELF, device="virtual", journal=str(tmp_path / "journal"), key=key)
+    assert report.outcome is Outcome.CRASHED
+    assert read_entry(tmp_path / "journal", key) == report
+
+
+def test_a_worker_that_is_killed_once_is_graded_again(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
+    """The file itself stands in for another program: it kills its process at the first run only."""
+    mark = tmp_path / "was-here"
+    text = (
+        "import os, pathlib, signal\n\n\ndef twice(number):\n"
+        f"    mark = pathlib.Path({str(mark)!r})\n"
+        "    if not mark.exists():\n        mark.touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return 2 * number\n"
+    )
+    key = key_of(exercise_folder, text)
+    report = grade(text, device="virtual", journal=str(tmp_path / "journal"), key=key)
+    assert mark.exists()
+    assert report.outcome is not Outcome.CRASHED
+    assert read_entry(tmp_path / "journal", key) == report
+
+
+def test_a_worker_has_limits_for_core_dumps_files_and_memory(grade: Grade) -> None:
+    report = grade(
+        "import json, resource\n\n\ndef twice(number):\n"
+        "    kinds = (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_DATA)\n"
+        "    print(json.dumps([resource.getrlimit(kind) for kind in kinds]))\n    return 2 * number\n"
+    )
+    for limits in json.loads(report.runs[0].output.splitlines()[0]):
+        assert all(0 <= limit != resource.RLIM_INFINITY for limit in limits)
+
+
+def test_settings_of_a_scenario_are_gone_in_the_next(grade: Grade, exercise_folder: Path) -> None:
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        manifest.write('[[scenario]]\nname = "first"\n[[scenario]]\nname = "second"\n')
+    report = grade(
+        "import torch\n\n\ndef twice(number):\n    print(torch.get_default_dtype(), torch.is_grad_enabled())\n"
+        "    torch.set_default_dtype(torch.float64)\n    torch.set_grad_enabled(False)\n    return 2 * number\n"
+    )
+    assert [run.output.splitlines()[0] for run in report.runs] == ["torch.float32 True", "torch.float32 True"]
+
+
+def test_without_a_seed_each_grading_has_its_own(grade: Grade) -> None:
+    assert grade(RIGHT).environment.seed != grade(RIGHT).environment.seed
+
+
+WAITING = 2 if sys.platform == "linux" else 1
+"""Processes below the judge while it waits: the fork server and its next child, or a spare worker."""
+
+
+def has_died(pid: int) -> bool:
+    """Return True if the process ended, or only waits for its parent."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return state.strip()[:1] in ("", "Z")
+
+
+@pytest.mark.parametrize("harm", ["killed", "without its folder"])
+def test_a_waiting_worker_that_was_harmed_is_replaced(client: GradingClient, grade: Grade, harm: str) -> None:
+    assert grade(RIGHT).outcome is Outcome.PASSED
+    assert client._judge is not None
+    judge = client._judge.pid
+    wait_for(lambda: len(descendants(judge)) == WAITING)
+    if harm == "killed":
+        *_, spare = descendants(judge)
+        os.kill(spare, signal.SIGKILL)
+        wait_for(lambda: has_died(spare))
+    else:
+        for folder in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*"):
+            shutil.rmtree(folder)
+    assert grade(RIGHT).outcome is Outcome.PASSED
+
+
+def test_a_grading_leaves_no_scratch_folder(client: GradingClient, grade: Grade) -> None:
+    grade("import os\n\n\ndef twice(number):\n    open('left.txt', 'w').write('x')\n    return 2 * number\n")
+    assert client._judge is not None
+    scratch = Path(tempfile.gettempdir()).glob(f"gpututor-{client._judge.pid}-*")
+    assert not [folder for folder in scratch if (folder / "left.txt").exists()]

@@ -1,0 +1,385 @@
+"""Verdicts: points held back for wrong values, and checks of traces, arguments and work from end to end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpututor.checks import measurement, overlap, parity, speed
+from gpututor.checks.model import Call, Check, CheckKind, Run, Span
+from gpututor.checks.work import reference_flops
+from gpututor.course.loader import load_course
+from gpututor.errors import CourseError
+from gpututor.grading.client import GradingClient
+from gpututor.grading.report import Outcome, Status, Verdict
+from gpututor.judge.verdicts import with_held_back
+from gpututor.paths import builtin_course
+from gpututor.trace.columns import Trace
+from gpututor.trace.events import Kind
+from tests.support.check_runs import GPU, NO_GPU, SOURCE
+from tests.support.gradings import Grade, failure, grade_in
+
+PASSED, FAILED, HELD, NOT_RUN = Status.PASSED, Status.FAILED, Status.HELD_BACK, Status.NOT_RUN
+REVIEW, SLOW = Status.NEEDS_REVIEW, Status.TOO_SLOW
+ZEROS = {
+    "tensors_on_the_device/born_on_the_device": "(height, width, device):\n"
+    "    return torch.zeros(height, width, 2, device=device)\n",
+    "tensors_on_the_device/same_device": "(table, queries):\n"
+    "    larger = table if table.nbytes >= queries.nbytes else queries\n"
+    "    return torch.zeros(len(table), len(queries), device=larger.device)\n",
+    "keep_the_data_moving/hidden_syncs": "(batches, weights):\n    return torch.zeros(2)\n",
+}
+
+
+def judged(*rows: tuple[CheckKind, Status]) -> list[Status]:
+    """Return the statuses of verdicts after holding back points."""
+    pairs = []
+    for number, (kind, status) in enumerate(rows):
+        check = Check(f"check {number}", lambda _: "It holds", lambda run: None, kind=kind)
+        points = 1.0 if status is PASSED else 0.0
+        pairs.append((check, Verdict(check.name, "It holds", status, "one GPU", points=points, of=1.0)))
+    verdicts = list(with_held_back(pairs))
+    assert [verdict.check for verdict in verdicts] == [check.name for check, _ in pairs]
+    assert all(verdict.points == 0 for verdict in verdicts if verdict.status is not PASSED)
+    return [verdict.status for verdict in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("rows", "statuses"),
+    [
+        ((("structure", PASSED), ("other", PASSED), ("values", PASSED)), [PASSED, PASSED, PASSED]),
+        ((("structure", PASSED), ("other", PASSED), ("values", FAILED)), [HELD, HELD, FAILED]),
+        ((("structure", PASSED), ("other", FAILED), ("values", FAILED)), [HELD, FAILED, FAILED]),
+        ((("structure", FAILED), ("other", PASSED), ("values", NOT_RUN)), [FAILED, HELD, NOT_RUN]),
+        ((("structure", FAILED), ("other", PASSED), ("values", PASSED)), [FAILED, HELD, PASSED]),
+        ((("values", PASSED), ("values", FAILED), ("other", PASSED)), [PASSED, FAILED, HELD]),
+        ((("values", PASSED), ("other", FAILED), ("other", SLOW), ("other", PASSED)), [PASSED, FAILED, SLOW, PASSED]),
+        ((("values", REVIEW), ("other", PASSED)), [REVIEW, PASSED]),
+        ((("structure", REVIEW), ("values", NOT_RUN), ("other", PASSED)), [REVIEW, NOT_RUN, PASSED]),
+        ((("other", FAILED), ("values", NOT_RUN), ("structure", PASSED)), [FAILED, NOT_RUN, HELD]),
+        ((("other", PASSED), ("other", FAILED)), [PASSED, FAILED]),
+    ],
+)
+def test_points_are_held_back_if_the_values_are_wrong(
+    rows: tuple[tuple[CheckKind, Status], ...], statuses: list[Status]
+) -> None:
+    assert judged(*rows) == statuses
+
+
+def test_a_check_has_a_known_kind() -> None:
+    check = Check("mine", lambda _: "It holds", lambda run: None)
+    assert (check.kind, check.with_kind("values").kind) == ("other", "values")
+    with pytest.raises(CourseError, match="kind="):
+        check.with_kind("value")  # type: ignore[arg-type]
+
+
+SCENARIO_CHECKS = """\
+from gpututor.checks import source, value
+from gpututor.checks.model import Check
+
+
+def expected(drawn, machine):
+    return 2 * drawn["number"] if machine.gpus else 0
+
+
+checks = [
+    source(forbid=("eval",)).with_points(2),
+    Check("idle", lambda machine: "It launches nothing", lambda run: None),
+    value(expected).with_points(3),
+]
+"""
+TWO_SCENARIOS = '\n[[scenario]]\nname = "one GPU"\ngpus = 1\n\n[[scenario]]\nname = "no GPU"\ngpus = 0\n'
+
+
+def test_zeros_that_are_right_in_one_scenario_earn_nothing(grade: Grade, exercise_folder: Path) -> None:
+    (exercise_folder / "checks.py").write_text(SCENARIO_CHECKS)
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        manifest.write(TWO_SCENARIOS)
+    report = grade("def twice(number):\n    return 0\n", device="virtual")
+    statuses = [(verdict.scenario, verdict.status) for verdict in report.verdicts if verdict.of]
+    assert statuses == [
+        *(("one GPU", HELD), ("one GPU", HELD), ("one GPU", FAILED)),
+        *(("no GPU", PASSED), ("no GPU", PASSED), ("no GPU", PASSED)),
+    ]
+    assert (report.outcome, report.points, report.of, report.final) == (Outcome.FAILED, 0, 6, True)
+    assert failure(report)[0] == "value"
+
+
+@pytest.mark.parametrize("key", ZEROS)
+def test_zeros_of_the_right_shape_earn_nothing_in_the_course(client: GradingClient, key: str) -> None:
+    exercise = next(each for each in load_course(builtin_course()).exercises if each.key == key)
+    source = f"import torch\n\n\ndef {exercise.entry}{ZEROS[key]}"
+    report = grade_in(client, exercise.folder, source, device="virtual")
+    assert (report.outcome, report.points) == (Outcome.FAILED, 0)
+    assert HELD in {verdict.status for verdict in report.verdicts}
+
+
+STEP_GIVEN = """\
+import torch
+from torch import nn
+
+
+def draw(seed, case):
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    return {"weight": torch.randn(1, 3, generator=chance), "x": torch.randn(4, 3, generator=chance)}
+
+
+def build(drawn, device):
+    model = nn.Linear(3, 1, bias=False)
+    model.load_state_dict({"weight": drawn["weight"]})
+    model.to(device)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return {"model": model, "optimiser": optimiser, "x": drawn["x"].to(device)}
+"""
+STEP_CHECKS = """\
+from gpututor.checks import after_call, syncs, transfers, unmodified
+
+
+def left(weight, x):
+    gradient = 2 * (x @ weight.T * x).mean(0, keepdim=True)
+    return {
+        "model.weight": weight - 0.1 * gradient,
+        "model.weight.grad": gradient,
+        "optimiser.state.0.momentum_buffer": gradient,
+    }
+
+
+checks = [unmodified(may_change=("model",)), after_call(left), transfers(to_device=0, to_host=0), syncs(at_most=0)]
+"""
+STEP = """\
+def twice(model, optimiser, x):
+    model(x).square().mean().backward()
+    optimiser.step()
+"""
+
+
+@pytest.fixture
+def training(exercise_folder: Path) -> None:
+    (exercise_folder / "given.py").write_text(STEP_GIVEN)
+    (exercise_folder / "checks.py").write_text(STEP_CHECKS)
+    (exercise_folder / "solution.py").write_text(STEP)
+
+
+@pytest.mark.usefixtures("training")
+@pytest.mark.parametrize(
+    ("submission", "failed"),
+    [
+        (STEP, set()),
+        (f"{STEP}    optimiser.zero_grad()\n", {"after_call"}),
+        (STEP.replace("    optimiser.step()\n", ""), {"after_call"}),
+        (f"{STEP}    optimiser.state.clear()\n", {"after_call"}),
+        (f"{STEP}    del model.weight\n    model.weight = None\n", {"after_call", "unmodified"}),
+    ],
+    ids=["a step", "gradients dropped", "no step", "no momentum", "no weight"],
+)
+def test_the_state_of_arguments_after_the_call_is_graded(grade: Grade, submission: str, failed: set[str]) -> None:
+    report = grade(submission)
+    wrong = {verdict.check for verdict in report.verdicts if verdict.status.is_failure}
+    assert wrong - {"unmodified"} == failed - {"unmodified"}, report.reason
+    assert report.outcome is (Outcome.FAILED if failed else Outcome.PASSED)
+
+
+@pytest.mark.usefixtures("training")
+def test_arguments_that_grow_too_large_fail(grade: Grade, exercise_folder: Path) -> None:
+    with (exercise_folder / "exercise.toml").open("a") as manifest:
+        manifest.write("[limits]\nresult_mib = 1\n")
+    report = grade(f"{STEP}    model.register_buffer('huge', x.new_zeros(1 << 20))\n")
+    assert (report.outcome, failure(report)[0]) == (Outcome.FAILED, "runs")
+
+
+GIVEN = """
+import torch
+
+def draw(seed, case):
+    return {"x": torch.rand(64, 64, generator=torch.Generator().manual_seed(seed + case)) + 1}
+
+def build(drawn, device):
+    return {"number": drawn["x"].to(device)}
+"""
+HONEST = "def twice(number):\n    return 2 * number\n"
+IN_PIECES = """
+import torch
+
+def twice(number):
+    return torch.stack([2 * row for row in number])
+"""
+KEEPING = "kept = []\n\ndef twice(number):\n    kept.append(2 * number)\n    return kept[-1]\n"
+IN_HALF = "def twice(number):\n    return (number.half() @ (2 * number.new_ones(64).diag()).half()).float()\n"
+BY_PRODUCT = "def twice(number):\n    return number @ (2 * number.new_ones(64).diag())\n"
+ROUNDABOUT = "def twice(number):\n    return 2 * number.cpu().to(number.device)\n"
+
+
+RACING = """
+import torch
+
+def twice(number):
+    side = torch.cuda.Stream()
+    result = torch.zeros_like(number)
+    with torch.cuda.stream(side):
+        result.add_(number)
+    return result + number
+"""
+WRITING = "def twice(number):\n    result = 2 * number\n    number.zero_()\n    return result\n"
+DOUBLE = "parity(lambda x: 2 * x)"
+
+
+@pytest.mark.parametrize(
+    ("check", "right", "wrong", "figure", "line"),
+    [
+        ("memory(peak=1 << 14)", HONEST, IN_PIECES, "49,152 bytes", 5),
+        ("memory(peak_ratio=1.5)", HONEST, IN_PIECES, "49,152 bytes", 5),
+        ("memory(left=0)", HONEST, KEEPING, "16,384 bytes", 4),
+        ("launches(1)", HONEST, IN_PIECES, "aten::mul 64 times", 5),
+        ("precision({'aten::mm': 'float16'})", IN_HALF, BY_PRODUCT, "1 of 1 in float32", 2),
+        ("precision(half_share=0.9)", IN_HALF, BY_PRODUCT, "524,288", 2),
+        ("syncs()", HONEST, ROUNDABOUT, "`.cpu()` at line 2", 2),
+        ("source(forbid=(called('cpu'),))", HONEST, ROUNDABOUT, "number.cpu", 2),
+        (f"races(), {DOUBLE}", HONEST, RACING, ":6 ", 8),
+        (f"unmodified, {DOUBLE}", HONEST, WRITING, "number", 3),
+    ],
+)
+def test_right_code_passes_and_its_twin_fails_at_its_line(
+    grade: Grade, exercise_folder: Path, check: str, right: str, wrong: str, figure: str, line: int
+) -> None:
+    name = re.match(r"\w+", check)
+    assert name is not None
+    checks = check.removeprefix("unmodified, ")  # it is added to every exercise
+    texts = {"given.py": GIVEN, "checks.py": f"from gpututor.checks import *\n\nchecks = [{checks}]\n"}
+    for file, text in {**texts, "baseline.py": HONEST}.items():
+        (exercise_folder / file).write_text(text)
+    passed = grade(right)
+    assert passed.outcome is Outcome.PASSED, passed
+    assert (name[0] in {verdict.check for verdict in passed.verdicts}) is (checks == check)
+    report = grade(wrong)
+    failed, got, at = failure(report)
+    assert (report.outcome, failed, at) == (Outcome.FAILED, name[0], line)
+    assert figure in got
+
+
+NEEDED = 2.0 * 8 * 8 * 8
+DRAWN = {"a": torch.ones(8, 8)}
+WORK_CHECKS = [parity(lambda a: a @ a), parity(lambda a: (a @ a) @ a, name="more")]
+
+
+def call_with(on_device: float, on_host: float = 0.0, elapsed_ns: int = 100) -> Call:
+    trace = Trace()
+    for device, flops, line in (("cuda:0", on_device, 5), ("cpu", on_host, 6)):
+        if flops:
+            trace.add(Kind.KERNEL, "aten::mm", device, flops=flops, launched=0, start=0, end=50, file="f", line=line)
+    return Call(DRAWN, {}, 1.0, trace, span=Span(0, 50, elapsed_ns))
+
+
+def run_with(call: Call, *, baseline: float = NEEDED, machine: object = GPU) -> Run:
+    run = Run(machine, (call,), SOURCE, "work", baselines={"baseline.py": (call_with(baseline, elapsed_ns=1000),)})  # type: ignore[arg-type]
+    return Run(**{**vars(run), "reference_flops": reference_flops(WORK_CHECKS, run)})
+
+
+def test_the_judge_counts_the_operations_of_the_reference() -> None:
+    assert run_with(call_with(0)).reference_flops == (NEEDED,)
+    assert reference_flops([], run_with(call_with(0))) == (0.0,)
+
+
+@pytest.mark.parametrize(
+    ("run", "is_missing"),
+    [
+        (run_with(call_with(NEEDED)), False),
+        (run_with(call_with(0.9 * NEEDED)), False),
+        (run_with(call_with(0.89 * NEEDED)), True),
+        (run_with(call_with(0, on_host=NEEDED)), True),
+        (run_with(call_with(0)), True),
+        # An honest run of the author's needs less than the reference.
+        (run_with(call_with(0.5 * NEEDED), baseline=0.5 * NEEDED), False),
+        (run_with(call_with(0), machine=NO_GPU), False),
+    ],
+)
+def test_speed_requires_the_work_on_the_devices(run: Run, is_missing: bool) -> None:
+    finding = speed(1.25).find(run)
+    assert (finding is not None) is is_missing
+    if finding is not None:
+        assert finding.status is Status.FAILED
+        assert finding.line == 6
+
+
+@pytest.mark.parametrize("check", [measurement(lambda call: 1.0), overlap(kernels=0.5)])
+def test_other_checks_of_time_require_it_too(check: Check) -> None:
+    finding = check.find(run_with(call_with(0, on_host=NEEDED)))
+    assert finding is not None
+    assert "FLOP" in finding.got
+
+
+IN_NUMPY = """\
+import numpy as np
+import torch
+
+
+def norms(matrices):
+    hosts = [np.asarray(matrix.cpu()) for matrix in matrices]
+    return torch.tensor([float(np.linalg.norm(host @ host)) for host in hosts])
+"""
+
+
+def test_norms_in_numpy_fail_for_their_speed(client: GradingClient) -> None:
+    exercise = next(each for each in load_course(builtin_course()).exercises if each.slug == "one_thousand_norms")
+    report = grade_in(client, exercise.folder, IN_NUMPY, device="virtual")
+    statuses = {verdict.check: verdict.status for verdict in report.verdicts}
+    assert (statuses["parity"], statuses["speed"]) == (PASSED, FAILED)
+    assert report.outcome is Outcome.FAILED
+
+
+PRODUCTS = {
+    "given.py": """\
+import torch
+
+
+def draw(seed, case):
+    generator = torch.Generator().manual_seed(seed * 10 + case)
+    return {"number": torch.randn(256, 256, generator=generator) / 16}
+
+
+def build(drawn, device):
+    return {"number": drawn["number"].to(device)}
+""",
+    "checks.py": """\
+from gpututor.checks import parity, speed
+
+
+def reference(number):
+    for _ in range(60):
+        product = number @ number
+        number = product / product.norm() * 16
+    return number
+
+
+checks = [parity(reference, times=100), speed(1.25)]
+""",
+    "baseline.py": "def twice(number):\n"
+    "    for _ in range(60):\n"
+    "        product = number @ number\n"
+    "        number = product / product.norm() * 16\n"
+    "    return number\n",
+}
+PRODUCTS_IN_NUMPY = """\
+import numpy as np
+import torch
+
+
+def twice(number):
+    host = number.cpu().numpy()
+    for _ in range(60):
+        product = host @ host
+        host = product / np.linalg.norm(product) * 16
+    return torch.from_numpy(host).to(number.device)
+"""
+
+
+def test_sixty_products_in_numpy_fail_for_their_speed(grade: Grade, exercise_folder: Path) -> None:
+    for name, text in PRODUCTS.items():
+        (exercise_folder / name).write_text(text)
+    (exercise_folder / "solution.py").write_text(PRODUCTS["baseline.py"])
+    cheat = grade(PRODUCTS_IN_NUMPY, device="virtual")
+    honest = grade(PRODUCTS["baseline.py"], device="virtual")
+    assert honest.outcome is Outcome.PASSED, honest.verdicts
+    assert (cheat.outcome, failure(cheat)[0]) == (Outcome.FAILED, "speed")

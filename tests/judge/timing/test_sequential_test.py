@@ -1,0 +1,233 @@
+"""The sequential sign test: exact bounds of its errors, and pairs of simulated sides."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpututor.judge.timing.sequential_test import (
+    ENOUGH,
+    FEWEST_PAIRS,
+    MOST_PAIRS,
+    Answer,
+    Settings,
+    can_still_decide,
+    decide,
+    log_evidence,
+    quartiles,
+)
+from tests.support.simulated_timings import CALL_S, Fake, bursts, compared
+
+SIGNS = st.lists(st.booleans(), max_size=MOST_PAIRS)
+
+
+def chances(within: float) -> dict[Answer, float]:
+    """Return the exact probability of each answer if a sign is `within` with that probability."""
+    ends = dict.fromkeys(Answer, 0.0)
+    going = {0: 1.0}
+    for length in range(1, MOST_PAIRS + 1):
+        following: dict[int, float] = {}
+        for kept, probability in going.items():
+            for more, share in ((1, within), (0, 1 - within)):
+                following[kept + more] = following.get(kept + more, 0.0) + probability * share
+        going = {}
+        for kept, probability in following.items():
+            answer = decide([True] * kept + [False] * (length - kept))
+            if answer is Answer.OPEN:
+                going[kept] = probability
+            else:
+                ends[answer] += probability
+    ends[Answer.OPEN] = sum(going.values())
+    return ends
+
+
+def test_a_fair_coin_decides_in_at_most_one_percent() -> None:
+    ends = chances(0.5)
+    assert 0 < ends[Answer.WITHIN] <= 1 / ENOUGH
+    assert ends[Answer.BEYOND] == pytest.approx(ends[Answer.WITHIN])
+    assert ends[Answer.OPEN] > 0.97
+
+
+@pytest.mark.parametrize(("within", "right"), [(0.95, Answer.WITHIN), (0.05, Answer.BEYOND)])
+def test_mostly_right_signs_decide_rightly(within: float, right: Answer) -> None:
+    ends = chances(within)
+    assert ends[right] > 0.999
+    assert 1 - ends[right] - ends[Answer.OPEN] < 1e-9
+
+
+@given(SIGNS)
+def test_the_order_of_the_signs_does_not_matter(signs: list[bool]) -> None:
+    shuffled = random.Random(0).sample(signs, len(signs))
+    assert decide(shuffled) is decide(signs)
+
+
+@given(SIGNS)
+def test_swapping_the_signs_swaps_the_answer(signs: list[bool]) -> None:
+    opposite = {Answer.WITHIN: Answer.BEYOND, Answer.BEYOND: Answer.WITHIN, Answer.OPEN: Answer.OPEN}
+    assert decide([not sign for sign in signs]) is opposite[decide(signs)]
+
+
+@given(SIGNS)
+def test_another_good_sign_never_speaks_against(signs: list[bool]) -> None:
+    if decide(signs) is Answer.WITHIN:
+        assert decide([*signs, True]) is Answer.WITHIN
+    assert (
+        log_evidence(signs.count(True) + 1, signs.count(False))[0]
+        > log_evidence(signs.count(True), signs.count(False))[0]
+    )
+
+
+@given(st.lists(st.booleans(), max_size=FEWEST_PAIRS - 1))
+def test_too_few_pairs_leave_it_open(signs: list[bool]) -> None:
+    assert decide(signs) is Answer.OPEN
+
+
+@given(SIGNS, st.data())
+def test_stopping_early_changes_no_decision(signs: list[bool], data: st.DataObject) -> None:
+    left = MOST_PAIRS - len(signs)
+    rest = data.draw(st.lists(st.booleans(), min_size=left, max_size=left))
+    decided = any(decide([*signs, *rest[:more]]) is not Answer.OPEN for more in range(1, left + 1))
+    assert can_still_decide(signs) or not decided
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1))
+def test_quartiles_lie_in_order_among_the_figures(figures: list[float]) -> None:
+    result = quartiles(figures)
+    assert min(figures) <= result.low <= result.median <= result.high <= max(figures)
+
+
+@pytest.mark.parametrize(
+    ("factor", "answer"),
+    [(0.5, Answer.WITHIN), (1.0, Answer.WITHIN), (1.2, Answer.WITHIN), (1.3, Answer.BEYOND), (30, Answer.BEYOND)],
+)
+def test_without_noise_ten_pairs_decide(factor: float, answer: Answer) -> None:
+    result = compared(Fake(CALL_S), Fake(CALL_S * factor))
+    assert result.answer is answer
+    assert len(result.signs) == FEWEST_PAIRS
+    assert median(result.ratios) == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_bursts_of_noise_rarely_make_it_wrong(factor: float) -> None:
+    right, runs = Answer.WITHIN if factor == 1.0 else Answer.BEYOND, 200
+    answers = [
+        compared(Fake(CALL_S, noise=bursts(seed)), Fake(CALL_S * factor, noise=bursts(seed + 1000)), seed=seed).answer
+        for seed in range(runs)
+    ]
+    assert sum(answer not in (right, Answer.OPEN) for answer in answers) <= 0.01 * runs
+    assert answers.count(right) >= 0.95 * runs
+
+
+def test_code_at_the_limit_is_open_at_the_cap() -> None:
+    flips = itertools.cycle([1.0, 1.6])
+    settings = Settings(attempts=1, baseline_samples=1)
+    submission = Fake(CALL_S * 1.0, noise=lambda: next(flips))
+    result = compared(Fake(CALL_S), submission, settings=settings)
+    assert result.answer is Answer.OPEN
+    assert len(result.signs) <= MOST_PAIRS
+
+
+def test_the_round_trip_is_subtracted_from_both_sides() -> None:
+    round_trip_s = 0.9e-3
+    result = compared(Fake(CALL_S, round_trip_s), Fake(6 * CALL_S, round_trip_s), at_most=4)
+    assert result.answer is Answer.BEYOND
+    assert median(result.ratios) == pytest.approx(6)
+
+
+def test_a_batch_grows_until_the_baseline_stands_out_of_the_round_trip() -> None:
+    result = compared(Fake(CALL_S), Fake(CALL_S))
+    assert result.calls * CALL_S >= max(5e-3, 20 * 200e-6)
+    assert result.calls < 20
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        (Settings(most_calls=3), 3),
+        (Settings(most_bytes=8 * 2), 2),
+        (Settings(longest_s=2.5 * CALL_S), 2),
+    ],
+)
+def test_a_batch_keeps_to_its_bounds(settings: Settings, most: int) -> None:
+    assert 1 <= compared(Fake(CALL_S), Fake(CALL_S), settings=settings).calls <= most
+
+
+def test_work_that_is_lost_in_the_round_trip_is_called_too_small() -> None:
+    baseline = Fake(CALL_S / 1000, 100 * CALL_S)
+    assert compared(baseline, Fake(CALL_S)).too_small
+
+
+def test_the_first_wrong_result_ends_the_timing() -> None:
+    submission = Fake(CALL_S)
+    answered = itertools.count()
+    submission.answer = lambda number: -1 if next(answered) == 100 else number
+    result = compared(Fake(CALL_S), submission)
+    assert result.wrong is not None
+    assert result.wrong.got == "-1"
+    assert result.answer is Answer.OPEN
+    assert 0 < len(result.signs) < FEWEST_PAIRS
+
+
+def test_each_pair_is_reported() -> None:
+    reported: list[int] = []
+    result = compared(Fake(CALL_S), Fake(CALL_S), on_pair=reported.append)
+    assert reported == list(range(1, len(result.signs) + 1))
+
+
+def test_results_of_warm_ups_are_verified_too() -> None:
+    submission = Fake(CALL_S)
+    submission.answer = lambda number: -1
+    result = compared(Fake(CALL_S), submission)
+    assert result.wrong is not None
+    assert len(submission.batches) == 1
+    assert not result.signs
+
+
+def test_no_side_sees_an_input_twice() -> None:
+    submission = Fake(CALL_S)
+    compared(Fake(CALL_S), submission)
+    numbers = [drawn["number"] for batch in submission.batches for drawn in batch]
+    assert len(set(numbers)) == len(numbers)
+
+
+def test_both_orders_occur_within_the_pairs() -> None:
+    order: list[str] = []
+
+    def side(name: str) -> Fake:
+        def noise() -> float:
+            order.append(name)
+            return 1.0
+
+        return Fake(CALL_S, noise=noise)
+
+    result = compared(side("baseline"), side("submission"), null=Fake(0.0))
+    paired = order[-2 * Settings().attempts * len(result.signs) :]
+    assert {tuple(paired[at : at + 2]) for at in range(0, len(paired), 2)} == {
+        ("baseline", "submission"),
+        ("submission", "baseline"),
+    }
+
+
+def test_a_baseline_that_slows_down_later_is_noticed() -> None:
+    baseline = Fake(CALL_S)
+    submission = Fake(CALL_S)
+
+    def answer(number: int) -> int:
+        baseline.call_s = 2 * CALL_S
+        return number
+
+    submission.answer = answer
+    assert compared(baseline, submission).contended
+    assert not compared(Fake(CALL_S), Fake(CALL_S)).contended
+
+
+def test_pairs_end_when_their_time_is_over() -> None:
+    now = itertools.count()
+    result = compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(most_s=3, now_s=lambda: float(next(now))))
+    assert result.answer is Answer.OPEN
+    assert len(result.signs) == 2

@@ -1,0 +1,57 @@
+"""Huge pages for a fork server's memory, where the kernel supports them."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpututor.worker import fork_server
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
+ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+
+
+def huge_page_kib() -> int:
+    return sum(map(int, re.findall(r"^AnonHugePages:\s+(\d+) kB", Path("/proc/self/smaps").read_text(), re.M)))
+
+
+def has_huge_pages() -> bool:
+    """Return true on Linux 6.1 and later with huge pages enabled."""
+    major, minor = map(int, re.findall(r"\d+", os.uname().release)[:2])
+    return (major, minor) >= (6, 1) and ENABLED.exists() and "[never]" not in ENABLED.read_text()
+
+
+def test_huge_pages_keep_their_content_across_a_fork() -> None:
+    content = random.Random(0).randbytes(16 << 20)
+    copied, before = bytearray(content), huge_page_kib()
+    fork_server.collapse_huge_pages()
+    assert copied == content
+    if has_huge_pages():
+        assert huge_page_kib() >= before + (8 << 10)
+    child = os.fork()
+    if child == 0:
+        copied[::4096] = bytes(len(copied[::4096]))
+        os._exit(not (copied[1:4096] == content[1:4096] and copied[::4096].count(0) == len(copied[::4096])))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert copied == content
+
+
+def test_regions_are_whole_huge_pages() -> None:
+    regions = list(fork_server._private_regions())
+    assert regions
+    assert all(
+        start % fork_server.HUGE_PAGE_BYTES == end % fork_server.HUGE_PAGE_BYTES == 0 < end - start
+        for start, end in regions
+    )
+
+
+def test_a_kernel_without_huge_pages_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fork_server, "_COLLAPSE", 9999)
+    fork_server.collapse_huge_pages()
+    monkeypatch.setattr(fork_server, "_private_regions", lambda: (_ for _ in ()).throw(OSError("no /proc")))
+    fork_server.collapse_huge_pages()

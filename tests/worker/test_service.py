@@ -1,0 +1,44 @@
+"""Torch's defaults, restored before each submission."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from gpututor.hardware.scenario import Scenario
+from gpututor.protocol.messages import MachineSpec
+from gpututor.worker.service import _restore_defaults
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    before = torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    yield
+    with torch.backends.__allow_nonbracketed_mutation():
+        torch.backends.cudnn.allow_tf32 = before[0]
+    torch.set_float32_matmul_precision(before[1])
+
+
+def test_defaults_are_restored_with_global_flags_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restore after `torch.backends.disable_global_flags()`, which PyTorch's test helpers call."""
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
+    _restore_defaults(MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "cuda", 0))
+    assert torch.backends.cudnn.allow_tf32 is False
+
+
+@pytest.mark.parametrize(("kind", "allowed"), [("virtual", True), ("cpu", True), ("cuda", False)])
+def test_tf32_convolutions_are_off_on_a_real_gpu(kind: str, allowed: bool) -> None:
+    with torch.backends.__allow_nonbracketed_mutation():
+        torch.backends.cudnn.allow_tf32 = not allowed
+    torch.set_float32_matmul_precision("medium")
+    torch.set_grad_enabled(False)
+    torch.set_default_dtype(torch.float64)
+
+    _restore_defaults(MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), kind, 0))
+
+    assert torch.backends.cudnn.allow_tf32 is allowed
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.is_grad_enabled()
+    assert torch.get_default_dtype() is torch.float32
