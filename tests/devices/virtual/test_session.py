@@ -204,3 +204,56 @@ def test_what_c_plus_plus_makes_on_cuda_is_left_to_a_real_gpu_where_one_is_in_us
         # No real GPU here: torch's own error shows that the call went there.
         with pytest.raises(RuntimeError, match=r"'CUDA' backend|NVIDIA driver"):
             make()
+
+
+def in_a_thread_that_outlives(call: Callable[[torch.Tensor, Any, Any], Any]) -> BaseException | None:
+    """What `call` raises once the virtual GPU is off, in a thread that was started while it was on."""
+    found: list[BaseException] = []
+    over = threading.Event()
+
+    def work(x: torch.Tensor, stream: Any, event: Any) -> None:
+        while not over.is_set():
+            pass
+        try:
+            call(x, stream, event)
+        except Exception as error:
+            found.append(error)
+
+    with virtual_gpu(1, "A100"):
+        x, stream, event = torch.ones((), device="cuda"), torch.cuda.Stream(), torch.cuda.Event()
+        event.record()
+        thread = threading.Thread(target=work, args=(x, stream, event))
+        thread.start()
+    over.set()
+    thread.join()
+    return found[0] if found else None
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, stream, event: x.item(), "This tensor lives on a virtual GPU that is switched off"),
+        (lambda x, stream, event: float(x), "This tensor lives on"),
+        (lambda x, stream, event: x + 1, "This tensor lives on"),
+        (lambda x, stream, event: stream.synchronize(), "This stream lives on a virtual GPU that is switched off"),
+        (lambda x, stream, event: stream.query(), "This stream lives on"),
+        (lambda x, stream, event: event.synchronize(), "This event lives on a virtual GPU that is switched off"),
+        (lambda x, stream, event: event.query(), "This event lives on"),
+        (lambda x, stream, event: event.record(), "This event lives on"),
+        # In the middle of a call, when the device has been told to C++.
+        (lambda x, stream, event: torch.ones(2, device="meta:0"), "this thread works on is switched off"),
+    ],
+)
+def test_a_thread_that_outlives_the_machine_is_told_so(call: Callable[..., Any], words: str) -> None:
+    error = in_a_thread_that_outlives(call)
+    assert isinstance(error, RuntimeError)
+    assert words in str(error)
+    assert "meta" not in str(error)
+
+
+def test_such_a_thread_may_still_use_the_cpu_and_its_own_meta_tensors() -> None:
+    def call(x: torch.Tensor, stream: Any, event: Any) -> None:
+        assert torch.ones(2).sum().item() == 2
+        assert torch.ones(2, device="meta").sum().shape == ()
+
+    assert in_a_thread_that_outlives(call) is None

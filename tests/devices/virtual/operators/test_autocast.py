@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from typing import Any
 
@@ -289,3 +290,21 @@ def test_nothing_of_it_is_left_after_the_block() -> None:
     with virtual_gpu(1), torch.autocast("cuda"):
         y = torch.ones(2, 2, device="cuda")
         assert (y @ y).dtype is torch.float16
+
+
+def test_threads_that_enter_autocast_at_once_all_compute_in_half(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, device="cuda")
+    together = threading.Barrier(8)
+    found: list[torch.dtype] = []
+
+    def work() -> None:
+        together.wait(60)
+        with torch.autocast("cuda"):
+            found.append((x @ x).dtype)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [torch.float16] * 8
