@@ -1,4 +1,4 @@
-"""Recordings of a device with times: a fake device, on tensors of the meta device."""
+"""Recordings of real devices: a fake device with times, the CPU, and a GPU if present."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts that a learner reads never say `meta`, however a call goes wrong; warnings name the learner's line."""
+"""Error messages never contain `meta`, and warnings name the learner's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m gpututor.devices.virtual`: its options, and what it says of a script that is none."""
+"""Options and errors of `python -m gpututor.devices.virtual`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each row of `operators.toml` is complete: its kind is known and has a price, its facts have values that are known."""
+"""Each row of `operators.toml` has a known kind with a cost, and valid facts."""
 
 from __future__ import annotations
 

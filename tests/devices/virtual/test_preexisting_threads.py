@@ -1,4 +1,4 @@
-"""Threads that are older than the machine, and threads that outlive it."""
+"""Threads that start before the machine or outlive it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Switching the virtual GPU on and off."""
+"""Entering and leaving the virtual GPU."""
 
 from __future__ import annotations
 

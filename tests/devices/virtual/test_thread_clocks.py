@@ -1,4 +1,4 @@
-"""Each thread has a clock, which begins at its parent's time; who joins it goes on at its end."""
+"""Clocks of threads: a thread starts at its parent's time, and `join` continues at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools of threads: a job takes the worker that is free first on the virtual clock."""
+"""Thread pools: a job runs on the worker that is free first on the virtual clock."""
 
 from __future__ import annotations
 

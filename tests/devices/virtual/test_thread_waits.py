@@ -1,4 +1,4 @@
-"""Who waits for another thread goes on no earlier than what it waited for was ready."""
+"""Threads that wait for events, locks and queues continue when the value is ready on the virtual clock."""
 
 from __future__ import annotations
 

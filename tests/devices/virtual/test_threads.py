@@ -1,4 +1,4 @@
-"""Threads see the virtual GPU, each with a current device of its own."""
+"""Threads use the virtual GPU, each with its own current device."""
 
 from __future__ import annotations
 

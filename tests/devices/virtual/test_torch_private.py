@@ -1,4 +1,4 @@
-"""The range of torch that was tested: it stands in one place, and outside it there are clear words."""
+"""Supported torch versions: a single declaration, and clear errors outside the range."""
 
 from __future__ import annotations
 

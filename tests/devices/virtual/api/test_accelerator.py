@@ -1,4 +1,4 @@
-"""What torch.cuda and torch.accelerator say."""
+"""Answers of `torch.cuda` and `torch.accelerator` about the machine's GPUs."""
 
 from __future__ import annotations
 

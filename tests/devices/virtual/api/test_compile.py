@@ -1,4 +1,4 @@
-"""torch.compile and its like on a virtual GPU: the code runs as written, said once; the rest is refused by name."""
+"""`torch.compile` and `torch.export` on a virtual GPU: code runs eagerly, with a warning for each machine."""
 
 from __future__ import annotations
 

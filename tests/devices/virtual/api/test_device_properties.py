@@ -1,4 +1,4 @@
-"""What GPUs say of themselves, and the names of models."""
+"""Device properties of each GPU model, and spellings of model names."""
 
 from __future__ import annotations
 

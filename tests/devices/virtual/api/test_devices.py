@@ -1,4 +1,4 @@
-"""Devices: how many, which, what they say of themselves, and wrong numbers."""
+"""Device counts, the current device, and invalid ordinals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: where they are in a stream, what waits for them, and the time between two."""
+"""`torch.cuda.Event`: completion, waits and elapsed time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA does not survive a fork: what a forked child may still do, and what it is told."""
+"""Forked children: CUDA cannot be used again after a fork."""
 
 from __future__ import annotations
 

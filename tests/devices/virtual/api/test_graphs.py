@@ -1,4 +1,4 @@
-"""CUDA graphs: what is captured, and what a replay does."""
+"""CUDA graphs: captures and replays."""
 
 from __future__ import annotations
 

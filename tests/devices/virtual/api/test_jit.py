@@ -1,4 +1,4 @@
-"""Traced and scripted modules: they run on the device, are saved, and come back on the device or on the CPU."""
+"""Traced and scripted modules run on the device, and are saved and loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensor.new`, `torch.cuda.FloatTensor`, `apply_` and `map_`, and devices that are named in odd ways."""
+"""`tensor.new`, `torch.cuda.FloatTensor`, `apply_` and `map_`, and unusual device arguments."""
 
 from __future__ import annotations
 

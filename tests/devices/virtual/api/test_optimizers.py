@@ -1,4 +1,4 @@
-"""Every optimiser of torch.optim takes the CPU's steps on the device, in each of its ways."""
+"""Each optimizer of `torch.optim` takes the same steps on the device as on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every public name of torch.cuda and its relatives is answered, refused by name, or known to be harmless."""
+"""Each public name of `torch.cuda` and related modules is implemented, refused by name, or listed as harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams: which one is current, in which order work runs, and what waits for what."""
+"""`torch.cuda.Stream`: the current stream, the order of work, and waits."""
 
 from __future__ import annotations
 

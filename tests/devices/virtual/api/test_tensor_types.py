@@ -1,4 +1,4 @@
-"""torch.cuda.FloatTensor and its kin, default types and devices, storages."""
+"""`torch.cuda.FloatTensor` and other legacy types, default dtypes and devices, and storages."""
 
 from __future__ import annotations
 

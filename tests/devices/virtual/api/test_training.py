@@ -1,4 +1,4 @@
-"""Autograd, modules and optimisers on a virtual GPU: the same numbers as on the CPU, in the right place."""
+"""Autograd, modules and optimizers on a virtual GPU give the CPU's numbers on the right device."""
 
 from __future__ import annotations
 

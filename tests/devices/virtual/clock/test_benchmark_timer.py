@@ -1,4 +1,4 @@
-"""`torch.utils.benchmark` reads the virtual clock: its figures are what the work costs there, on every run."""
+"""`torch.utils.benchmark` on the virtual clock: measurements equal the modelled cost on each run."""
 
 from __future__ import annotations
 

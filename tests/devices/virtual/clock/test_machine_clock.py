@@ -1,4 +1,4 @@
-"""What a program's waits, copies and streams cost on the virtual clock."""
+"""Cost of waits, copies and streams on the virtual clock."""
 
 from __future__ import annotations
 

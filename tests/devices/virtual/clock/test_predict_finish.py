@@ -1,4 +1,4 @@
-"""Looking ahead in a timeline: what is found comes true, and nothing is decided by it."""
+"""Prediction of finish times: predictions come true and change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs find on the virtual clock: launches, waits, copies and streams, in figures that are always the same."""
+"""Times that whole programs measure on the virtual clock: launches, waits, copies and streams."""
 
 from __future__ import annotations
 

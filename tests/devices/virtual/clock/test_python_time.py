@@ -1,4 +1,4 @@
-"""`time` while a virtual GPU is on: what learner code reads, what it costs, and who keeps the real clock."""
+"""The `time` module on a virtual GPU: learner code reads the virtual clock, libraries the real one."""
 
 from __future__ import annotations
 

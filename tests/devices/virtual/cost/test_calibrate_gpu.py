@@ -1,4 +1,4 @@
-"""The arithmetic of benchmarks/calibrate_gpu.py: what it makes of a GPU whose figures are known beforehand."""
+"""Arithmetic of `benchmarks/calibrate_gpu.py`, checked on GPUs with known figures."""
 
 from __future__ import annotations
 

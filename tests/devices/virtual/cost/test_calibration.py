@@ -1,4 +1,4 @@
-"""The clock's prices against measured programs (benchmarks/data/measured_gpu_times.json)."""
+"""Modelled times compared with measured programs (`benchmarks/data/measured_gpu_times.json`)."""
 
 from __future__ import annotations
 

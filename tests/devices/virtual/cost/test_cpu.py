@@ -1,4 +1,4 @@
-"""What operators on CPU tensors cost on a named CPU."""
+"""Cost of operators on CPU tensors."""
 
 from __future__ import annotations
 

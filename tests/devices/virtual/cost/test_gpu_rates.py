@@ -1,4 +1,4 @@
-"""The figures of gpus.toml that the clock needs agree with each other."""
+"""Consistency of the rates in `gpus.toml`."""
 
 from __future__ import annotations
 

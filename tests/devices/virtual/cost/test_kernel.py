@@ -1,4 +1,4 @@
-"""What the price of one kernel follows from."""
+"""Cost of a single kernel."""
 
 from __future__ import annotations
 

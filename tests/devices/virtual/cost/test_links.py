@@ -1,4 +1,4 @@
-"""Copies and collectives over the links of a box."""
+"""Cost of copies and collectives over PCIe and NVLink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that operators move, and the kernels of those on lists."""
+"""Bytes that operators move, and the number of kernels of foreach operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator that PyTorch's own samples dispatch has a price."""
+"""Each operator that PyTorch's own samples dispatch has a price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No price is absurd, at any size, on any GPU: swept over the operators of training programs."""
+"""Sanity of prices: a sweep over operators of training programs, sizes and GPUs."""
 
 from __future__ import annotations
 

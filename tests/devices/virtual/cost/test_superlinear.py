@@ -1,4 +1,4 @@
-"""Prices of operators whose work is not in proportion to their tensors' bytes."""
+"""Cost of operators whose work is not proportional to the bytes of their tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes beside the virtual clock: workers of a DataLoader, children, and the option `--real-time`."""
+"""Clocks of child processes: DataLoader workers, subprocesses, and the option `--real-time`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are started on a virtual machine are on one like it."""
+"""Child processes enter a virtual machine like their parent's."""
 
 from __future__ import annotations
 

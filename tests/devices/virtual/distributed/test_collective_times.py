@@ -1,4 +1,4 @@
-"""Collectives on the clock, between two processes: what starts when, in nanoseconds."""
+"""Start and end of collectives between two processes, in nanoseconds on the virtual clock."""
 
 from __future__ import annotations
 

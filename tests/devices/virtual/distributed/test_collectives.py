@@ -1,4 +1,4 @@
-"""Collectives on device tensors between two processes: values, devices, CUDA's rules."""
+"""Collectives on device tensors between two processes: values, devices, NCCL's rules."""
 
 from __future__ import annotations
 

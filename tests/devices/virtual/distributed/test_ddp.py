@@ -1,4 +1,4 @@
-"""DistributedDataParallel in two processes: the same as one process on the whole batch."""
+"""DistributedDataParallel in two processes equals one process with the whole batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DistributedDataParallel in a group of one process, in a process of its own: what it prints."""
+"""DistributedDataParallel in a group of one process: its warnings and its profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gloo's threads hold: they need Python to let go of it, and find none once it is ending."""
+"""Lifetime of tensors and modes that gloo's threads keep alive."""
 
 from __future__ import annotations
 

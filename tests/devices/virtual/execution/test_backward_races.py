@@ -1,4 +1,4 @@
-"""Backward passes and streams, as "Stream semantics of backward passes" of PyTorch's notes on CUDA has them."""
+"""Races of backward passes, by "Stream semantics of backward passes" in PyTorch's CUDA notes."""
 
 from __future__ import annotations
 

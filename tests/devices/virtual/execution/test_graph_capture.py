@@ -1,4 +1,4 @@
-"""Captures of CUDA graphs: how they begin and end, and what they do not allow."""
+"""Captures of CUDA graphs: begin, end, forbidden calls, and `capture_error_mode`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay of a CUDA graph reads and writes what its operators did when they were captured."""
+"""Races of graph replays: a replay reads and writes the memory of the captured operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that the modelled clock cannot price is noticed; torch's calls, which it prices, are not."""
+"""CPU work that the virtual clock cannot price is detected."""
 
 from __future__ import annotations
 

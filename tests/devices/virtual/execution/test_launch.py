@@ -1,4 +1,4 @@
-"""What counts as a kernel has a price, and what is free is none."""
+"""Every operator that launches a kernel has a price; views launch none."""
 
 from __future__ import annotations
 

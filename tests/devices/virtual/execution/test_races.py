@@ -1,4 +1,4 @@
-"""Each kind of race has a program that shows it, and a near twin that does not."""
+"""Data races between streams, and between copies and the host, each next to a correct version."""
 
 from __future__ import annotations
 

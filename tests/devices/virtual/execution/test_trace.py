@@ -1,4 +1,4 @@
-"""What the virtual GPU records: each thing once, with its bytes and the line that caused it."""
+"""Events that the virtual GPU records: one for each operation, with bytes and the line that caused it."""
 
 from __future__ import annotations
 

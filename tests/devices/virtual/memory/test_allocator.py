@@ -1,4 +1,4 @@
-"""The caching allocator: segments, blocks, figures, and what `torch.cuda` tells of them."""
+"""The caching allocator: segments, blocks and the statistics of `torch.cuda.memory`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose memory it is: of which thread, of which stream, of which GPU."""
+"""The stream, thread and GPU that a block of memory belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What asking the driver for memory, and giving it back, costs the host."""
+"""Time that the host spends in `cudaMalloc` and `cudaFree`."""
 
 from __future__ import annotations
 

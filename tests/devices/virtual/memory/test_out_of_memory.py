@@ -1,4 +1,4 @@
-"""A result that cannot fit is out of memory before this machine's memory is taken for it."""
+"""Results that cannot fit raise out-of-memory errors before host memory is allocated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Page-locked memory is not free."""
+"""Cost of page-locked memory, and factories with `pin_memory`."""
 
 from __future__ import annotations
 

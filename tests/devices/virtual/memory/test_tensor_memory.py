@@ -1,4 +1,4 @@
-"""The memory of a virtual GPU."""
+"""Device memory of tensors: rounding, caching and release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scaled_dot_product_attention` is one kernel where CUDA has one, and its parts elsewhere."""
+"""`scaled_dot_product_attention` is a fused kernel if CUDA has a matching one, otherwise several kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention, packed sequences, checkpointing and the switches that go with them, as on CUDA."""
+"""Attention layers, packed sequences, checkpointing and their backend switches."""
 
 from __future__ import annotations
 

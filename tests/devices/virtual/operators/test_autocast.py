@@ -1,4 +1,4 @@
-"""Autocast on a virtual GPU casts what CUDA's lists say, and nothing else."""
+"""Autocast casts by CUDA's lists of operators."""
 
 from __future__ import annotations
 

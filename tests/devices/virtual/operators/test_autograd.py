@@ -1,4 +1,4 @@
-"""Autograd on a virtual GPU: graphs kept and built, hooks, custom Functions, saved tensors, checks."""
+"""Autograd on a virtual GPU: retained graphs, hooks, custom functions and saved tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.cond` and `while_loop` run eagerly, with gradients, on the GPU and on the CPU."""
+"""`torch.cond` and `while_loop` run eagerly with gradients on the GPU and the CPU."""
 
 from __future__ import annotations
 

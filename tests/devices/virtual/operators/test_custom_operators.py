@@ -1,4 +1,4 @@
-"""Operators with a body in Python: the body sees the device, and all that it does is recorded at its lines."""
+"""Custom operators written in Python: the body runs on the device and is recorded line by line."""
 
 from __future__ import annotations
 

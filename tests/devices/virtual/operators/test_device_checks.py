@@ -1,4 +1,4 @@
-"""Which tensors of two devices one operator may have: what CUDA allows is allowed, what it refuses is refused."""
+"""Operators with tensors on two devices: accepted and refused as by CUDA."""
 
 from __future__ import annotations
 

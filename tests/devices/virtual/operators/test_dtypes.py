@@ -1,4 +1,4 @@
-"""Dtypes that CUDA's kernels lack: what the CPU would compute is refused in CUDA's words."""
+"""Dtypes without a CUDA kernel are refused with CUDA's message."""
 
 from __future__ import annotations
 

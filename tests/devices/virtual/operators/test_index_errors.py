@@ -1,4 +1,4 @@
-"""Indices out of range: a failed assertion in CUDA's kernel, where the CPU would raise IndexError."""
+"""Indices out of range raise a device-side assertion instead of the CPU's IndexError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of layer computes on the device what it computes on the CPU."""
+"""Each kind of layer gives the CPU's results on the device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conjugate and negative views of device tensors: true views, as on CUDA, in value and in what reaches their base."""
+"""Conjugate and negative views of device tensors share memory with their base."""
 
 from __future__ import annotations
 

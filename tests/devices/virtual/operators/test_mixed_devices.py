@@ -1,4 +1,4 @@
-"""Tensors of two devices in one operator: CUDA's errors, word for word, and what CUDA allows."""
+"""CUDA's error messages for operators with tensors on two devices."""
 
 from __future__ import annotations
 

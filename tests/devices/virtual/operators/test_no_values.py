@@ -1,4 +1,4 @@
-"""Without values: words for what needs a value, and what works all the same."""
+"""Tensors without values: clear errors for calls that need values, and the calls that do not."""
 
 from __future__ import annotations
 

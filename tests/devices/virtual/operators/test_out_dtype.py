@@ -1,4 +1,4 @@
-"""`out_dtype` of matrix products: half precision in, float32 out, as PyTorch documents it for CUDA."""
+"""`out_dtype` of matrix products: half-precision inputs and a float32 result."""
 
 from __future__ import annotations
 

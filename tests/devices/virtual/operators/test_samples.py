@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples on a virtual GPU: values and placement, forward and backward, in three dtypes."""
+"""PyTorch's own operator samples on a virtual GPU, forward and backward, in three dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequences of unlike lengths: the lengths and batch sizes live on the host, as CUDA wants them."""
+"""Sequences of different lengths: lengths and batch sizes live on the host, as CUDA requires."""
 
 from __future__ import annotations
 

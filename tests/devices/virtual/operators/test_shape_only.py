@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples without values: the shapes, types and memory that they have with values."""
+"""PyTorch's own operator samples without values give the same shapes, dtypes and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without values: the same kernels, times and memory as with them."""
+"""Programs without values give the same kernels, times and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zeros that have no memory, and views with a conjugate or negative bit, made before the virtual GPU is on."""
+"""Zero tensors without storage, and conjugate or negative views made before the virtual GPU is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of `torch.profiler`, and the files that it writes."""
+"""Schedules of `torch.profiler` and the Chrome traces that it writes."""
 
 from __future__ import annotations
 

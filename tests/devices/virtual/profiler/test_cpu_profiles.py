@@ -1,4 +1,4 @@
-"""Profiles of the CPU alone, and its streams and events, are as ever beside a virtual GPU."""
+"""CPU-only profiles, streams and events are unchanged while a virtual GPU is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.profiler` with CUDA: its tables have the virtual clock's figures, and CUDA's names."""
+"""Tables of `torch.profiler`: times of the virtual clock under CUDA's names."""
 
 from __future__ import annotations
 

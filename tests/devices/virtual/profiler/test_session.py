@@ -1,4 +1,4 @@
-"""Which profiles there are, one after another or in each other, and what they leave behind."""
+"""Profiling sessions: activities, nesting, successive sessions and cleanup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assigning `.data` from another device: old scripts move parameters so, one by one."""
+"""Assigning `.data` from another device moves a parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules keep what they are when they move: hooks, ties, shapes to come, parametrisations."""
+"""Moving modules keeps hooks, tied weights, lazy shapes, parametrizations and attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in every way that torch and safetensors know: where tensors come back, and what is said when they cannot."""
+"""Saving, loading, pickling and copying device tensors, with torch and safetensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storages of virtual tensors as torch knows them, the CPU's old types, and tensors whose machine is gone."""
+"""Storages of device tensors, and legacy CPU types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors on a virtual GPU: making, moving, computing, printing, mixing."""
+"""Tensors on a virtual GPU: factories, moves, indexing, printing."""
 
 from __future__ import annotations
 

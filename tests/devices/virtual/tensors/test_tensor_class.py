@@ -1,4 +1,4 @@
-"""What a learner reads: names and messages are those of a CUDA build, never of what is below."""
+"""Names and messages of device tensors are those of a CUDA build."""
 
 from __future__ import annotations
 
