@@ -74,7 +74,7 @@ CUDA: tuple[Patch, ...] = (
         _cuda_setStream=streams.set_stream_by_id,
         _cuda_isCurrentStreamCapturing=streams.is_current_stream_capturing,
         _cuda_getDevice=devices.current_device,
-        _cuda_setDevice=devices.set_device,
+        _cuda_setDevice=lambda device: devices.set_device(device),
         _cuda_exchangeDevice=devices.exchange_device,
         _cuda_maybeExchangeDevice=lambda index: devices.exchange_device(index),
     ),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -173,3 +175,19 @@ def test_clipping_gives_the_cpus_norm(two_gpus: VirtualMachine) -> None:
         torch.testing.assert_close(norm.cpu(), expected)
         nn.utils.clip_grad_value_(on_gpu.parameters(), 0.1, foreach=foreach)
         nn.utils.clip_grad_value_(on_host.parameters(), 0.1, foreach=foreach)
+
+
+def test_an_optimizer_works_in_a_new_process() -> None:
+    """The first optimizer imports torch._dynamo, which allows a function only under names with the same rule."""
+    program = (
+        "import torch\n"
+        "from gpututor.devices.virtual import virtual_gpu\n"
+        "with virtual_gpu(1):\n"
+        "    weight = torch.ones(2, device='cuda', requires_grad=True)\n"
+        "    optimizer = torch.optim.SGD([weight], lr=0.5)\n"
+        "    weight.sum().backward()\n"
+        "    optimizer.step()\n"
+        "    print(weight.tolist())\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stdout == "[0.5, 0.5]\n", ended.stderr
