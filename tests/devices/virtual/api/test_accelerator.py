@@ -13,7 +13,7 @@ from gpututor.errors import TutorError
 from gpututor.hardware.gpus import gpu_names, gpu_spec
 
 
-def test_cuda_tells_how_many_gpus_there_are_and_what_they_are(two_gpus: VirtualMachine) -> None:
+def test_cuda_reports_count_and_names_of_gpus(two_gpus: VirtualMachine) -> None:
     assert torch.cuda.is_available()
     assert torch.cuda.device_count() == 2
     assert torch.cuda.get_device_name(1) == "Tesla T4"
@@ -23,7 +23,7 @@ def test_cuda_tells_how_many_gpus_there_are_and_what_they_are(two_gpus: VirtualM
     assert properties.total_memory == int(14.56 * 2**30)
 
 
-def test_the_current_gpu_can_be_set_for_good_and_for_a_block(two_gpus: VirtualMachine) -> None:
+def test_set_device_and_device_blocks_change_the_current_gpu(two_gpus: VirtualMachine) -> None:
     assert torch.cuda.current_device() == 0
     with torch.cuda.device(1):
         assert torch.ones(1, device="cuda").device == torch.device("cuda:1")
@@ -53,7 +53,7 @@ def test_the_accelerator_agrees_with_cuda(two_gpus: VirtualMachine) -> None:
         lambda: torch.cuda.set_device(7),
     ],
 )
-def test_a_gpu_that_does_not_exist_is_an_invalid_ordinal(two_gpus: VirtualMachine, call: object) -> None:
+def test_a_missing_gpu_is_an_invalid_ordinal(two_gpus: VirtualMachine, call: object) -> None:
     assert callable(call)
     with pytest.raises(
         torch.AcceleratorError, match="CUDA error: invalid device ordinal\nGPU device may be out of range"
@@ -61,7 +61,7 @@ def test_a_gpu_that_does_not_exist_is_an_invalid_ordinal(two_gpus: VirtualMachin
         call()
 
 
-def test_a_machine_without_gpus_says_so_in_cudas_words() -> None:
+def test_a_machine_without_gpus_raises_cudas_error() -> None:
     with virtual_gpu(0):
         assert not torch.cuda.is_available()
         assert torch.cuda.device_count() == 0
@@ -99,7 +99,7 @@ def test_mps_and_xpu_report_themselves_available_and_refuse_tensors(kind: str) -
 
 
 @pytest.mark.parametrize("backends", [["mps"], ["xpu"], [], ["cuda", "mps"]])
-def test_work_on_the_cpu_goes_on_whatever_is_available(backends: list[str]) -> None:
+def test_cpu_work_runs_with_every_backend(backends: list[str]) -> None:
     with virtual_gpu(1, backends=backends):
         torch.manual_seed(3)
         model = torch.nn.Linear(2, 1)
@@ -124,13 +124,13 @@ def test_data_loaders_pin_and_share_batches(two_gpus: VirtualMachine) -> None:
         assert all(batch.is_pinned() for batch in batches)
 
 
-def test_no_backend_at_all_is_a_build_without_an_accelerator() -> None:
+def test_without_backends_there_is_no_accelerator() -> None:
     with virtual_gpu(backends=[]):
         assert torch.accelerator.current_accelerator() is None
         assert not torch.cuda.is_available()
 
 
-def test_every_model_has_figures_and_their_source() -> None:
+def test_every_model_has_rates_and_a_source() -> None:
     for name in gpu_names():
         found = gpu_spec(name)
         assert found.memory_bytes >= 9 * 2**30
@@ -139,7 +139,7 @@ def test_every_model_has_figures_and_their_source() -> None:
     assert {"T4", "P100", "RTX 3080", "A100 40", "A100 80", "H100", "H200"} <= set(gpu_names())
 
 
-def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_model_is_refused_with_a_suggestion() -> None:
     with pytest.raises(TutorError, match="No GPU is called 'H10'") as caught:
         gpu_spec("H10")
     assert "'H100'" in caught.value.advice
@@ -157,7 +157,7 @@ def test_an_unknown_model_is_refused_with_the_nearest_name() -> None:
         ("__dlpack__", lambda: torch.utils.dlpack.from_dlpack(torch.ones(1, device="cuda"))),
     ],
 )
-def test_what_is_not_built_refuses_and_names_itself(two_gpus: VirtualMachine, name: str, call: object) -> None:
+def test_unsupported_calls_are_refused_by_name(two_gpus: VirtualMachine, name: str, call: object) -> None:
     assert callable(call)
     with pytest.raises(NotImplementedError, match=name):
         call()
@@ -175,6 +175,8 @@ def test_what_is_not_built_refuses_and_names_itself(two_gpus: VirtualMachine, na
         (lambda: torch.cuda.MemPool(), "MemPool. There is one allocator: leave the pool out."),
     ],
 )
-def test_a_refusal_says_why_and_what_to_do(two_gpus: VirtualMachine, call: Callable[[], object], words: str) -> None:
+def test_a_refusal_gives_a_reason_and_an_alternative(
+    two_gpus: VirtualMachine, call: Callable[[], object], words: str
+) -> None:
     with pytest.raises(NotImplementedError, match=re.escape(words)):
         call()

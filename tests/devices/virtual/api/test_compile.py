@@ -19,7 +19,7 @@ GPU = torch.device("cuda:0")
 SAID = "torch.compile runs eagerly on the virtual GPU"
 
 
-def test_it_says_once_for_each_machine_that_nothing_is_compiled() -> None:
+def test_compile_warns_once_for_each_machine() -> None:
     for _ in range(2):
         with virtual_gpu(1), warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -66,7 +66,7 @@ def test_a_compiled_module_is_wrapped_as_torch_wraps_it(two_gpus: VirtualMachine
 
 
 @pytest.mark.filterwarnings(f"ignore:{SAID}")
-def test_each_call_of_what_was_compiled_is_a_range(recorder: Recorder) -> None:
+def test_each_call_of_a_compiled_function_is_a_range(recorder: Recorder) -> None:
     def double(x: torch.Tensor) -> torch.Tensor:
         return x + x
 
@@ -83,7 +83,7 @@ def test_each_call_of_what_was_compiled_is_a_range(recorder: Recorder) -> None:
     assert inside == [True, True, False, False, False, True]
 
 
-def test_the_helpers_answer(two_gpus: VirtualMachine) -> None:
+def test_compiler_helpers_return_their_defaults(two_gpus: VirtualMachine) -> None:
     assert not torch.compiler.is_compiling()
     torch.compiler.reset()
     torch.compiler.cudagraph_mark_step_begin()
@@ -93,7 +93,7 @@ def test_the_helpers_answer(two_gpus: VirtualMachine) -> None:
     assert traced(torch.ones(1, 2, device="cuda")).device == GPU
 
 
-def test_a_program_is_exported_on_the_cpu_with_an_open_dimension_and_runs_on_the_device(
+def test_a_program_exported_on_the_cpu_runs_on_the_device(
     two_gpus: VirtualMachine,
 ) -> None:
     """The tensors that export looks at the program with compute nothing, so they are no work of the CPU's."""
@@ -110,7 +110,7 @@ def test_exporting_from_the_device_is_refused_by_name(two_gpus: VirtualMachine) 
         torch.export.export(nn.Linear(2, 2).cuda(), (torch.ones(1, 2, device="cuda"),))
 
 
-def test_compiling_works_as_ever_after_the_virtual_gpu() -> None:
+def test_compile_works_normally_after_the_virtual_gpu() -> None:
     program = (
         "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
         "with virtual_gpu(1):\n"
@@ -126,7 +126,7 @@ def test_compiling_works_as_ever_after_the_virtual_gpu() -> None:
 
 
 @pytest.mark.long
-def test_dynamo_asked_by_its_old_name_computes() -> None:
+def test_dynamo_optimize_still_computes() -> None:
     """In a process of its own: torch._dynamo lists torch's functions once."""
     program = (
         "import torch\n"

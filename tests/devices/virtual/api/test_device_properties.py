@@ -15,7 +15,7 @@ CUDA: Any = torch.cuda
 """Untyped: torch's stubs do not know all of it."""
 
 
-def test_properties_are_those_of_the_model_and_print_as_cudas() -> None:
+def test_properties_match_the_model_and_print_as_on_cuda() -> None:
     with virtual_gpu(2, model="A100 80"):
         found = CUDA.get_device_properties("cuda:1")
         assert (found.name, found.gcnArchName) == ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB")
@@ -38,7 +38,7 @@ def test_properties_are_those_of_the_model_and_print_as_cudas() -> None:
 
 
 @pytest.mark.parametrize("name", gpu_names())
-def test_every_model_can_be_put_in_the_box_and_its_bandwidth_follows_from_its_figures(name: str) -> None:
+def test_every_model_can_be_simulated_with_its_bandwidth(name: str) -> None:
     known = {
         "T4": 320,
         "P100": 732,
@@ -75,5 +75,5 @@ def test_every_model_can_be_put_in_the_box_and_its_bandwidth_follows_from_its_fi
         ("l40s", "L40S"),
     ],
 )
-def test_models_have_usual_spellings(spelling: str, name: str) -> None:
+def test_model_names_accept_usual_spellings(spelling: str, name: str) -> None:
     assert gpu_spec(spelling).name == name

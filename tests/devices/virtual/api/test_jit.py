@@ -66,7 +66,7 @@ def _saved(program: Any) -> io.BytesIO:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_traced_device_module_runs_is_saved_and_comes_back(two_gpus: VirtualMachine, kind: str) -> None:
+def test_a_traced_device_module_is_saved_and_loaded(two_gpus: VirtualMachine, kind: str) -> None:
     model, x = MODELS[kind]()
     expected = _first(model.eval()(x)).detach()
     model.cuda()
@@ -110,7 +110,7 @@ def test_a_cpu_file_stays_on_the_cpu_unless_asked(two_gpus: VirtualMachine) -> N
     assert moved(torch.ones(1, 2, device="cuda")).device == GPU
 
 
-def test_what_a_trace_made_on_the_device_is_made_there_again(two_gpus: VirtualMachine) -> None:
+def test_tensors_that_a_trace_creates_are_on_the_device(two_gpus: VirtualMachine) -> None:
     kept = torch.arange(2.0, device="cuda")
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -125,7 +125,7 @@ def test_what_a_trace_made_on_the_device_is_made_there_again(two_gpus: VirtualMa
         assert out.tolist() == [3.0, 4.0]
 
 
-def test_a_trace_keeps_the_gpu_that_it_made_a_tensor_on_as_on_cuda(two_gpus: VirtualMachine) -> None:
+def test_a_trace_keeps_the_gpu_of_its_factories_as_on_cuda(two_gpus: VirtualMachine) -> None:
     traced: Any = torch.jit.trace(nn.LSTM(3, 4).cuda(), torch.randn(5, 2, 3, device="cuda"))
     assert torch.jit.load(_saved(traced))(torch.randn(5, 2, 3, device="cuda"))[0].device == GPU
     elsewhere: Any = torch.jit.load(_saved(traced), map_location="cuda:1")
@@ -134,7 +134,7 @@ def test_a_trace_keeps_the_gpu_that_it_made_a_tensor_on_as_on_cuda(two_gpus: Vir
     assert "meta" not in str(caught.value)
 
 
-def test_other_extra_files_are_kept_and_ours_is_not_shown(two_gpus: VirtualMachine) -> None:
+def test_extra_files_are_kept_and_the_internal_file_is_hidden(two_gpus: VirtualMachine) -> None:
     traced = torch.jit.trace(nn.Linear(2, 2).cuda(), torch.ones(1, 2, device="cuda"))
     file = io.BytesIO()
     torch.jit.save(traced, file, _extra_files={"notes": "hello"})
@@ -144,7 +144,7 @@ def test_other_extra_files_are_kept_and_ours_is_not_shown(two_gpus: VirtualMachi
     assert found == {"notes": b"hello"}
 
 
-def test_a_traced_module_moves_and_its_optimiser_follows(two_gpus: VirtualMachine) -> None:
+def test_a_traced_module_moves_and_its_optimizer_follows(two_gpus: VirtualMachine) -> None:
     program: Any = torch.jit.trace(nn.Linear(2, 1), torch.ones(1, 2))
     stepper = torch.optim.SGD(program.parameters(), lr=0.5)
     program.cuda()
@@ -215,7 +215,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_c_plus_plus_would_do_alone_is_refused_by_name(kind: str, tmp_path: pathlib.Path) -> None:
+def test_calls_that_run_only_in_cpp_are_refused_by_name(kind: str, tmp_path: pathlib.Path) -> None:
     program = (
         "import torch\nfrom torch import nn\nfrom gpututor.devices.virtual import virtual_gpu\n"
         "def to_gpu(x: torch.Tensor):\n    return x.cuda()\n"

@@ -20,7 +20,7 @@ def _said(error: type[Exception], call: Callable[[], object]) -> str:
     return str(caught.value)
 
 
-def test_python_functions_for_each_element_are_refused_on_a_gpu_in_cudas_words() -> None:
+def test_apply_and_map_raise_cudas_error_on_a_gpu() -> None:
     here: Any = torch.ones(2, 3, device="cuda")
     host: Any = torch.ones(2, 3)
     assert _said(TypeError, lambda: here.apply_(lambda x: x)) == "apply_ is only implemented on CPU tensors"
@@ -32,7 +32,7 @@ def test_python_functions_for_each_element_are_refused_on_a_gpu_in_cudas_words()
     assert host.apply_(lambda x: x + 1).map_(host, lambda x, y: x + y).tolist() == [[4.0] * 3] * 2
 
 
-def test_new_makes_tensors_of_the_same_kind_on_the_same_gpu() -> None:
+def test_new_keeps_dtype_and_gpu() -> None:
     there: Any = torch.ones(2, 3, device="cuda:1", dtype=torch.float64)
     before = torch.cuda.memory_allocated(1)
     sized = there.new(1000)
@@ -52,7 +52,7 @@ def test_new_makes_tensors_of_the_same_kind_on_the_same_gpu() -> None:
     assert CUDA.FloatTensor(3).new(2).device == torch.device("cuda:0")
 
 
-def test_new_and_the_old_constructors_say_what_is_wrong() -> None:
+def test_new_and_legacy_constructors_reject_wrong_arguments() -> None:
     here, host = torch.ones(2, device="cuda"), torch.ones(2)
     words = "legacy constructor expects device type: {} but device type: {} was passed"
     assert _said(RuntimeError, lambda: here.new(3, device="cpu")) == words.format("cuda", "cpu")
@@ -83,7 +83,7 @@ def test_the_classic_recurrent_tutorial_trains_with_hidden_states_from_new() -> 
     assert losses == sorted(losses, reverse=True)
 
 
-def test_a_move_to_cuda_wants_a_gpu_and_a_number_that_is_not_negative() -> None:
+def test_cuda_rejects_other_devices_and_negative_indices() -> None:
     host: Any = torch.ones(2)
     linear: Any = torch.nn.Linear(1, 1)
     for wrong in ("cpu", "meta", "meta:0"):
@@ -100,7 +100,7 @@ def test_a_move_to_cuda_wants_a_gpu_and_a_number_that_is_not_negative() -> None:
         assert _said(RuntimeError, call) == "Device index must not be negative"
 
 
-def test_a_persons_meta_device_with_a_number_is_the_meta_device() -> None:
+def test_a_meta_device_with_an_index_is_the_meta_device() -> None:
     here = torch.ones(3, device="cuda")
     linear = torch.nn.Linear(1, 1).cuda()
     made = [

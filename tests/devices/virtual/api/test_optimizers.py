@@ -64,7 +64,7 @@ def _losses(model: nn.Module, stepper: torch.optim.Optimizer, device: str) -> li
 
 
 @pytest.mark.parametrize(("name", "options"), _ways())
-def test_an_optimiser_takes_the_cpus_steps(two_gpus: VirtualMachine, name: str, options: dict[str, Any]) -> None:
+def test_an_optimizer_takes_the_cpus_steps(two_gpus: VirtualMachine, name: str, options: dict[str, Any]) -> None:
     on_host = _network()
     on_gpu = copy.deepcopy(on_host).cuda()
     kind = getattr(torch.optim, name)
@@ -129,7 +129,7 @@ def test_parameter_groups_schedulers_and_saved_state(two_gpus: VirtualMachine) -
     assert {value["step"].device.type for value in loaded.state.values()} == {"cpu"}
 
 
-def test_a_learning_rate_on_the_device_is_taken_where_cuda_takes_it(two_gpus: VirtualMachine) -> None:
+def test_a_learning_rate_on_the_device_works_if_it_does_on_cuda(two_gpus: VirtualMachine) -> None:
     model = _network().cuda()
     ways: list[dict[str, Any]]
     ways = [{"fused": True}, {"capturable": True, "foreach": False}, {"capturable": True, "foreach": True}]
@@ -145,7 +145,7 @@ def test_capturable_and_fused_refuse_parameters_on_the_cpu_as_torch_does(two_gpu
         _losses(model, stepper, "cpu")
 
 
-def test_an_optimiser_made_before_the_move_follows(two_gpus: VirtualMachine) -> None:
+def test_an_optimizer_made_before_a_move_follows_its_parameters(two_gpus: VirtualMachine) -> None:
     on_host = _network()
     model = copy.deepcopy(on_host)
     stepper = torch.optim.Adam(model.parameters(), lr=0.05)
@@ -154,7 +154,7 @@ def test_an_optimiser_made_before_the_move_follows(two_gpus: VirtualMachine) -> 
     assert _losses(model, stepper, "cuda") == pytest.approx(expected, rel=1e-4)
 
 
-def test_an_optimiser_that_stepped_before_the_move_says_where_its_state_is(two_gpus: VirtualMachine) -> None:
+def test_an_optimizer_with_state_on_the_cpu_raises_after_a_move(two_gpus: VirtualMachine) -> None:
     model = _network()
     stepper = torch.optim.Adam(model.parameters(), lr=0.05)
     _losses(model, stepper, "cpu")

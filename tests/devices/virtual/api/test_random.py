@@ -10,7 +10,7 @@ import torch
 from gpututor.devices.virtual import VirtualMachine
 
 
-def test_a_generator_on_a_gpu_is_cloned_there_and_looks_like_torchs(two_gpus: VirtualMachine) -> None:
+def test_a_gpu_generator_is_cloned_and_printed_as_torchs(two_gpus: VirtualMachine) -> None:
     made: Any = torch.Generator("cuda:1").manual_seed(3)
     clone = made.clone_state()
     assert clone.device == torch.device("cuda:1")

@@ -20,7 +20,7 @@ CUDA: Any = torch.cuda
     ("name", "dtype"),
     [("Float", torch.float32), ("Half", torch.float16), ("Long", torch.int64), ("Bool", torch.bool)],
 )
-def test_type_moves_and_converts_by_name_and_by_class(two_gpus: VirtualMachine, name: str, dtype: torch.dtype) -> None:
+def test_type_converts_by_name_and_by_class(two_gpus: VirtualMachine, name: str, dtype: torch.dtype) -> None:
     full = f"torch.cuda.{name}Tensor"
     x = torch.ones(2)
     for wanted in (full, getattr(torch.cuda, f"{name}Tensor")):
@@ -34,7 +34,7 @@ def test_type_moves_and_converts_by_name_and_by_class(two_gpus: VirtualMachine, 
     assert there.cuda(1).type(full).device.index == 1
 
 
-def test_instances_are_told_apart_by_device_and_dtype(two_gpus: VirtualMachine) -> None:
+def test_isinstance_checks_device_and_dtype(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda")
     assert isinstance(x, CUDA.FloatTensor)
     assert isinstance(torch.nn.Linear(1, 1).cuda().weight, CUDA.FloatTensor)
@@ -94,7 +94,7 @@ def test_default_devices_nest(two_gpus: VirtualMachine) -> None:
     assert torch.get_default_device() == torch.device("cpu")
 
 
-def test_conversions_go_where_they_say(two_gpus: VirtualMachine) -> None:
+def test_conversions_move_to_the_named_device(two_gpus: VirtualMachine) -> None:
     array = np.arange(3.0, dtype=np.float32)
     assert torch.as_tensor(array, device="cuda").tolist() == [0.0, 1.0, 2.0]
     assert torch.asarray(array, device="cuda:1").device.index == 1
@@ -111,7 +111,7 @@ def test_conversions_go_where_they_say(two_gpus: VirtualMachine) -> None:
         dlpack.from_dlpack(there)
 
 
-def test_untyped_storages_tell_where_and_how_large_they_are(two_gpus: VirtualMachine) -> None:
+def test_untyped_storages_have_a_device_and_a_size(two_gpus: VirtualMachine) -> None:
     x = torch.arange(4, dtype=torch.uint8, device="cuda:1")
     storage: Any = x.untyped_storage()
     assert (storage.device, storage.nbytes(), len(storage), storage.get_device()) == (x.device, 4, 4, 1)
@@ -141,14 +141,14 @@ def test_typed_storages_count_elements(two_gpus: VirtualMachine) -> None:
     assert storage.untyped().nbytes() == 8
 
 
-def test_a_storage_keeps_the_devices_memory(two_gpus: VirtualMachine) -> None:
+def test_a_storage_keeps_device_memory_allocated(two_gpus: VirtualMachine) -> None:
     storage = torch.ones(1000, device="cuda").untyped_storage()
     assert CUDA.memory_allocated() == 4096
     del storage
     assert CUDA.memory_allocated() == 0
 
 
-def test_default_generators_are_each_gpus_own(two_gpus: VirtualMachine) -> None:
+def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> None:
     generators = CUDA.default_generators
     assert [one.device.index for one in generators] == [0, 1]
     generators[1].manual_seed(5)

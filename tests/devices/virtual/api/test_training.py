@@ -66,7 +66,7 @@ def test_training_steps_give_the_cpus_numbers(
         assert all(value.device == GPU for name, value in state.items() if name != "step" and torch.is_tensor(value))
 
 
-def test_gradients_come_back_to_the_gpu_that_they_belong_to(two_gpus: VirtualMachine) -> None:
+def test_gradients_return_to_the_gpu_of_their_leaf(two_gpus: VirtualMachine) -> None:
     host = torch.ones(2, requires_grad=True)
     first = torch.ones(2, device="cuda:0", requires_grad=True)
     second = torch.ones(2, device="cuda:1", requires_grad=True)
@@ -153,7 +153,7 @@ def test_tied_weights_stay_tied_and_a_number_names_a_gpu(two_gpus: VirtualMachin
     assert model.double()[0].weight.dtype is torch.float64
 
 
-def test_a_plain_attribute_does_not_move_and_a_buffer_does(two_gpus: VirtualMachine) -> None:
+def test_buffers_move_and_plain_tensor_attributes_do_not(two_gpus: VirtualMachine) -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -216,7 +216,7 @@ def test_dropout_draws_from_the_gpus_generator(two_gpus: VirtualMachine) -> None
     assert torch.equal(host_state, torch.get_rng_state())
 
 
-def test_optimisers_and_clipping_take_the_for_each_way_as_on_cuda() -> None:
+def test_optimizers_and_clipping_use_foreach_kernels_as_on_cuda() -> None:
     recorder = Recorder()
     with virtual_gpu(1, recorder=recorder):
         model = _network().cuda()
@@ -232,7 +232,7 @@ def test_optimisers_and_clipping_take_the_for_each_way_as_on_cuda() -> None:
     assert "aten::addcdiv_" not in names
 
 
-def test_hooks_that_were_set_before_a_move_still_run(two_gpus: VirtualMachine) -> None:
+def test_hooks_registered_before_a_move_still_run(two_gpus: VirtualMachine) -> None:
     layer = nn.Linear(2, 1)
     seen: list[str] = []
     layer.weight.register_hook(lambda gradient: seen.append(f"gradient on {gradient.device}"))

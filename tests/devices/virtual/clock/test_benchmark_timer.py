@@ -23,7 +23,7 @@ def modelled_s(recorder: Recorder, call: Any) -> tuple[float, float]:
     return 9.5e-6, (event.end - event.start) / 1e9
 
 
-def test_a_kernel_that_is_longer_than_its_launch_is_measured_and_a_shorter_one_hides_behind_it(
+def test_the_timer_measures_the_longer_of_kernel_and_launch(
     recorder: Recorder,
 ) -> None:
     x, small = torch.ones(SIDE, SIDE, device="cuda"), torch.ones(4, device="cuda")
@@ -37,7 +37,7 @@ def test_a_kernel_that_is_longer_than_its_launch_is_measured_and_a_shorter_one_h
     assert short.mean == pytest.approx(launch, rel=0.02)
 
 
-def test_the_end_of_the_work_is_waited_for(recorder: Recorder) -> None:
+def test_the_timer_synchronizes(recorder: Recorder) -> None:
     x = torch.ones(SIDE, SIDE, device="cuda")
     launch, kernel = modelled_s(recorder, lambda: x @ x)
     # One round: its launch, its kernel, and a wait that costs 3 us at the least.
@@ -45,7 +45,7 @@ def test_the_end_of_the_work_is_waited_for(recorder: Recorder) -> None:
     assert once.mean == pytest.approx(launch + kernel, abs=4e-6)
 
 
-def test_all_ways_to_measure_agree_on_each_run() -> None:
+def test_all_timer_methods_agree() -> None:
     def measured() -> list[float]:
         with virtual_gpu():
             x = torch.ones(64, 64, device="cuda")

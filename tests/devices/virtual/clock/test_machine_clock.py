@@ -24,7 +24,7 @@ def copy(clock: MachineClock, stream: int, engine: str, *, pinned: bool, asynchr
     return clock.copy(0, stream, duration, engine, COST, asynchronous=asynchronous)
 
 
-def test_without_a_wait_the_host_sees_the_launch_only() -> None:
+def test_without_synchronization_the_host_measures_only_the_launch() -> None:
     clock = machine()
     launch(clock, 0, 0, 10 * MS)
     assert clock.host.now == 5_000
@@ -58,7 +58,7 @@ def test_copies_overlap_with_kernels_on_two_streams_only_when_they_are_pinned() 
     assert _pipeline(2, pinned=False) > 0.7 * _pipeline(1, pinned=False)
 
 
-def test_events_tell_what_the_device_took() -> None:
+def test_events_measure_device_time() -> None:
     clock = machine()
     start = clock.record(0, 0)
     launch(clock, 0, 0, 7 * MS)
@@ -85,7 +85,7 @@ def test_a_stream_waits_for_another_gpu_and_the_host_does_not() -> None:
     assert clock.host.now == before + SYNCHRONIZE
 
 
-def test_the_host_cannot_run_ahead_for_ever() -> None:
+def test_the_host_blocks_when_the_launch_queue_is_full() -> None:
     clock = machine()
     for _ in range(3000):
         launch(clock, 0, 0, MS, cost=1_000)

@@ -6,7 +6,7 @@ from gpututor.devices.virtual.clock.machine_clock import MachineClock, predict_f
 from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, Task
 
 
-def test_what_is_foreseen_comes_true() -> None:
+def test_predictions_come_true() -> None:
     clock = MachineClock(1)
     tasks = [clock.launch(0, 0, 1_000, WHOLE, 100) for _ in range(5)]
     mark = clock.record(0, 0)
@@ -16,7 +16,7 @@ def test_what_is_foreseen_comes_true() -> None:
     assert clock.gpus[0].reached(mark) == moment == 5_100
 
 
-def test_who_is_told_of_what_ran_is_told_once() -> None:
+def test_listeners_are_notified_once_for_each_task() -> None:
     clock = MachineClock(1)
     told: list[int] = []
     clock.gpus[0].played = lambda row, start, end: told.append(row)
@@ -28,7 +28,7 @@ def test_who_is_told_of_what_ran_is_told_once() -> None:
     assert told == [7]
 
 
-def test_work_that_is_launched_after_a_look_runs_beside_what_was_seen() -> None:
+def test_work_launched_after_a_prediction_overlaps_predicted_work() -> None:
     clock = MachineClock(1)
     clock.launch(0, 0, 100_000, WHOLE // 2, 100)
     clock.launch(0, 0, 100_000, WHOLE // 2, 100)

@@ -20,7 +20,7 @@ def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
     return [one for one in recorder.complete() if one.kind in kinds and one.device != "cpu"]
 
 
-def test_a_script_that_forgets_to_synchronise_sees_an_absurd_time() -> None:
+def test_a_script_that_forgets_to_synchronize_measures_too_little() -> None:
     with virtual_gpu(1, "A100", values=False):
         x = torch.randn(4096, 4096, device="cuda")
         x @ x  # its memory comes from the driver, the next product's from PyTorch's cache
@@ -38,7 +38,7 @@ def test_a_script_that_forgets_to_synchronise_sees_an_absurd_time() -> None:
     assert 10e12 < rate < 19.5e12, "an A100 has 19.5 TFLOPs a second in float32"
 
 
-def test_tensor_cores_and_half_precision_are_quicker() -> None:
+def test_tensor_cores_and_half_precision_are_faster() -> None:
     def seconds(dtype: torch.dtype) -> float:
         x = torch.randn(4096, 4096, device="cuda", dtype=dtype)
         torch.cuda.synchronize()
@@ -82,7 +82,7 @@ def _two_streams(size: int) -> tuple[float, float]:
     return seconds([first]), seconds([first, second])
 
 
-def test_light_kernels_on_two_streams_overlap_and_those_that_fill_the_gpu_do_not() -> None:
+def test_small_kernels_overlap_and_large_kernels_do_not() -> None:
     with virtual_gpu(1, "A100", values=False):
         one, two = _two_streams(64)
         assert two < 0.6 * one
@@ -122,7 +122,7 @@ def test_pinned_copies_overlap_with_kernels_and_pageable_ones_do_not() -> None:
     assert quick < 0.7 * slow
 
 
-def test_a_blocking_copy_ends_before_the_host_goes_on_and_an_asynchronous_one_after() -> None:
+def test_only_a_blocking_copy_holds_the_host() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder) as machine:
         host = torch.randn(1 << 22)
@@ -133,7 +133,7 @@ def test_a_blocking_copy_ends_before_the_host_goes_on_and_an_asynchronous_one_af
         assert machine.clock.host.now < events_of(recorder, Kind.TRANSFER)[-1].end
 
 
-def test_every_event_has_its_times_and_a_wait_is_as_long_as_the_work_that_is_left() -> None:
+def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "H100", recorder=recorder):
         x = torch.randn(2048, 2048, device="cuda")
@@ -148,7 +148,7 @@ def test_every_event_has_its_times_and_a_wait_is_as_long_as_the_work_that_is_lef
     assert product.flops == 2 * 2048**3
 
 
-def test_memory_is_in_the_trace_with_what_is_allocated_after_each_event() -> None:
+def test_memory_events_carry_the_allocated_bytes() -> None:
     recorder = Recorder([__file__])
     with virtual_gpu(1, "T4", memory_bytes=64 << 20, recorder=recorder):
         x = torch.zeros(1 << 20, device="cuda")
@@ -170,7 +170,7 @@ def test_memory_is_in_the_trace_with_what_is_allocated_after_each_event() -> Non
     assert lines == sorted(line for line in lines if line is not None)
 
 
-def test_what_is_given_back_names_its_allocation() -> None:
+def test_a_free_event_refers_to_its_allocation() -> None:
     recorder = Recorder([__file__])
     with virtual_gpu(1, "T4", recorder=recorder):
         x = torch.zeros(1 << 20, device="cuda")
@@ -211,7 +211,7 @@ with virtual_gpu(2, "T4"):
 
 
 @pytest.mark.long
-def test_figures_are_the_same_in_every_process_whatever_its_threads_and_hash_seed() -> None:
+def test_times_do_not_depend_on_threads_or_hash_seed() -> None:
     def run(**environment: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env={**os.environ, **environment}
@@ -224,7 +224,7 @@ def test_figures_are_the_same_in_every_process_whatever_its_threads_and_hash_see
     assert first == run(PYTHONHASHSEED="2", OMP_NUM_THREADS="2")
 
 
-def test_each_gpu_has_time_of_its_own_and_copies_between_them_take_the_boxs_link() -> None:
+def test_gpus_run_independently_and_peer_copies_use_the_link() -> None:
     recorder = Recorder()
     with virtual_gpu(2, "A100", recorder=recorder):
         x = torch.randn(1 << 26, device="cuda:0")
@@ -239,7 +239,7 @@ def test_each_gpu_has_time_of_its_own_and_copies_between_them_take_the_boxs_link
     assert after.start >= copy.end
 
 
-def test_a_copy_of_the_same_bytes_names_the_one_before_until_they_change() -> None:
+def test_repeated_copies_refer_to_the_first_until_bytes_change() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         host = torch.randn(64, 64)

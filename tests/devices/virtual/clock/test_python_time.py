@@ -27,7 +27,7 @@ CLOCKS = ("perf_counter", "monotonic", "time", "process_time", "thread_time")
 READINGS = [name for base in CLOCKS for name in (base, base + "_ns")]
 
 
-def test_a_reading_takes_fifty_nanoseconds_on_every_clock(machine: VirtualMachine) -> None:
+def test_reading_a_clock_takes_fifty_nanoseconds(machine: VirtualMachine) -> None:
     for name in READINGS:
         if name.endswith("_ns"):
             before, after = getattr(time, name)(), getattr(time, name)()
@@ -51,7 +51,7 @@ def test_work_moves_the_clock_and_sleep_does_not_wait(machine: VirtualMachine) -
     assert time.time_ns() - before == 3600 * S + READING
 
 
-def test_sleep_is_no_time_of_the_processor(machine: VirtualMachine) -> None:
+def test_sleep_takes_no_process_time(machine: VirtualMachine) -> None:
     before = time.process_time_ns(), time.thread_time_ns()
     time.sleep(2)
     machine.clock.host.spend(1000)
@@ -88,7 +88,7 @@ def test_today_is_the_second_at_which_the_machine_was_switched_on() -> None:
 
 
 @pytest.mark.parametrize("seconds", mostly_long([1, 60, 3600], [1, 60]))
-def test_a_loop_that_waits_ends_on_time(machine: VirtualMachine, seconds: int) -> None:
+def test_a_polling_loop_ends_on_time(machine: VirtualMachine, seconds: int) -> None:
     start = time.perf_counter_ns()
     while time.perf_counter_ns() < start + seconds * S:
         pass
@@ -96,7 +96,7 @@ def test_a_loop_that_waits_ends_on_time(machine: VirtualMachine, seconds: int) -
     assert 0 <= over <= min(seconds * S // 1000, 1_000_000)
 
 
-def test_a_loop_that_measures_at_two_places_is_no_waiting_loop(machine: VirtualMachine) -> None:
+def test_a_loop_with_two_measurements_is_no_polling_loop(machine: VirtualMachine) -> None:
     total = 0
     for _ in range(10_000):
         before = time.perf_counter_ns()
@@ -104,7 +104,7 @@ def test_a_loop_that_measures_at_two_places_is_no_waiting_loop(machine: VirtualM
     assert total == 10_000 * READING
 
 
-def test_a_function_that_reads_is_told_apart_by_who_calls_it(machine: VirtualMachine) -> None:
+def test_polling_is_detected_by_the_calling_line(machine: VirtualMachine) -> None:
     def now() -> int:
         return time.perf_counter_ns()
 
@@ -118,7 +118,7 @@ def test_a_function_that_reads_is_told_apart_by_who_calls_it(machine: VirtualMac
 @pytest.mark.parametrize(
     "wrong", [-1, -0.5, math.nan, math.inf, 1e300, 10**30, "x", None, Decimal("0.1"), 1j, [1]], ids=repr
 )
-def test_sleep_refuses_what_the_real_one_refuses_in_its_words(wrong: Any) -> None:
+def test_sleep_raises_the_real_errors(wrong: Any) -> None:
     def said() -> tuple[type, str]:
         with pytest.raises((ValueError, TypeError, OverflowError)) as error:
             time.sleep(wrong)
@@ -130,7 +130,7 @@ def test_sleep_refuses_what_the_real_one_refuses_in_its_words(wrong: Any) -> Non
         assert machine.clock.host.now == 0
 
 
-def test_wrong_calls_are_refused_as_ever() -> None:
+def test_wrong_arguments_raise_the_real_errors() -> None:
     def said(*arguments: Any, **named: Any) -> list[str]:
         words = []
         for function in (time.sleep, time.perf_counter, time.time_ns):
@@ -144,7 +144,7 @@ def test_wrong_calls_are_refused_as_ever() -> None:
         assert (said(1, 2), said(seconds=1)) == really
 
 
-def test_whole_numbers_and_what_counts_as_one_can_be_slept(machine: VirtualMachine) -> None:
+def test_sleep_accepts_integers_and_index_objects(machine: VirtualMachine) -> None:
     class Two:
         def __index__(self) -> int:
             return 2
@@ -156,7 +156,7 @@ def test_whole_numbers_and_what_counts_as_one_can_be_slept(machine: VirtualMachi
     assert machine.clock.host.now == 3 * S + S // 4
 
 
-def test_everything_is_as_it_was_afterwards_also_after_an_exception() -> None:
+def test_time_is_restored_even_after_an_exception() -> None:
     import asyncio
     import queue
 
@@ -171,7 +171,7 @@ def test_everything_is_as_it_was_afterwards_also_after_an_exception() -> None:
     assert [dict(vars(one)) for one in watched] == before
 
 
-def test_with_real_time_nothing_of_time_is_touched() -> None:
+def test_real_time_leaves_the_time_module_unchanged() -> None:
     before = dict(vars(time)), dict(vars(timeit.Timer))
     with virtual_gpu(0, virtual_time=False) as machine:
         assert (dict(vars(time)), dict(vars(timeit.Timer))) == before
@@ -179,7 +179,7 @@ def test_with_real_time_nothing_of_time_is_touched() -> None:
         assert machine.clock.host.now == 0
 
 
-def test_a_machine_in_the_place_of_a_sessions_brings_its_own_time() -> None:
+def test_a_nested_machine_uses_its_own_clock() -> None:
     real = time.sleep
     with virtual_gpu_or_another(0) as session:
         assert time.sleep is real
@@ -204,7 +204,7 @@ def test_libraries_keep_the_real_clock(machine: VirtualMachine) -> None:
     assert machine.clock.host.now == 0
 
 
-def test_a_class_can_keep_a_clock_as_with_the_builtin(machine: VirtualMachine) -> None:
+def test_a_clock_function_can_be_a_class_attribute(machine: VirtualMachine) -> None:
     class Stopwatch:
         clock: Callable[..., int] = time.perf_counter_ns
 
@@ -212,13 +212,13 @@ def test_a_class_can_keep_a_clock_as_with_the_builtin(machine: VirtualMachine) -
     assert Stopwatch.clock() == 2 * READING
 
 
-def test_the_functions_can_be_pickled_copied_and_shown(machine: VirtualMachine) -> None:
+def test_clock_functions_can_be_pickled_copied_and_printed(machine: VirtualMachine) -> None:
     assert pickle.loads(pickle.dumps(time.sleep)) is time.sleep
     assert deepcopy(time.perf_counter) is time.perf_counter
     assert repr(time.monotonic) == "<built-in function monotonic>"
     assert time.time.__name__ == "time"
 
 
-def test_functions_of_python_that_call_for_the_learner_count(machine: VirtualMachine) -> None:
+def test_standard_library_functions_called_by_the_learner_count(machine: VirtualMachine) -> None:
     assert list(map(time.sleep, [1, 1])) == [None, None]
     assert machine.clock.host.now == 2 * S

@@ -30,7 +30,7 @@ def nanoseconds(seconds: float) -> int:
     return round(seconds * 1e9)
 
 
-def test_timeit_reads_the_virtual_clock_whoever_names_it(machine: VirtualMachine) -> None:
+def test_timeit_uses_the_virtual_clock_however_it_is_imported(machine: VirtualMachine) -> None:
     spend = machine.clock.host.spend
     names = {"spend": spend}
     wanted = 10 * MS + 50
@@ -44,7 +44,7 @@ def test_timeit_reads_the_virtual_clock_whoever_names_it(machine: VirtualMachine
     assert timeit.timeit(lambda: spend(MS), timer=time.time_ns, number=10) == wanted
 
 
-def test_a_round_of_plain_python_counts_a_hundred_nanoseconds_so_that_repeating_ends(machine: VirtualMachine) -> None:
+def test_autorange_ends_for_plain_python(machine: VirtualMachine) -> None:
     assert nanoseconds(timeit.timeit("1 + 1", number=1000)) == 100_050
     assert timeit.timeit("1 + 1", timer=time.time_ns, number=1000) == 100_050
     number, taken = timeit.Timer("1 + 1").autorange()
@@ -58,7 +58,7 @@ def test_timeit_as_a_program_ends(tmp_path: Path) -> None:
     assert "100 nsec per loop" in done.stdout
 
 
-def test_the_benchmark_of_torch_waits_for_the_gpu_and_agrees_with_a_synchronised_measurement() -> None:
+def test_torch_benchmark_agrees_with_a_synchronized_measurement() -> None:
     x = {}
 
     def measured() -> float:
@@ -78,7 +78,7 @@ def test_an_adaptive_benchmark_ends(machine: VirtualMachine) -> None:
     assert timer.timeit(10).median == pytest.approx(1e-3, rel=0.02)
 
 
-def test_a_schedule_is_kept_on_the_virtual_clock(machine: VirtualMachine) -> None:
+def test_sched_uses_the_virtual_clock(machine: VirtualMachine) -> None:
     seen = []
     schedule = sched.scheduler(time.monotonic, time.sleep)
     for delay in (7200, 3600):

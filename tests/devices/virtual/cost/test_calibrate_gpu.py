@@ -61,7 +61,7 @@ def properties(name: str = "NVIDIA Quantum 9000", memory: int = 24 * 2**30 - 4 *
     )
 
 
-def test_links_and_launches_come_back_as_they_are() -> None:
+def test_measured_links_and_launches_equal_the_fake_gpus() -> None:
     from gpu_figures import launch_us, link
     from micro import calibration_cases, measure
 
@@ -70,7 +70,7 @@ def test_links_and_launches_come_back_as_they_are() -> None:
     assert launch_us(measured) == 5.5
 
 
-def test_a_line_is_found_among_points_that_are_a_little_off() -> None:
+def test_a_line_is_fitted_through_noisy_points() -> None:
     from gpu_figures import line
 
     off = (1.05, 0.95, 1.05, 0.95, 1.05)
@@ -80,7 +80,7 @@ def test_a_line_is_found_among_points_that_are_a_little_off() -> None:
     assert rate == pytest.approx(12e9, rel=0.1)
 
 
-def test_what_the_gpu_cannot_do_is_left_out() -> None:
+def test_unsupported_measurements_are_left_out() -> None:
     from gpu_figures import matrix_rates
     from micro import calibration_cases, measure
 
@@ -90,9 +90,7 @@ def test_what_the_gpu_cannot_do_is_left_out() -> None:
     assert rates["float16"][8192] == pytest.approx(250e12, rel=0.01)
 
 
-def test_an_unknown_gpu_gets_an_entry_with_which_the_model_gives_what_was_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import calibrate_gpu
     import gpu_figures
 
@@ -115,7 +113,7 @@ def test_an_unknown_gpu_gets_an_entry_with_which_the_model_gives_what_was_measur
         assert modelled == pytest.approx(2 * size**3 / rate, rel=0.03), dtype
 
 
-def test_tensor_cores_that_are_not_there_are_not_made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tensor_cores_get_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     import gpu_figures
     from micro import calibration_cases, measure
 
@@ -149,7 +147,7 @@ def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
     assert (found.pageable_bytes_per_s, found.copy_latency_s) == (6e9, 9e-6)
 
 
-def test_the_model_measured_as_a_gpu_is_measured_is_itself() -> None:
+def test_calibrating_a_virtual_gpu_reproduces_its_spec() -> None:
     """The very calls that time a real GPU, on the virtual one: what comes back is what the spec says."""
     from calibrate_gpu import report
     from gpu_figures import launch_us, link
@@ -167,7 +165,7 @@ def test_the_model_measured_as_a_gpu_is_measured_is_itself() -> None:
     assert any("not modelled" in one for one in report(found, dict(list(found.items())[1:])))
 
 
-def test_what_nvidia_smi_does_not_tell_is_left_out() -> None:
+def test_values_missing_in_nvidia_smi_are_left_out() -> None:
     from gpu_figures import read_smi
 
     assert read_smi("350.00, 5, [N/A], 1980, 2619") == {
@@ -180,7 +178,7 @@ def test_what_nvidia_smi_does_not_tell_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("script", ["calibrate_gpu.py", "side_by_side.py"])
-def test_without_a_gpu_nothing_is_measured_and_that_is_said(script: str) -> None:
+def test_without_a_gpu_calibration_fails_with_a_message(script: str) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA GPU")
     ended = subprocess.run(

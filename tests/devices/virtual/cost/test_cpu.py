@@ -20,7 +20,7 @@ def tensor(*shape: int, dtype: str = "float32") -> Tensor:
 
 
 @pytest.mark.parametrize("one", CPUS, ids=lambda one: one.name)
-def test_figures_agree_with_each_other(one: CpuSpec) -> None:
+def test_cpu_rates_are_consistent(one: CpuSpec) -> None:
     assert 1e12 < one.float32_flops < 1e13
     assert one.core_memory_bytes_per_s < one.core_l3_bytes_per_s < one.core_l2_bytes_per_s
     assert one.core_memory_bytes_per_s * one.cores > 0.8 * one.memory_bytes_per_s
@@ -94,6 +94,6 @@ def test_large_work_is_slower_on_the_cpu_than_on_a_gpu() -> None:
 
 
 @pytest.mark.parametrize("name", ["mm", "add", "convolution", "sum", "view", "sort", "_foreach_add"])
-def test_odd_shapes_have_a_price(name: str) -> None:
+def test_unusual_shapes_have_a_price(name: str) -> None:
     for inputs in ([], [tensor()], [tensor(0)], [tensor(0, 3), tensor(3, 0)], [tensor(2, 3), tensor()]):
         assert 0 < cpu_price_s(cpu_spec(), name, inputs, inputs[:1]) < 1e-3

@@ -76,7 +76,7 @@ def test_other_operators_have_none() -> None:
     assert flops_of(print, (), None, None) == 0
 
 
-def test_odd_calls_count_nothing_and_never_raise() -> None:
+def test_unusual_calls_count_zero_flops_and_never_raise() -> None:
     odd = (torch.zeros(3), torch.zeros(()), torch.zeros(0, 4), 7, None, "x", [torch.zeros(2)])
     for packet in ("mm", "bmm", "addmm", "convolution", "convolution_backward", "mv", "addbmm", "mkldnn_convolution",
                    "_scaled_dot_product_flash_attention", "_slow_conv2d_forward"):  # fmt: skip

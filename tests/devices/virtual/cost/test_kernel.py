@@ -136,7 +136,7 @@ def test_half_precision_multiplies_faster_on_tensor_cores(name: str) -> None:
     assert product_s(name, 4096, "float16") < 0.65 * product_s(name, 4096)
 
 
-def test_half_precision_halves_the_traffic_but_not_the_arithmetic_where_there_are_no_tensor_cores() -> None:
+def test_without_tensor_cores_half_precision_halves_only_traffic() -> None:
     assert product_s("P100", 4096, "float16") > 0.9 * product_s("P100", 4096)
     large, half = tensor(2**26), tensor(2**26, dtype="float16")
     assert seconds("P100", "add", [half], [half]) < 0.55 * seconds("P100", "add", [large], [large])
@@ -169,7 +169,7 @@ def test_an_unknown_operator_is_priced_by_its_bytes() -> None:
     assert found == price(gpu_spec("A100"), "aten.add.Tensor", [large, large], [large])
 
 
-def test_in_place_operators_cost_as_the_others() -> None:
+def test_in_place_operators_cost_as_out_of_place() -> None:
     large = tensor(2**24)
     assert seconds("T4", "aten.add_.Tensor", [large, large], [large]) == seconds("T4", "add", [large, large], [large])
 
@@ -217,7 +217,7 @@ def test_reads_at_indices_move_what_they_read_and_not_the_table() -> None:
     assert seconds("T4", "embedding", [table, indices], [rows]) < 10e-6
 
 
-def test_fused_attention_in_half_precision_beats_that_in_single_and_costs_less_than_its_parts() -> None:
+def test_fused_attention_is_cheaper_than_its_parts_and_than_float32() -> None:
     shape, scores = (8, 16, 2048, 64), tensor(128, 2048, 2048, dtype="float16")
     half, single = tensor(*shape, dtype="float16"), tensor(*shape)
     fused = seconds("A100", "aten._scaled_dot_product_flash_attention.default", [half, half, half], [half])
@@ -240,7 +240,7 @@ def test_groups_and_transposition_are_read_off_the_shapes() -> None:
     assert square.transposed
 
 
-def test_the_bias_of_a_convolution_is_one_more_kernel_over_the_result_and_its_gradient_a_sum() -> None:
+def test_a_convolutions_bias_is_another_kernel() -> None:
     images, weights, made, bias = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56), tensor(64)
     without, with_ = (seconds("A100", "convolution", [images, weights, *more], [made]) for more in ([], [bias]))
     assert with_ - without == pytest.approx(seconds("A100", "add_", [made, bias], [made]), rel=0.05)
@@ -251,7 +251,7 @@ def test_the_bias_of_a_convolution_is_one_more_kernel_over_the_result_and_its_gr
     assert with_ - without == pytest.approx(seconds("A100", "sum", [made], [bias]), rel=0.1)
 
 
-def test_the_gradient_of_a_convolution_costs_what_two_do() -> None:
+def test_a_convolutions_gradient_costs_two_convolutions() -> None:
     images, weights, made = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56)
     forward = seconds("A100", "convolution", [images, weights], [made])
     both = seconds("A100", "convolution_backward", [made, images, weights], [images, weights, tensor(64)])

@@ -72,7 +72,7 @@ def test_a_small_collective_takes_microseconds_and_more_with_more_gpus(name: str
     assert 3e-6 < collective_s(gpu_spec(name), "c10d::barrier", 0, 2) < 50e-6
 
 
-def test_a_group_of_one_waits_for_nobody() -> None:
+def test_a_collective_of_a_single_rank_costs_nothing() -> None:
     assert collective_s(gpu_spec("T4"), "c10d::allreduce_", _GIB, 1) == 0
 
 

@@ -50,15 +50,13 @@ def test_an_operator_reads_its_inputs_and_writes_its_outputs(name: str, inputs: 
         ("aten::_foreach_zero_", 1, 1), ("aten::_foreach_copy_", 2, 2), ("aten::_foreach_lerp_", 2, 3),
     ],
 )  # fmt: skip
-def test_an_operator_on_lists_writes_the_first_one_also_if_it_gives_nothing_back(
-    name: str, lists: int, times: int
-) -> None:
+def test_an_in_place_foreach_operator_writes_its_first_list(name: str, lists: int, times: int) -> None:
     tensors = [tensor(100), tensor(3, 10), tensor(70)]
     assert lists_of(name, tensors * lists) == lists
     assert moved(name, tensors * lists, []) == moved(name, tensors * lists, tensors) == times * 4 * 200
 
 
-def test_fused_optimisers_write_all_but_the_gradients() -> None:
+def test_fused_optimizers_write_all_but_the_gradients() -> None:
     tensors = [tensor(100), tensor(3, 10), tensor(70)]
     steps = [tensor()] * 3
     assert moved("aten::_fused_adam_", tensors * 4 + steps, []) == pytest.approx(7 * 800, abs=40)
@@ -67,7 +65,7 @@ def test_fused_optimisers_write_all_but_the_gradients() -> None:
     assert moved("aten::_fused_sgd_", tensors * 2, []) == 3 * 800
 
 
-def test_lists_are_computed_in_few_kernels() -> None:
+def test_foreach_operators_launch_few_kernels() -> None:
     assert multi_tensor_kernels("aten::_foreach_sqrt_", [tensor(10)] * 100) == 1
     assert multi_tensor_kernels("aten::_foreach_sqrt_", [tensor(10)] * 1100) == 10
     assert multi_tensor_kernels("aten::_foreach_sqrt_", [tensor(320 * 65536 * 3)]) == 3
@@ -90,7 +88,7 @@ def test_writes_at_indices_in_place_leave_the_rest_of_the_table() -> None:
     assert moved("aten::scatter_add_", [tensor(100), everything, tensor(10**6)], [tensor(100)]) < 13 * 10**6
 
 
-def test_names_say_what_is_done_in_place() -> None:
+def test_in_place_operators_are_recognized_by_name() -> None:
     assert all(map(is_in_place, ("aten::add_", "aten.add_.Tensor", "add_", "c10d::allreduce_")))
     assert not any(map(is_in_place, ("aten::add", "aten.add.Tensor", "add", "aten::__and__", "aten.__or__.Tensor")))
 
@@ -114,7 +112,7 @@ _TENSORS = st.lists(
     st.sampled_from([name for name in _NAMES if kind_of(name) == "contraction"]),
     st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=4).map(tuple), st.just("float32")), max_size=4),
 )
-def test_products_in_disguise_have_a_price_whatever_they_get(name: str, inputs: list[Tensor]) -> None:
+def test_matrix_products_under_other_names_have_a_price(name: str, inputs: list[Tensor]) -> None:
     found = price(gpu_spec("T4"), name, inputs, inputs[:1], 0.0, tf32=False, convolution_tf32=False)
     assert found.seconds > 0
     assert math.isfinite(found.seconds)
@@ -124,7 +122,7 @@ def test_products_in_disguise_have_a_price_whatever_they_get(name: str, inputs: 
     st.sampled_from([*_NAMES, "_foreach_add_", "_fused_adam_", "_fused_sgd_", "_foreach_norm", "mine::own"]),
     st.sampled_from(["T4", "P100", "A100", "B200"]), _TENSORS, _TENSORS, st.sampled_from([0.0, 1e6]), st.booleans(),
 )  # fmt: skip
-def test_whatever_the_tensors_are_there_is_a_price(
+def test_every_combination_of_tensors_has_a_price(
     name: str, gpu: str, inputs: list[Tensor], outputs: list[Tensor], flops: float, tf32: bool
 ) -> None:
     found = price(gpu_spec(gpu), name, inputs, outputs, flops, tf32=tf32, convolution_tf32=tf32)
@@ -136,6 +134,6 @@ def test_whatever_the_tensors_are_there_is_a_price(
 
 
 @pytest.mark.parametrize("name", ["nonzero", "argwhere", "unique_consecutive"])
-def test_what_counts_before_it_writes_has_a_price_without_inputs(name: str) -> None:
+def test_data_dependent_operators_have_a_price_without_inputs(name: str) -> None:
     found = price(gpu_spec("T4"), name, [], [((), "float32")], 0.0, tf32=False, convolution_tf32=False)
     assert math.isfinite(found.seconds)

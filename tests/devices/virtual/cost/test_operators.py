@@ -80,7 +80,7 @@ def _emptied(tensors: list[Tensor]) -> list[Tensor]:
 
 
 @pytest.mark.long
-def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
+def test_every_dtype_and_empty_tensors_have_a_price(seen: _Seen) -> None:
     changes: list[Callable[[list[Tensor]], list[Tensor]]] = [_emptied]
     for one in ("bool", "float8_e4m3fn", "complex64", "complex128", "bfloat16", "float64", "int64", "bits16"):
         changes.append(partial(_with_types, dtype=one))
@@ -102,7 +102,7 @@ def test_no_type_and_no_empty_tensor_is_without_a_price(seen: _Seen) -> None:
 
 
 @pytest.mark.long
-def test_a_price_is_found_quickly_enough_to_be_found_for_each_new_shape(seen: _Seen) -> None:
+def test_pricing_is_fast_enough_for_every_new_shape(seen: _Seen) -> None:
     # A bound on the work, not on the time: Python calls that one price makes.
     def calls(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int:
         count = 0

@@ -60,7 +60,7 @@ def test_a_euclidean_distance_costs_a_matrix_product_and_a_little_more() -> None
     assert ms("_cdist_forward", [ROWS, ROWS], [SQUARE]) > 3 * product
 
 
-def test_one_row_is_scanned_by_the_whole_gpu_at_the_memorys_rate() -> None:
+def test_a_single_row_is_scanned_at_memory_bandwidth() -> None:
     large = tensor(10**8)
     copied = ms("relu", [large], [large])
     for name in ("cumsum", "cumprod", "logcumsumexp"):
@@ -69,7 +69,7 @@ def test_one_row_is_scanned_by_the_whole_gpu_at_the_memorys_rate() -> None:
     assert ms("cummax", [large], [large, tensor(10**8, dtype="int64")], dim=0) > 20 * copied
 
 
-def test_a_scan_along_columns_is_not_one_of_rows() -> None:
+def test_a_scan_along_columns_differs_from_a_scan_of_rows() -> None:
     tall = tensor(10**6, 64)
     across, along = ms("cumsum", [tall], [tall], dim=1), ms("cumsum", [tall], [tall], dim=0)
     assert along > 10 * across
@@ -100,7 +100,7 @@ def test_solving_with_4096_columns_takes_what_it_does_on_an_a100() -> None:
 
 @pytest.mark.parametrize("gpu", ["T4", "A100", "H100"])
 @pytest.mark.parametrize("size", [256, 1024, 4096])
-def test_factorizations_are_dear_in_the_order_of_their_work(size: int, gpu: str) -> None:
+def test_factorizations_cost_in_the_order_of_their_work(size: int, gpu: str) -> None:
     square = tensor(size, size)
     order = ["linalg_solve_triangular", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex", "linalg_qr"]
     order += ["_linalg_eigh", "_linalg_svd", "linalg_pinv"]
@@ -126,14 +126,14 @@ def test_a_permutation_is_a_sort_of_random_keys() -> None:
     assert 1 < ms("randperm", [], [tensor(10**7, dtype="int64")]) < 3
 
 
-def test_a_few_of_the_largest_are_found_without_a_sort() -> None:
+def test_topk_of_few_elements_needs_no_sort() -> None:
     large, few = tensor(10**8), tensor(10)
     ordered = ms("sort", [large], [large, tensor(10**8, dtype="int64")])
     assert 0.15 < ms("topk", [large], [few, tensor(10, dtype="int64")]) / ordered < 0.35
     assert ms("topk", [large], [large, tensor(10**8, dtype="int64")]) <= ordered
 
 
-def test_what_looks_at_elements_once_is_no_sort() -> None:
+def test_single_pass_operators_cost_less_than_a_sort() -> None:
     mask, places = tensor(10**7, dtype="bool"), tensor(10**6, 1, dtype="int64")
     assert ms("nonzero", [mask], [places]) < ms("sort", [mask], [mask]) / 5
     bounds, values = tensor(10**4), tensor(10**7)
@@ -173,7 +173,7 @@ CALLS = {
 
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("name", CALLS)
-def test_the_host_waits_to_see_whether_a_factorization_went_well(name: str, values: bool) -> None:
+def test_a_factorization_synchronizes_to_check_errors(name: str, values: bool) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder, values=values):
         CALLS[name](torch.eye(32, device="cuda"))
@@ -182,7 +182,7 @@ def test_the_host_waits_to_see_whether_a_factorization_went_well(name: str, valu
 
 
 @pytest.mark.parametrize("values", [True, False])
-def test_what_does_not_look_whether_it_went_well_does_not_wait(values: bool) -> None:
+def test_unchecked_factorizations_do_not_synchronize(values: bool) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder, values=values):
         one = torch.eye(32, device="cuda")

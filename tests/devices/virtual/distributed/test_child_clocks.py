@@ -29,9 +29,7 @@ class Slow(Dataset[torch.Tensor]):
 
 @pytest.mark.parametrize("pin_memory", [False, True])
 @pytest.mark.parametrize(("workers", "slept"), [(0, 800), (2, 0)])
-def test_a_data_loader_gives_its_batches_and_only_its_own_process_takes_time(
-    workers: int, slept: int, pin_memory: bool
-) -> None:
+def test_data_loader_workers_cost_no_virtual_time(workers: int, slept: int, pin_memory: bool) -> None:
     with virtual_gpu() as machine:
         loader = DataLoader(Slow(), batch_size=4, num_workers=workers, pin_memory=pin_memory)
         batches = [batch.to("cuda", non_blocking=True).cpu().tolist() for batch in loader]
@@ -70,7 +68,7 @@ print("virtual" if virtual else "real", flush=True)
 
 @pytest.mark.long
 @pytest.mark.parametrize(("options", "said"), [([], "virtual"), (["--real-time"], "real")])
-def test_the_option_holds_for_the_script_and_its_children(tmp_path: Path, options: list[str], said: str) -> None:
+def test_real_time_applies_to_children(tmp_path: Path, options: list[str], said: str) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)
     command = [sys.executable, "-m", "gpututor.devices.virtual", *options, "program.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -132,7 +132,7 @@ def test_a_device_tensor_in_a_queue_is_the_same_memory_on_both_sides(machine: An
     assert child.exitcode == 0
 
 
-def test_a_tensor_with_a_history_does_not_go_into_a_queue(machine: Any) -> None:
+def test_a_tensor_with_a_graph_cannot_be_queued(machine: Any) -> None:
     from multiprocessing.reduction import ForkingPickler
 
     tensor = torch.ones(2, device="cuda", requires_grad=True) * 2
@@ -149,7 +149,7 @@ def test_a_child_sees_the_gpus_that_its_own_environment_names(machine: Any) -> N
     assert _python("-c", program, CUDA_VISIBLE_DEVICES="1") == "1\n"
 
 
-def test_a_subprocess_without_torch_pays_nothing_and_sees_nothing(machine: Any) -> None:
+def test_a_subprocess_without_torch_does_not_load_the_machine(machine: Any) -> None:
     assert _python("-c", "import sys; print('torch' in sys.modules, 'startup' in str(sys.path))") == "False False\n"
 
 
@@ -187,7 +187,7 @@ def test_a_child_of_an_isolated_python_sees_the_machine_as_a_graders_does(tmp_pa
     assert _python("-I", str(script)) == "2 cuda:1\n"
 
 
-def test_the_environment_is_put_back() -> None:
+def test_the_environment_is_restored() -> None:
     before = dict(os.environ)
     with virtual_gpu(2):
         assert MachineSettings.from_json(os.environ[VARIABLE]) == MachineSettings(2, "T4", None, ("cuda",))
@@ -217,7 +217,7 @@ def test_a_script_is_run_on_virtual_gpus_from_the_command_line(tmp_path: Path) -
         (("-m",), "-m"),
     ],
 )
-def test_a_wrong_command_line_is_told_in_words(arguments: tuple[str, ...], words: str) -> None:
+def test_a_wrong_command_line_is_a_usage_error(arguments: tuple[str, ...], words: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "gpututor.devices.virtual", *arguments],
         capture_output=True,

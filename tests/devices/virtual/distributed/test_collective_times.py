@@ -51,7 +51,7 @@ def test_all_ranks_begin_when_the_slowest_is_ready(told: Told) -> None:
         assert rank["bytes"] == 4 << 20
 
 
-def test_other_work_runs_beside_a_collective_that_is_not_waited_for_yet(told: Told) -> None:
+def test_other_work_overlaps_a_pending_collective(told: Told) -> None:
     for rank in told:
         (collective,), (beside,), (after,), hazards = rank["overlap"]
         assert _meet(collective, beside)
@@ -59,21 +59,21 @@ def test_other_work_runs_beside_a_collective_that_is_not_waited_for_yet(told: To
         assert hazards == []
 
 
-def test_to_use_what_is_not_waited_for_is_a_hazard(told: Told) -> None:
+def test_using_the_result_before_wait_is_a_hazard(told: Told) -> None:
     assert [rank["used_too_early"] for rank in told] == [["write after write"]] * RANKS
 
 
-def test_who_waits_for_the_gpu_waits_for_collectives_too(told: Told) -> None:
+def test_synchronize_waits_for_collectives(told: Told) -> None:
     slow, fast = (rank["never_waited_for"] for rank in told)
     assert slow == fast
     assert slow[2]
 
 
-def test_a_loop_that_asks_whether_it_is_done_ends(told: Told) -> None:
+def test_polling_is_completed_ends(told: Told) -> None:
     assert [rank["polled"] for rank in told] == [True] * RANKS
 
 
-def test_what_is_chained_to_a_future_runs_after_it_beside_the_rest(told: Told) -> None:
+def test_a_future_callback_runs_after_its_collective(told: Told) -> None:
     for rank in told:
         (collective, beside, chained, last), hazards, value = rank["chained"]
         assert _meet(collective, beside)
@@ -83,7 +83,7 @@ def test_what_is_chained_to_a_future_runs_after_it_beside_the_rest(told: Told) -
         assert value == 2.0 * RANKS - 1
 
 
-def test_a_functional_collective_is_waited_for_at_once(told: Told) -> None:
+def test_a_functional_collective_waits_at_first_use(told: Told) -> None:
     for rank in told:
         (collective, beside, after), hazards = rank["functional_result"]
         assert collective[1] <= beside[0] < after[0]
@@ -112,7 +112,7 @@ def test_a_collective_takes_as_long_as_the_rank_with_most_to_send(told: Told) ->
     assert told[0]["uneven"] == told[1]["uneven"]
 
 
-def test_groups_have_streams_of_their_own_and_wait_for_their_own_ranks(told: Told) -> None:
+def test_groups_have_their_own_streams_and_ranks(told: Told) -> None:
     (slow_alone, slow_both), (fast_alone, fast_both) = (rank["smaller_group"] for rank in told)
     assert fast_alone[1] < slow_alone[1]
     assert slow_both == fast_both
@@ -128,7 +128,7 @@ def test_with_gloo_the_host_waits(told: Told) -> None:
     assert waits == ["c10d::allreduce_"]
 
 
-def test_asking_when_a_rank_is_ready_settles_nothing_for_later_work(told: Told) -> None:
+def test_predicting_a_ranks_start_does_not_affect_later_work(told: Told) -> None:
     for rank in told:
         before, beside = rank["on_another_stream"]
         assert _meet(before, beside)
@@ -154,7 +154,7 @@ def test_without_sync_ddp_sends_nothing(told: Told) -> None:
     assert [rank["ddp_no_sync"][0] for rank in told] == [[]] * RANKS
 
 
-def test_how_long_a_rank_waited_for_others_is_known(told: Told) -> None:
+def test_the_wait_for_other_ranks_is_recorded(told: Told) -> None:
     slow, fast = (rank["waited_for_others"] for rank in told)
     assert slow == []
     assert len(fast) == 1
@@ -162,12 +162,12 @@ def test_how_long_a_rank_waited_for_others_is_known(told: Told) -> None:
 
 
 @pytest.mark.long
-def test_figures_are_the_same_on_each_run(told: Told, told_again: Told) -> None:
+def test_collective_times_are_reproducible(told: Told, told_again: Told) -> None:
     assert told == told_again
 
 
 @pytest.mark.long
-def test_a_collective_takes_the_time_of_the_boxs_link(told: Told, told_on_t4: Told) -> None:
+def test_a_collective_takes_the_time_of_the_link(told: Told, told_on_t4: Told) -> None:
     nvlink, pcie = (rank["slower_rank"]["collective"] for rank in (told[0], told_on_t4[0]))
     assert nvlink[1] - nvlink[0] == _ns("all_reduce", 4 << 20)
     assert pcie[1] - pcie[0] == _ns("all_reduce", 4 << 20, "T4")

@@ -38,7 +38,7 @@ def test_a_view_is_reduced_in_place(told: Told) -> None:
     assert [rank["all_reduce_in_place_of_a_view"] for rank in told] == _both([0.0, 3.0, 0.0])
 
 
-def test_a_work_gives_the_tensor_that_it_was_given(told: Told) -> None:
+def test_a_work_returns_its_tensor(told: Told) -> None:
     for rank, (tensor, completed, value, same) in enumerate(one["asynchronous"] for one in told):
         assert tensor == (f"cuda:{rank}", [3.0])
         assert value == [tensor]
@@ -98,7 +98,7 @@ def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(told: Told) -> No
         ("monitored_barrier", "ValueError: monitored_barrier is only implemented for GLOO backend."),
     ],
 )
-def test_what_nccl_refuses_is_refused_in_its_words(told: Told, name: str, message: str) -> None:
+def test_nccls_errors_are_raised(told: Told, name: str, message: str) -> None:
     assert [rank[name] for rank in told] == [message] * 2
 
 

@@ -100,7 +100,7 @@ def test_copies_between_gpus_are_transfers_of_the_trace(recorder: Recorder) -> N
     ]
 
 
-def test_broadcast_and_scatter_and_gather_also_write_where_they_are_told(two_gpus: VirtualMachine) -> None:
+def test_comm_functions_write_to_out(two_gpus: VirtualMachine) -> None:
     values = torch.arange(6.0).reshape(3, 2)
     outputs = [torch.empty(3, 2, device="cuda:0"), torch.empty(3, 2, device="cuda:1")]
     assert all(one is two for one, two in zip(comm.broadcast(values, out=outputs), outputs, strict=True))
@@ -115,7 +115,7 @@ def test_broadcast_and_scatter_and_gather_also_write_where_they_are_told(two_gpu
     assert [len(one) for one in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])] == [1, 2]
 
 
-def test_sums_over_gpus_are_on_the_one_that_was_asked_for(two_gpus: VirtualMachine) -> None:
+def test_reduce_add_writes_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
     inputs = [torch.full((2,), 1.0 + index, device=f"cuda:{index}") for index in range(2)]
     assert str(comm.reduce_add(inputs, 1)) == "tensor([3., 3.], device='cuda:1')"
     (total,) = comm.reduce_add_coalesced([[one] for one in inputs], 0)
@@ -165,9 +165,7 @@ def _on_host(position: int) -> list[torch.Tensor]:
         ),
     ],
 )
-def test_what_does_not_fit_is_told_in_cudas_words(
-    two_gpus: VirtualMachine, call: Callable[[], Any], message: str
-) -> None:
+def test_wrong_sizes_raise_cudas_errors(two_gpus: VirtualMachine, call: Callable[[], Any], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()
 

@@ -84,14 +84,14 @@ def _reduce_functionally() -> Any:
 
 
 @pytest.mark.parametrize("collective", [_reduce, _gather, _reduce_functionally])
-def test_gloo_lets_go_of_what_it_was_lent_though_the_program_keeps_all(collective: Callable[[], Any]) -> None:
+def test_gloo_releases_tensors_that_the_program_keeps(collective: Callable[[], Any]) -> None:
     with virtual_gpu(), _group("nccl"):
         kept = collective()
         assert communicator.wait_for_return(PATIENCE_S)
         assert kept[0].tolist() == [1.0, 1.0]
 
 
-def test_a_work_that_let_go_still_answers() -> None:
+def test_a_released_work_still_answers() -> None:
     with virtual_gpu(), _group("nccl"):
         tensor, work = _reduce()
         assert work.wait()
@@ -101,7 +101,7 @@ def test_a_work_that_let_go_still_answers() -> None:
             work._source_rank()
 
 
-def test_a_tensor_is_out_until_the_last_reference_is_gone() -> None:
+def test_a_tensor_is_held_until_its_last_reference_is_gone() -> None:
     host = torch.ones(2)
     lent = communicator.keep_alive_until_done(host)
     communicator.lend([lent, lent])
@@ -128,7 +128,7 @@ for _ in range(8):
 """
 
 
-def test_python_ends_when_gloo_has_let_go() -> None:
+def test_python_exits_after_gloo_released_its_tensors() -> None:
     with virtual_gpu():
         done = subprocess.run(
             [sys.executable, "-c", LAST_WORKS],

@@ -19,7 +19,7 @@ from tests.support.profiles import BOTH, ON_CUDA, rows
 
 
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup", "ignore:Warning. Profiler clears events")
-def test_a_schedule_hands_over_each_cycle_once(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+def test_on_trace_ready_is_called_once_for_each_cycle(two_gpus: VirtualMachine, tmp_path: Path) -> None:
     x = torch.ones(8, 8, device="cuda")
     seen: list[tuple[int, Counter[str]]] = []
 
@@ -109,7 +109,7 @@ def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path:
     assert any(one.get("cat") == "kernel" for one in data["traceEvents"])
 
 
-def test_calls_of_python_are_known_by_their_names_too(two_gpus: VirtualMachine) -> None:
+def test_python_calls_are_recognized_by_name(two_gpus: VirtualMachine) -> None:
     layer, x = nn.Linear(4, 4, device="cuda"), torch.ones(2, 4, device="cuda")
     with profile(activities=BOTH, with_stack=True) as seen:
         layer(x).sum().backward()

@@ -20,14 +20,14 @@ def _methods() -> list[Any]:
     return [*vars(older).values(), ranges.__enter__, ranges.__exit__, torch.profiler.profile.export_memory_timeline]
 
 
-def test_the_cpus_streams_and_events_are_there_as_ever(two_gpus: VirtualMachine) -> None:
+def test_cpu_streams_and_events_are_unchanged(two_gpus: VirtualMachine) -> None:
     stream = torch.Stream("cpu")
     assert isinstance(stream, torch.Stream)
     assert stream.device == torch.device("cpu")
     assert isinstance(torch.Event("cpu"), torch.Event)
 
 
-def test_the_cpus_work_is_profiled_as_ever(two_gpus: VirtualMachine) -> None:
+def test_cpu_work_is_profiled_as_usual(two_gpus: VirtualMachine) -> None:
     with profile(activities=[ProfilerActivity.CPU]) as seen:
         _work()
     assert "aten::add" in {event.name for event in seen.events() or ()}
@@ -48,7 +48,7 @@ def test_without_gpus_cuda_is_left_out_of_a_profile_as_in_a_cuda_build() -> None
         assert ProfilerActivity.CUDA not in torch.profiler.supported_activities()
 
 
-def test_streams_and_profilers_are_put_back() -> None:
+def test_streams_and_profilers_are_restored() -> None:
     before = torch.Stream, torch.Event, torch.profiler.supported_activities, *_methods()
     with virtual_gpu():
         pass

@@ -33,7 +33,7 @@ def on_device(recorder: Recorder) -> list[Event]:
     return [one for one in trace if one.kind in (Kind.KERNEL, Kind.TRANSFER) and one.device != "cpu"]
 
 
-def test_the_device_column_adds_up_to_what_the_trace_has(recorder: Recorder) -> None:
+def test_device_times_sum_to_the_traces_total(recorder: Recorder) -> None:
     with profile(activities=BOTH) as seen:
         step()
     events = on_device(recorder)
@@ -50,7 +50,7 @@ def test_the_device_column_adds_up_to_what_the_trace_has(recorder: Recorder) -> 
     )
 
 
-def test_operators_nest_as_on_cuda_and_the_host_has_the_virtual_clocks_times(two_gpus: VirtualMachine) -> None:
+def test_operators_nest_and_host_times_are_virtual(two_gpus: VirtualMachine) -> None:
     layer = nn.Linear(4, 4, device="cuda")
     x = torch.ones(2, 4, device="cuda")
     torch.cuda.synchronize()
@@ -76,7 +76,7 @@ def test_operators_nest_as_on_cuda_and_the_host_has_the_virtual_clocks_times(two
     ]
 
 
-def test_the_same_program_has_the_same_table_each_time() -> None:
+def test_tables_are_reproducible() -> None:
     def table() -> str:
         with virtual_gpu(), profile(activities=BOTH, profile_memory=True) as seen:
             step()
@@ -121,7 +121,7 @@ def test_copies_and_waits_have_cudas_names(two_gpus: VirtualMachine) -> None:
     }
 
 
-def test_a_wait_takes_as_long_as_the_device_is_behind(two_gpus: VirtualMachine) -> None:
+def test_a_wait_lasts_until_the_device_is_done(two_gpus: VirtualMachine) -> None:
     x = torch.ones(256, 256, device="cuda")
     torch.cuda.synchronize()
     with profile(activities=BOTH) as seen:
@@ -133,7 +133,7 @@ def test_a_wait_takes_as_long_as_the_device_is_behind(two_gpus: VirtualMachine) 
     assert last.cpu_time_total == pytest.approx(3.0), "torch waits once more, for nothing"
 
 
-def test_ranges_nest_and_have_all_that_is_in_them(two_gpus: VirtualMachine) -> None:
+def test_ranges_contain_their_operators(two_gpus: VirtualMachine) -> None:
     x = torch.ones(64, 64, device="cuda")
     with profile(activities=BOTH) as seen:
         with record_function("outer"):
@@ -205,7 +205,7 @@ class Slow(torch.autograd.Function):
         return gradient * 2
 
 
-def test_own_functions_last_as_long_as_they_take(two_gpus: VirtualMachine) -> None:
+def test_custom_functions_have_their_host_time(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda", requires_grad=True)
     with profile(activities=BOTH) as seen:
         Slow.apply(x).sum().backward()  # type: ignore[no-untyped-call]
@@ -215,7 +215,7 @@ def test_own_functions_last_as_long_as_they_take(two_gpus: VirtualMachine) -> No
     assert found["SlowBackward"].device_time_total > 0
 
 
-def test_nothing_lasts_less_than_what_is_in_it(two_gpus: VirtualMachine) -> None:
+def test_parents_last_at_least_as_long_as_children(two_gpus: VirtualMachine) -> None:
     layer = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(72, 4)).cuda()
     x = torch.ones(4, 1, 8, 8, device="cuda", requires_grad=True)
     with profile(activities=BOTH) as seen:

@@ -37,14 +37,14 @@ def test_cuda_alone_has_no_operators(two_gpus: VirtualMachine) -> None:
     assert {one.name for one in seen.events()} == {"cudaLaunchKernel", "virtual::add", "cudaDeviceSynchronize"}
 
 
-def test_who_does_not_say_what_gets_both(two_gpus: VirtualMachine) -> None:
+def test_default_activities_are_cpu_and_cuda(two_gpus: VirtualMachine) -> None:
     assert ProfilerActivity.CUDA in torch.profiler.supported_activities()
     with profile() as seen:
         torch.ones(8, device="cuda") + 1
     assert rows(seen)["aten::add"].device_time_total > 0
 
 
-def test_the_older_profiler_with_a_device(two_gpus: VirtualMachine) -> None:
+def test_the_legacy_profiler_accepts_a_device(two_gpus: VirtualMachine) -> None:
     x = torch.ones(8, device="cuda")
     with torch.autograd.profiler.profile(use_device="cuda") as seen:
         x + x
@@ -61,7 +61,7 @@ def test_the_older_profiler_with_a_device(two_gpus: VirtualMachine) -> None:
         x + x
 
 
-def test_the_machines_recorder_is_left_as_it_was(two_gpus: VirtualMachine) -> None:
+def test_the_machines_recorder_is_restored(two_gpus: VirtualMachine) -> None:
     recorder, plain = two_gpus.recorder, DeviceMode.__torch_dispatch__
     trace = recorder.trace
     x = torch.ones(8, device="cuda")
@@ -84,7 +84,7 @@ def test_the_machines_recorder_is_left_as_it_was(two_gpus: VirtualMachine) -> No
     assert (recorder.enabled, recorder.trace) == (False, trace)
 
 
-def test_a_recording_machine_records_on_in_one_trace(recorder: Recorder) -> None:
+def test_a_recording_machine_keeps_a_single_trace(recorder: Recorder) -> None:
     trace = recorder.trace
     x = torch.ones(8, device="cuda")
     with profile(activities=BOTH):
@@ -95,7 +95,7 @@ def test_a_recording_machine_records_on_in_one_trace(recorder: Recorder) -> None
     assert all(one.end >= one.start >= 0 for one in trace if one.kind is Kind.KERNEL)
 
 
-def test_a_second_profile_takes_over_as_in_torch(two_gpus: VirtualMachine) -> None:
+def test_a_second_profile_replaces_the_first_as_in_torch(two_gpus: VirtualMachine) -> None:
     x = torch.ones(8, device="cuda")
     with profile(activities=BOTH) as outer:
         x + x
@@ -150,14 +150,14 @@ def test_a_profile_of_the_cpu_alone_shows_its_own_times(two_gpus: VirtualMachine
         (lambda one: torch.autograd.profiler.emit_nvtx().__enter__(), "emit_nvtx"),
     ],
 )
-def test_what_is_not_built_says_so(two_gpus: VirtualMachine, call: Any, name: str) -> None:
+def test_unsupported_profiler_options_are_refused(two_gpus: VirtualMachine, call: Any, name: str) -> None:
     with profile(activities=BOTH, profile_memory=True, record_shapes=True) as seen:
         torch.ones(2, device="cuda")
         with pytest.raises(NotImplementedError, match=name):
             call(seen)
 
 
-def test_a_trace_that_is_full_takes_no_time_from_a_profile() -> None:
+def test_a_full_trace_does_not_shorten_profile_times() -> None:
     recorder = Recorder(limit=10)
     with virtual_gpu(recorder=recorder):
         x = torch.ones(8, 8, device="cuda")

@@ -25,7 +25,7 @@ def test_a_parameter_moved_by_its_data_stays_the_same_object_and_trains() -> Non
         assert torch.allclose(weight.detach().cpu(), before - 0.1)
 
 
-def test_a_parameter_comes_back_to_the_cpu_by_its_data() -> None:
+def test_data_assignment_moves_a_parameter_back_to_the_cpu() -> None:
     with virtual_gpu():
         layer = nn.Linear(3, 2, device="cuda")
         for parameter in layer.parameters():
@@ -34,7 +34,7 @@ def test_a_parameter_comes_back_to_the_cpu_by_its_data() -> None:
         assert type(layer.weight) is nn.Parameter
 
 
-def test_a_tensor_shares_memory_with_the_data_that_it_was_given() -> None:
+def test_a_tensor_shares_memory_with_its_new_data() -> None:
     with virtual_gpu():
         tensor, values = torch.ones(3), torch.zeros(2, device="cuda")
         tensor.data = values
@@ -42,7 +42,7 @@ def test_a_tensor_shares_memory_with_the_data_that_it_was_given() -> None:
         assert tensor.tolist() == [1.0, 1.0]
 
 
-def test_data_from_another_device_is_refused_while_there_is_a_gradient() -> None:
+def test_data_from_another_device_is_refused_if_grad_is_set() -> None:
     with virtual_gpu():
         weight = nn.Parameter(torch.ones(2))
         weight.grad = torch.ones(2)

@@ -58,7 +58,7 @@ def test_lazy_modules_are_copied_and_loaded_into(two_gpus: VirtualMachine) -> No
     assert lazy(torch.ones(1, 2, device="cuda")).shape == (1, 3)
 
 
-def test_a_module_is_made_without_values_and_filled_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_to_empty_fills_a_meta_module_on_the_device(two_gpus: VirtualMachine) -> None:
     for module in (nn.Linear(2, 2, device="meta"), nn.Linear(2, 2)):
         moved = module.to_empty(device="cuda")
         assert _on_gpu(moved)
@@ -68,7 +68,7 @@ def test_a_module_is_made_without_values_and_filled_on_the_device(two_gpus: Virt
     assert _on_gpu(skipped)
 
 
-def test_a_module_without_values_cannot_be_copied_and_says_so_as_torch_does(two_gpus: VirtualMachine) -> None:
+def test_moving_a_meta_module_raises_torchs_error(two_gpus: VirtualMachine) -> None:
     with pytest.raises(NotImplementedError) as caught:
         nn.Linear(2, 2, device="meta").cuda()
     assert str(caught.value) == "Cannot copy out of meta tensor; no data!"
@@ -76,7 +76,7 @@ def test_a_module_without_values_cannot_be_copied_and_says_so_as_torch_does(two_
         nn.Linear(2, 2, device="meta").to("cuda")
 
 
-def test_moving_between_forward_and_backward_is_an_error_not_a_lost_gradient(two_gpus: VirtualMachine) -> None:
+def test_moving_between_forward_and_backward_raises(two_gpus: VirtualMachine) -> None:
     layer = nn.Linear(2, 2)
     out = layer(torch.ones(1, 2))
     layer.cuda()
@@ -234,7 +234,7 @@ def _forward_backward(layer: nn.Linear) -> None:
     layer(torch.ones(1, 2, device=layer.weight.device, dtype=layer.weight.dtype)).sum().backward()
 
 
-def test_attributes_of_a_parameter_go_with_it() -> None:
+def test_a_parameters_attributes_move_with_it() -> None:
     layer: Any = nn.Linear(2, 2)
     layer.weight.no_wd = True
     for move in (layer.cuda, layer.half, lambda: layer.to("cuda:1"), layer.float, layer.cpu):
@@ -265,7 +265,7 @@ def test_a_hook_from_before_a_move_is_removed_by_its_handle() -> None:
     assert seen[2:] == ["kept on cpu", "after kept"]
 
 
-def test_a_hook_whose_handle_was_removed_before_the_move_makes_no_trouble() -> None:
+def test_a_hook_removed_before_a_move_stays_removed() -> None:
     layer = nn.Linear(2, 2)
     seen: list[int] = []
     layer.weight.register_hook(seen.append).remove()
@@ -279,7 +279,7 @@ class _Marked(nn.Parameter):
     """A person's own class of parameters."""
 
 
-def test_a_parameter_of_an_own_class_is_refused_by_name() -> None:
+def test_a_parameter_subclass_is_refused_by_name() -> None:
     layer = nn.Linear(2, 2)
     layer.weight = _Marked(torch.ones(2, 2))
     with pytest.raises(NotImplementedError, match="does not support parameters of the class _Marked on a device"):
@@ -297,7 +297,7 @@ def overwriting() -> Iterator[None]:
     torch.__future__.set_overwrite_module_params_on_conversion(False)
 
 
-def test_conversion_makes_new_parameters_where_torch_is_told_to(overwriting: None) -> None:
+def test_overwrite_module_params_makes_new_parameters(overwriting: None) -> None:
     layer = nn.Linear(2, 2)
     before = layer.weight
     _forward_backward(layer)

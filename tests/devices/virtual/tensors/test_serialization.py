@@ -63,7 +63,7 @@ def test_the_old_file_format_is_read_and_written(two_gpus: VirtualMachine) -> No
     assert torch.load(file)["x"].device == OTHER
 
 
-def test_a_file_says_where_its_tensors_were_as_cuda_does(two_gpus: VirtualMachine) -> None:
+def test_a_file_stores_locations_as_cuda_does(two_gpus: VirtualMachine) -> None:
     file = _saved([torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"), torch.ones(2)])
     with zipfile.ZipFile(file) as archive:
         written = archive.read("archive/data.pkl")
@@ -72,7 +72,7 @@ def test_a_file_says_where_its_tensors_were_as_cuda_does(two_gpus: VirtualMachin
     assert b"gpututor" not in written
 
 
-def test_a_file_of_a_second_gpu_on_a_machine_with_one_says_what_cuda_says() -> None:
+def test_loading_from_a_missing_gpu_raises_cudas_error() -> None:
     with virtual_gpu(2):
         file = _saved(torch.ones(2, device="cuda:1"))
     with virtual_gpu(1):
@@ -86,7 +86,7 @@ def test_a_file_of_a_second_gpu_on_a_machine_with_one_says_what_cuda_says() -> N
         assert torch.load(file, map_location="cuda:0").device == GPU
 
 
-def test_without_a_gpu_torchs_own_words_are_said() -> None:
+def test_without_a_gpu_loading_raises_torchs_error() -> None:
     with virtual_gpu(1):
         file = _saved(torch.ones(2, device="cuda"))
     with pytest.raises(
@@ -95,7 +95,7 @@ def test_without_a_gpu_torchs_own_words_are_said() -> None:
         torch.load(file)
 
 
-def test_optimisers_and_whole_modules_come_back_on_their_device(two_gpus: VirtualMachine) -> None:
+def test_optimizers_and_modules_are_loaded_onto_their_device(two_gpus: VirtualMachine) -> None:
     model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).to("cuda:1")
     stepper = torch.optim.AdamW(model.parameters())
     model(torch.randn(3, 2, device="cuda:1")).sum().backward()
@@ -165,7 +165,7 @@ def test_storages_refuse_by_name_what_they_cannot_do(two_gpus: VirtualMachine) -
             call()
 
 
-def test_a_file_from_here_is_read_by_a_process_without_it(tmp_path: pathlib.Path) -> None:
+def test_a_process_without_the_virtual_gpu_reads_its_files(tmp_path: pathlib.Path) -> None:
     with virtual_gpu(1):
         torch.save({"x": torch.arange(3.0, device="cuda")}, tmp_path / "x.pt")
     program = f"import torch; print(torch.load({str(tmp_path / 'x.pt')!r}, map_location='cpu')['x'].tolist())"
@@ -173,7 +173,7 @@ def test_a_file_from_here_is_read_by_a_process_without_it(tmp_path: pathlib.Path
     assert ended.stdout == "[0.0, 1.0, 2.0]\n"
 
 
-def test_page_locked_memory_is_saved_as_any_other() -> None:
+def test_pinned_tensors_can_be_saved() -> None:
     file = io.BytesIO()
     with virtual_gpu():
         pinned = torch.ones(2).pin_memory()
@@ -217,7 +217,7 @@ GPU = torch.device("cuda:0")
     ],
 )
 @pytest.mark.parametrize("weights_only", [True, False])
-def test_a_saved_tensor_comes_back_where_it_is_asked_to(
+def test_map_location_chooses_the_device(
     two_gpus: VirtualMachine, map_location: object, expected: str, weights_only: bool
 ) -> None:
     x = torch.arange(4.0, device="cuda:1")
@@ -247,7 +247,7 @@ def test_a_file_from_a_gpu_that_is_not_there_needs_map_location(two_gpus: Virtua
     assert torch.load(io.BytesIO(raw), map_location="cuda").device == GPU
 
 
-def test_files_are_cudas_own() -> None:
+def test_files_equal_those_of_a_cuda_build() -> None:
     with virtual_gpu(1):
         file = _saved(torch.ones(2, device="cuda"))
     assert b"cuda:0" in file.getvalue()

@@ -21,7 +21,7 @@ SET = (
 )
 
 
-def test_a_virtual_storage_counts_as_torchs(two_gpus: object) -> None:
+def test_a_device_storage_is_an_untyped_storage(two_gpus: object) -> None:
     here, host = torch.ones(2, device="cuda"), torch.ones(2)
     storage: Any = here.untyped_storage()
     assert isinstance(storage, torch.UntypedStorage)
@@ -60,7 +60,7 @@ def test_saving_a_bare_storage_is_refused_by_name(two_gpus: object) -> None:
             save()
 
 
-def test_the_cpus_old_types_name_the_gpu_as_cuda_and_are_else_what_they_were(two_gpus: object) -> None:
+def test_legacy_cpu_types_keep_their_names_and_raise_cudas_errors(two_gpus: object) -> None:
     with pytest.raises(TypeError, match=r"device=cpu, .* \(got TensorOptions\(dtype=float, device=cuda:0, "):
         torch.FloatTensor(torch.ones(2, device="cuda"))
     made: Any = torch.FloatTensor([1, 2])

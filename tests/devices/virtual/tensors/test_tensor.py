@@ -78,7 +78,7 @@ def test_a_generator_of_another_device_is_refused(two_gpus: VirtualMachine) -> N
     assert torch.rand(2, generator=torch.Generator().manual_seed(1)).device.type == "cpu"
 
 
-def test_cpp_errors_say_cuda(two_gpus: VirtualMachine) -> None:
+def test_cpp_errors_name_cuda(two_gpus: VirtualMachine) -> None:
     assert in_cudas_words("tensor on meta:1, not 'meta', metadata, Metadata") == (
         "tensor on cuda:1, not 'cuda', metadata, Metadata"
     )
@@ -114,7 +114,7 @@ def test_new_and_like_follow_their_tensor(two_gpus: VirtualMachine) -> None:
     assert torch.zeros_like(x, device="cpu").device.type == "cpu"
 
 
-def test_a_move_that_is_not_needed_gives_the_same_object(two_gpus: VirtualMachine) -> None:
+def test_a_move_to_the_same_device_returns_self(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda")
     assert x.to("cuda") is x
     assert x.cuda() is x
@@ -182,7 +182,7 @@ def test_indexing_takes_lists_masks_and_cpu_indices(two_gpus: VirtualMachine) ->
     assert torch.where(x > 8, x, 0.0).sum().item() == 27.0
 
 
-def test_scalars_come_out(two_gpus: VirtualMachine) -> None:
+def test_item_and_tolist_return_python_numbers(two_gpus: VirtualMachine) -> None:
     x = torch.tensor([1.0, 2.0], device="cuda")
     assert float(x.sum()) == 3.0
     assert int(x[1]) == 2
@@ -218,7 +218,7 @@ def test_a_tensor_prints_as_on_cuda(two_gpus: VirtualMachine, make: Callable[[],
     assert repr(make()) == str(make()) == f"{make()}" == text
 
 
-def test_numpy_is_refused_in_cudas_words(two_gpus: VirtualMachine) -> None:
+def test_numpy_raises_cudas_error(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, device="cuda:1")
     words = (
         "can't convert cuda:1 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."

@@ -27,7 +27,7 @@ class Labelled(torch.Tensor):
         (lambda gradient: gradient.double(), "(was torch.cuda.FloatTensor got torch.cuda.DoubleTensor)"),
     ],
 )
-def test_a_hook_that_changes_the_type_is_told_so_without_the_word_meta(
+def test_a_hooks_type_error_does_not_mention_meta(
     two_gpus: VirtualMachine, hook: Callable[[torch.Tensor], torch.Tensor], words: str
 ) -> None:
     x = torch.ones(2, device="cuda", requires_grad=True)
@@ -47,7 +47,7 @@ def test_a_hook_that_changes_the_type_is_told_so_without_the_word_meta(
         lambda x: torch.ones(2).as_subclass(Labelled).cuda(),
     ],
 )
-def test_own_tensor_classes_are_refused_by_name(two_gpus: VirtualMachine, call: Callable[[torch.Tensor], Any]) -> None:
+def test_tensor_subclasses_are_refused_by_name(two_gpus: VirtualMachine, call: Callable[[torch.Tensor], Any]) -> None:
     with pytest.raises(NotImplementedError, match=r"tensors of the class Labelled on a device, by .to\(\)"):
         call(torch.ones(2, device="cuda"))
 
@@ -92,7 +92,7 @@ def test_recurrent_layers_do_not_ask_to_rebuild_pytorch(two_gpus: VirtualMachine
         layer.cuda()(torch.ones(4, 3, device="cuda"))
 
 
-def test_a_bare_number_names_the_accelerators_device() -> None:
+def test_an_integer_device_is_the_accelerators() -> None:
     with virtual_gpu(1):
         assert torch.device(0) == torch.device("cuda:0")
         assert torch.device(5) == torch.device("cuda", 5)
