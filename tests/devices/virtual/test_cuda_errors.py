@@ -159,7 +159,7 @@ def _said(call: Callable[[], Any]) -> str:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_no_text_says_meta(two_gpus: VirtualMachine, call: Callable[[], Any]) -> None:
+def test_no_message_contains_meta(two_gpus: VirtualMachine, call: Callable[[], Any]) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         said = _said(call)

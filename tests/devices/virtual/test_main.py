@@ -35,7 +35,7 @@ def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
         (["--memory", "1GiB", "--memory-mib", "3", "x.py"], "not allowed with argument --memory"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(arguments: list[str], words: str, tmp_path: Path) -> None:
+def test_invalid_options_are_usage_errors(arguments: list[str], words: str, tmp_path: Path) -> None:
     done = _run(*arguments, folder=tmp_path)
     assert done.returncode == 2
     assert words in done.stderr
@@ -43,7 +43,7 @@ def test_what_cannot_be_is_refused_in_words(arguments: list[str], words: str, tm
 
 
 @pytest.mark.parametrize("memory", [["--memory", "0.5GiB"], ["--memory-mib", "512"]])
-def test_the_options_say_what_the_machine_is(memory: list[str], tmp_path: Path) -> None:
+def test_options_configure_the_machine(memory: list[str], tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(
         "import torch; print(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.cuda.mem_get_info()[1])"
     )
@@ -54,5 +54,5 @@ def test_the_options_say_what_the_machine_is(memory: list[str], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("word", "size"), [("512MiB", 2**29), ("16 GB", 16 * 10**9), ("1.5gib", 3 << 29), ("7B", 7), (" 2KiB ", 2048)]
 )
-def test_a_size_has_a_unit(word: str, size: int) -> None:
+def test_sizes_need_a_unit(word: str, size: int) -> None:
     assert bytes_in(word) == size

@@ -21,7 +21,7 @@ def test_each_row_has_a_kind_that_is_listed_and_each_kind_has_rows() -> None:
     assert all(kind_of(f"aten::{name}") == facts.kind for name, facts in _rows().items() if not name.endswith("_"))
 
 
-def test_each_kind_has_a_cost_and_only_what_is_free_costs_nothing() -> None:
+def test_each_kind_has_a_cost_and_only_free_kinds_cost_nothing() -> None:
     gpu, sizes = gpu_spec("T4"), ((8, 8, 8, 8), "float32")
     first = {facts.kind: name for name, facts in reversed(_rows().items())}
     for kind, name in first.items():
@@ -29,7 +29,7 @@ def test_each_kind_has_a_cost_and_only_what_is_free_costs_nothing() -> None:
         assert (cost == 0) is (kind == NO_COST), kind
 
 
-def test_each_fact_has_a_value_that_is_known() -> None:
+def test_each_fact_has_a_valid_value() -> None:
     for name, facts in _rows().items():
         assert facts.waits in {"", *WAITS}, name
         assert facts.indices in ("", "read", "put"), name
@@ -39,7 +39,7 @@ def test_each_fact_has_a_value_that_is_known() -> None:
             assert not other or hasattr(torch.ops.aten, other), name
 
 
-def test_what_lacks_dtypes_says_so_in_cudas_words() -> None:
+def test_operators_without_a_dtype_have_cudas_message() -> None:
     for name, facts in _rows().items():
         assert not (facts.kernel and facts.refusal), name
         narrowed = facts.reductions or facts.below_capability or facts.skips_empty
@@ -48,7 +48,7 @@ def test_what_lacks_dtypes_says_so_in_cudas_words() -> None:
         assert (kernel is not None) or not facts.lacks, name
 
 
-def test_the_other_tables_are_of_operators_with_a_row() -> None:
+def test_other_tables_list_only_operators_with_a_row() -> None:
     for table in ("refusals", "unsupported"):
         assert set(tables()[table]) <= set(OPERATORS)
     assert len(device_checks()) > 700

@@ -94,7 +94,7 @@ given.put(None)
 
 
 @pytest.mark.long
-def test_another_thread_that_is_older_says_what_to_do() -> None:
+def test_an_older_thread_raises_with_advice() -> None:
     # In a process of its own: once C++ has started CUDA with success, it does not ask any more.
     ended = subprocess.run([sys.executable, "-c", _OLDER], capture_output=True, text=True, timeout=120, check=False)
 
@@ -106,7 +106,7 @@ def test_another_thread_that_is_older_says_what_to_do() -> None:
     assert (values, device) == ("tensor([2., 2.], device='cuda:0')", "0")
 
 
-def test_a_thread_that_outlives_the_machine_computes_and_fails_as_any_other() -> None:
+def test_a_thread_that_outlives_the_machine_works_on_the_cpu() -> None:
     with virtual_gpu(2):
         worker = _Worker()
         assert worker.of(_place) == "cuda:1"

@@ -16,7 +16,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from tests.support.threads import S, now, slept, started
 
 
-def test_a_thread_begins_at_its_parents_time_and_is_joined_at_its_end(machine: VirtualMachine) -> None:
+def test_a_thread_starts_at_its_parents_time(machine: VirtualMachine) -> None:
     seen = []
 
     def work() -> None:
@@ -35,20 +35,20 @@ def test_a_thread_begins_at_its_parents_time_and_is_joined_at_its_end(machine: V
     assert machine.clock.host.now == 15 * S
 
 
-def test_threads_run_beside_each_other(machine: VirtualMachine) -> None:
+def test_threads_run_concurrently(machine: VirtualMachine) -> None:
     for thread in [started(time.sleep, seconds) for seconds in (3, 1, 2)]:
         thread.join()
     assert machine.clock.host.now == 3 * S
 
 
-def test_a_thread_that_low_level_code_starts_has_a_clock_too(machine: VirtualMachine) -> None:
+def test_a_low_level_thread_has_a_clock(machine: VirtualMachine) -> None:
     items: queue.Queue[int] = queue.Queue()
     time.sleep(2)
     _thread.start_new_thread(lambda: slept(3, lambda: items.put(now())), ())
     assert items.get() == machine.clock.host.now == 5 * S
 
 
-def test_work_of_a_thread_that_nobody_joins_is_known(machine: VirtualMachine) -> None:
+def test_work_of_an_unjoined_thread_is_recorded(machine: VirtualMachine) -> None:
     done = []
 
     def work() -> None:
@@ -77,7 +77,7 @@ def test_an_older_thread_reads_the_real_clock() -> None:
     thread.join()
 
 
-def test_threads_that_launch_have_clocks_of_their_own_where_time_is_real() -> None:
+def test_launching_threads_have_their_own_clocks_in_real_time() -> None:
     with virtual_gpu(virtual_time=False) as machine:
         thread = started(lambda: machine.clock.host.spend(7))
         thread.join()
@@ -125,7 +125,7 @@ with virtual_gpu():
 
 
 @pytest.mark.long
-def test_figures_are_the_same_in_each_process(tmp_path: Path) -> None:
+def test_thread_times_are_reproducible(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)
     printed = {
         subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout

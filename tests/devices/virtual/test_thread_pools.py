@@ -12,7 +12,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from tests.support.threads import S, now, slept
 
 
-def test_a_pool_has_as_many_places_as_workers(machine: VirtualMachine) -> None:
+def test_a_pool_runs_as_many_jobs_as_workers(machine: VirtualMachine) -> None:
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(time.sleep, [1] * 8)) == [None] * 8
         assert machine.clock.host.now == 4 * S
@@ -38,7 +38,7 @@ def test_leaving_a_pool_waits_for_its_jobs(machine: VirtualMachine) -> None:
     assert machine.clock.host.now == 5 * S
 
 
-def test_an_error_of_a_job_arrives_at_its_time(machine: VirtualMachine) -> None:
+def test_a_jobs_error_arrives_when_the_job_ends(machine: VirtualMachine) -> None:
     def fail() -> None:
         time.sleep(3)
         raise ZeroDivisionError
@@ -61,7 +61,7 @@ def test_waiting_for_many_futures(machine: VirtualMachine) -> None:
         assert machine.clock.host.now == 3 * S
 
 
-def test_a_job_that_gives_jobs_to_its_own_pool_ends(machine: VirtualMachine) -> None:
+def test_a_job_may_submit_to_its_own_pool(machine: VirtualMachine) -> None:
     with ThreadPoolExecutor(2) as pool:
 
         def outer() -> int:
@@ -72,7 +72,7 @@ def test_a_job_that_gives_jobs_to_its_own_pool_ends(machine: VirtualMachine) -> 
         assert machine.clock.host.now == 2 * S
 
 
-def test_cancelled_jobs_hold_nobody(machine: VirtualMachine) -> None:
+def test_cancelled_jobs_take_no_time(machine: VirtualMachine) -> None:
     hold = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         pool.submit(hold.wait)

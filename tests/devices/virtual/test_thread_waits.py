@@ -20,7 +20,7 @@ from gpututor.trace.events import Kind
 from tests.support.threads import S, slept, started
 
 
-def test_an_event_is_seen_when_it_was_set(machine: VirtualMachine) -> None:
+def test_wait_returns_at_the_time_an_event_was_set(machine: VirtualMachine) -> None:
     event, seen = threading.Event(), []
 
     def wait_for_it(seconds: float) -> None:
@@ -38,7 +38,7 @@ def test_an_event_is_seen_when_it_was_set(machine: VirtualMachine) -> None:
     assert sorted(seen) == [4 * S, 9 * S], "not earlier than it was set, and set once"
 
 
-def test_waiting_in_vain_takes_its_time(machine: VirtualMachine) -> None:
+def test_a_wait_that_times_out_takes_its_timeout(machine: VirtualMachine) -> None:
     items: queue.Queue[int] = queue.Queue(1)
     simple: queue.SimpleQueue[int] = queue.SimpleQueue()
     hold = threading.Event()
@@ -74,7 +74,7 @@ def test_waiting_in_vain_takes_its_time(machine: VirtualMachine) -> None:
     thread.join()
 
 
-def test_a_timer_of_python_waits_for_real_and_calls_at_its_time(machine: VirtualMachine) -> None:
+def test_a_python_timer_calls_at_its_virtual_time(machine: VirtualMachine) -> None:
     seen: list[int] = []
     timer = threading.Timer(0.01, lambda: seen.append(machine.clock.host.now))
     timer.start()
@@ -84,7 +84,7 @@ def test_a_timer_of_python_waits_for_real_and_calls_at_its_time(machine: Virtual
 
 
 @pytest.mark.parametrize("kind", ["Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"])
-def test_who_gets_an_item_goes_on_no_earlier_than_it_was_put(machine: VirtualMachine, kind: str) -> None:
+def test_get_returns_no_earlier_than_the_put(machine: VirtualMachine, kind: str) -> None:
     items: Any = getattr(queue, kind)()
     handed_over = threading.Event()
 
@@ -103,7 +103,7 @@ def test_who_gets_an_item_goes_on_no_earlier_than_it_was_put(machine: VirtualMac
     assert machine.clock.host.now == 3 * S
 
 
-def test_producer_and_consumer_overlap_and_a_full_queue_holds_the_producer(machine: VirtualMachine) -> None:
+def test_a_full_queue_blocks_the_producer(machine: VirtualMachine) -> None:
     items: queue.Queue[int | None] = queue.Queue(maxsize=2)
     produced = []
 
@@ -123,7 +123,7 @@ def test_producer_and_consumer_overlap_and_a_full_queue_holds_the_producer(machi
     thread.join()
 
 
-def test_who_waits_for_all_tasks_goes_on_at_the_end_of_the_last(machine: VirtualMachine) -> None:
+def test_queue_join_returns_at_the_end_of_the_last_task(machine: VirtualMachine) -> None:
     items: queue.Queue[int] = queue.Queue()
 
     def work(seconds: int) -> None:

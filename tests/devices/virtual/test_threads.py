@@ -28,16 +28,14 @@ def test_tensors_are_made_in_a_thread(two_gpus: VirtualMachine) -> None:
     assert found == ["tensor([1.], device='cuda:1')"]
 
 
-def test_a_thread_of_the_lowest_kind_sees_the_gpus_too(two_gpus: VirtualMachine) -> None:
+def test_a_low_level_thread_sees_the_gpus(two_gpus: VirtualMachine) -> None:
     found: queue.Queue[str] = queue.Queue()
     _thread.start_new_thread(lambda index: found.put(str(torch.ones(1, device=index).device)), (1,))
     assert found.get(timeout=60) == "cuda:1"
 
 
 @pytest.mark.parametrize("arguments", [(len,), (None, ()), (len, [1]), (len, (), 3)])
-def test_a_thread_that_cannot_be_started_is_refused_in_pythons_words(
-    two_gpus: VirtualMachine, arguments: tuple[Any, ...]
-) -> None:
+def test_starting_too_many_threads_raises_pythons_error(two_gpus: VirtualMachine, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError):
         _thread.start_new_thread(*arguments)
 
@@ -63,7 +61,7 @@ def test_backward_runs_in_a_thread(two_gpus: VirtualMachine) -> None:
     assert str(weight.grad) == "tensor([0., 1.], device='cuda:1')"
 
 
-def test_threads_that_add_to_one_gradient_lose_nothing(two_gpus: VirtualMachine) -> None:
+def test_concurrent_backward_passes_accumulate_all_gradients(two_gpus: VirtualMachine) -> None:
     weight = torch.zeros(3, device="cuda", requires_grad=True)
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(lambda: (weight * 2).sum().backward()) for _ in range(20)]:
@@ -72,7 +70,7 @@ def test_threads_that_add_to_one_gradient_lose_nothing(two_gpus: VirtualMachine)
     assert weight.grad.tolist() == [40.0] * 3
 
 
-def test_the_way_threads_start_is_put_back() -> None:
+def test_thread_start_is_restored() -> None:
     from gpututor.devices.virtual import virtual_gpu
 
     before = threading.Thread._bootstrap_inner, _thread.start_new_thread  # type: ignore[attr-defined]

@@ -14,7 +14,7 @@ from gpututor.devices.virtual.patches.patch import Patch
 from tests.support import ROOT
 
 
-def test_this_torch_is_in_the_tested_range_and_nothing_is_said() -> None:
+def test_a_tested_torch_gives_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with virtual_gpu(1):
@@ -22,7 +22,7 @@ def test_this_torch_is_in_the_tested_range_and_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cu117", "2.99.0", "3.0.0a0+git123", "2.100"])
-def test_another_torch_is_warned_of_on_entering(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untested_torch_warns_on_entering(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "__version__", version)
     words = f"tested with torch {options.OLDEST} to {options.NEWEST}, and this is torch {version}"
     with pytest.warns(options.UntestedTorch, match=words.replace("+", r"\+")) as caught, virtual_gpu(1):
@@ -31,7 +31,7 @@ def test_another_torch_is_warned_of_on_entering(version: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("version", [options.OLDEST, options.NEWEST + ".1+cu130", "2.10.0a0"])
-def test_a_torch_of_the_range_is_not_warned_of(version: str) -> None:
+def test_versions_in_the_range_do_not_warn(version: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         options.warn_of(version)
@@ -45,7 +45,7 @@ def test_a_torch_of_the_range_is_not_warned_of(version: str) -> None:
         (lambda: Patch("torch.cuda.no_such_module", "f", None, "").owner_object(), "torch.cuda.no_such_module"),
     ],
 )
-def test_a_private_name_that_torch_lacks_is_named(look_up: object, name: str) -> None:
+def test_a_missing_private_name_is_named_in_the_error(look_up: object, name: str) -> None:
     assert callable(look_up)
     with pytest.raises(options.TorchNotSupported) as caught, options.lookups_in_words():
         look_up()
@@ -53,26 +53,26 @@ def test_a_private_name_that_torch_lacks_is_named(look_up: object, name: str) ->
     assert "install one of those" in str(caught.value)
 
 
-def test_a_module_that_torch_lacks_is_named() -> None:
+def test_a_missing_module_is_named_in_the_error() -> None:
     with pytest.raises(options.TorchNotSupported, match="_no_such_name"), options.lookups_in_words():
         from torch._utils import _no_such_name  # type: ignore[attr-defined]  # noqa: F401
 
 
-def test_other_errors_stay_what_they_are() -> None:
+def test_other_errors_are_unchanged() -> None:
     with pytest.raises(AttributeError), options.lookups_in_words():
         Path("x").no_such_name  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(ModuleNotFoundError), options.lookups_in_words():
         import no_such_module  # type: ignore[import-not-found]  # noqa: F401
 
 
-def test_the_range_stands_in_the_project_file_and_beside_the_private_names() -> None:
+def test_pyproject_and_code_declare_the_same_torch_range() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert f"torch>={options.OLDEST}" in project["project"]["dependencies"]
     assert torch_private.CHECKED_ON[0].startswith(options.OLDEST + ".")
     assert torch_private.CHECKED_ON[-1].startswith(options.NEWEST + ".")
 
 
-def test_a_stand_in_for_a_decorated_function_has_what_is_below_the_decorator() -> None:
+def test_a_replacement_keeps_the_wrapped_attribute() -> None:
     below = torch.cuda.use_mem_pool.__wrapped__  # type: ignore[attr-defined]
     with virtual_gpu(1):
         assert torch.cuda.use_mem_pool.__wrapped__ is below  # type: ignore[attr-defined]

@@ -169,7 +169,7 @@ def test_a_stream_with_only_a_wait_drains_with_the_other() -> None:
     assert gpu.all_drained() == 10
 
 
-def test_streams_never_wait_for_unrecorded_events() -> None:
+def test_a_wait_for_an_event_that_never_comes_raises() -> None:
     gpu = Timeline()
     stray = EventMarker(0)
     gpu.wait(gpu.stream(0), 0, stray)

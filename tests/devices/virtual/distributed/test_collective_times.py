@@ -83,7 +83,7 @@ def test_a_future_callback_runs_after_its_collective(told: Told) -> None:
         assert value == 2.0 * RANKS - 1
 
 
-def test_a_functional_collective_waits_at_first_use(told: Told) -> None:
+def test_a_functional_collective_is_waited_for_immediately(told: Told) -> None:
     for rank in told:
         (collective, beside, after), hazards = rank["functional_result"]
         assert collective[1] <= beside[0] < after[0]

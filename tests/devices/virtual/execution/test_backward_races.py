@@ -116,7 +116,7 @@ IN_ORDER = [
 
 
 @pytest.mark.parametrize("program", IN_ORDER, ids=[one.__name__ for one in IN_ORDER])
-def test_what_the_engine_orders_is_no_hazard(program: Program) -> None:
+def test_work_ordered_by_autograd_is_no_race(program: Program) -> None:
     assert hazards_of(program) == []
 
 
@@ -156,11 +156,11 @@ RACES = [
 
 
 @pytest.mark.parametrize(("program", "name"), RACES, ids=[one[0].__name__ for one in RACES])
-def test_misuse_outside_of_it_is_found(program: Program, name: str) -> None:
+def test_missing_waits_around_backward_are_races(program: Program, name: str) -> None:
     assert name in hazards_of(program)
 
 
-def test_whose_shape_alone_is_asked_for_is_not_read() -> None:
+def test_using_only_a_tensors_shape_is_no_read() -> None:
     def program(side: Any, current: Any) -> None:
         with torch.cuda.stream(side):
             x = data()

@@ -39,7 +39,7 @@ def _captured(work: Callable[[], Any], **options: Any) -> tuple[Any, Any]:
         lambda x: bool(x.any()),
     ],
 )
-def test_waiting_ends_a_capture(two_gpus: VirtualMachine, call: Callable[[Any], Any]) -> None:
+def test_synchronizing_invalidates_a_capture(two_gpus: VirtualMachine, call: Callable[[Any], Any]) -> None:
     x = torch.ones(4, device="cuda")
     graph = CUDA.CUDAGraph()
     with CUDA.stream(CUDA.Stream()):
@@ -72,7 +72,7 @@ def test_pageable_copies_are_refused_in_torchs_words(two_gpus: VirtualMachine, c
     assert y.tolist() == [2.0] * 4
 
 
-def test_what_cannot_be_replayed_is_refused_by_name(two_gpus: VirtualMachine) -> None:
+def test_calls_that_cannot_be_replayed_are_refused_by_name(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     sparse = x.to_sparse()
     inner, _ = _captured(lambda: x + 1)
@@ -98,7 +98,7 @@ def test_what_cannot_be_replayed_is_refused_by_name(two_gpus: VirtualMachine) ->
                 graph.capture_end()
 
 
-def test_captures_begin_and_end_as_torch_wants_it(two_gpus: VirtualMachine) -> None:
+def test_capture_begin_and_end_raise_torchs_errors(two_gpus: VirtualMachine) -> None:
     graph = CUDA.CUDAGraph()
     with pytest.raises(RuntimeError, match="CUDA graphs must be captured on a non-default stream"):
         graph.capture_begin()
@@ -123,7 +123,7 @@ def test_captures_begin_and_end_as_torch_wants_it(two_gpus: VirtualMachine) -> N
         _captured(lambda: None)
 
 
-def test_forks_must_come_from_the_capture_and_come_back(two_gpus: VirtualMachine) -> None:
+def test_forked_streams_must_join_the_capture(two_gpus: VirtualMachine) -> None:
     x, other = torch.ones(2, device="cuda"), CUDA.Stream()
     outside = CUDA.current_stream().record_event()
 
@@ -142,7 +142,7 @@ def test_forks_must_come_from_the_capture_and_come_back(two_gpus: VirtualMachine
         CUDA.set_stream(CUDA.default_stream())
 
 
-def test_an_event_of_a_graph_has_no_time(two_gpus: VirtualMachine) -> None:
+def test_a_captured_event_has_no_time(two_gpus: VirtualMachine) -> None:
     event = CUDA.Event(enable_timing=True)
 
     def work() -> None:
@@ -157,7 +157,7 @@ def test_an_event_of_a_graph_has_no_time(two_gpus: VirtualMachine) -> None:
     event.synchronize()
 
 
-def test_an_optimiser_that_cannot_be_captured_says_so_as_on_cuda(two_gpus: VirtualMachine) -> None:
+def test_an_optimizer_without_capturable_raises_as_on_cuda(two_gpus: VirtualMachine) -> None:
     weight = nn.Parameter(torch.ones(2, device="cuda"))
     weight.grad = torch.ones(2, device="cuda")
     adam = torch.optim.Adam([weight])
@@ -165,7 +165,7 @@ def test_an_optimiser_that_cannot_be_captured_says_so_as_on_cuda(two_gpus: Virtu
         _captured(adam.step)
 
 
-def test_graphs_of_another_machine_say_so() -> None:
+def test_graphs_of_another_machine_raise() -> None:
     with virtual_gpu():
         x = torch.ones(1, device="cuda")
         graph, _ = _captured(lambda: x + 1)
@@ -175,7 +175,7 @@ def test_graphs_of_another_machine_say_so() -> None:
         graph.replay()
 
 
-def test_graphs_that_are_kept_are_made_ready_later(two_gpus: VirtualMachine) -> None:
+def test_keep_graph_defers_instantiation(two_gpus: VirtualMachine) -> None:
     graph = CUDA.CUDAGraph(keep_graph=True)
     with pytest.raises(RuntimeError, match=r"capture_end\(\) must have been called before calling instantiate"):
         graph.instantiate()
@@ -238,27 +238,27 @@ WAITS: list[Waiting] = [
 
 @pytest.mark.parametrize("mode", ["thread_local", "relaxed"])
 @pytest.mark.parametrize("wait", WAITS)
-def test_another_thread_may_wait(two_gpus: VirtualMachine, mode: str, wait: Waiting) -> None:
+def test_another_thread_may_synchronize_in_other_modes(two_gpus: VirtualMachine, mode: str, wait: Waiting) -> None:
     other, errors = torch.cuda.Stream(), []
     y = capture(mode, lambda: errors.append(in_another_thread(lambda: wait(other))))
     assert errors == [None]
     assert y.tolist() == [10] * 4
 
 
-def test_no_thread_may_by_default(two_gpus: VirtualMachine) -> None:
+def test_no_thread_may_synchronize_by_default(two_gpus: VirtualMachine) -> None:
     other, errors = torch.cuda.Stream(), []
     with pytest.raises(torch.AcceleratorError, match="operation failed due to a previous error during capture"):
         capture("global", lambda: errors.append(in_another_thread(other.synchronize)))
     assert FORBIDDEN in str(errors[0])
 
 
-def test_the_capturing_thread_may_wait_for_others_where_nothing_is_forbidden(two_gpus: VirtualMachine) -> None:
+def test_the_capturing_thread_may_synchronize_in_relaxed_mode(two_gpus: VirtualMachine) -> None:
     other = torch.cuda.Stream()
     assert capture("relaxed", other.synchronize).tolist() == [10] * 4
     assert FORBIDDEN in refusal("thread_local", other.synchronize)
 
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
-def test_a_captured_stream_and_its_gpu_are_never_waited_for(two_gpus: VirtualMachine, mode: str) -> None:
+def test_a_capturing_stream_cannot_be_synchronized_in_any_mode(two_gpus: VirtualMachine, mode: str) -> None:
     assert FORBIDDEN in refusal(mode, lambda: torch.cuda.current_stream().synchronize())
     assert FORBIDDEN in refusal(mode, torch.cuda.synchronize)

@@ -32,7 +32,7 @@ def hazards_of(program: Program) -> list[str]:
     return [one.name for one in recorder.complete() if one.kind is Kind.HAZARD]
 
 
-def test_the_output_is_read_before_it_is_there() -> None:
+def test_reading_the_output_during_a_replay_is_a_race() -> None:
     def program(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
         graph.replay()
         with torch.cuda.stream(side):
@@ -41,7 +41,7 @@ def test_the_output_is_read_before_it_is_there() -> None:
     assert hazards_of(program) == ["read after write"]
 
 
-def test_the_input_is_filled_while_a_replay_reads_it() -> None:
+def test_filling_the_input_during_a_replay_is_a_race() -> None:
     def program(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
         graph.replay()
         with torch.cuda.stream(side):
@@ -50,7 +50,7 @@ def test_the_input_is_filled_while_a_replay_reads_it() -> None:
     assert hazards_of(program) == ["write after read"]
 
 
-def test_a_replay_reads_what_another_stream_still_writes() -> None:
+def test_a_replay_during_another_streams_write_is_a_race() -> None:
     def program(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
         with torch.cuda.stream(side):
             given.fill_(3)
@@ -59,7 +59,7 @@ def test_a_replay_reads_what_another_stream_still_writes() -> None:
     assert hazards_of(program) == ["read after write"]
 
 
-def test_a_loop_in_order() -> None:
+def test_a_synchronized_replay_loop_has_no_race() -> None:
     def program(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
         for i in range(3):
             with torch.cuda.stream(side):
@@ -72,7 +72,7 @@ def test_a_loop_in_order() -> None:
     assert hazards_of(program) == []
 
 
-def test_the_graphs_own_memory_may_go_while_it_runs() -> None:
+def test_deleting_the_output_during_a_replay_is_no_race() -> None:
     def program(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
         graph.replay()
         del out
@@ -80,7 +80,7 @@ def test_the_graphs_own_memory_may_go_while_it_runs() -> None:
     assert hazards_of(program) == []
 
 
-def test_what_a_captured_copy_writes_to_is_read_too_early() -> None:
+def test_reading_a_captured_copys_target_too_early_is_a_race() -> None:
     def reads_kept(graph: Any, given: torch.Tensor, kept: torch.Tensor, side: Any, current: Any) -> None:
         graph.replay()
         with torch.cuda.stream(side):

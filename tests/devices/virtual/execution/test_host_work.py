@@ -88,7 +88,7 @@ _WORK: list[Callable[[Tensor], None]] = [
 
 
 @pytest.mark.parametrize("work", _WORK, ids=lambda work: work.__name__.strip("_"))
-def test_work_without_a_price_is_noticed(work: Callable[[Tensor], None], recorder: Recorder) -> None:
+def test_work_without_a_price_is_detected(work: Callable[[Tensor], None], recorder: Recorder) -> None:
     x = torch.ones(4, 4, device="cuda")
     torch.library.custom_op("test_unpriced::warm", lambda x: x + 1, mutates_args=(), schema="(Tensor x) -> Tensor")(x)
     watch = Watch()
@@ -102,7 +102,7 @@ def test_work_without_a_price_is_noticed(work: Callable[[Tensor], None], recorde
         _children.clear()
 
 
-def test_the_line_after_most_of_the_work_is_known(recorder: Recorder) -> None:
+def test_the_line_with_most_of_the_work_is_recorded(recorder: Recorder) -> None:
     x = torch.ones(4, 4, device="cuda")
     watch = Watch()
     x.sum()
@@ -111,7 +111,7 @@ def test_the_line_after_most_of_the_work_is_known(recorder: Recorder) -> None:
     assert watch.read().line == line
 
 
-def test_torchs_own_calls_are_no_such_work(recorder: Recorder) -> None:
+def test_torchs_own_calls_are_not_counted(recorder: Recorder) -> None:
     x = torch.ones(64, 64, device="cuda")
     host = torch.ones(64, 64)
     watch = Watch()

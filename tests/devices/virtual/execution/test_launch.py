@@ -48,7 +48,7 @@ def test_views_are_free() -> None:
         lambda x: torch.split(x, 512),
     ],
 )
-def test_splitting_takes_no_memory_and_launches_nothing(split: Callable[[torch.Tensor], Any]) -> None:
+def test_split_takes_no_memory_and_launches_nothing(split: Callable[[torch.Tensor], Any]) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         x = torch.empty(1024, device="cuda")
@@ -70,7 +70,7 @@ SPACED: list[Callable[[torch.Tensor], torch.Tensor]] = [
 
 
 @pytest.mark.parametrize("call", SPACED)
-def test_the_ends_of_a_range_are_read_on_the_host(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_arange_reads_bounds_on_the_host(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with virtual_gpu(1, "A100"):
         found = call(torch.tensor(0.0, device="cuda"))
     with virtual_gpu(1, "A100"):
@@ -82,7 +82,7 @@ def test_the_ends_of_a_range_are_read_on_the_host(call: Callable[[torch.Tensor],
             assert call(torch.tensor(0.0, device="cuda")).shape == (3,)
 
 
-def test_where_the_range_is(two_gpus: VirtualMachine) -> None:
+def test_arange_bounds_on_the_device_are_copied(two_gpus: VirtualMachine) -> None:
     z = torch.tensor(0.0, device="cuda")
     assert torch.linspace(z, 1, 3).tolist() == [0, 0.5, 1]
     assert [torch.linspace(z, 1, 3).is_cuda, torch.linspace(z, 1, 3, device="cuda").is_cuda] == [False, True]

@@ -260,7 +260,7 @@ IN_ORDER = [
 
 
 @pytest.mark.parametrize("program", IN_ORDER, ids=[one.__name__ for one in IN_ORDER])
-def test_the_near_twin_is_none(program: Program) -> None:
+def test_correct_programs_have_no_race(program: Program) -> None:
     assert hazards_of(program) == []
 
 
@@ -344,7 +344,7 @@ READING: list[Callable[[torch.Tensor], Any]] = [
 
 
 @pytest.mark.parametrize("call", READING)
-def test_the_host_reads_values(call: Callable[[torch.Tensor], Any]) -> None:
+def test_reading_values_during_a_copy_is_a_race(call: Callable[[torch.Tensor], Any]) -> None:
     def waits(side: Any) -> None:
         h = from_gpu()
         torch.cuda.current_stream().synchronize()
@@ -366,11 +366,11 @@ LOOKING: list[Callable[[torch.Tensor], Any]] = [
 
 
 @pytest.mark.parametrize("call", LOOKING)
-def test_views_read_nothing(call: Callable[[torch.Tensor], Any]) -> None:
+def test_views_read_no_values(call: Callable[[torch.Tensor], Any]) -> None:
     assert names_of_hazards(lambda side: call(from_gpu())) == []
 
 
-def test_a_loop_over_the_parts_of_a_buffer() -> None:
+def test_copies_to_different_rows_do_not_race() -> None:
     def program(side: Any) -> None:
         x, o = torch.ones(8, 16, device="cuda"), torch.empty(8, 16, pin_memory=True)
         for i in range(8):
@@ -379,7 +379,7 @@ def test_a_loop_over_the_parts_of_a_buffer() -> None:
     assert names_of_hazards(program) == []
 
 
-def test_a_loop_over_chunks_of_a_source() -> None:
+def test_writes_to_other_chunks_do_not_race() -> None:
     def program(side: Any) -> None:
         h = torch.ones(64).pin_memory()
         for i in range(0, 64, 16):
@@ -390,7 +390,7 @@ def test_a_loop_over_chunks_of_a_source() -> None:
     assert names_of_hazards(program) == []
 
 
-def test_a_chunk_that_a_copy_reads_is_changed() -> None:
+def test_writing_to_a_chunk_during_its_copy_is_a_race() -> None:
     def program(side: Any) -> None:
         h = torch.ones(64).pin_memory()
         h[:16].to("cuda", non_blocking=True)
@@ -400,7 +400,7 @@ def test_a_chunk_that_a_copy_reads_is_changed() -> None:
     assert names_of_hazards(program) == [WRITE]
 
 
-def test_a_source_that_two_streams_copy_of_which_one_is_waited_for() -> None:
+def test_all_streams_that_copy_a_source_must_be_synchronized() -> None:
     def program(side: Any) -> None:
         h = torch.ones(64).pin_memory()
         h.to("cuda", non_blocking=True)
@@ -422,7 +422,7 @@ def test_a_source_that_two_streams_copy_of_which_one_is_waited_for() -> None:
     assert names_of_hazards(both) == []
 
 
-def test_memory_of_a_buffer_that_is_gone_is_nobodys_business() -> None:
+def test_reused_host_memory_does_not_race() -> None:
     def program(side: Any) -> None:
         for _ in range(20):
             torch.ones(64).pin_memory().to("cuda", non_blocking=True)
@@ -431,7 +431,7 @@ def test_memory_of_a_buffer_that_is_gone_is_nobodys_business() -> None:
     assert names_of_hazards(program) == []
 
 
-def test_two_streams_copy_over_one_buffer() -> None:
+def test_two_streams_that_copy_through_a_buffer_race() -> None:
     def program(side: Any) -> None:
         x, h = torch.ones(64, device="cuda"), torch.empty(64, pin_memory=True)
         h.copy_(x, non_blocking=True)

@@ -76,7 +76,7 @@ DOWN_24 = [(T, "cuda:0", "cpu", 24), (S, "aten::_to_copy")]
         (lambda x: x.is_cuda and x.shape and x.device, []),
     ],
 )
-def test_each_thing_is_recorded_once(
+def test_each_operation_is_recorded_once(
     recorder: Recorder, call: Callable[[torch.Tensor], object], expected: list[tuple[object, ...]]
 ) -> None:
     x = torch.arange(6.0, device="cuda")
@@ -104,14 +104,14 @@ def test_each_thing_is_recorded_once(
         ),
     ],
 )
-def test_a_move_with_a_new_dtype_carries_the_bytes_that_cuda_carries(
+def test_a_move_with_a_new_dtype_transfers_cudas_bytes(
     recorder: Recorder, call: Callable[[torch.Tensor, torch.Tensor], object], expected: list[tuple[object, ...]]
 ) -> None:
     host, x = torch.ones(6), torch.ones(6, device="cuda")
     assert _short(_new(recorder, lambda: call(host, x))) == expected
 
 
-def test_only_pinned_memory_moves_while_the_host_goes_on(recorder: Recorder) -> None:
+def test_only_pinned_copies_are_asynchronous(recorder: Recorder) -> None:
     pageable, page_locked = torch.ones(4), torch.ones(4).pin_memory()
     assert pinned(page_locked)
     assert page_locked.is_pinned()
@@ -166,13 +166,13 @@ def test_a_training_step_makes_no_transfer_and_no_wait(recorder: Recorder) -> No
     assert "aten::detach" not in names
 
 
-def test_kernels_count_the_bytes_that_go_in_and_out(recorder: Recorder) -> None:
+def test_kernels_record_bytes_read_and_written(recorder: Recorder) -> None:
     x = torch.ones(2, 3, device="cuda")
     (event,) = _new(recorder, lambda: x @ x.t())
     assert (event.name, event.device, event.size_bytes) == ("aten::mm", "cuda:0", 24 + 24 + 16)
 
 
-def test_the_recorder_writes_columns_that_travel(recorder: Recorder) -> None:
+def test_traces_survive_serialization(recorder: Recorder) -> None:
     torch.ones(2, device="cuda").cpu()
     assert list(trace_from_json(trace_to_json(recorder.trace))) == list(recorder.trace)
 

@@ -35,7 +35,7 @@ def streams(events: list[Event], kind: Kind) -> list[tuple[str, int]]:
     return [(one.device, one.stream) for one in events if one.kind is kind]
 
 
-def test_each_thread_has_the_writer_of_its_own_launches() -> None:
+def test_each_thread_records_its_own_last_writer() -> None:
     with virtual_gpu(1, "A100") as machine:
         memory = machine.gpus[0].memory
         x = torch.ones(64, device="cuda").relu()
@@ -57,7 +57,7 @@ def test_each_thread_has_the_writer_of_its_own_launches() -> None:
         assert block_of(x).written is mine
 
 
-def test_a_copy_from_another_gpu_is_at_home_on_the_targets_stream() -> None:
+def test_a_peer_copys_result_belongs_to_the_targets_stream() -> None:
     def program() -> None:
         side = torch.cuda.Stream("cuda:1")
         x = torch.ones(64, device="cuda:0")
@@ -74,7 +74,7 @@ def test_a_copy_from_another_gpu_is_at_home_on_the_targets_stream() -> None:
     assert [stream for device, stream in streams(events, Kind.FREE) if device == "cuda:1"] == there
 
 
-def test_what_is_freed_goes_back_to_the_stream_that_allocated_it() -> None:
+def test_freed_blocks_return_to_their_allocating_stream() -> None:
     def program() -> None:
         x = torch.ones(64, device="cuda")
         with torch.cuda.stream(torch.cuda.Stream()):

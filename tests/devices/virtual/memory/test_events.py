@@ -51,7 +51,7 @@ def test_emptying_the_cache_waits_for_the_gpu_and_costs_time_for_each_segment() 
         assert after == wait.end + free_ns(1, 64 * MIB)
 
 
-def test_memory_that_is_short_is_got_back_from_the_driver_which_waits() -> None:
+def test_freeing_the_cache_when_memory_is_short_synchronizes() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "T4", recorder=recorder, values=False, memory_bytes=1024 * MIB):
         torch.zeros(600 * MIB, dtype=torch.uint8, device="cuda")
@@ -59,7 +59,7 @@ def test_memory_that_is_short_is_got_back_from_the_driver_which_waits() -> None:
     assert [one.name for one in recorder.complete() if one.kind is Kind.SYNCHRONISE] == ["cudaFree"]
 
 
-def test_memory_is_what_real_boards_report() -> None:
+def test_total_memory_is_what_real_boards_report() -> None:
     """As far as is known from errors that such boards give; error correction in band takes a sixteenth."""
     reported = {"T4": 14.56, "A10G": 22.07, "L4": 22.03, "L40S": 44.39, "A100 40": 39.39, "H100": 79.1, "B200": 178.35}
     for name, gib in reported.items():

@@ -75,7 +75,7 @@ def _peak(*, anew: bool = False) -> int:
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)
-def test_it_is_out_of_memory_before_the_host_pays(name: str) -> None:
+def test_a_large_result_is_out_of_memory_before_host_allocation(name: str) -> None:
     with virtual_gpu(memory_bytes=512 * MIB):
         torch.ones(1, device="cuda") + 1
         before = _peak(anew=True)
@@ -84,9 +84,7 @@ def test_it_is_out_of_memory_before_the_host_pays(name: str) -> None:
         assert _peak() - before < 700 * MIB
 
 
-def test_a_gpu_larger_than_this_machine_says_so_instead_of_ending_the_process(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_tensor_larger_than_host_memory_raises(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = tmp_path / "meminfo"
     said.write_text("MemTotal: 8000000 kB\nMemAvailable: 1000000 kB\n", encoding="ascii")
     monkeypatch.setattr(events, "_MEMINFO", said)

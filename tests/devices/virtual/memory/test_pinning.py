@@ -11,7 +11,7 @@ import torch
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 
-def test_to_pin_first_is_no_faster_than_a_pageable_copy_and_the_first_time_much_slower() -> None:
+def test_pinning_before_a_copy_is_no_faster_than_pageable() -> None:
     with virtual_gpu(1, "A100") as machine:
         host, values = machine.clock.host, torch.zeros(4 << 20)
         values.to("cuda")
@@ -27,7 +27,7 @@ def test_to_pin_first_is_no_faster_than_a_pageable_copy_and_the_first_time_much_
         assert plain < again < 2 * plain
 
 
-def test_freed_blocks_are_locked_once_and_live_ones_each() -> None:
+def test_freed_pinned_blocks_are_reused() -> None:
     with virtual_gpu(1, "A100") as machine:
         host = machine.clock.host
 
@@ -58,7 +58,7 @@ MAKING: list[Callable[[torch.Tensor], torch.Tensor]] = [
 
 
 @pytest.mark.parametrize("make", MAKING)
-def test_a_pinned_buffer_like_a_tensor_of_the_gpu(
+def test_factories_make_pinned_buffers_like_gpu_tensors(
     two_gpus: VirtualMachine, make: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
     x = torch.ones(2, 3, device="cuda")
@@ -77,6 +77,6 @@ def test_a_pinned_buffer_like_a_tensor_of_the_gpu(
         lambda x: x.new_empty(2, pin_memory=True),
     ],
 )
-def test_memory_of_a_gpu_cannot_be_pinned(two_gpus: VirtualMachine, make: Callable[[torch.Tensor], Any]) -> None:
+def test_gpu_memory_cannot_be_pinned(two_gpus: VirtualMachine, make: Callable[[torch.Tensor], Any]) -> None:
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         make(torch.ones(2, device="cuda"))

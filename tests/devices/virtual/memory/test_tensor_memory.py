@@ -42,7 +42,7 @@ def test_reserved_memory_is_kept_until_the_cache_is_emptied(two_gpus: VirtualMac
     assert torch.cuda.mem_get_info() == (int(14.56 * 2**30),) * 2
 
 
-def test_too_large_a_tensor_is_out_of_memory_before_the_host_pays_for_it() -> None:
+def test_too_large_a_tensor_is_out_of_memory() -> None:
     with virtual_gpu(memory_bytes=64 * 2**20):
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with pytest.raises(torch.OutOfMemoryError) as caught:

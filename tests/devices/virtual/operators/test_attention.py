@@ -47,7 +47,7 @@ def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_it_is_one_kernel_forward_and_one_backward(dtype: torch.dtype) -> None:
+def test_fused_attention_is_a_single_kernel_each_way(dtype: torch.dtype) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         attend(*heads(dtype, requires_grad=True)).sum().backward()
@@ -56,7 +56,7 @@ def test_it_is_one_kernel_forward_and_one_backward(dtype: torch.dtype) -> None:
     assert not any(one in ("aten::bmm", "aten::_softmax") for one in found)
 
 
-def test_autocast_comes_before_it() -> None:
+def test_autocast_applies_before_fused_attention() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder), torch.autocast("cuda", dtype=torch.float16):
         assert attend(*heads()).dtype is torch.float16
@@ -66,7 +66,7 @@ def test_autocast_comes_before_it() -> None:
 @pytest.mark.parametrize(
     "options", [{"dropout_p": 0.5}, {"attn_mask": "differentiable"}], ids=["dropout", "mask with a gradient"]
 )
-def test_what_the_cpu_cannot_fuse_is_run_in_parts(options: dict[str, Any]) -> None:
+def test_unfusable_calls_run_as_several_kernels(options: dict[str, Any]) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         if "attn_mask" in options:
@@ -75,7 +75,7 @@ def test_what_the_cpu_cannot_fuse_is_run_in_parts(options: dict[str, Any]) -> No
     assert FUSED not in names(recorder)
 
 
-def test_the_switches_of_torch_are_obeyed_and_vmap_takes_the_parts() -> None:
+def test_backend_switches_and_vmap_choose_the_kernels() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -84,7 +84,7 @@ def test_the_switches_of_torch_are_obeyed_and_vmap_takes_the_parts() -> None:
     assert FUSED not in names(recorder)
 
 
-def test_half_precision_is_much_quicker_than_float32_and_needs_no_matrix_between() -> None:
+def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
     def seconds(dtype: torch.dtype) -> tuple[int, int]:
         with virtual_gpu(1, "H100", values=False) as machine:
             inputs = [torch.randn(2, 16, 4096, 128, dtype=dtype, device="cuda") for _ in range(3)]

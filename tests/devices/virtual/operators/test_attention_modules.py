@@ -47,7 +47,7 @@ def test_every_attention_backend_gives_the_cpus_values(two_gpus: VirtualMachine,
     assert on_gpu.grad.device == GPU
 
 
-def test_attention_drops_from_the_devices_generator_and_shares_heads(two_gpus: VirtualMachine) -> None:
+def test_attention_dropout_uses_the_devices_generator(two_gpus: VirtualMachine) -> None:
     query = torch.randn(1, 4, 8, 4, device="cuda")
     host_state = torch.get_rng_state()
     torch.cuda.manual_seed(1)
@@ -62,7 +62,7 @@ def test_attention_drops_from_the_devices_generator_and_shares_heads(two_gpus: V
 
 
 @pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
-def test_the_fast_path_of_a_transformer_gives_the_slow_ones_values(
+def test_a_transformers_fast_path_equals_its_slow_path(
     two_gpus: VirtualMachine, without_gradients: Callable[[], Any]
 ) -> None:
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
@@ -86,7 +86,7 @@ def _scored(model: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tens
 
 @pytest.mark.parametrize("heads", [2, 1])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_mask_counts_beside_is_causal_where_the_fused_layer_would_run(training: bool, heads: int) -> None:
+def test_a_mask_applies_together_with_is_causal(training: bool, heads: int) -> None:
     """As on the CPU, whose own fused layer runs while no virtual GPU is there."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, heads, 8, dropout=0.0, batch_first=True)
@@ -162,7 +162,7 @@ def test_a_checkpointed_chain_gives_the_same_gradients(two_gpus: VirtualMachine)
         torch.testing.assert_close(one.grad, gradient)
 
 
-def test_switches_of_cudnn_and_cublas_are_taken(two_gpus: VirtualMachine) -> None:
+def test_cudnn_and_cublas_switches_can_be_set(two_gpus: VirtualMachine) -> None:
     layer, x = nn.Conv2d(1, 2, 2).cuda(), torch.ones(1, 1, 3, 3, device="cuda")
     expected = layer(x)
     with torch.backends.cudnn.flags(enabled=True, benchmark=True, deterministic=True, allow_tf32=True):
@@ -177,7 +177,7 @@ def test_switches_of_cudnn_and_cublas_are_taken(two_gpus: VirtualMachine) -> Non
     assert torch.backends.cuda.flash_sdp_enabled()
 
 
-def test_batch_norms_become_synchronised_ones_and_work_alone(two_gpus: VirtualMachine) -> None:
+def test_converted_sync_batch_norm_works_in_a_single_process(two_gpus: VirtualMachine) -> None:
     plain: Any = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2)).cuda()
     x = torch.randn(2, 1, 3, 3, device="cuda")
     synchronised: Any = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(plain))

@@ -28,14 +28,14 @@ def _make(dtype: torch.dtype) -> samples.Make:
     return lambda *size: torch.rand(*size, device="cuda").add(0.1).to(dtype)
 
 
-def test_every_operator_of_the_lists_is_tried() -> None:
+def test_every_listed_operator_has_a_sample() -> None:
     tried = {*samples.LOWER_PRECISION, *samples.FLOAT32, *samples.FLOAT32_RESULT, *samples.WIDEST}
     assert tried | samples.ONLY_ON_A_GPU | {"binary_cross_entropy"} == set(policies())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", samples.LOWER_PRECISION)
-def test_operators_of_the_first_list_compute_in_the_chosen_dtype(
+def test_lower_precision_operators_compute_in_the_autocast_dtype(
     two_gpus: VirtualMachine, name: str, dtype: torch.dtype
 ) -> None:
     with torch.autocast("cuda", dtype):
@@ -44,21 +44,21 @@ def test_operators_of_the_first_list_compute_in_the_chosen_dtype(
 
 
 @pytest.mark.parametrize("name", samples.FLOAT32)
-def test_operators_of_the_second_list_compute_in_float32(two_gpus: VirtualMachine, name: str) -> None:
+def test_float32_operators_compute_in_float32(two_gpus: VirtualMachine, name: str) -> None:
     make = _make(torch.float16)
     with torch.autocast("cuda"):
         assert _dtypes(samples.FLOAT32[name](make)) == {torch.float32}
 
 
 @pytest.mark.parametrize("name", samples.FLOAT32_RESULT)
-def test_operators_that_can_choose_their_result_give_float32(two_gpus: VirtualMachine, name: str) -> None:
+def test_operators_with_a_dtype_argument_return_float32(two_gpus: VirtualMachine, name: str) -> None:
     make = _make(torch.float16)
     with torch.autocast("cuda"):
         assert _dtypes(samples.FLOAT32_RESULT[name](make)) == {torch.float32}
     assert _dtypes(samples.FLOAT32_RESULT[name](make)) == {torch.float16}
 
 
-def test_a_result_dtype_that_was_asked_for_is_kept(two_gpus: VirtualMachine) -> None:
+def test_an_explicit_dtype_argument_is_kept(two_gpus: VirtualMachine) -> None:
     x = torch.ones(3, 2, device="cuda", dtype=torch.float16)
     with torch.autocast("cuda"):
         assert torch.softmax(x, 1, dtype=torch.float16).dtype is torch.float16
@@ -67,7 +67,7 @@ def test_a_result_dtype_that_was_asked_for_is_kept(two_gpus: VirtualMachine) -> 
 
 
 @pytest.mark.parametrize("name", samples.WIDEST)
-def test_operators_of_the_last_list_take_the_widest_dtype(two_gpus: VirtualMachine, name: str) -> None:
+def test_promoting_operators_use_the_widest_dtype(two_gpus: VirtualMachine, name: str) -> None:
     wide = torch.rand(2, 3, device="cuda")
     narrow = wide.half()
     call = samples.WIDEST[name]
@@ -77,7 +77,7 @@ def test_operators_of_the_last_list_take_the_widest_dtype(two_gpus: VirtualMachi
         assert _dtypes(call(narrow, wide)) == {torch.float32}
 
 
-def test_the_last_list_refuses_a_third_dtype_in_cudas_words(two_gpus: VirtualMachine) -> None:
+def test_promoting_operators_reject_other_dtypes(two_gpus: VirtualMachine) -> None:
     x = torch.ones(3, device="cuda", dtype=torch.bfloat16)
     with torch.autocast("cuda"), pytest.raises(RuntimeError, match="Unexpected floating ScalarType in at::autocast"):
         torch.dot(x, x)
@@ -114,7 +114,7 @@ def test_cpu_tensors_are_untouched_by_cudas_autocast_and_device_tensors_by_the_c
         assert (on_gpu @ on_gpu).dtype is torch.float16
 
 
-def test_autocast_can_be_switched_off_inside_and_asked_about(two_gpus: VirtualMachine) -> None:
+def test_autocast_can_be_disabled_and_queried_inside(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     assert not torch.is_autocast_enabled("cuda")
     with torch.amp.autocast("cuda", dtype=torch.bfloat16):
@@ -128,7 +128,7 @@ def test_autocast_can_be_switched_off_inside_and_asked_about(two_gpus: VirtualMa
     assert (x @ x).dtype is torch.float32
 
 
-def test_the_old_spelling_works_and_says_that_it_is_old(two_gpus: VirtualMachine) -> None:
+def test_the_deprecated_spelling_works_and_warns(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     with pytest.warns(FutureWarning, match="`torch.cuda.amp.autocast"):
         region = torch.cuda.amp.autocast(dtype=torch.bfloat16)
@@ -172,7 +172,7 @@ def test_a_weight_is_cast_once_in_a_block_and_its_copy_freed_at_the_end(two_gpus
         assert torch.cuda.memory_allocated() == before
 
 
-def test_a_cast_made_without_gradients_does_not_lose_those_of_later_uses(two_gpus: VirtualMachine) -> None:
+def test_a_cast_under_no_grad_keeps_later_gradients(two_gpus: VirtualMachine) -> None:
     layer = nn.Linear(2, 2).cuda()
     x = torch.ones(1, 2, device="cuda")
     with torch.autocast("cuda"):
@@ -277,7 +277,7 @@ def test_inference_mode_and_vmap_are_cast_too(two_gpus: VirtualMachine) -> None:
             assert torch.softmax(x.half(), 1).dtype is torch.float32
 
 
-def test_nothing_of_it_is_left_after_the_block() -> None:
+def test_autocast_rules_are_removed_after_the_session() -> None:
     before = torch._C._dispatch_dump("aten::acos")
     with virtual_gpu(1):
         x = torch.ones(2, 2, device="cuda")

@@ -23,7 +23,7 @@ def _place(gradients: Any) -> str:
     return str(gradients[0].device)
 
 
-def test_a_graph_is_kept_when_asked_and_gone_otherwise(two_gpus: VirtualMachine) -> None:
+def test_retain_graph_keeps_the_graph(two_gpus: VirtualMachine) -> None:
     x = _leaf()
     loss = (x**2).sum()
     loss.backward(retain_graph=True)
@@ -34,7 +34,7 @@ def test_a_graph_is_kept_when_asked_and_gone_otherwise(two_gpus: VirtualMachine)
         loss.backward()
 
 
-def test_gradients_of_gradients(two_gpus: VirtualMachine) -> None:
+def test_double_backward_works(two_gpus: VirtualMachine) -> None:
     x = _leaf()
     (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)
@@ -79,7 +79,7 @@ class _Elsewhere(torch.autograd.Function):
 
 
 @pytest.mark.parametrize(("home", "device"), [("cuda:0", "cpu"), ("cuda:0", "cuda:1"), ("cpu", "cuda:0")])
-def test_a_custom_function_whose_gradient_is_elsewhere_raises_cudas_error(
+def test_a_custom_gradient_on_another_device_raises_cudas_error(
     two_gpus: VirtualMachine, home: str, device: str
 ) -> None:
     x, y = _leaf(device=home), _leaf(device=home)
@@ -111,7 +111,7 @@ class _Twice(torch.autograd.Function):
         return 2 * x * gradient
 
 
-def test_a_custom_function_with_a_context_of_its_own(two_gpus: VirtualMachine) -> None:
+def test_a_custom_function_may_define_setup_context(two_gpus: VirtualMachine) -> None:
     x = _leaf()
     apply: Any = _Twice.apply
     (gradient,) = torch.autograd.grad((apply(x) ** 2).sum(), x, create_graph=True)
@@ -120,7 +120,7 @@ def test_a_custom_function_with_a_context_of_its_own(two_gpus: VirtualMachine) -
         gradient.sum().backward()
 
 
-def test_gradients_are_checked_numerically_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_gradcheck_works_on_the_device(two_gpus: VirtualMachine) -> None:
     x = _leaf(torch.float64)
     assert torch.autograd.gradcheck(torch.sin, (x,), check_forward_ad=True, check_batched_grad=True)
     assert torch.autograd.gradgradcheck(lambda v: v**3, (x,))
@@ -145,7 +145,7 @@ def test_saved_tensors_go_through_hooks(two_gpus: VirtualMachine) -> None:
 
 
 @pytest.mark.parametrize("pin_memory", [False, True])
-def test_saved_tensors_can_wait_on_the_host(two_gpus: VirtualMachine, pin_memory: bool) -> None:
+def test_save_on_cpu_keeps_saved_tensors_on_the_host(two_gpus: VirtualMachine, pin_memory: bool) -> None:
     x = torch.rand(1000, device="cuda").requires_grad_()
     with torch.autograd.graph.save_on_cpu(pin_memory=pin_memory):
         y = x.exp().exp()
@@ -192,7 +192,7 @@ def test_the_functional_interface_gives_the_cpus_values(two_gpus: VirtualMachine
     torch.testing.assert_close(host_tensor(got), call(_leaf(device="cpu").detach()))
 
 
-def test_batched_gradients(two_gpus: VirtualMachine) -> None:
+def test_batched_gradients_equal_the_cpus(two_gpus: VirtualMachine) -> None:
     x = _leaf()
     (rows,) = torch.autograd.grad(x * 2, x, torch.eye(3, device="cuda"), is_grads_batched=True)
     assert torch.equal(rows, 2 * torch.eye(3, device="cuda"))

@@ -13,7 +13,7 @@ from gpututor.devices.virtual import VirtualMachine
 
 @pytest.mark.parametrize("device", ["cuda:1", "cpu"])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_condition_chooses_and_gradients_follow(two_gpus: VirtualMachine, device: str, sign: int) -> None:
+def test_cond_chooses_a_branch_with_gradients(two_gpus: VirtualMachine, device: str, sign: int) -> None:
     x = torch.full((2,), 3.0 * sign, device=device, requires_grad=True)
     weight = torch.arange(2.0, device=device)
     out = torch.cond(x.sum() > 0, lambda a: a * weight, lambda a: a - 1, (x,))
@@ -25,13 +25,13 @@ def test_a_condition_chooses_and_gradients_follow(two_gpus: VirtualMachine, devi
 
 
 @pytest.mark.parametrize("device", ["cuda:1", "cpu"])
-def test_a_loop_repeats_while_its_condition_holds(two_gpus: VirtualMachine, device: str) -> None:
+def test_while_loop_repeats_while_its_condition_holds(two_gpus: VirtualMachine, device: str) -> None:
     start = (torch.tensor(0, device=device), torch.ones(2, device=device))
     turns, values = _higher_order_ops.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), start)
     assert (turns.item(), values.tolist(), str(values.device)) == (3, [8.0, 8.0], device)
 
 
-def test_what_is_no_function_is_refused(two_gpus: VirtualMachine) -> None:
+def test_arguments_that_are_no_functions_are_refused(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match="both branches to be callable"):
         torch.cond(True, cast("Any", 1), torch.neg, ())
     with pytest.raises(RuntimeError, match="to be callable"):

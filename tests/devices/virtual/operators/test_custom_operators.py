@@ -97,7 +97,7 @@ def test_the_kernel_of_the_device_is_chosen(two_gpus: VirtualMachine) -> None:
     assert operator(torch.zeros(2)).tolist() == [1, 1]
 
 
-def test_an_operator_without_tensors_makes_them_where_it_is_told(two_gpus: VirtualMachine) -> None:
+def test_an_operator_without_tensor_arguments_uses_its_device_argument(two_gpus: VirtualMachine) -> None:
     def body(count: int, device: torch.device) -> Tensor:
         return torch.arange(count, device=device)
 
@@ -109,7 +109,7 @@ def test_an_operator_without_tensors_makes_them_where_it_is_told(two_gpus: Virtu
     ]
 
 
-def test_what_a_body_writes_to_its_arguments_stays(two_gpus: VirtualMachine) -> None:
+def test_in_place_writes_to_arguments_persist(two_gpus: VirtualMachine) -> None:
     def body(x: Tensor, factor: float) -> None:
         x.mul_(factor)
 
@@ -187,7 +187,7 @@ def test_the_kernels_of_torch_itself_cannot_be_replaced(way: str, two_gpus: Virt
         _REPLACEMENTS[way]()
 
 
-def test_a_pickler_of_the_programs_own_gets_a_copy_that_is_recorded(recorder: Recorder) -> None:
+def test_pickling_with_a_custom_pickler_records_a_copy(recorder: Recorder) -> None:
     x = torch.ones(2, device="cuda")
     _, (copy, *_) = x.__reduce_ex__(pickle.HIGHEST_PROTOCOL)[:2]
     copy.zero_()

@@ -91,7 +91,7 @@ def three(two_gpus: VirtualMachine) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 @pytest.mark.parametrize("name", _ALLOWED)
-def test_a_mixture_that_cuda_allows_gives_the_cpus_values_on_the_device(
+def test_mixed_devices_that_cuda_accepts_give_the_cpus_values(
     three: tuple[torch.Tensor, torch.Tensor, torch.Tensor], name: str
 ) -> None:
     g, c, s = three
@@ -102,7 +102,7 @@ def test_a_mixture_that_cuda_allows_gives_the_cpus_values_on_the_device(
 
 
 @pytest.mark.parametrize("name", _REFUSED)
-def test_a_mixture_that_cuda_refuses_is_refused_in_its_words(
+def test_mixed_devices_that_cuda_refuses_raise_its_error(
     three: tuple[torch.Tensor, torch.Tensor, torch.Tensor], name: str
 ) -> None:
     with pytest.raises(RuntimeError, match="device") as caught:

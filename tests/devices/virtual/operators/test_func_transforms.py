@@ -61,7 +61,7 @@ def test_a_transform_gives_the_cpus_values_on_the_device(two_gpus: VirtualMachin
     torch.testing.assert_close(host_tensor(got), transform(x))
 
 
-def test_inside_a_transform_tensors_say_their_device_as_outside(two_gpus: VirtualMachine) -> None:
+def test_tensors_inside_a_transform_keep_their_device(two_gpus: VirtualMachine) -> None:
     seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
@@ -89,7 +89,7 @@ def test_random_numbers_inside_vmap_follow_its_rule(two_gpus: VirtualMachine) ->
         vmap(noisy)(x)
 
 
-def test_models_are_called_by_function_stacked_and_differentiated_for_each_sample(two_gpus: VirtualMachine) -> None:
+def test_functional_call_ensembles_and_per_sample_gradients_work(two_gpus: VirtualMachine) -> None:
     models: list[nn.Module] = [nn.Linear(3, 2).cuda() for _ in range(3)]
     x = torch.rand(4, 3, device="cuda")
     weights, buffers = stack_module_state(models)
@@ -107,6 +107,6 @@ def test_devices_do_not_mix_inside_a_transform(two_gpus: VirtualMachine) -> None
         vmap(lambda x: x + torch.ones(2))(torch.ones(3, device="cuda"))
 
 
-def test_linearize_is_refused_by_name_for_it_would_give_wrong_values(two_gpus: VirtualMachine) -> None:
+def test_linearize_is_refused_by_name(two_gpus: VirtualMachine) -> None:
     with pytest.raises(NotImplementedError, match=r"torch\.func\.linearize"):
         torch.func.linearize(torch.sin, torch.ones(3, device="cuda"))

@@ -114,7 +114,7 @@ def test_unscaling_twice_is_an_error_and_half_gradients_cannot_be_unscaled(two_g
         scaler.unscale_(stepper)
 
 
-def test_a_scaler_that_is_off_does_nothing_and_the_old_spelling_says_that_it_is_old(two_gpus: VirtualMachine) -> None:
+def test_a_disabled_scaler_does_nothing_and_the_old_spelling_warns(two_gpus: VirtualMachine) -> None:
     x = torch.ones(1, device="cuda")
     assert torch.amp.GradScaler("cuda", enabled=False).scale(x) is x
     with pytest.warns(FutureWarning, match="`torch.cuda.amp.GradScaler"):

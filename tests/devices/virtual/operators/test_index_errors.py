@@ -63,7 +63,7 @@ def test_an_index_out_of_range_is_a_device_side_assertion(two_gpus: VirtualMachi
         (lambda x: x.gather(3, x.long()), IndexError, "Dimension out of range"),
     ],
 )
-def test_what_the_host_can_see_is_an_error_at_once_as_on_cuda(
+def test_invalid_arguments_visible_to_the_host_raise_immediately(
     two_gpus: VirtualMachine, call: Callable[[torch.Tensor], object], kind: type[Exception], words: str
 ) -> None:
     with pytest.raises(kind, match=words) as caught:
@@ -71,14 +71,14 @@ def test_what_the_host_can_see_is_an_error_at_once_as_on_cuda(
     assert not isinstance(caught.value, torch.AcceleratorError)
 
 
-def test_the_cpus_own_errors_stay(two_gpus: VirtualMachine) -> None:
+def test_cpu_index_errors_are_unchanged(two_gpus: VirtualMachine) -> None:
     with pytest.raises(IndexError, match="out of bounds"):
         torch.ones(3)[torch.tensor([7])]
     with pytest.raises(IndexError, match="out of range in self"):
         F.embedding(torch.tensor([7]), torch.ones(3, 3))
 
 
-def test_half_precision_transforms_take_powers_of_two_only(two_gpus: VirtualMachine) -> None:
+def test_half_precision_ffts_need_powers_of_two(two_gpus: VirtualMachine) -> None:
     assert torch.fft.rfft(torch.ones(8, device="cuda", dtype=torch.float16)).dtype is torch.complex32
     with pytest.raises(RuntimeError) as caught:
         torch.fft.rfft(torch.ones(5, device="cuda", dtype=torch.float16))

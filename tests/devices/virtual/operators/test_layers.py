@@ -59,7 +59,7 @@ def test_a_layer_gives_the_cpus_results_and_gradients(two_gpus: VirtualMachine, 
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_a_layer_moves_there_and_back_and_changes_dtype(two_gpus: VirtualMachine, kind: str) -> None:
+def test_a_layer_moves_both_ways_and_changes_dtype(two_gpus: VirtualMachine, kind: str) -> None:
     layer, _ = LAYERS[kind]()
     before = [*layer.parameters()]
     dtypes = {torch.float64: layer.double, torch.float16: layer.half, torch.bfloat16: layer.bfloat16}

@@ -42,7 +42,7 @@ def test_a_conjugate_shares_memory_with_its_base_both_ways() -> None:
     assert base.tolist() == [1 - 2j, 3 + 1j]
 
 
-def test_the_bits_are_told_as_on_cuda() -> None:
+def test_is_conj_and_is_neg_match_cuda() -> None:
     base = _tensor()
     view = base.conj()
     assert (base.is_conj(), view.is_conj(), view.conj().is_conj()) == (False, True, False)
@@ -58,7 +58,7 @@ def test_the_bits_are_told_as_on_cuda() -> None:
     assert not view.clone().is_conj()
 
 
-def test_what_is_written_to_an_imaginary_part_of_a_conjugate_reaches_the_base() -> None:
+def test_writing_to_a_conjugates_imaginary_part_changes_its_base() -> None:
     base = _tensor()
     base.conj().imag.fill_(5.0)
     assert base.tolist() == [1 - 5j, 3 - 5j]
@@ -124,7 +124,7 @@ def test_out_and_foreach_take_conjugates() -> None:
         torch._foreach_add_([base.conj()], 1j)
 
 
-def test_composite_operators_called_by_their_overload_read_conjugates_right() -> None:
+def test_composite_overloads_resolve_conjugates() -> None:
     view = _tensor().conj()
     one = torch.ones(2, dtype=torch.complex64, device="cuda")
     assert torch.ops.aten.vdot.default(view, one).item() == sum(VALUES)

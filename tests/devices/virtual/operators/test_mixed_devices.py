@@ -181,7 +181,7 @@ def test_values_on_another_device_than_the_target_are_refused(two_gpus: VirtualM
         target.index_put_((indices,), values, accumulate=True)
 
 
-def test_every_wrapper_that_an_error_can_name_is_one_of_a_cuda_build() -> None:
+def test_error_messages_name_wrappers_of_a_cuda_build() -> None:
     """Names of structured kernels, of others, in place and with out=, as its library spells them."""
     known = device_checks()
     assert {"wrapper_CUDA_mm", "wrapper_CUDA__index_select", "wrapper_CUDA_addmm_", "wrapper_SparseCUDA__mm"} <= known

@@ -45,7 +45,7 @@ _ASKING: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", _ASKING)
-def test_what_needs_a_value_says_so(name: str) -> None:
+def test_calls_that_need_values_raise(name: str) -> None:
     source, said = _ASKING[name]
     with virtual_gpu(values=False):
         with pytest.raises(NoValues, match=said + r".* needs values, .*\(values=False\)"):
@@ -55,7 +55,7 @@ def test_what_needs_a_value_says_so(name: str) -> None:
         assert torch.ones(2, device="cuda").sum().item() == 2
 
 
-def test_what_asks_in_the_backward_pass_says_which_operator() -> None:
+def test_a_backward_pass_that_needs_values_names_the_operator() -> None:
     with virtual_gpu(values=False):
         values = torch.ones(2, device="cuda", requires_grad=True)
         y = torch.zeros(2, device="cuda").index_put((torch.ones(2, dtype=torch.bool, device="cuda"),), values)
@@ -63,7 +63,7 @@ def test_what_asks_in_the_backward_pass_says_which_operator() -> None:
             y.sum().backward()
 
 
-def test_a_check_of_values_that_a_loss_makes_is_refused_by_its_name() -> None:
+def test_a_loss_that_checks_values_is_refused_by_name() -> None:
     with virtual_gpu(values=False):
         x = torch.ones(2, device="cuda")
         with pytest.raises(NoValues, match=r"gaussian_nll_loss\(\)"):
@@ -103,7 +103,7 @@ def test_tensors_of_the_host_keep_their_values() -> None:
         assert x[1:].data_ptr() == x.data_ptr() + 4
 
 
-def test_a_learners_meta_tensors_stay_apart() -> None:
+def test_meta_tensors_stay_meta_tensors() -> None:
     with virtual_gpu(values=False):
         meta = torch.ones(2, device="meta")
         assert meta.device == torch.device("meta")
@@ -143,7 +143,7 @@ def test_sparse_tensors_are_refused_by_name() -> None:
             torch.eye(3).to_sparse().cuda()
 
 
-def test_more_than_the_host_has_can_be_on_the_device() -> None:
+def test_tensors_may_be_larger_than_host_memory() -> None:
     with virtual_gpu(model="B200", values=False):
         large = torch.ones(160 << 30, dtype=torch.uint8, device="cuda")
         assert torch.cuda.memory_allocated() == 160 << 30
@@ -151,7 +151,7 @@ def test_more_than_the_host_has_can_be_on_the_device() -> None:
             large + large
 
 
-def test_another_session_has_values_again() -> None:
+def test_a_later_session_has_values() -> None:
     with virtual_gpu(values=False):
         left = torch.ones(2, device="cuda")
     assert "no values" in repr(left)
@@ -162,7 +162,7 @@ def test_another_session_has_values_again() -> None:
 
 
 @pytest.mark.long
-def test_the_command_and_the_processes_that_it_starts_have_no_values(tmp_path: Path) -> None:
+def test_the_command_line_option_applies_to_child_processes(tmp_path: Path) -> None:
     script = tmp_path / "sizes.py"
     script.write_text(
         "import subprocess, sys, torch\n"
@@ -176,7 +176,7 @@ def test_the_command_and_the_processes_that_it_starts_have_no_values(tmp_path: P
     assert done.stdout.splitlines() == ["64 True", "64 True"]
 
 
-def test_a_collective_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_a_collective_is_refused_by_name(tmp_path: Path) -> None:
     with virtual_gpu(values=False):
         torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
         try:

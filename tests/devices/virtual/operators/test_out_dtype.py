@@ -49,7 +49,7 @@ def _gpu(two_gpus: VirtualMachine) -> None:
 @pytest.mark.usefixtures("_gpu")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_nothing_is_rounded_to_half_precision(product: Product, dtype: torch.dtype) -> None:
+def test_products_are_not_rounded_to_half_precision(product: Product, dtype: torch.dtype) -> None:
     a, b = torch.randn(20, 300).to(dtype), torch.randn(300, 11).to(dtype)
     wanted = product(a.double(), b.double())
     wide = product(a.cuda(), b.cuda(), out_dtype=F32)
@@ -63,7 +63,7 @@ def test_nothing_is_rounded_to_half_precision(product: Product, dtype: torch.dty
 
 
 @pytest.mark.usefixtures("_gpu")
-def test_what_is_added_may_be_as_narrow_as_the_factors() -> None:
+def test_the_added_tensor_may_have_the_factors_dtype() -> None:
     a = torch.ones(4, 4, dtype=torch.float16, device="cuda")
     assert torch.addmm(a, a, a, out_dtype=F32).tolist() == [[5.0] * 4] * 4
     with pytest.raises(RuntimeError, match="self dtype must match either out_dtype or mat1 dtype"):
@@ -86,7 +86,7 @@ def test_other_dtypes_are_refused_in_cudas_words(product: Product) -> None:
 
 @pytest.mark.usefixtures("_gpu")
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_autograd_has_no_formula_for_them_and_says_so(product: Product) -> None:
+def test_autograd_does_not_support_out_dtype(product: Product) -> None:
     """PyTorch's derivatives.yaml names none of these overloads, for whatever device."""
     half = torch.ones(4, 4, dtype=torch.float16, device="cuda", requires_grad=True)
     out = product(half, half, out_dtype=F32)
@@ -96,7 +96,7 @@ def test_autograd_has_no_formula_for_them_and_says_so(product: Product) -> None:
     assert half.grad is None
 
 
-def test_it_is_one_product_of_the_tensor_cores_that_writes_more_bytes() -> None:
+def test_out_dtype_is_a_tensor_core_product_with_larger_output() -> None:
     recorder = Recorder([__file__])
     with virtual_gpu(1, "A100", recorder=recorder):
         half = torch.ones(512, 512, dtype=torch.float16, device="cuda")

@@ -68,7 +68,7 @@ def _check(operators: list[Any], samples_each: int) -> None:
         assert "needs values" in said or "without values" in said, name
 
 
-def test_a_draw_of_operators_has_the_same_shapes_and_memory() -> None:
+def test_sampled_operators_have_the_same_shapes_and_memory() -> None:
     operators = _operators()[::_EVERY]
     assert len(operators) > 30
     _check(operators, 1)

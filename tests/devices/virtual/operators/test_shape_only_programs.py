@@ -97,7 +97,7 @@ def test_replicas_on_two_gpus_have_the_same_trace() -> None:
     assert seen[0] == seen[1]
 
 
-def test_out_of_memory_comes_where_it_comes_with_values() -> None:
+def test_out_of_memory_occurs_at_the_same_operation() -> None:
     def too_large() -> None:
         kept = [torch.ones(1 << 19, device="cuda") for _ in range(20)]
         with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 32\.00 MiB"):

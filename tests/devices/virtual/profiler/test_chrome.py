@@ -103,7 +103,7 @@ def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path:
     assert any("test_a_compressed_chrome_file_and_stacks" in line for line in add.stack)
     assert not any("gpututor/devices" in line for line in add.stack)
     seen.export_stacks(str(tmp_path / "stacks.txt"), "self_cuda_time_total")
-    assert "test_profiler_files.py" in (tmp_path / "stacks.txt").read_text()
+    assert "test_chrome.py" in (tmp_path / "stacks.txt").read_text()
     seen.export_chrome_trace(str(tmp_path / "trace.json.gz"))
     data = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
     assert any(one.get("cat") == "kernel" for one in data["traceEvents"])

@@ -247,7 +247,7 @@ def test_a_file_from_a_gpu_that_is_not_there_needs_map_location(two_gpus: Virtua
     assert torch.load(io.BytesIO(raw), map_location="cuda").device == GPU
 
 
-def test_files_equal_those_of_a_cuda_build() -> None:
+def test_files_contain_cuda_locations_and_no_internal_names() -> None:
     with virtual_gpu(1):
         file = _saved(torch.ones(2, device="cuda"))
     assert b"cuda:0" in file.getvalue()

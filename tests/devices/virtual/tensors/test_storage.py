@@ -60,7 +60,7 @@ def test_saving_a_bare_storage_is_refused_by_name(two_gpus: object) -> None:
             save()
 
 
-def test_legacy_cpu_types_keep_their_names_and_raise_cudas_errors(two_gpus: object) -> None:
+def test_legacy_cpu_types_work_as_without_the_virtual_gpu(two_gpus: object) -> None:
     with pytest.raises(TypeError, match=r"device=cpu, .* \(got TensorOptions\(dtype=float, device=cuda:0, "):
         torch.FloatTensor(torch.ones(2, device="cuda"))
     made: Any = torch.FloatTensor([1, 2])
