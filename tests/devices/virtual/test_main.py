@@ -54,5 +54,5 @@ def test_options_configure_the_machine(memory: list[str], tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("word", "size"), [("512MiB", 2**29), ("16 GB", 16 * 10**9), ("1.5gib", 3 << 29), ("7B", 7), (" 2KiB ", 2048)]
 )
-def test_sizes_need_a_unit(word: str, size: int) -> None:
+def test_sizes_are_parsed_with_their_unit(word: str, size: int) -> None:
     assert bytes_in(word) == size

@@ -106,7 +106,7 @@ def test_an_older_thread_raises_with_advice() -> None:
     assert (values, device) == ("tensor([2., 2.], device='cuda:0')", "0")
 
 
-def test_a_thread_that_outlives_the_machine_works_on_the_cpu() -> None:
+def test_a_thread_that_outlives_the_machine_behaves_like_the_main_thread() -> None:
     with virtual_gpu(2):
         worker = _Worker()
         assert worker.of(_place) == "cuda:1"

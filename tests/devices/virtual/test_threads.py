@@ -35,7 +35,7 @@ def test_a_low_level_thread_sees_the_gpus(two_gpus: VirtualMachine) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(len,), (None, ()), (len, [1]), (len, (), 3)])
-def test_starting_too_many_threads_raises_pythons_error(two_gpus: VirtualMachine, arguments: tuple[Any, ...]) -> None:
+def test_wrong_start_arguments_raise_pythons_error(two_gpus: VirtualMachine, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError):
         _thread.start_new_thread(*arguments)
 

@@ -70,7 +70,7 @@ SPACED: list[Callable[[torch.Tensor], torch.Tensor]] = [
 
 
 @pytest.mark.parametrize("call", SPACED)
-def test_arange_reads_bounds_on_the_host(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_range_bounds_are_read_on_the_host(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with virtual_gpu(1, "A100"):
         found = call(torch.tensor(0.0, device="cuda"))
     with virtual_gpu(1, "A100"):
@@ -82,7 +82,7 @@ def test_arange_reads_bounds_on_the_host(call: Callable[[torch.Tensor], torch.Te
             assert call(torch.tensor(0.0, device="cuda")).shape == (3,)
 
 
-def test_arange_bounds_on_the_device_are_copied(two_gpus: VirtualMachine) -> None:
+def test_linspace_accepts_bounds_on_the_device(two_gpus: VirtualMachine) -> None:
     z = torch.tensor(0.0, device="cuda")
     assert torch.linspace(z, 1, 3).tolist() == [0, 0.5, 1]
     assert [torch.linspace(z, 1, 3).is_cuda, torch.linspace(z, 1, 3, device="cuda").is_cuda] == [False, True]

@@ -86,7 +86,7 @@ def _scored(model: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tens
 
 @pytest.mark.parametrize("heads", [2, 1])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_mask_applies_together_with_is_causal(training: bool, heads: int) -> None:
+def test_an_encoder_mask_is_applied_as_on_the_cpu(training: bool, heads: int) -> None:
     """As on the CPU, whose own fused layer runs while no virtual GPU is there."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, heads, 8, dropout=0.0, batch_first=True)
