@@ -8,7 +8,7 @@ from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
 
-# A lambda that only calls another replacement is there for torch._dynamo, which wants a function for each name.
+# Lambdas that only call another replacement are for torch._dynamo, which needs a distinct function for each name.
 CUDA: tuple[Patch, ...] = (
     *patch_all(
         "torch.cuda",
@@ -38,7 +38,7 @@ CUDA: tuple[Patch, ...] = (
     ),
     *patch_all(
         "torch.cuda",
-        "the current GPU of each thread is known in Python; `device` and `device_of` call the last two",
+        "the current GPU of each thread is stored in Python; `device` and `device_of` call the last two",
         current_device=devices.current_device,
         set_device=devices.set_device,
         _exchange_device=devices.exchange_device,
