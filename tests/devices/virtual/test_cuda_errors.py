@@ -163,10 +163,10 @@ def test_no_message_contains_meta(two_gpus: VirtualMachine, call: Callable[[], A
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         said = _said(call)
-    texts = [said, *(str(one.message) for one in caught)]
+    texts = [said, *(str(warning.message) for warning in caught)]
     assert all(texts)
     assert not [text for text in texts if _META.search(text)]
-    assert {one.filename for one in caught} <= {__file__}
+    assert {warning.filename for warning in caught} <= {__file__}
 
 
 def test_a_warning_names_the_line_that_called_torch(two_gpus: VirtualMachine) -> None:
@@ -177,4 +177,4 @@ def test_a_warning_names_the_line_that_called_torch(two_gpus: VirtualMachine) ->
         torch.add(x, x, out=o(1))
         F.kl_div(x, x)
         nn.functional.pad(x, (1, 1))
-    assert [(one.filename, one.lineno - line) for one in caught] == [(__file__, 1), (__file__, 2)]
+    assert [(warning.filename, warning.lineno - line) for warning in caught] == [(__file__, 1), (__file__, 2)]

@@ -57,7 +57,7 @@ def test_waiting_for_many_futures(machine: VirtualMachine) -> None:
         futures = [pool.submit(time.sleep, seconds) for seconds in (1, 2, 3)]
         done, _ = wait(futures, return_when=FIRST_COMPLETED)
         assert done
-        assert sorted(bool(one.result()) for one in as_completed(futures)) == [False] * 3
+        assert sorted(bool(future.result()) for future in as_completed(futures)) == [False] * 3
         assert machine.clock.host.now == 3 * S
 
 
@@ -77,7 +77,7 @@ def test_cancelled_jobs_take_no_time(machine: VirtualMachine) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(hold.wait)
         cancelled = [pool.submit(time.sleep, 100) for _ in range(3)]
-        assert all(one.cancel() for one in cancelled)
+        assert all(future.cancel() for future in cancelled)
         last = pool.submit(time.sleep, 2)
         hold.set()
         last.result()

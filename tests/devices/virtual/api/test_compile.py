@@ -25,7 +25,7 @@ def test_compile_warns_once_for_each_machine() -> None:
             warnings.simplefilter("always")
             for _ in range(3):
                 torch.compile(lambda x: x + 1)(torch.ones(1, device="cuda"))
-        assert [str(one.message) for one in said if SAID in str(one.message)] == [SAID + "."]
+        assert [str(message.message) for message in said if SAID in str(message.message)] == [SAID + "."]
 
 
 @pytest.mark.filterwarnings(f"ignore:{SAID}")
@@ -77,9 +77,11 @@ def test_each_call_of_a_compiled_function_is_a_range(recorder: Recorder) -> None
     model.compile()
     model(torch.ones(1, 2, device="cuda"))
     ranges = [event for event in recorder.trace if event.kind is Kind.RANGE]
-    assert [one.name for one in ranges] == ["Torch-Compiled Region"] * 3
-    work = [one for one in recorder.trace if one.kind is Kind.KERNEL and one.name in ("aten::addmm", "aten::add")]
-    inside = [any(part.launched < one.launched <= part.end for part in ranges) for one in work]
+    assert [entry.name for entry in ranges] == ["Torch-Compiled Region"] * 3
+    work = [
+        entry for entry in recorder.trace if entry.kind is Kind.KERNEL and entry.name in ("aten::addmm", "aten::add")
+    ]
+    inside = [any(part.launched < item.launched <= part.end for part in ranges) for item in work]
     assert inside == [True, True, False, False, False, True]
 
 

@@ -102,7 +102,7 @@ def test_the_trace_has_replayed_kernels_and_no_captured_kernels(recorder: Record
     graph, _ = _captured(lambda: x.sin().cos())
 
     def kernels() -> list[str]:
-        return [one.name for one in recorder.trace if one.kind is Kind.KERNEL and one.name != "aten::ones"]
+        return [event.name for event in recorder.trace if event.kind is Kind.KERNEL and event.name != "aten::ones"]
 
     captured = kernels()
     assert not {"aten::sin", "aten::cos"} & set(captured)
@@ -212,7 +212,7 @@ def test_a_captured_training_step_trains_as_the_eager_step(two_gpus: VirtualMach
             rows.copy_(torch.randn(16, 4, generator=generator))
             wanted.copy_(rows.sum(1, keepdim=True))
             run()
-        return [value for one in net.parameters() for value in one.flatten().tolist()]
+        return [value for parameter in net.parameters() for value in parameter.flatten().tolist()]
 
     assert trained(in_a_graph=True) == pytest.approx(trained(in_a_graph=False), rel=1e-5)
 

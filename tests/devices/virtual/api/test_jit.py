@@ -75,16 +75,18 @@ def test_a_traced_device_module_is_saved_and_loaded(two_gpus: VirtualMachine, ki
     default: Any = torch.jit.load(_saved(traced))
     named: Any = torch.jit.load(_saved(traced), map_location="cuda:1")
     for program, device in ((traced, "cuda:0"), (default, "cuda:0"), (named, "cuda:1")):
-        assert {str(one.device) for one in (*program.parameters(), *program.buffers())} == {device}
+        assert {str(tensor.device) for tensor in (*program.parameters(), *program.buffers())} == {device}
         for _ in range(4):  # The interpreter rewrites the graph after the first runs.
             program.zero_grad()
             out = _first(program(x.to(device)))
             assert str(out.device) == device
             torch.testing.assert_close(out.detach().cpu(), expected, rtol=1e-4, atol=1e-5)
             (out * out).sum().backward()
-        assert all(one.grad is not None and str(one.grad.device) == device for one in program.parameters())
+        assert all(
+            parameter.grad is not None and str(parameter.grad.device) == device for parameter in program.parameters()
+        )
     on_host: Any = torch.jit.load(_saved(traced), map_location="cpu")
-    assert {one.device.type for one in on_host.parameters()} == {"cpu"}
+    assert {parameter.device.type for parameter in on_host.parameters()} == {"cpu"}
     torch.testing.assert_close(_first(on_host(x)).detach(), expected, rtol=1e-4, atol=1e-5)
 
 

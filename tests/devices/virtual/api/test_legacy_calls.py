@@ -87,8 +87,8 @@ def test_cuda_rejects_other_devices_and_negative_indices() -> None:
     host: Any = torch.ones(2)
     linear: Any = torch.nn.Linear(1, 1)
     for wrong in ("cpu", "meta", "meta:0"):
-        for one in (host, host.cuda(), linear):
-            assert _said(RuntimeError, partial(one.cuda, wrong)) == "Invalid device, must be cuda device"
+        for movable in (host, host.cuda(), linear):
+            assert _said(RuntimeError, partial(movable.cuda, wrong)) == "Invalid device, must be cuda device"
     calls: tuple[Callable[[], object], ...] = (
         lambda: host.to(-1),
         lambda: host.cuda(-1),
@@ -113,4 +113,4 @@ def test_a_meta_device_with_an_index_is_the_meta_device() -> None:
     ]
     with torch.device("meta:0"):
         made += [torch.zeros(2), torch.tensor([1.0])]
-    assert {(one.device, one.is_cuda) for one in made} == {(torch.device("meta"), False)}
+    assert {(tensor.device, tensor.is_cuda) for tensor in made} == {(torch.device("meta"), False)}

@@ -20,7 +20,7 @@ MS = 1_000_000
 
 
 def ranges(recorder: Recorder) -> dict[str, Event]:
-    return {one.name: one for one in recorder.complete() if one.kind is Kind.RANGE}
+    return {event.name: event for event in recorder.complete() if event.kind is Kind.RANGE}
 
 
 def test_ranges_nest_and_have_durations_of_the_hosts_clock(recorder: Recorder) -> None:
@@ -74,7 +74,7 @@ def test_profiler_start_and_stop_record_a_range(recorder: Recorder) -> None:
     torch.cuda.profiler.start()
     torch.cuda.profiler.start()
     torch.cuda.profiler.stop()
-    assert [one.name for one in recorder.complete() if one.kind is Kind.RANGE] == ["cudaProfilerStart"] * 2
+    assert [event.name for event in recorder.complete() if event.kind is Kind.RANGE] == ["cudaProfilerStart"] * 2
 
 
 def test_record_function_records_ranges_for_the_learner_only(recorder: Recorder) -> None:
@@ -137,5 +137,5 @@ def test_torchscript_compiles_record_function(recorder: Recorder) -> None:
     assert scripted(torch.ones(2)).tolist() == [2, 2]
     with profile() as seen:
         scripted(torch.ones(2, device="cuda"))
-    (named,) = [one for one in seen.events() if one.name == "scripted" and one.cpu_time_total]
+    (named,) = [event for event in seen.events() if event.name == "scripted" and event.cpu_time_total]
     assert named.device_time_total > 0

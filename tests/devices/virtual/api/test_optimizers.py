@@ -72,9 +72,9 @@ def test_an_optimizer_takes_the_cpus_steps(two_gpus: VirtualMachine, name: str, 
     expected = _losses(on_host, kind(on_host.parameters(), **plain), "cpu")
     stepper = kind(on_gpu.parameters(), **options)
     assert _losses(on_gpu, stepper, "cuda") == pytest.approx(expected, rel=1e-4)
-    for one, other in zip(on_host.parameters(), on_gpu.parameters(), strict=True):
+    for parameter, other in zip(on_host.parameters(), on_gpu.parameters(), strict=True):
         assert other.device == GPU
-        torch.testing.assert_close(other.detach().cpu(), one.detach(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(other.detach().cpu(), parameter.detach(), rtol=1e-4, atol=1e-5)
     for state in stepper.state.values():
         for key, value in state.items():
             # Counts may stay on the host, where they are read.
@@ -120,8 +120,8 @@ def test_parameter_groups_schedulers_and_saved_state(two_gpus: VirtualMachine) -
     assert stepper.param_groups[0]["lr"] < before
     other = torch.optim.AdamW(_network().cuda().parameters())
     on_host = torch.optim.AdamW(_network().parameters())
-    for one in (other, on_host):
-        one.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    for optimizer in (other, on_host):
+        optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
     twin: Any = _network().to("cuda:1")
     loaded = torch.optim.AdamW([{"params": twin[0].parameters()}, {"params": twin[2].parameters()}])
     loaded.load_state_dict(stepper.state_dict())

@@ -14,7 +14,7 @@ def test_a_gpu_generator_is_cloned_and_printed_as_torchs(two_gpus: VirtualMachin
     made: Any = torch.Generator("cuda:1").manual_seed(3)
     clone = made.clone_state()
     assert clone.device == torch.device("cuda:1")
-    drawn = [torch.rand(2, device="cuda:1", generator=one).tolist() for one in (made, clone)]
+    drawn = [torch.rand(2, device="cuda:1", generator=generator).tolist() for generator in (made, clone)]
     assert drawn[0] == drawn[1]
     assert repr(made).startswith("<torch._C.Generator object at 0x")
     calls = {

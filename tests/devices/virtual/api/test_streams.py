@@ -37,7 +37,7 @@ def test_streams_with_the_same_id_are_equal(two_gpus: VirtualMachine) -> None:
     assert hash(again) == hash(stream)
     assert stream not in (other, CUDA.default_stream(), CUDA.Stream(1), None)
     assert len({stream, again, other}) == 2
-    assert len({one.cuda_stream for one in (stream, other, CUDA.default_stream(), CUDA.Stream(1))}) == 4
+    assert len({item.cuda_stream for item in (stream, other, CUDA.default_stream(), CUDA.Stream(1))}) == 4
 
 
 @pytest.mark.parametrize(("priority", "pool"), [(0, 1), (-1, 2), (-3, 4), (-9, 4)])
@@ -45,7 +45,7 @@ def test_the_stream_pool_wraps_around_after_32_streams(two_gpus: VirtualMachine,
     streams = [CUDA.Stream(priority=priority) for _ in range(33)]
     assert streams[32] == streams[0]
     assert len(set(streams)) == 32
-    assert [one.stream_id for one in streams[:3]] == [place << 5 | pool << 1 | 1 for place in range(3)]
+    assert [stream.stream_id for stream in streams[:3]] == [place << 5 | pool << 1 | 1 for place in range(3)]
     assert CUDA.Stream(1, priority=priority).stream_id == streams[0].stream_id
 
 
@@ -161,11 +161,11 @@ def test_waits_are_recorded_with_their_duration(recorder: Recorder) -> None:
             event.record()
         wait()
     waits = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE]
-    assert [one.name for one in waits] == [
+    assert [entry.name for entry in waits] == [
         *("torch.cuda.Stream.synchronize", "torch.cuda.Event.synchronize", "torch.cuda.synchronize"),
         "torch.accelerator.synchronize",
     ]
-    assert all(one.end - one.start > 500_000 for one in waits)
+    assert all(entry.end - entry.start > 500_000 for entry in waits)
 
 
 def test_wait_stream_orders_only_the_stream_that_calls_it(two_gpus: VirtualMachine) -> None:

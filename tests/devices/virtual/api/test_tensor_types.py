@@ -150,7 +150,7 @@ def test_a_storage_keeps_device_memory_allocated(two_gpus: VirtualMachine) -> No
 
 def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> None:
     generators = CUDA.default_generators
-    assert [one.device.index for one in generators] == [0, 1]
+    assert [generator.device.index for generator in generators] == [0, 1]
     generators[1].manual_seed(5)
     first = torch.rand(2, device="cuda:1").tolist()
     generators[1].manual_seed(5)

@@ -133,10 +133,16 @@ def test_a_module_moves_with_its_buffers_and_keeps_its_objects(two_gpus: Virtual
     kept_graph = model(torch.randn(2, 1, 8, 8))
     kept_graph.sum().backward()
     assert model.to("cuda:1") is model
-    assert all(one is other for one, other in zip(before, model.parameters(), strict=True))
+    assert all(parameter is other for parameter, other in zip(before, model.parameters(), strict=True))
     assert {value.device for value in model.state_dict().values()} == {torch.device("cuda:1")}
-    assert all(isinstance(one, nn.Parameter) and one.requires_grad and one.is_leaf for one in model.parameters())
-    assert all(one.grad is not None and one.grad.device == torch.device("cuda:1") for one in model.parameters())
+    assert all(
+        isinstance(parameter, nn.Parameter) and parameter.requires_grad and parameter.is_leaf
+        for parameter in model.parameters()
+    )
+    assert all(
+        parameter.grad is not None and parameter.grad.device == torch.device("cuda:1")
+        for parameter in model.parameters()
+    )
     stepper.step()
     assert model.cpu().half()[0].weight.dtype is torch.float16
     assert type(model[0].weight) is nn.Parameter

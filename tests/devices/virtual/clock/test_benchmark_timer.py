@@ -19,7 +19,7 @@ def modelled_s(recorder: Recorder, call: Any) -> tuple[float, float]:
     """(seconds of the launch, seconds of the kernel) that one call has on the clock."""
     began = len(recorder.complete())
     call()
-    (event,) = [one for one in list(recorder.complete())[began:] if one.kind is Kind.KERNEL]
+    (event,) = [entry for entry in list(recorder.complete())[began:] if entry.kind is Kind.KERNEL]
     return 9.5e-6, (event.end - event.start) / 1e9
 
 

@@ -12,7 +12,7 @@ def test_predictions_come_true() -> None:
     mark = clock.record(0, 0)
     moment = predict_finish(clock.gpus, clock.gpus[0], mark)
     assert mark.time == -1
-    assert [(one.start, one.end) for one in tasks] == [(-1, -1)] * 5
+    assert [(event.start, event.end) for event in tasks] == [(-1, -1)] * 5
     assert clock.gpus[0].reached(mark) == moment == 5_100
 
 

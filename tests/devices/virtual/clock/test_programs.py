@@ -17,7 +17,7 @@ from gpututor.trace.events import Event, Kind
 
 
 def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
-    return [one for one in recorder.complete() if one.kind in kinds and one.device != "cpu"]
+    return [event for event in recorder.complete() if event.kind in kinds and event.device != "cpu"]
 
 
 def test_a_script_that_forgets_to_synchronize_measures_too_little() -> None:
@@ -94,13 +94,13 @@ def _pipeline(*, pinned: bool) -> float:
     """Milliseconds of eight copies and products, the copy of each step beside the product of the one before."""
     host = [torch.randn(2048, 2048) for _ in range(8)]
     if pinned:
-        host = [one.pin_memory() for one in host]
+        host = [tensor.pin_memory() for tensor in host]
     copies = torch.cuda.Stream()
     torch.cuda.synchronize()
     start = time.perf_counter()
-    for one in host:
+    for tensor in host:
         with torch.cuda.stream(copies):
-            x = one.to("cuda", non_blocking=True)
+            x = tensor.to("cuda", non_blocking=True)
         torch.cuda.current_stream().wait_stream(copies)
         x.record_stream(torch.cuda.current_stream())
         x @ x
@@ -114,8 +114,8 @@ def test_pinned_copies_overlap_with_kernels_and_pageable_ones_do_not() -> None:
         quick = _pipeline(pinned=True)
         before = len(recorder.trace)
         slow = _pipeline(pinned=False)
-    moves = [one for one in events_of(recorder, Kind.TRANSFER) if one.to_device]
-    products = [one for one in events_of(recorder, Kind.KERNEL) if one.name == "aten::mm"]
+    moves = [event for event in events_of(recorder, Kind.TRANSFER) if event.to_device]
+    products = [event for event in events_of(recorder, Kind.KERNEL) if event.name == "aten::mm"]
     assert before
     overlapping = [any(copy.start < product.end and product.start < copy.end for product in products) for copy in moves]
     assert sum(overlapping[:8]) >= 6
@@ -140,10 +140,10 @@ def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
         for _ in range(2):  # the second time all memory comes from PyTorch's cache
             (x @ x).relu().sum().item()
     found = list(recorder.complete())
-    assert all(0 <= one.start <= one.end for one in found)
-    assert all(one.launched <= one.start for one in found)
-    *_, product = (one for one in found if one.name == "aten::mm")
-    *_, wait = (one for one in found if one.kind is Kind.SYNCHRONISE)
+    assert all(0 <= item.start <= item.end for item in found)
+    assert all(item.launched <= item.start for item in found)
+    *_, product = (item for item in found if item.name == "aten::mm")
+    *_, wait = (item for item in found if item.kind is Kind.SYNCHRONISE)
     assert wait.end - wait.start > 0.9 * (product.end - product.start)
     assert product.flops == 2 * 2048**3
 
@@ -158,14 +158,14 @@ def test_memory_events_carry_the_allocated_bytes() -> None:
             torch.zeros(1 << 24, device="cuda")
         del y
     found = events_of(recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
-    assert [(str(one.kind), one.size_bytes >> 20, one.allocated >> 20) for one in found] == [
+    assert [(str(item.kind), item.size_bytes >> 20, item.allocated >> 20) for item in found] == [
         ("allocate", 4, 4),
         ("allocate", 4, 8),
         ("free", 4, 4),
         ("out of memory", 64, 4),
         ("free", 4, 0),
     ]
-    lines = [one.line for one in found]
+    lines = [item.line for item in found]
     assert None not in lines
     assert lines == sorted(line for line in lines if line is not None)
 
@@ -181,10 +181,10 @@ def test_a_free_event_refers_to_its_allocation() -> None:
         del x, z, w
         torch.cuda.memory_allocated()
     events = list(recorder.complete())
-    found = [events[one.partner].line for one in events if one.kind is Kind.FREE]
-    lines = [one.line for one in events if one.kind is Kind.ALLOCATE]
+    found = [events[event.partner].line for event in events if event.kind is Kind.FREE]
+    lines = [event.line for event in events if event.kind is Kind.ALLOCATE]
     assert found == [lines[1], lines[0], lines[2], lines[3]]
-    assert all(events[one.partner].kind is Kind.ALLOCATE for one in events if one.kind is Kind.FREE)
+    assert all(events[event.partner].kind is Kind.ALLOCATE for event in events if event.kind is Kind.FREE)
 
 
 _PROGRAM = """
@@ -235,7 +235,7 @@ def test_gpus_run_independently_and_peer_copies_use_the_link() -> None:
     assert (copy.source, copy.target) == ("cuda:0", "cuda:1")
     rate = copy.size_bytes / (copy.end - copy.start)
     assert 200 < rate < 300, "NVLink 3 carries 300 GB a second one way"
-    after = next(one for one in events_of(recorder, Kind.KERNEL) if one.device == "cuda:1")
+    after = next(event for event in events_of(recorder, Kind.KERNEL) if event.device == "cuda:1")
     assert after.start >= copy.end
 
 
@@ -252,5 +252,5 @@ def test_repeated_copies_refer_to_the_first_until_bytes_change() -> None:
         other.cuda()
         del other
         torch.randn(64, 64).cuda()
-    found = [(at, one.partner) for at, one in enumerate(recorder.complete()) if one.kind is Kind.TRANSFER]
+    found = [(at, event.partner) for at, event in enumerate(recorder.complete()) if event.kind is Kind.TRANSFER]
     assert [partner for _, partner in found] == [-1, found[0][0], -1, -1, -1, -1]

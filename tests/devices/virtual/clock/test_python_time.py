@@ -162,13 +162,13 @@ def test_time_is_restored_even_after_an_exception() -> None:
 
     watched = [time, timeit, timeit.Timer, threading.Thread, threading.Event, threading.Condition, queue, queue.Queue]
     watched += [asyncio.SelectorEventLoop.__mro__[1], threading.Semaphore, threading.Barrier]
-    before = [dict(vars(one)) for one in watched]
+    before = [dict(vars(event)) for event in watched]
     with virtual_gpu(0):
         assert dict(vars(time)) != before[0]
-    assert [dict(vars(one)) for one in watched] == before
+    assert [dict(vars(event)) for event in watched] == before
     with pytest.raises(ZeroDivisionError), virtual_gpu(0):
         raise ZeroDivisionError
-    assert [dict(vars(one)) for one in watched] == before
+    assert [dict(vars(event)) for event in watched] == before
 
 
 def test_real_time_leaves_the_time_module_unchanged() -> None:

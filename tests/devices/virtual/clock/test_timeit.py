@@ -39,7 +39,7 @@ def test_timeit_uses_the_virtual_clock_however_it_is_imported(machine: VirtualMa
     assert nanoseconds(timeit.Timer("spend(1_000_000)", globals=names).timeit(10)) == wanted
     assert nanoseconds(timeit.timeit(lambda: spend(MS), timer=timeit.default_timer, number=10)) == wanted
     assert nanoseconds(timeit.timeit(lambda: spend(MS), timer=REAL, number=10)) == wanted, "imported earlier"
-    assert [nanoseconds(one) for one in timeit.repeat(lambda: spend(MS), number=10, repeat=3)] == [wanted] * 3
+    assert [nanoseconds(seconds) for seconds in timeit.repeat(lambda: spend(MS), number=10, repeat=3)] == [wanted] * 3
     assert timeit.timeit(lambda: spend(MS), timer=time.perf_counter_ns, number=10) == wanted
     assert timeit.timeit(lambda: spend(MS), timer=time.time_ns, number=10) == wanted
 

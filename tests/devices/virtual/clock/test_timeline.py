@@ -18,7 +18,7 @@ def test_a_stream_runs_in_order_and_after_the_launch() -> None:
     second = gpu.kernel(stream, launched=20, duration=5, fill=1)
     third = gpu.kernel(stream, launched=500, duration=5, fill=1)
     assert gpu.drained(stream) == 505
-    assert [(one.start, one.end) for one in (first, second, third)] == [(10, 110), (110, 115), (500, 505)]
+    assert [(task.start, task.end) for task in (first, second, third)] == [(10, 110), (110, 115), (500, 505)]
 
 
 def test_small_kernels_of_two_streams_overlap_and_large_do_not() -> None:
@@ -36,8 +36,8 @@ def test_two_full_streams_take_turns() -> None:
         for number in (1, 2)
     }
     assert gpu.all_drained() == 61
-    assert [one.start for one in tasks[1]] == [1, 21, 41]
-    assert [one.start for one in tasks[2]] == [11, 31, 51]
+    assert [event.start for event in tasks[1]] == [1, 21, 41]
+    assert [event.start for event in tasks[2]] == [11, 31, 51]
 
 
 def test_copies_overlap_kernels_and_serialize_in_each_direction() -> None:
@@ -47,7 +47,7 @@ def test_copies_overlap_kernels_and_serialize_in_each_direction() -> None:
     again = gpu.copy(gpu.stream(2), 0, 40, "h2d")
     down = gpu.copy(gpu.stream(3), 0, 40, "d2h")
     assert gpu.all_drained() == 100
-    assert [(one.start, one.end) for one in (up, again, down)] == [(0, 40), (40, 80), (0, 40)]
+    assert [(task.start, task.end) for task in (up, again, down)] == [(0, 40), (40, 80), (0, 40)]
 
 
 def test_a_stream_waits_for_an_event_on_any_gpu() -> None:
@@ -69,7 +69,7 @@ def test_a_query_at_a_time_runs_only_work_ready_by_then() -> None:
     tasks = [gpu.kernel(stream, 0, 100, 1) for _ in range(5)]
     mark = gpu.mark(stream, 0)
     gpu.play_until(250)
-    assert [one.start for one in tasks] == [0, 100, 200, -1, -1]
+    assert [event.start for event in tasks] == [0, 100, 200, -1, -1]
     assert mark.time < 0
     assert gpu.reached(mark) == 500
 
@@ -128,12 +128,12 @@ def test_random_programs_keep_the_scheduling_rules(steps: list[tuple[str, int, i
     gpu.all_drained()
     for tasks in by_stream.values():
         assert all(task.start >= task.launched for task in tasks)
-        assert all(one.end <= other.start for one, other in pairwise(tasks))
-    in_order = sorted(copies, key=lambda one: (one.start, one.end))
-    assert all(one.end <= other.start for one, other in pairwise(in_order))
-    kernels = [one for tasks in by_stream.values() for one in tasks if not one.engine and one.duration]
-    for one in kernels:
-        beside = sum(other.fill for other in kernels if other.start <= one.start < other.end)
+        assert all(event.end <= other.start for event, other in pairwise(tasks))
+    in_order = sorted(copies, key=lambda task: (task.start, task.end))
+    assert all(event.end <= other.start for event, other in pairwise(in_order))
+    kernels = [event for tasks in by_stream.values() for event in tasks if not event.engine and event.duration]
+    for event in kernels:
+        beside = sum(other.fill for other in kernels if other.start <= event.start < other.end)
         assert beside <= WHOLE
     for mark, last in marks:
         assert mark.time >= (last.end if last is not None else 0)
@@ -157,7 +157,7 @@ def test_queries_change_no_times(steps: list[tuple[str, int, int, int]], every: 
             elif at % every == 0:
                 now += 1
         gpu.all_drained()
-        return [(one.start, one.end) for one in tasks]
+        return [(event.start, event.end) for event in tasks]
 
     assert run(True) == run(False)
 

@@ -75,7 +75,7 @@ def test_a_line_is_fitted_through_noisy_points() -> None:
 
     off = (1.05, 0.95, 1.05, 0.95, 1.05)
     sizes = (4096, 65536, 2**20, 2**24, 2**27)
-    before, rate = line([(size, (10e-6 + size / 12e9) * one) for size, one in zip(sizes, off, strict=True)])
+    before, rate = line([(size, (10e-6 + size / 12e9) * factor) for size, factor in zip(sizes, off, strict=True)])
     assert before == pytest.approx(10e-6, rel=0.15)
     assert rate == pytest.approx(12e9, rel=0.1)
 
@@ -98,7 +98,7 @@ def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path, monke
     written = tmp_path / "entry.toml"
     lines = calibrate_gpu.calibrate(FakeTimer(), properties(), written, None)
     assert "no spec of gpus.toml" in lines[0]
-    assert not any("modelled, ratio" in one for one in lines)
+    assert not any("modelled, ratio" in line for line in lines)
     ((name, entry),) = tomllib.loads(written.read_text(encoding="utf-8")).items()
     found = parse_gpu_spec(name, entry)
     assert (found.name, found.capability, found.multiprocessors) == ("NVIDIA Quantum 9000", (8, 9), 100)
@@ -153,7 +153,7 @@ def test_calibrating_a_virtual_gpu_reproduces_its_spec() -> None:
     from gpu_figures import launch_us, link
     from micro import MIB, calibration_cases, modelled
 
-    cases = [one for one in calibration_cases() if one.what != "matmul" and one.size <= 32 * MIB]
+    cases = [case for case in calibration_cases() if case.what != "matmul" and case.size <= 32 * MIB]
     found = modelled("A100 80", cases)
     a100 = gpu_spec("A100 80")
     assert list(found) == cases
@@ -161,8 +161,8 @@ def test_calibrating_a_virtual_gpu_reproduces_its_spec() -> None:
     assert link(found)["pageable_gb_s"] == pytest.approx(a100.pageable_bytes_per_s / 1e9, rel=0.02)
     assert link(found)["latency_us"] == pytest.approx(a100.copy_latency_s * 1e6, abs=0.2)
     assert launch_us(found) == pytest.approx(a100.launch_s * 1e6, rel=0.02)
-    assert any("ratio 1.00 in the median, 1.00 to 1.00, median error 0%" in one for one in report(found, found))
-    assert any("not modelled" in one for one in report(found, dict(list(found.items())[1:])))
+    assert any("ratio 1.00 in the median, 1.00 to 1.00, median error 0%" in item for item in report(found, found))
+    assert any("not modelled" in item for item in report(found, dict(list(found.items())[1:])))
 
 
 def test_values_missing_in_nvidia_smi_are_left_out() -> None:

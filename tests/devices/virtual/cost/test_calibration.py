@@ -22,8 +22,8 @@ def test_modelled_times_of_measured_programs_are_as_near_as_promised() -> None:
 
     programs = measured()
     found = list(zip(programs, ratios(programs, fitted()), strict=True))
-    large = [ratio for one, ratio in found if one.size == "large"]
-    small = [ratio for one, ratio in found if one.size == "small"]
+    large = [ratio for item, ratio in found if item.size == "large"]
+    small = [ratio for item, ratio in found if item.size == "small"]
     assert (len(large), len(small)) == (100, 300)
     assert within_quarter(large) >= 85
     assert within(large, 2) >= 97
@@ -36,8 +36,8 @@ def test_factors_fitted_without_a_gpu_hold_on_it() -> None:
     from programs import measured, ratios, within
 
     for model, at_least in (("T4", 75), ("H100 PCIe", 85)):
-        programs = [one for one in measured() if one.model == model]
-        factors = fit([one for one in measured() if one.model != model])
+        programs = [case for case in measured() if case.model == model]
+        factors = fit([case for case in measured() if case.model != model])
         assert within(ratios(programs, factors), 2) >= at_least
 
 
@@ -49,8 +49,8 @@ def test_factors_fitted_without_a_quarter_of_the_programs_hold_on_it() -> None:
     def left(one: Measured) -> bool:
         return int(one.program.split("_")[0]) % 4 == 2
 
-    factors = fit([one for one in measured() if not left(one)])
-    judged = [one for one in measured() if left(one)]
+    factors = fit([case for case in measured() if not left(case)])
+    judged = [case for case in measured() if left(case)]
     assert within(ratios(judged, factors), 2) >= 0.9 * len(judged)
 
 
@@ -79,8 +79,8 @@ def test_the_model_carries_over_to_programs_and_gpus_on_which_nothing_is_fitted(
     from unseen import ratio, unseen
 
     groups: dict[tuple[str, str], list[float]] = {}
-    for one in unseen():
-        groups.setdefault((one.size, one.model), []).append(ratio(one))
+    for case in unseen():
+        groups.setdefault((case.size, case.model), []).append(ratio(case))
     assert len(groups) == 8
     for (size, _), found in groups.items():
         assert len(found) == 100

@@ -19,7 +19,7 @@ def tensor(*shape: int, dtype: str = "float32") -> Tensor:
     return shape, dtype
 
 
-@pytest.mark.parametrize("one", CPUS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", CPUS, ids=lambda value: value.name)
 def test_cpu_rates_are_consistent(one: CpuSpec) -> None:
     assert 1e12 < one.float32_flops < 1e13
     assert one.core_memory_bytes_per_s < one.core_l3_bytes_per_s < one.core_l2_bytes_per_s
@@ -34,7 +34,7 @@ def test_a_cpu_is_found_by_its_name_and_there_is_one_by_default() -> None:
         cpu_spec("abacus")
 
 
-@pytest.mark.parametrize("one", CPUS, ids=lambda one: one.name)
+@pytest.mark.parametrize("one", CPUS, ids=lambda value: value.name)
 def test_nothing_is_faster_than_the_data_sheet(one: CpuSpec) -> None:
     large, square = tensor(2**28), tensor(8192, 8192)
     assert cpu_price_s(one, "add", [large, large], [large], threads=one.cores) > 3 * 2**30 / one.memory_bytes_per_s

@@ -81,9 +81,9 @@ def test_unusual_calls_count_zero_flops_and_never_raise() -> None:
     for packet in ("mm", "bmm", "addmm", "convolution", "convolution_backward", "mv", "addbmm", "mkldnn_convolution",
                    "_scaled_dot_product_flash_attention", "_slow_conv2d_forward"):  # fmt: skip
         func = getattr(aten, packet).default
-        for one in odd:
-            for args in ((), (one,), (one, one), (one, one, one)):
-                assert flops_of(func, args, {}, one) >= 0
-                assert flops_of(func, args, {"out": one}, None) >= 0
+        for item in odd:
+            for args in ((), (item,), (item, item), (item, item, item)):
+                assert flops_of(func, args, {}, item) >= 0
+                assert flops_of(func, args, {"out": item}, None) >= 0
     assert flops_of(aten.mm.default, (torch.zeros(3, 2), torch.zeros(4, 5)), {}, torch.zeros(3, 5)) == 0
     assert flops_of(aten.mm.default, (torch.zeros(3, 0), torch.zeros(0, 4)), {}, torch.zeros(3, 4)) == 0

@@ -62,7 +62,7 @@ def test_figures_are_those_that_the_data_sheets_print(name: str) -> None:
     memory, *rates = _PRINTED[name]
     assert gpu.bytes_per_s == pytest.approx(memory * 1e9, rel=0.03)
     found = (gpu.float32_flops, gpu.tf32_flops, gpu.float16_flops, gpu.float8_flops, gpu.int8_flops)
-    assert found == pytest.approx([one * 1e12 for one in rates], rel=0.03)
+    assert found == pytest.approx([rate * 1e12 for rate in rates], rel=0.03)
 
 
 @pytest.mark.parametrize("name", gpu_names())

@@ -24,8 +24,8 @@ _NAMES_IN_LISTS = {"mm", "addmm", "bmm", "convolution", "native_batch_norm", "na
 
 
 def _plain(value: Any) -> list[Tensor]:
-    tensors = [one for one in pytree.tree_leaves(value) if isinstance(one, torch.Tensor)]
-    return [(tuple(one.shape), str(one.dtype).removeprefix("torch.")) for one in tensors]
+    tensors = [tensor for tensor in pytree.tree_leaves(value) if isinstance(tensor, torch.Tensor)]
+    return [(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")) for tensor in tensors]
 
 
 class _Dispatched(TorchDispatchMode):
@@ -57,9 +57,13 @@ def _dispatched() -> dict[str, tuple[Any, list[Tensor], list[Tensor]]]:
                 continue
             with mode:
                 out = op(sample.input, *sample.args, **sample.kwargs)
-                used = [one for one in pytree.tree_leaves(out) if isinstance(one, torch.Tensor) and one.requires_grad]
+                used = [
+                    tensor
+                    for tensor in pytree.tree_leaves(out)
+                    if isinstance(tensor, torch.Tensor) and tensor.requires_grad
+                ]
                 if used and op.supports_autograd:
-                    torch.autograd.backward([one.abs().sum() for one in used])
+                    torch.autograd.backward([item.abs().sum() for item in used])
     return mode.seen
 
 
@@ -82,8 +86,8 @@ def _emptied(tensors: list[Tensor]) -> list[Tensor]:
 @pytest.mark.long
 def test_every_dtype_and_empty_tensors_have_a_price(seen: _Seen) -> None:
     changes: list[Callable[[list[Tensor]], list[Tensor]]] = [_emptied]
-    for one in ("bool", "float8_e4m3fn", "complex64", "complex128", "bfloat16", "float64", "int64", "bits16"):
-        changes.append(partial(_with_types, dtype=one))
+    for dtype in ("bool", "float8_e4m3fn", "complex64", "complex128", "bfloat16", "float64", "int64", "bits16"):
+        changes.append(partial(_with_types, dtype=dtype))
     wrong = []
     for name, (_, inputs, outputs) in seen.items():
         for change in changes:
@@ -130,8 +134,10 @@ def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) ->
     wrong = []
     for name, (func, inputs, outputs) in seen.items():
         found = price(gpu_spec("T4"), name, inputs, outputs)
-        writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
-        is_view = not writes and any(one.alias_info is not None for one in func._schema.returns)
+        writes = any(
+            argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments
+        )
+        is_view = not writes and any(argument.alias_info is not None for argument in func._schema.returns)
         if is_view and found.seconds != 0:
             wrong.append(f"{name} is a view and has a price")
         if kind_of(name) != NO_COST and not (math.isfinite(found.seconds) and 1e-6 < found.seconds < 1):

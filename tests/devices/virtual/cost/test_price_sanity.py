@@ -17,7 +17,7 @@ BY_BANDWIDTH = ["T4", "A100 40", "A100 80", "H100", "H200", "B200"]
 _WAVES = 0.98
 """A few more blocks can fall into the same wave, or split better: so much less a price may become with more work."""
 
-each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.label)
+each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda value: value.label)
 
 
 def peak_rate(gpu: GpuSpec, dtype: str) -> float:
@@ -68,7 +68,9 @@ def test_a_gpu_with_more_bandwidth_is_not_slower(workload: Workload, dtype: str)
 def test_half_precision_is_not_slower_and_double_not_faster(workload: Workload) -> None:
     for gpu in gpu_names():
         for size in SIZES:
-            half, single, double = (workload.price(gpu, size, one).seconds for one in ("float16", "float32", "float64"))
+            half, single, double = (
+                workload.price(gpu, size, name).seconds for name in ("float16", "float32", "float64")
+            )
             assert half <= 1.02 * single, (gpu, size)
             assert single <= 1.02 * double, (gpu, size)
 

@@ -160,14 +160,14 @@ def test_the_steps_of_ctc_come_one_after_another() -> None:
 
 
 CALLS = {
-    "svd": lambda one: torch.linalg.svd(one),
-    "svdvals": lambda one: torch.linalg.svdvals(one),
-    "eigh": lambda one: torch.linalg.eigh(one),
-    "eig": lambda one: torch.linalg.eig(one),
-    "pinv": lambda one: torch.linalg.pinv(one),
-    "cholesky": lambda one: torch.linalg.cholesky(one),
-    "solve": lambda one: torch.linalg.solve(one, one),
-    "inv": lambda one: torch.linalg.inv(one),
+    "svd": lambda value: torch.linalg.svd(value),
+    "svdvals": lambda value: torch.linalg.svdvals(value),
+    "eigh": lambda value: torch.linalg.eigh(value),
+    "eig": lambda value: torch.linalg.eig(value),
+    "pinv": lambda value: torch.linalg.pinv(value),
+    "cholesky": lambda value: torch.linalg.cholesky(value),
+    "solve": lambda value: torch.linalg.solve(value, value),
+    "inv": lambda value: torch.linalg.inv(value),
 }
 
 

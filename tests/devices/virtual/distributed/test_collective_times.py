@@ -143,7 +143,7 @@ def test_collectives_in_graphs_are_refused_by_name(told: Told) -> None:
 def test_ddp_reduces_gradients_while_backward_computes_others(told: Told, name: str) -> None:
     for collectives, kernels, hazards, ((after, _),) in (rank[name] for rank in told):
         assert len(collectives) > 3
-        assert all(any(_meet(one, kernel) for kernel in kernels) for one in collectives[:-1])
+        assert all(any(_meet(work, kernel) for kernel in kernels) for work in collectives[:-1])
         # Who uses the gradients waits for the last of them.
         assert after >= collectives[-1][1]
         assert hazards == []

@@ -39,7 +39,7 @@ def test_a_view_is_reduced_in_place(told: Told) -> None:
 
 
 def test_a_work_returns_its_tensor(told: Told) -> None:
-    for rank, (tensor, completed, value, same) in enumerate(one["asynchronous"] for one in told):
+    for rank, (tensor, completed, value, same) in enumerate(message["asynchronous"] for message in told):
         assert tensor == (f"cuda:{rank}", [3.0])
         assert value == [tensor]
         assert completed

@@ -40,15 +40,15 @@ def _group(backend: str) -> Iterator[None]:
 
 
 def _modes() -> list[weakref.ref[Any]]:
-    return [weakref.ref(one) for one in gc.get_objects() if type(one) is DeviceFunctionMode]
+    return [weakref.ref(mode) for mode in gc.get_objects() if type(mode) is DeviceFunctionMode]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("backend", "device"), [("nccl", "cuda"), ("gloo", "cuda"), ("gloo", "cpu")])
 def test_a_collective_keeps_no_mode_alive(backend: str, device: str) -> None:
-    older = {id(one()) for one in _modes()}
+    older = {id(reference()) for reference in _modes()}
     with virtual_gpu():
-        modes = [one for one in _modes() if id(one()) not in older]
+        modes = [reference for reference in _modes() if id(reference()) not in older]
         assert modes
         with _group(backend):
             # As DDP's reducer does: `dist.all_reduce` has the function mode put aside by torch.
@@ -56,7 +56,7 @@ def test_a_collective_keeps_no_mode_alive(backend: str, device: str) -> None:
             work = world.allreduce([torch.ones(1, device=device)])
             del world
     gc.collect()
-    assert [one() for one in modes] == [None] * len(modes)
+    assert [reference() for reference in modes] == [None] * len(modes)
     work.wait()
 
 

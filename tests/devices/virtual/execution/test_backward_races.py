@@ -20,7 +20,7 @@ def hazards_of(program: Program) -> list[str]:
     with virtual_gpu(1, "A100", recorder=recorder):
         program(torch.cuda.Stream(), torch.cuda.current_stream())
         torch.cuda.synchronize()
-    return [one.name for one in recorder.complete() if one.kind is Kind.HAZARD]
+    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
 
 
 def model() -> torch.nn.Sequential:
@@ -39,9 +39,9 @@ def forward_on_a_side_stream(side: Any, current: Any) -> None:
         loss = net[2](hidden).mean()
     current.wait_stream(side)
     loss.backward()
-    for one in net.parameters():
-        assert one.grad is not None
-        one.grad.add_(1)
+    for parameter in net.parameters():
+        assert parameter.grad is not None
+        parameter.grad.add_(1)
 
 
 def a_training_loop_with_its_forward_on_a_side_stream(side: Any, current: Any) -> None:
@@ -89,9 +89,9 @@ def backward_within_the_block(side: Any, current: Any) -> None:
     with torch.cuda.stream(side):
         loss.backward()
     current.wait_stream(side)
-    for one in net.parameters():
-        assert one.grad is not None
-        one.grad.add_(1)
+    for parameter in net.parameters():
+        assert parameter.grad is not None
+        parameter.grad.add_(1)
 
 
 def both_within_the_block(side: Any, current: Any) -> None:
@@ -100,9 +100,9 @@ def both_within_the_block(side: Any, current: Any) -> None:
     with torch.cuda.stream(side):
         net(x).mean().backward()
     current.wait_stream(side)
-    for one in net.parameters():
-        assert one.grad is not None
-        one.grad.add_(1)
+    for parameter in net.parameters():
+        assert parameter.grad is not None
+        parameter.grad.add_(1)
 
 
 IN_ORDER = [
@@ -115,7 +115,7 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("program", IN_ORDER, ids=[one.__name__ for one in IN_ORDER])
+@pytest.mark.parametrize("program", IN_ORDER, ids=[case.__name__ for case in IN_ORDER])
 def test_work_ordered_by_autograd_is_no_race(program: Program) -> None:
     assert hazards_of(program) == []
 
@@ -125,9 +125,9 @@ def gradients_before_their_stream_was_waited_for(side: Any, current: Any) -> Non
     side.wait_stream(current)
     with torch.cuda.stream(side):
         net(x).mean().backward()
-    for one in net.parameters():
-        assert one.grad is not None
-        one.grad.sum()
+    for parameter in net.parameters():
+        assert parameter.grad is not None
+        parameter.grad.sum()
 
 
 def a_loss_before_its_stream_was_waited_for(side: Any, current: Any) -> None:
@@ -155,7 +155,7 @@ RACES = [
 ]
 
 
-@pytest.mark.parametrize(("program", "name"), RACES, ids=[one[0].__name__ for one in RACES])
+@pytest.mark.parametrize(("program", "name"), RACES, ids=[case[0].__name__ for case in RACES])
 def test_missing_waits_around_backward_are_races(program: Program, name: str) -> None:
     assert name in hazards_of(program)
 

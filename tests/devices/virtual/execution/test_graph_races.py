@@ -29,7 +29,7 @@ def hazards_of(program: Program) -> list[str]:
         program(graph, given, watched, torch.cuda.Stream(), torch.cuda.current_stream())
         torch.cuda.synchronize()
         del given, out, watched
-    return [one.name for one in recorder.complete() if one.kind is Kind.HAZARD]
+    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
 
 
 def test_reading_the_output_during_a_replay_is_a_race() -> None:

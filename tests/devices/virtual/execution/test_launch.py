@@ -34,9 +34,9 @@ def operators() -> Iterator[Operator]:
 
 
 def test_views_are_free() -> None:
-    found = [one for one in operators() if not one.composite and one.name not in NEVER_PRICED]
+    found = [operator for operator in operators() if not operator.composite and operator.name not in NEVER_PRICED]
     assert len(found) > 2000
-    assert [str(one.func) for one in found if one.is_kernel is (kind_of(one.name) == NO_COST)] == []
+    assert [str(item.func) for item in found if item.is_kernel is (kind_of(item.name) == NO_COST)] == []
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_split_takes_no_memory_and_launches_nothing(split: Callable[[torch.Tenso
         before = torch.cuda.memory_allocated()
         parts = split(x)
         assert torch.cuda.memory_allocated() == before
-        assert [one.kind for one in recorder.complete() if one.kind is Kind.KERNEL] == []
+        assert [event.kind for event in recorder.complete() if event.kind is Kind.KERNEL] == []
         parts[0].fill_(3)
         assert x[0] == 3
 

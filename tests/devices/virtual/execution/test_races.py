@@ -30,7 +30,7 @@ def hazards_of(program: Program, gpus: int = 1) -> list[tuple[str, int | None, i
         found = events[index].line if index >= 0 else None
         return None if found is None else found - first
 
-    return [(one.name, line(at), line(one.partner)) for at, one in enumerate(events) if one.kind is Kind.HAZARD]
+    return [(event.name, line(at), line(event.partner)) for at, event in enumerate(events) if event.kind is Kind.HAZARD]
 
 
 def big() -> torch.Tensor:
@@ -238,7 +238,7 @@ RACES: list[tuple[Program, str, int, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("program", "name", "line", "partner"), RACES, ids=[one[0].__name__ for one in RACES])
+@pytest.mark.parametrize(("program", "name", "line", "partner"), RACES, ids=[case[0].__name__ for case in RACES])
 def test_a_race_is_an_event_with_both_lines(program: Program, name: str, line: int, partner: int) -> None:
     assert (name, line, partner) in hazards_of(program)
 
@@ -259,7 +259,7 @@ IN_ORDER = [
 ]
 
 
-@pytest.mark.parametrize("program", IN_ORDER, ids=[one.__name__ for one in IN_ORDER])
+@pytest.mark.parametrize("program", IN_ORDER, ids=[case.__name__ for case in IN_ORDER])
 def test_correct_programs_have_no_race(program: Program) -> None:
     assert hazards_of(program) == []
 

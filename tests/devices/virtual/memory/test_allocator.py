@@ -35,14 +35,14 @@ def _check(pool: Pool) -> None:
         spans = _spans(first)
         assert first.address == address
         assert first.before is None
-        for one, other in pairwise(spans):
-            assert one.address + one.size == other.address
-            assert not (one.is_free and other.is_free), "two free neighbours are one"
-        free += [(one.size, one.address) for one in spans if one.is_free]
+        for item, other in pairwise(spans):
+            assert item.address + item.size == other.address
+            assert not (item.is_free and other.is_free), "two free neighbours are one"
+        free += [(item.size, item.address) for item in spans if item.is_free]
     assert sorted(free) == [(size, address) for size, address, _ in pool.free]
     assert pool.reserved == sum(span.size for first in pool.segments.values() for span in _spans(first))
     idle = [first for first in pool.segments.values() if first.is_free and first.after is None]
-    assert (pool.idle, pool.idle_bytes) == (len(idle), sum(one.size for one in idle))
+    assert (pool.idle, pool.idle_bytes) == (len(idle), sum(block.size for block in idle))
 
 
 @settings(max_examples=150, deadline=None)
@@ -183,7 +183,7 @@ def test_stats_summary_and_snapshot_have_torchs_format(two_gpus: VirtualMachine)
     assert "PyTorch CUDA memory summary, device ID 1" in summary
     assert "| Allocated memory      |   4096 B   |" in summary
     segments = torch.cuda.memory_snapshot()
-    assert [(one["device"], one["segment_type"], one["total_size"]) for one in segments] == [
+    assert [(segment["device"], segment["segment_type"], segment["total_size"]) for segment in segments] == [
         (1, "small", 2 * MIB),
         (1, "large", 40 * MIB),
     ]

@@ -28,11 +28,11 @@ def block_of(tensor: Any) -> Allocation:
 
 
 def hazards(events: list[Event]) -> list[str]:
-    return [one.name for one in events if one.kind is Kind.HAZARD]
+    return [event.name for event in events if event.kind is Kind.HAZARD]
 
 
 def streams(events: list[Event], kind: Kind) -> list[tuple[str, int]]:
-    return [(one.device, one.stream) for one in events if one.kind is kind]
+    return [(event.device, event.stream) for event in events if event.kind is kind]
 
 
 def test_each_thread_records_its_own_last_writer() -> None:

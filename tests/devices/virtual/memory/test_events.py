@@ -45,8 +45,8 @@ def test_emptying_the_cache_waits_for_the_gpu_and_costs_time_for_each_segment() 
         after = machine.clock.host.now
         torch.cuda.empty_cache()
         assert machine.clock.host.now == after
-        (wait,) = [one for one in recorder.complete() if one.kind is Kind.SYNCHRONISE]
-        last = max(one.end for one in recorder.complete() if one.kind is Kind.KERNEL)
+        (wait,) = [event for event in recorder.complete() if event.kind is Kind.SYNCHRONISE]
+        last = max(event.end for event in recorder.complete() if event.kind is Kind.KERNEL)
         assert (wait.name, wait.start, wait.end) == ("cudaFree", before, last)
         assert after == wait.end + free_ns(1, 64 * MIB)
 
@@ -56,7 +56,7 @@ def test_freeing_the_cache_when_memory_is_short_synchronizes() -> None:
     with virtual_gpu(1, "T4", recorder=recorder, values=False, memory_bytes=1024 * MIB):
         torch.zeros(600 * MIB, dtype=torch.uint8, device="cuda")
         torch.zeros(700 * MIB, dtype=torch.uint8, device="cuda")
-    assert [one.name for one in recorder.complete() if one.kind is Kind.SYNCHRONISE] == ["cudaFree"]
+    assert [event.name for event in recorder.complete() if event.kind is Kind.SYNCHRONISE] == ["cudaFree"]
 
 
 def test_total_memory_is_what_real_boards_report() -> None:

@@ -108,5 +108,5 @@ def test_allocated_is_the_sum_of_the_live_storages(steps: list[tuple[str, int]])
                 }
                 live.append(made[step](x))
             del x
-            sizes = {storage_key(one): -(-one.untyped_storage().nbytes() // 512) * 512 for one in live}
+            sizes = {storage_key(tensor): -(-tensor.untyped_storage().nbytes() // 512) * 512 for tensor in live}
             assert torch.cuda.memory_allocated() == sum(sizes.values())

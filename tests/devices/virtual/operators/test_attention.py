@@ -21,7 +21,7 @@ def heads(dtype: torch.dtype = torch.float32, **options: Any) -> list[torch.Tens
 
 
 def names(recorder: Recorder) -> list[str]:
-    return [one.name for one in recorder.complete() if one.kind is Kind.KERNEL and one.device == "cuda:0"]
+    return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL and event.device == "cuda:0"]
 
 
 def mask_of(kind: str) -> torch.Tensor | None:
@@ -37,13 +37,13 @@ def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
         inputs, mask = heads(requires_grad=True), mask_of(kind)
         out = attend(*inputs, attn_mask=mask, is_causal=causal)
         out.square().sum().backward()
-        hosts = [one.detach().cpu().requires_grad_() for one in inputs]
+        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
         expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
         expected.square().sum().backward()
         torch.testing.assert_close(out.cpu(), expected)
-        for one, host in zip(inputs, hosts, strict=True):
-            assert one.grad is not None
-            torch.testing.assert_close(one.grad.cpu(), host.grad)
+        for tensor, host in zip(inputs, hosts, strict=True):
+            assert tensor.grad is not None
+            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
@@ -52,8 +52,8 @@ def test_fused_attention_is_a_single_kernel_each_way(dtype: torch.dtype) -> None
     with virtual_gpu(1, "A100", recorder=recorder):
         attend(*heads(dtype, requires_grad=True)).sum().backward()
     found = names(recorder)
-    assert [one for one in found if "attention" in one] == [FUSED, f"{FUSED}_backward"]
-    assert not any(one in ("aten::bmm", "aten::_softmax") for one in found)
+    assert [item for item in found if "attention" in item] == [FUSED, f"{FUSED}_backward"]
+    assert not any(item in ("aten::bmm", "aten::_softmax") for item in found)
 
 
 def test_autocast_applies_before_fused_attention() -> None:

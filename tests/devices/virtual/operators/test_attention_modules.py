@@ -39,9 +39,9 @@ def test_every_attention_backend_gives_the_cpus_values(two_gpus: VirtualMachine,
     with sdpa_kernel(backends):
         got = scaled_dot_product_attention(on_gpu, on_gpu, on_gpu, is_causal=True)
         masked = scaled_dot_product_attention(on_gpu, on_gpu, on_gpu, attn_mask=mask.cuda())
-    for one in (got, masked):
-        assert one.device == GPU
-        torch.testing.assert_close(one.detach().cpu(), expected)
+    for tensor in (got, masked):
+        assert tensor.device == GPU
+        torch.testing.assert_close(tensor.detach().cpu(), expected)
     got.sum().backward()
     assert on_gpu.grad is not None
     assert on_gpu.grad.device == GPU
@@ -74,8 +74,8 @@ def test_a_transformers_fast_path_equals_its_slow_path(
         fast, fast_attention = model(x), attention(x, x, x)
     assert fast.device == GPU
     torch.testing.assert_close(fast.clone(), slow.detach(), rtol=1e-4, atol=1e-5)
-    for one, other in zip(fast_attention, slow_attention, strict=True):
-        torch.testing.assert_close(one.clone(), other.detach(), rtol=1e-4, atol=1e-5)
+    for tensor, other in zip(fast_attention, slow_attention, strict=True):
+        torch.testing.assert_close(tensor.clone(), other.detach(), rtol=1e-4, atol=1e-5)
 
 
 def _scored(model: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -123,11 +123,11 @@ def test_packed_sequences_of_any_order_give_the_cpus_values(
         padded, _ = pad_packed_sequence(packed)
         padded.sum().backward()
         found.append([padded, *(state if isinstance(state, tuple) else [state])])
-        found[-1] += [one.grad for one in layer.parameters() if one.grad is not None]
+        found[-1] += [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
     assert len(found[0]) == len(found[1])
-    for one, other in zip(*found, strict=True):
+    for tensor, other in zip(*found, strict=True):
         assert other.device == GPU
-        torch.testing.assert_close(other.detach().cpu(), one.detach(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(other.detach().cpu(), tensor.detach(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -155,11 +155,11 @@ def test_a_checkpointed_chain_gives_the_same_gradients(two_gpus: VirtualMachine)
     chain = nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)]).cuda()
     x = torch.randn(2, 4, device="cuda")
     chain(x).sum().backward()
-    expected = [one.grad for one in chain.parameters()]
+    expected = [parameter.grad for parameter in chain.parameters()]
     chain.zero_grad()
     checkpoint_sequential(chain, 2, x.requires_grad_(), use_reentrant=False).sum().backward()
-    for one, gradient in zip(chain.parameters(), expected, strict=True):
-        torch.testing.assert_close(one.grad, gradient)
+    for parameter, gradient in zip(chain.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
 
 
 def test_cudnn_and_cublas_switches_can_be_set(two_gpus: VirtualMachine) -> None:

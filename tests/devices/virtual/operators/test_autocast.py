@@ -20,8 +20,8 @@ GPU = torch.device("cuda:0")
 
 def _dtypes(result: Any) -> set[torch.dtype]:
     found = result if isinstance(result, tuple | list) else [result]
-    assert all(one.device == GPU for one in found)
-    return {one.dtype for one in found if one.is_floating_point()}
+    assert all(item.device == GPU for item in found)
+    return {item.dtype for item in found if item.is_floating_point()}
 
 
 def _make(dtype: torch.dtype) -> samples.Make:

@@ -27,7 +27,7 @@ def library() -> Iterator[Library]:
 
 
 def _norms(matrices: list[Tensor]) -> Tensor:
-    return torch.tensor([(one @ one).norm().item() for one in matrices], device=matrices[0].device)
+    return torch.tensor([(matrix @ matrix).norm().item() for matrix in matrices], device=matrices[0].device)
 
 
 def _work(recorder: Recorder) -> Counter[tuple[Kind, str]]:
@@ -43,10 +43,10 @@ def test_kernels_copies_and_waits_of_a_body_are_recorded_as_without_the_operator
     events = list(recorder.complete())
 
     wanted, found = (
-        [(one.kind, one.name, one.line) for one in part] for part in (events[before:between], events[between:])
+        [(item.kind, item.name, item.line) for item in part] for part in (events[before:between], events[between:])
     )
     assert found == wanted
-    assert sum(one.kind is Kind.SYNCHRONISE for one in events[between:]) >= 4
+    assert sum(event.kind is Kind.SYNCHRONISE for event in events[between:]) >= 4
     assert torch.equal(plain, hidden)
 
 
@@ -102,7 +102,7 @@ def test_an_operator_without_tensor_arguments_uses_its_device_argument(two_gpus:
         return torch.arange(count, device=device)
 
     operator = custom_op("test_custom::made", body, mutates_args=())
-    assert [str(operator(2, device=torch.device(one)).device) for one in ("cuda:1", "cuda", "cpu")] == [
+    assert [str(operator(2, device=torch.device(name)).device) for name in ("cuda:1", "cuda", "cpu")] == [
         "cuda:1",
         "cuda:0",
         "cpu",
@@ -168,7 +168,7 @@ def test_operators_within_operators_batches_and_autocast(two_gpus: VirtualMachin
 def test_work_of_a_body_on_the_cpu_is_priced(recorder: Recorder) -> None:
     operator = custom_op("test_custom::host", lambda x: x @ x @ x, mutates_args=(), schema="(Tensor x) -> Tensor")
     operator(torch.ones(4, 4))
-    assert sum(one.name == "aten::mm" and one.device == "cpu" for one in recorder.complete()) == 2
+    assert sum(event.name == "aten::mm" and event.device == "cpu" for event in recorder.complete()) == 2
 
 
 _REPLACEMENTS: dict[str, Callable[[], Any]] = {

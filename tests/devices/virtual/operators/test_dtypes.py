@@ -126,11 +126,11 @@ def _lacking() -> list[Any]:
     ]
     return [
         pytest.param(
-            *one,
-            id=f"{one[0].formatted_name}-{one[1]}".replace("torch.", ""),
+            *item,
+            id=f"{item[0].formatted_name}-{item[1]}".replace("torch.", ""),
             marks=[] if number % _EVERY == 0 else [pytest.mark.long],
         )
-        for number, one in enumerate(found)
+        for number, item in enumerate(found)
     ]
 
 
@@ -138,7 +138,7 @@ def _lacking() -> list[Any]:
 def test_dtypes_without_cuda_support_in_opinfo_are_refused(op: Any, dtype: torch.dtype) -> None:
     refusals = []
     for sample in op.sample_inputs("cpu", dtype):
-        there = sample.transform(lambda one: one.cuda() if isinstance(one, torch.Tensor) else one)
+        there = sample.transform(lambda value: value.cuda() if isinstance(value, torch.Tensor) else value)
         try:
             op(there.input, *there.args, **there.kwargs)
         except (NotImplementedError, RuntimeError) as error:

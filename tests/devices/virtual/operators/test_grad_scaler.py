@@ -72,7 +72,7 @@ def test_a_step_with_an_overflow_is_skipped_and_the_scale_halved(
     two_gpus: VirtualMachine, kind: str, bad: float
 ) -> None:
     model = _network().cuda()
-    before = [one.detach().clone() for one in model.parameters()]
+    before = [parameter.detach().clone() for parameter in model.parameters()]
     stepper = OPTIMISERS[kind](model.parameters())
     scaler = torch.amp.GradScaler("cuda", init_scale=16.0, growth_interval=2)
     for value, expected_scale in ((bad, 8.0), (1.0, 8.0), (1.0, 16.0)):
@@ -82,7 +82,9 @@ def test_a_step_with_an_overflow_is_skipped_and_the_scale_halved(
         scaler.scale(loss).backward()
         scaler.step(stepper)
         scaler.update()
-        moved = any(not torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+        moved = any(
+            not torch.equal(parameter, other) for parameter, other in zip(before, model.parameters(), strict=True)
+        )
         assert moved is (value == 1.0)
         assert scaler.get_scale() == expected_scale
 
@@ -90,7 +92,7 @@ def test_a_step_with_an_overflow_is_skipped_and_the_scale_halved(
 def test_scaled_values_are_on_the_device_and_state_can_be_saved(two_gpus: VirtualMachine) -> None:
     scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
     scaled = scaler.scale([torch.ones(2, device="cuda"), torch.ones(2, device="cuda:1")])
-    assert [str(one.device) for one in scaled] == ["cuda:0", "cuda:1"]
+    assert [str(tensor.device) for tensor in scaled] == ["cuda:0", "cuda:1"]
     assert scaled[1].tolist() == [4.0, 4.0]
     state = scaler.state_dict()
     assert (state["scale"], state["growth_interval"], state["_growth_tracker"]) == (4.0, 2000, 0)

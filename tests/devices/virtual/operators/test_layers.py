@@ -18,16 +18,16 @@ GPU = torch.device("cuda:0")
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    return [tensor for one in value for tensor in _tensors(one)] if isinstance(value, tuple | list) else []
+    return [tensor for item in value for tensor in _tensors(item)] if isinstance(value, tuple | list) else []
 
 
 def _loss(out: Any) -> torch.Tensor:
-    return torch.stack([(one * one).sum() for one in _tensors(out) if one.is_floating_point()]).sum()
+    return torch.stack([(tensor * tensor).sum() for tensor in _tensors(out) if tensor.is_floating_point()]).sum()
 
 
 def _inputs(values: tuple[Any, ...], device: str) -> list[torch.Tensor]:
-    moved = [one.to(device) if device != "cpu" else one.clone() for one in values]
-    return [one.detach().requires_grad_(one.is_floating_point()) for one in moved]
+    moved = [tensor.to(device) if device != "cpu" else tensor.clone() for tensor in values]
+    return [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in moved]
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluating"])
@@ -38,24 +38,24 @@ def test_a_layer_gives_the_cpus_results_and_gradients(two_gpus: VirtualMachine, 
     on_gpu = copy.deepcopy(on_host).cuda()
     host_inputs, gpu_inputs = _inputs(values, "cpu"), _inputs(values, "cuda")
     expected, got = on_host(*host_inputs), on_gpu(*gpu_inputs)
-    for one, other in zip(_tensors(expected), _tensors(got), strict=True):
+    for tensor, other in zip(_tensors(expected), _tensors(got), strict=True):
         assert other.device == GPU
-        torch.testing.assert_close(other.detach().cpu(), one.detach())
+        torch.testing.assert_close(other.detach().cpu(), tensor.detach())
     if not _loss(expected).requires_grad:
         return
     _loss(expected).backward()
     _loss(got).backward()
     pairs = [*zip(host_inputs, gpu_inputs, strict=True)]
     pairs += [*zip(on_host.parameters(), on_gpu.parameters(), strict=True)]
-    for one, other in pairs:
+    for item, other in pairs:
         assert other.device == GPU
-        assert (one.grad is None) is (other.grad is None)
-        if one.grad is not None and other.grad is not None:
+        assert (item.grad is None) is (other.grad is None)
+        if item.grad is not None and other.grad is not None:
             assert other.grad.device == GPU
-            torch.testing.assert_close(other.grad.cpu(), one.grad, rtol=1e-4, atol=1e-5)
-    for one, other in zip(on_host.buffers(), on_gpu.buffers(), strict=True):
+            torch.testing.assert_close(other.grad.cpu(), item.grad, rtol=1e-4, atol=1e-5)
+    for buffer, other in zip(on_host.buffers(), on_gpu.buffers(), strict=True):
         assert other.device == GPU
-        torch.testing.assert_close(other.cpu(), one)
+        torch.testing.assert_close(other.cpu(), buffer)
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -67,8 +67,8 @@ def test_a_layer_moves_both_ways_and_changes_dtype(two_gpus: VirtualMachine, kin
         layer.to(device)
         for dtype, convert in dtypes.items():
             convert()
-            for one in (*layer.parameters(), *layer.buffers()):
-                assert one.device == torch.device(device)
-                assert not one.is_floating_point() or one.dtype is dtype
-    assert all(one is other for one, other in zip(before, layer.parameters(), strict=True))
-    assert all(isinstance(one, nn.Parameter) for one in layer.parameters())
+            for tensor in (*layer.parameters(), *layer.buffers()):
+                assert tensor.device == torch.device(device)
+                assert not tensor.is_floating_point() or tensor.dtype is dtype
+    assert all(parameter is other for parameter, other in zip(before, layer.parameters(), strict=True))
+    assert all(isinstance(parameter, nn.Parameter) for parameter in layer.parameters())

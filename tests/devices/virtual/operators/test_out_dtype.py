@@ -104,7 +104,7 @@ def test_out_dtype_is_a_tensor_core_product_with_larger_output() -> None:
         torch.cuda.synchronize()
         for product in PRODUCTS:
             product(half, half), product(half, half, out_dtype=F32), product(wide, wide)
-    kernels = [one for one in recorder.complete() if one.kind is Kind.KERNEL and one.name.endswith("mm")]
+    kernels = [event for event in recorder.complete() if event.kind is Kind.KERNEL and event.name.endswith("mm")]
     assert len(kernels) == 12
     for narrow, mixed, single in zip(*[iter(kernels)] * 3, strict=True):
         assert narrow.name == mixed.name == single.name

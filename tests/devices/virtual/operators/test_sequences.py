@@ -32,14 +32,14 @@ def test_ctc_loss_takes_targets_and_lengths_from_any_device(two_gpus: VirtualMac
 def test_packed_sequences_run_on_the_gpu_with_batch_sizes_on_the_cpu(two_gpus: VirtualMachine, layer: nn.RNN) -> None:
     sequences = [torch.randn(3, 4), torch.randn(2, 4)]
     expected, lengths = pad_packed_sequence(layer(pack_sequence(sequences))[0])
-    packed = pack_sequence([one.cuda() for one in sequences])
+    packed = pack_sequence([sequence.cuda() for sequence in sequences])
     assert (packed.data.device, packed.batch_sizes.device.type) == (GPU, "cpu")
     on_gpu = copy.deepcopy(layer).cuda()
     padded, gpu_lengths = pad_packed_sequence(on_gpu(packed)[0])
     padded.sum().backward()
     torch.testing.assert_close(padded.detach().cpu(), expected.detach())
     assert torch.equal(lengths, gpu_lengths)
-    assert all(one.grad is not None and one.grad.device == GPU for one in on_gpu.parameters())
+    assert all(parameter.grad is not None and parameter.grad.device == GPU for parameter in on_gpu.parameters())
 
 
 def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMachine) -> None:

@@ -35,7 +35,10 @@ def _seen(op: Any, sample: Any, values: bool) -> Any:
     arguments = (sample.input, list(sample.args), dict(sample.kwargs))
     with virtual_gpu(values=values):
         outputs, gradients = samples.results(op, samples.on_gpu(op, arguments))
-        described = [None if one is None else (one.shape, one.dtype, one.device.type) for one in outputs + gradients]
+        described = [
+            None if tensor is None else (tensor.shape, tensor.dtype, tensor.device.type)
+            for tensor in outputs + gradients
+        ]
         return described, torch.cuda.max_memory_allocated()
 
 

@@ -20,21 +20,23 @@ _BY_VALUES = {"CTCLoss", "AdaptiveLogSoftmaxWithLoss", "GaussianNLLLoss"}
 def _tensors(value: Any) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
-    return [tensor for one in value for tensor in _tensors(one)] if isinstance(value, tuple | list) else []
+    return [tensor for item in value for tensor in _tensors(item)] if isinstance(value, tuple | list) else []
 
 
 def _loss(out: Any) -> torch.Tensor:
-    return torch.stack([one.float().square().sum() for one in _tensors(out) if one.is_floating_point()]).sum()
+    return torch.stack([tensor.float().square().sum() for tensor in _tensors(out) if tensor.is_floating_point()]).sum()
 
 
 def _train_layer(kind: str, *, train: bool = True, dtype: torch.dtype | None = None, autocast: Any = None) -> None:
     """Two steps of a layer with an optimiser; an evaluation where it does not train."""
     layer, values = LAYERS[kind]()
     layer.cuda().train(train)
-    inputs = [one.cuda().requires_grad_(one.is_floating_point()) for one in values]
+    inputs = [tensor.cuda().requires_grad_(tensor.is_floating_point()) for tensor in values]
     if dtype is not None:
         layer.to(dtype)
-        inputs = [one.detach().to(dtype).requires_grad_() if one.is_floating_point() else one for one in inputs]
+        inputs = [
+            tensor.detach().to(dtype).requires_grad_() if tensor.is_floating_point() else tensor for tensor in inputs
+        ]
     parameters = [*layer.parameters()]
     optimiser = torch.optim.AdamW(parameters) if parameters else None
     for _ in range(2):
@@ -64,7 +66,7 @@ def _compare(program: Callable[[], object], **machine: Any) -> list[Any]:
 @pytest.mark.parametrize("kind", sorted(set(LAYERS) - _BY_VALUES))
 def test_a_layer_has_the_same_trace_and_memory_as_with_values(kind: str, training: bool) -> None:
     events = _compare(lambda: _train_layer(kind, train=training))
-    assert any(one.kind == "kernel" and one.device == "cuda:0" for one in events)
+    assert any(event.kind == "kernel" and event.device == "cuda:0" for event in events)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.long)], ids=str)

@@ -41,7 +41,7 @@ def test_on_trace_ready_is_called_once_for_each_cycle(two_gpus: VirtualMachine, 
         short.step()
         x @ x
     files = [json.loads(path.read_text()) for path in tmp_path.glob("me.*.pt.trace.json")]
-    assert [sum(one.get("cat") == "kernel" for one in file["traceEvents"]) for file in files] == [1, 1]
+    assert [sum(entry.get("cat") == "kernel" for entry in file["traceEvents"]) for file in files] == [1, 1]
 
 
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
@@ -73,25 +73,25 @@ def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(
     assert data["lesson"] == "one"
     assert data["deviceProperties"][0]["name"] == "Tesla T4"
     by_category: dict[str, list[Any]] = {}
-    for one in data["traceEvents"]:
-        by_category.setdefault(one.get("cat", one["ph"]), []).append(one)
-    assert [one["name"] for one in by_category["kernel"]] == ["virtual::mm", "virtual::add"]
-    assert [one["name"] for one in by_category["gpu_memcpy"]] == ["Memcpy DtoH (Device -> Pageable)"]
-    assert len({one["tid"] for one in by_category["kernel"]}) == 2
+    for event in data["traceEvents"]:
+        by_category.setdefault(event.get("cat", event["ph"]), []).append(event)
+    assert [event["name"] for event in by_category["kernel"]] == ["virtual::mm", "virtual::add"]
+    assert [event["name"] for event in by_category["gpu_memcpy"]] == ["Memcpy DtoH (Device -> Pageable)"]
+    assert len({event["tid"] for event in by_category["kernel"]}) == 2
     assert by_category["kernel"][0]["tid"] == 7, "CUDA's number of the default stream"
-    assert {one["name"] for one in by_category["cpu_op"]} >= {"aten::matmul", "aten::mm", "aten::add"}
-    assert [one["name"] for one in by_category["user_annotation"]] == ["work"]
-    assert {one["name"] for one in by_category["gpu_user_annotation"]} == {"work"}
+    assert {event["name"] for event in by_category["cpu_op"]} >= {"aten::matmul", "aten::mm", "aten::add"}
+    assert [event["name"] for event in by_category["user_annotation"]] == ["work"]
+    assert {event["name"] for event in by_category["gpu_user_annotation"]} == {"work"}
     arrows = by_category["ac2g"]
-    calls = {one["args"]["correlation"]: one for one in by_category["cuda_runtime"]}
+    calls = {event["args"]["correlation"]: event for event in by_category["cuda_runtime"]}
     for kernel in [*by_category["kernel"], *by_category["gpu_memcpy"]]:
-        begin, end = [one for one in arrows if one["id"] == kernel["args"]["correlation"]]
+        begin, end = [event for event in arrows if event["id"] == kernel["args"]["correlation"]]
         assert (begin["ph"], end["ph"], end["ts"], end["tid"]) == ("s", "f", kernel["ts"], kernel["tid"])
         assert calls[kernel["args"]["correlation"]]["ts"] == begin["ts"] <= kernel["ts"]
-    labels = [one["args"] for one in by_category["M"]]
+    labels = [event["args"] for event in by_category["M"]]
     assert {"labels": "GPU 0 (Tesla T4)"} in labels
     assert {"name": "stream 7 "} in labels
-    assert "gpututor" not in json.dumps([one["name"] for one in data["traceEvents"]])
+    assert "gpututor" not in json.dumps([event["name"] for event in data["traceEvents"]])
 
 
 def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path: Path) -> None:
@@ -99,14 +99,14 @@ def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path:
     verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
     with profile(activities=BOTH, with_stack=True, experimental_config=verbose) as seen:
         x + x
-    (add,) = [one for one in seen.events() if one.name == "aten::add"]
+    (add,) = [event for event in seen.events() if event.name == "aten::add"]
     assert any("test_a_compressed_chrome_file_and_stacks" in line for line in add.stack)
     assert not any("gpututor/devices" in line for line in add.stack)
     seen.export_stacks(str(tmp_path / "stacks.txt"), "self_cuda_time_total")
     assert "test_chrome.py" in (tmp_path / "stacks.txt").read_text()
     seen.export_chrome_trace(str(tmp_path / "trace.json.gz"))
     data = json.loads(gzip.decompress((tmp_path / "trace.json.gz").read_bytes()))
-    assert any(one.get("cat") == "kernel" for one in data["traceEvents"])
+    assert any(event.get("cat") == "kernel" for event in data["traceEvents"])
 
 
 def test_python_calls_are_recognized_by_name(two_gpus: VirtualMachine) -> None:
@@ -115,7 +115,7 @@ def test_python_calls_are_recognized_by_name(two_gpus: VirtualMachine) -> None:
         layer(x).sum().backward()
         torch.optim.SGD(layer.parameters()).step()
     recorded = seen.profiler.kineto_results.events()
-    python = [one.name() for one in recorded if one.is_python_function()]
+    python = [event.name() for event in recorded if event.is_python_function()]
     assert python
     assert all(looks_like_python(name) for name in python)
-    assert not any(looks_like_python(one.name()) for one in recorded if not one.is_python_function())
+    assert not any(looks_like_python(event.name()) for event in recorded if not event.is_python_function())

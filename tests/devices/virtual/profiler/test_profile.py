@@ -30,23 +30,23 @@ def step() -> None:
 
 def on_device(recorder: Recorder) -> list[Event]:
     trace = recorder.complete()
-    return [one for one in trace if one.kind in (Kind.KERNEL, Kind.TRANSFER) and one.device != "cpu"]
+    return [event for event in trace if event.kind in (Kind.KERNEL, Kind.TRANSFER) and event.device != "cpu"]
 
 
 def test_device_times_sum_to_the_traces_total(recorder: Recorder) -> None:
     with profile(activities=BOTH) as seen:
         step()
     events = on_device(recorder)
-    total = sum(one.end - one.start for one in events) / 1000
+    total = sum(event.end - event.start for event in events) / 1000
     assert total > 0
-    assert sum(one.time_range.elapsed_us() for one in works(seen)) == pytest.approx(total)
+    assert sum(work.time_range.elapsed_us() for work in works(seen)) == pytest.approx(total)
     averages = seen.key_averages()
-    of_operators = [one for one in averages if one.device_type != ON_CUDA]
-    assert sum(one.self_device_time_total for one in of_operators) == pytest.approx(total)
+    of_operators = [event for event in averages if event.device_type != ON_CUDA]
+    assert sum(operator.self_device_time_total for operator in of_operators) == pytest.approx(total)
     assert f"Self CUDA time total: {total:.3f}us" in averages.table(sort_by="self_cuda_time_total")
     began, first = events[0].start, works(seen)[0].time_range.start
-    assert [one.time_range.start - first for one in works(seen)] == pytest.approx(
-        [(one.start - began) / 1000 for one in events]
+    assert [work.time_range.start - first for work in works(seen)] == pytest.approx(
+        [(event.start - began) / 1000 for event in events]
     )
 
 
@@ -57,20 +57,20 @@ def test_operators_nest_and_host_times_are_virtual(two_gpus: VirtualMachine) -> 
     launch, view = two_gpus.gpus[0].launch_ns / 1000, two_gpus.gpus[0].view_ns / 1000
     with profile(activities=BOTH, record_shapes=True, with_flops=True) as seen, torch.no_grad():
         layer(x)
-    (linear,) = [one for one in seen.events() if one.name == "aten::linear"]
-    assert [one.name for one in linear.cpu_children] == ["aten::t", "aten::addmm"]
+    (linear,) = [event for event in seen.events() if event.name == "aten::linear"]
+    assert [child.name for child in linear.cpu_children] == ["aten::t", "aten::addmm"]
     transposed, product = linear.cpu_children
-    assert [one.name for one in transposed.cpu_children] == ["aten::transpose"]
-    assert [one.name for one in transposed.cpu_children[0].cpu_children] == ["aten::as_strided"]
-    assert [one.name for one in product.cpu_children] == ["cudaLaunchKernel"]
-    assert [one.name for one in product.kernels] == ["virtual::addmm"]
+    assert [child.name for child in transposed.cpu_children] == ["aten::transpose"]
+    assert [child.name for child in transposed.cpu_children[0].cpu_children] == ["aten::as_strided"]
+    assert [child.name for child in product.cpu_children] == ["cudaLaunchKernel"]
+    assert [event.name for event in product.kernels] == ["virtual::addmm"]
     assert (transposed.cpu_time_total, product.cpu_time_total) == pytest.approx((view, launch))
     assert linear.cpu_time_total == pytest.approx(view + launch)
     assert linear.device_time_total == product.device_time_total
     assert product.device_time_total == pytest.approx(works(seen)[0].time_range.elapsed_us())
     assert product.input_shapes[:3] == [[4], [2, 4], [4, 4]]
     assert product.flops == 2 * 2 * 4 * 4
-    assert [one.name for one in seen.events() if one.cpu_parent is None and one.device_type != ON_CUDA] == [
+    assert [event.name for event in seen.events() if event.cpu_parent is None and event.device_type != ON_CUDA] == [
         "aten::linear",
         "cudaDeviceSynchronize",
     ]
@@ -101,7 +101,7 @@ def test_copies_and_waits_have_cudas_names(two_gpus: VirtualMachine) -> None:
         event = torch.cuda.Event()
         event.record()
         event.synchronize()
-    assert Counter(one.name for one in works(seen)) == {
+    assert Counter(work.name for work in works(seen)) == {
         "Memcpy HtoD (Pageable -> Device)": 1,
         "Memcpy HtoD (Pinned -> Device)": 2,
         "Memcpy DtoH (Device -> Pageable)": 2,
@@ -110,7 +110,7 @@ def test_copies_and_waits_have_cudas_names(two_gpus: VirtualMachine) -> None:
         "virtual::_to_copy": 1,
         "virtual::sum": 1,
     }
-    calls = Counter(one.name for one in seen.events() if one.name.startswith("cuda"))
+    calls = Counter(entry.name for entry in seen.events() if entry.name.startswith("cuda"))
     assert calls == {
         "cudaMemcpyAsync": 8,
         "cudaMemcpyPeerAsync": 1,
@@ -128,8 +128,8 @@ def test_a_wait_lasts_until_the_device_is_done(two_gpus: VirtualMachine) -> None
         for _ in range(4):
             x @ x
         torch.cuda.synchronize()
-    first, last = [one for one in seen.events() if one.name == "cudaDeviceSynchronize"]
-    assert first.time_range.end >= max(one.time_range.end for one in works(seen))
+    first, last = [event for event in seen.events() if event.name == "cudaDeviceSynchronize"]
+    assert first.time_range.end >= max(work.time_range.end for work in works(seen))
     assert last.cpu_time_total == pytest.approx(3.0), "torch waits once more, for nothing"
 
 
@@ -143,7 +143,7 @@ def test_ranges_contain_their_operators(two_gpus: VirtualMachine) -> None:
             time.sleep(0.001)
         with record_function("empty"):
             pass
-    found = {one.name: one for one in seen.events() if one.device_type != ON_CUDA}
+    found = {event.name: event for event in seen.events() if event.device_type != ON_CUDA}
     outer, inner = found["outer"], found["inner"]
     add, product = found["aten::add"], found["aten::mm"]
     assert inner.cpu_parent is outer
@@ -151,7 +151,7 @@ def test_ranges_contain_their_operators(two_gpus: VirtualMachine) -> None:
     assert inner.device_time_total == product.device_time_total
     assert outer.cpu_time_total == pytest.approx(add.cpu_time_total + product.cpu_time_total + 1000)
     assert (found["empty"].cpu_time_total, found["empty"].device_time_total) == (0, 0)
-    (shown,) = [one for one in seen.events() if one.name == "outer" and one.device_type == ON_CUDA]
+    (shown,) = [event for event in seen.events() if event.name == "outer" and event.device_type == ON_CUDA]
     assert (shown.time_range.start, shown.time_range.end) == (
         works(seen)[0].time_range.start,
         works(seen)[1].time_range.end,
@@ -172,7 +172,7 @@ def test_memory_is_the_devices_and_the_hosts_is_without_its_values(two_gpus: Vir
     assert found["aten::add"].cpu_memory_usage == 0
     assert found["[memory]"].device_memory_usage == -2 << 12
     assert found["aten::ones"].cpu_memory_usage == 1 << 10
-    everything = sum(one.self_device_memory_usage for one in seen.events())
+    everything = sum(event.self_device_memory_usage for event in seen.events())
     assert everything == grown == 1 << 12
     assert "CUDA Mem" in seen.key_averages().table(sort_by="self_cuda_memory_usage")
     x.zero_()
@@ -188,7 +188,7 @@ def test_a_graph_is_one_launch_with_all_its_kernels(two_gpus: VirtualMachine) ->
         for _ in range(3):
             graph.replay()
     assert rows(seen)["cudaGraphLaunch"].count == 3
-    assert Counter(one.name for one in works(seen)) == {"virtual::mm": 3, "virtual::add": 3}
+    assert Counter(work.name for work in works(seen)) == {"virtual::mm": 3, "virtual::add": 3}
 
 
 class Slow(torch.autograd.Function):
@@ -223,9 +223,9 @@ def test_parents_last_at_least_as_long_as_children(two_gpus: VirtualMachine) -> 
             torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=reentrant).sum().backward()
         nn.DataParallel(layer)(x).sum().backward()
         nn.LSTM(8, 8, device="cuda")(x[0])[0].sum().backward()
-    for one in seen.events():
-        assert one.self_cpu_time_total > -1e-6, one.name
-        assert one.time_range.end >= one.time_range.start, one.name
-        for child in one.cpu_children:
-            assert child.time_range.start >= one.time_range.start - 1e-6, one.name
-            assert child.time_range.end <= one.time_range.end + 1e-6, one.name
+    for event in seen.events():
+        assert event.self_cpu_time_total > -1e-6, event.name
+        assert event.time_range.end >= event.time_range.start, event.name
+        for child in event.cpu_children:
+            assert child.time_range.start >= event.time_range.start - 1e-6, event.name
+            assert child.time_range.end <= event.time_range.end + 1e-6, event.name

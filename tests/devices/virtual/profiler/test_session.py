@@ -34,7 +34,7 @@ def test_cuda_alone_has_no_operators(two_gpus: VirtualMachine) -> None:
     x = torch.ones(8, device="cuda")
     with profile(activities=[ProfilerActivity.CUDA]) as seen, record_function("range"):
         x + x
-    assert {one.name for one in seen.events()} == {"cudaLaunchKernel", "virtual::add", "cudaDeviceSynchronize"}
+    assert {event.name for event in seen.events()} == {"cudaLaunchKernel", "virtual::add", "cudaDeviceSynchronize"}
 
 
 def test_default_activities_are_cpu_and_cuda(two_gpus: VirtualMachine) -> None:
@@ -50,7 +50,7 @@ def test_the_legacy_profiler_accepts_a_device(two_gpus: VirtualMachine) -> None:
         x + x
     assert seen.key_averages().table(sort_by="cuda_time_total").count("Self CUDA") >= 2
     assert seen.total_average().self_device_time_total > 0
-    assert {one.name for one in seen.function_events} >= {"aten::add", "virtual::add"}
+    assert {event.name for event in seen.function_events} >= {"aten::add", "virtual::add"}
     with (
         pytest.warns(FutureWarning, match="use_cuda"),
         torch.autograd.profiler.profile(use_cuda=True) as older,
@@ -91,8 +91,8 @@ def test_a_recording_machine_keeps_a_single_trace(recorder: Recorder) -> None:
         x + x
     x * x
     assert recorder.complete() is trace
-    assert [one.name for one in trace if one.kind is Kind.KERNEL] == ["aten::ones", "aten::add", "aten::mul"]
-    assert all(one.end >= one.start >= 0 for one in trace if one.kind is Kind.KERNEL)
+    assert [event.name for event in trace if event.kind is Kind.KERNEL] == ["aten::ones", "aten::add", "aten::mul"]
+    assert all(event.end >= event.start >= 0 for event in trace if event.kind is Kind.KERNEL)
 
 
 def test_a_second_profile_replaces_the_first_as_in_torch(two_gpus: VirtualMachine) -> None:
@@ -130,7 +130,7 @@ def test_work_of_other_threads_is_on_the_device(two_gpus: VirtualMachine) -> Non
         worker = threading.Thread(target=lambda: x + x)
         worker.start()
         worker.join()
-    assert [one.name for one in works(seen)] == ["virtual::add"]
+    assert [work.name for work in works(seen)] == ["virtual::add"]
     assert "aten::add" not in rows(seen), "torch's profiler watches the thread that started it"
 
 
@@ -138,16 +138,19 @@ def test_a_profile_of_the_cpu_alone_shows_its_own_times(two_gpus: VirtualMachine
     with profile(activities=[ProfilerActivity.CPU]) as seen, record_function("range"):
         torch.ones(2) + 1
     assert "CUDA" not in seen.key_averages().table()
-    assert {one.name for one in seen.events()} >= {"range", "aten::add"}
-    assert not any("gpututor" in one.name for one in seen.events())
+    assert {event.name for event in seen.events()} >= {"range", "aten::add"}
+    assert not any("gpututor" in event.name for event in seen.events())
 
 
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda one: one.toggle_collection_dynamic(False, [ProfilerActivity.CUDA]), "toggle_collection_dynamic"),
-        (lambda one: one.export_memory_timeline("x.html"), "export_memory_timeline"),
-        (lambda one: torch.autograd.profiler.emit_nvtx().__enter__(), "emit_nvtx"),
+        (
+            lambda profiler: profiler.toggle_collection_dynamic(False, [ProfilerActivity.CUDA]),
+            "toggle_collection_dynamic",
+        ),
+        (lambda profiler: profiler.export_memory_timeline("x.html"), "export_memory_timeline"),
+        (lambda profiler: torch.autograd.profiler.emit_nvtx().__enter__(), "emit_nvtx"),
     ],
 )
 def test_unsupported_profiler_options_are_refused(two_gpus: VirtualMachine, call: Any, name: str) -> None:
@@ -166,4 +169,4 @@ def test_a_full_trace_does_not_shorten_profile_times() -> None:
                 x @ x
     assert len(recorder.complete()) == 10
     assert rows(seen)["virtual::mm"].count == 20
-    assert all(one.time_range.elapsed_us() > 0 for one in works(seen))
+    assert all(work.time_range.elapsed_us() > 0 for work in works(seen))

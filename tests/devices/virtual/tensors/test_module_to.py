@@ -19,7 +19,7 @@ GPU = torch.device("cuda:0")
 
 
 def _on_gpu(module: nn.Module) -> bool:
-    return all(one.device == GPU for one in (*module.parameters(), *module.buffers()))
+    return all(tensor.device == GPU for tensor in (*module.parameters(), *module.buffers()))
 
 
 def test_a_lazy_module_that_was_moved_first_is_made_on_the_device(two_gpus: VirtualMachine) -> None:
@@ -134,7 +134,7 @@ def test_module_hooks_see_device_tensors(two_gpus: VirtualMachine) -> None:
     seen: list[str] = []
 
     def see(*tensors: Any) -> None:
-        seen.extend(str(one.device) for one in tensors if one is not None)
+        seen.extend(str(tensor.device) for tensor in tensors if tensor is not None)
 
     layer.register_forward_pre_hook(lambda module, inputs: see(*inputs))
     layer.register_forward_hook(lambda module, inputs, out: see(out))
@@ -203,7 +203,7 @@ def test_modules_answer_to_other_calls_on_the_device(two_gpus: VirtualMachine) -
     assert layer.share_memory() is layer
     assert _on_gpu(layer.type(torch.float64))
     layer.to(torch.ones(1, device="cuda:1"))
-    assert {one.device for one in layer.parameters()} == {torch.device("cuda:1")}
+    assert {parameter.device for parameter in layer.parameters()} == {torch.device("cuda:1")}
     vector = nn.utils.parameters_to_vector(layer.parameters())
     nn.utils.vector_to_parameters(vector * 2, layer.parameters())
     torch.testing.assert_close(nn.utils.parameters_to_vector(layer.parameters()), vector * 2)

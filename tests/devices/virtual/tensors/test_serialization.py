@@ -107,8 +107,8 @@ def test_optimizers_and_modules_are_loaded_onto_their_device(two_gpus: VirtualMa
     for place in (None, "cpu", "cuda:0"):
         whole = torch.load(_saved(model), map_location=place, weights_only=False)
         expected = torch.device(place or "cuda:1")
-        assert {one.device for one in (*whole.parameters(), *whole.buffers())} == {expected}
-        assert all(isinstance(one, nn.Parameter) for one in whole.parameters())
+        assert {tensor.device for tensor in (*whole.parameters(), *whole.buffers())} == {expected}
+        assert all(isinstance(parameter, nn.Parameter) for parameter in whole.parameters())
         assert whole.eval()(torch.ones(1, 2, device=expected)).device == expected
 
 
@@ -126,7 +126,7 @@ def test_safetensors_reads_and_writes_device_tensors(two_gpus: VirtualMachine, t
     devices: dict[Any, torch.device] = {"cuda": GPU, "cuda:1": OTHER, 0: GPU, "cpu": torch.device("cpu")}
     for wanted, expected in devices.items():
         loaded = safetensors.torch.load_file(path, device=wanted)
-        assert {one.device for one in loaded.values()} == {expected}
+        assert {tensor.device for tensor in loaded.values()} == {expected}
         assert torch.equal(loaded["weight"].cpu(), model.weight.detach().cpu())
     safetensors.torch.save_model(model, str(path))
     safetensors.torch.load_model(model, path, device="cuda")

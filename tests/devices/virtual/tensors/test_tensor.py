@@ -58,7 +58,7 @@ def test_random_factories_draw_on_the_device_from_its_own_generator(two_gpus: Vi
     assert torch.equal(host, torch.rand(3))
     torch.cuda.manual_seed(5)
     again = [torch.rand(3, device="cuda"), torch.randn(3, device="cuda"), torch.randint(0, 9, (3,), device="cuda")]
-    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    assert all(torch.equal(tensor, other) for tensor, other in zip(first, again, strict=True))
     generator = torch.Generator("cuda").manual_seed(1)
     assert generator.device == GPU
     assert isinstance(generator, torch.Generator)
