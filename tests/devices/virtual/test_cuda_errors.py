@@ -21,12 +21,12 @@ _META = re.compile(r"\bmeta\b|Meta[A-Z]", re.IGNORECASE)
 
 
 def o(*sizes: int) -> Any:
-    """Ones on the device."""
+    """Return ones on the device."""
     return torch.ones(*(sizes or (2, 3)), device="cuda")
 
 
 def leaf(*sizes: int) -> Any:
-    """A leaf on the device."""
+    """Return a leaf on the device."""
     return torch.ones(*(sizes or (2, 3)), device="cuda", requires_grad=True)
 
 

@@ -18,7 +18,7 @@ from gpututor.devices.virtual import virtual_gpu
 
 
 class _Worker:
-    """A thread that calls what it is given, one after the other."""
+    """Thread that runs queued calls in order."""
 
     def __init__(self) -> None:
         self._given: queue.Queue[Callable[[], Any] | None] = queue.Queue()
@@ -34,7 +34,7 @@ class _Worker:
                 self._found.put(error)
 
     def of(self, call: Callable[[], Any]) -> Any:
-        """What the call gives, or raises, in that thread."""
+        """Return the call's result, or the exception, from that thread."""
         self._given.put(call)
         return self._found.get(timeout=60)
 
@@ -121,12 +121,12 @@ def test_a_thread_that_outlives_the_machine_behaves_like_the_main_thread() -> No
         lambda: x + 1,
     )
     for call in calls:
-        found = worker.of(call)
+        result = worker.of(call)
         try:
             expected = call()
         except (RuntimeError, AssertionError) as error:
             expected = error
-        assert (type(found), str(found)) == (type(expected), str(expected))
+        assert (type(result), str(result)) == (type(expected), str(expected))
     with virtual_gpu(2):
         assert worker.of(_place) == "cuda:1", "another machine is seen again"
     worker.end()

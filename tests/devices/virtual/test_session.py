@@ -22,11 +22,11 @@ _REAL_CLOCK = time.perf_counter
 
 
 def _attributes() -> dict[str, object]:
-    found = {}
+    results = {}
     for patch in (*PATCHES, *TIME):
-        found[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
-    found["loaders"] = tuple(torch_private.storage_loaders)
-    return found
+        results[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
+    results["loaders"] = tuple(torch_private.storage_loaders)
+    return results
 
 
 def test_torch_is_restored_after_each_session() -> None:
@@ -209,8 +209,8 @@ def test_cpp_factories_keep_a_real_gpu_that_is_in_use() -> None:
 
 
 def in_a_thread_that_outlives(call: Callable[[torch.Tensor, Any, Any], Any]) -> BaseException | None:
-    """What `call` raises once the virtual GPU is off, in a thread that was started while it was on."""
-    found: list[BaseException] = []
+    """Return the exception of `call` after the machine is left, in a thread that started inside it."""
+    results: list[BaseException] = []
     over = threading.Event()
 
     def work(x: torch.Tensor, stream: Any, event: Any) -> None:
@@ -219,7 +219,7 @@ def in_a_thread_that_outlives(call: Callable[[torch.Tensor, Any, Any], Any]) -> 
         try:
             call(x, stream, event)
         except Exception as error:
-            found.append(error)
+            results.append(error)
 
     with virtual_gpu(1, "A100"):
         x, stream, event = torch.ones((), device="cuda"), torch.cuda.Stream(), torch.cuda.Event()
@@ -228,7 +228,7 @@ def in_a_thread_that_outlives(call: Callable[[torch.Tensor, Any, Any], Any]) -> 
         thread.start()
     over.set()
     thread.join()
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 @pytest.mark.parametrize(

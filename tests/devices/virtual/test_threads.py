@@ -21,17 +21,17 @@ def _in_thread(work: Callable[[], Any]) -> Any:
 
 
 def test_tensors_are_made_in_a_thread(two_gpus: VirtualMachine) -> None:
-    found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(str(torch.ones(1, device="cuda:1"))))
+    results: list[str] = []
+    thread = threading.Thread(target=lambda: results.append(str(torch.ones(1, device="cuda:1"))))
     thread.start()
     thread.join()
-    assert found == ["tensor([1.], device='cuda:1')"]
+    assert results == ["tensor([1.], device='cuda:1')"]
 
 
 def test_a_low_level_thread_sees_the_gpus(two_gpus: VirtualMachine) -> None:
-    found: queue.Queue[str] = queue.Queue()
-    _thread.start_new_thread(lambda index: found.put(str(torch.ones(1, device=index).device)), (1,))
-    assert found.get(timeout=60) == "cuda:1"
+    result: queue.Queue[str] = queue.Queue()
+    _thread.start_new_thread(lambda index: result.put(str(torch.ones(1, device=index).device)), (1,))
+    assert result.get(timeout=60) == "cuda:1"
 
 
 @pytest.mark.parametrize("arguments", [(len,), (None, ()), (len, [1]), (len, (), 3)])

@@ -132,10 +132,10 @@ def test_without_backends_there_is_no_accelerator() -> None:
 
 def test_every_model_has_rates_and_a_source() -> None:
     for name in gpu_names():
-        found = gpu_spec(name)
-        assert found.memory_bytes >= 9 * 2**30
-        assert found.multiprocessors >= 40
-        assert len(found.source) > 20
+        result = gpu_spec(name)
+        assert result.memory_bytes >= 9 * 2**30
+        assert result.multiprocessors >= 40
+        assert len(result.source) > 20
     assert {"T4", "P100", "RTX 3080", "A100 40", "A100 80", "H100", "H200"} <= set(gpu_names())
 
 

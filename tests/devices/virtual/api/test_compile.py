@@ -98,7 +98,7 @@ def test_compiler_helpers_return_their_defaults(two_gpus: VirtualMachine) -> Non
 def test_a_program_exported_on_the_cpu_runs_on_the_device(
     two_gpus: VirtualMachine,
 ) -> None:
-    """The tensors that export looks at the program with compute nothing, so they are no work of the CPU's."""
+    """Fake tensors of the export compute nothing, so the trace shows no CPU work."""
     model, rows = nn.Linear(2, 3), torch.export.Dim("rows")
     program = torch.export.export(model, (torch.ones(4, 2),), dynamic_shapes=({0: rows},))
     module = program.module().to("cuda")
@@ -129,7 +129,7 @@ def test_compile_works_normally_after_the_virtual_gpu() -> None:
 
 @pytest.mark.long
 def test_dynamo_optimize_still_computes() -> None:
-    """In a process of its own: torch._dynamo lists torch's functions once."""
+    """A new process, because torch._dynamo lists torch's functions only once."""
     program = (
         "import torch\n"
         "from gpututor.devices.virtual import virtual_gpu\n"

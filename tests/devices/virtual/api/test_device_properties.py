@@ -17,24 +17,24 @@ CUDA: Any = torch.cuda
 
 def test_properties_match_the_model_and_print_as_on_cuda() -> None:
     with virtual_gpu(2, model="A100 80"):
-        found = CUDA.get_device_properties("cuda:1")
-        assert (found.name, found.gcnArchName) == ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB")
-        assert (found.major, found.minor, found.warp_size, found.multi_processor_count) == (8, 0, 32, 108)
-        assert found.total_memory == int(79.14 * 2**30)
-        assert found.L2_cache_size == 40 * 2**20
-        assert found.max_threads_per_multi_processor == 2048
-        assert found.regs_per_multiprocessor == 65536
-        assert found.shared_memory_per_block == 48 * 1024
-        assert found.shared_memory_per_block_optin == 163 * 1024
-        assert found.shared_memory_per_multiprocessor == 164 * 1024
-        assert (found.is_integrated, found.is_multi_gpu_board) == (0, 0)
-        assert len(found.uuid.bytes) == 16
-        assert repr(found) == (
+        result = CUDA.get_device_properties("cuda:1")
+        assert (result.name, result.gcnArchName) == ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB")
+        assert (result.major, result.minor, result.warp_size, result.multi_processor_count) == (8, 0, 32, 108)
+        assert result.total_memory == int(79.14 * 2**30)
+        assert result.L2_cache_size == 40 * 2**20
+        assert result.max_threads_per_multi_processor == 2048
+        assert result.regs_per_multiprocessor == 65536
+        assert result.shared_memory_per_block == 48 * 1024
+        assert result.shared_memory_per_block_optin == 163 * 1024
+        assert result.shared_memory_per_multiprocessor == 164 * 1024
+        assert (result.is_integrated, result.is_multi_gpu_board) == (0, 0)
+        assert len(result.uuid.bytes) == 16
+        assert repr(result) == (
             "_CudaDeviceProperties(name='NVIDIA A100-SXM4-80GB', major=8, minor=0, total_memory=81039MB, "
             f"multi_processor_count=108, uuid={uuid_of(1)}, pci_bus_id=2, pci_device_id=0, pci_domain_id=0, "
             "L2_cache_size=40MB)"
         )
-        assert type(found).__name__ == "_CudaDeviceProperties"
+        assert type(result).__name__ == "_CudaDeviceProperties"
 
 
 @pytest.mark.parametrize("name", gpu_names())
@@ -55,8 +55,8 @@ def test_every_model_can_be_simulated_with_its_bandwidth(name: str) -> None:
         "B200": 8000,
     }
     with virtual_gpu(1, model=name):
-        found = CUDA.get_device_properties()
-        gigabytes_per_second = 2 * found.memory_clock_rate * found.memory_bus_width / 8 / 1e6
+        result = CUDA.get_device_properties()
+        gigabytes_per_second = 2 * result.memory_clock_rate * result.memory_bus_width / 8 / 1e6
         assert gigabytes_per_second == pytest.approx(known[name], rel=0.025)
         assert len(gpu_spec(name).chip_source) > 20
 

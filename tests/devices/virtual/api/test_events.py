@@ -57,14 +57,14 @@ def test_elapsed_time_is_the_time_of_the_work_between_events(two_gpus: VirtualMa
     CUDA._sleep(MILLION)
     end.record()
     end.synchronize()
-    one = start.elapsed_time(end)
-    assert isinstance(one, float)
+    single = start.elapsed_time(end)
+    assert isinstance(single, float)
     start.record()
     for _ in range(3):
         CUDA._sleep(MILLION)
     end.record()
     end.synchronize()
-    assert start.elapsed_time(end) == pytest.approx(3 * one, rel=0.05)
+    assert start.elapsed_time(end) == pytest.approx(3 * single, rel=0.05)
     assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 

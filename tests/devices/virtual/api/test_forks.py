@@ -19,7 +19,7 @@ _REFUSED = (
 
 
 def _said_in_child(call: Callable[[], Any]) -> str:
-    """What `call` gives or raises in a forked child."""
+    """Return the result or error of `call` in a forked child, as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -24,7 +24,7 @@ GPU = torch.device("cuda:0")
 
 
 class Recurrent(nn.Module):
-    """With a start of its own: a trace would keep the device of one that it makes, as it does on CUDA."""
+    """Takes its initial state as an argument: a trace keeps the device of a state that it creates, as on CUDA."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,8 +54,8 @@ MODELS: dict[str, Any] = {
 
 
 def _first(out: Any) -> torch.Tensor:
-    found: torch.Tensor = out[0] if isinstance(out, tuple) else out
-    return found
+    result: torch.Tensor = out[0] if isinstance(out, tuple) else out
+    return result
 
 
 def _saved(program: Any) -> io.BytesIO:
@@ -141,9 +141,9 @@ def test_extra_files_are_kept_and_the_internal_file_is_hidden(two_gpus: VirtualM
     file = io.BytesIO()
     torch.jit.save(traced, file, _extra_files={"notes": "hello"})
     file.seek(0)
-    found: dict[str, Any] = {"notes": ""}
-    torch.jit.load(file, _extra_files=found)
-    assert found == {"notes": b"hello"}
+    results: dict[str, Any] = {"notes": ""}
+    torch.jit.load(file, _extra_files=results)
+    assert results == {"notes": b"hello"}
 
 
 def test_a_traced_module_moves_and_its_optimizer_follows(two_gpus: VirtualMachine) -> None:

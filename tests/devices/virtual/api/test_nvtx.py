@@ -31,8 +31,8 @@ def test_ranges_nest_and_have_durations_of_the_hosts_clock(recorder: Recorder) -
     assert nvtx.range_pop() == 1
     assert nvtx.range_pop() == 0
     assert nvtx.range_pop() == -2
-    found = ranges(recorder)
-    outer, inner = found["outer"], found["inner"]
+    result = ranges(recorder)
+    outer, inner = result["outer"], result["inner"]
     assert (outer.duration, inner.duration) == (3 * MS, 2 * MS)
     assert outer.start <= inner.start < inner.end <= outer.end
     assert (outer.device, outer.launched) == ("cpu", outer.start)
@@ -46,9 +46,9 @@ def test_range_blocks_marks_and_range_start_are_recorded(recorder: Recorder) -> 
     identity = nvtx.range_start("loading")
     nvtx.range_end(identity)
     nvtx.range_end(identity)
-    found = ranges(recorder)
-    assert list(found) == ["here", "step 3", "loading"]
-    assert (found["here"].duration, found["step 3"].duration, found["loading"].duration) == (0, MS, 0)
+    result = ranges(recorder)
+    assert list(result) == ["here", "step 3", "loading"]
+    assert (result["here"].duration, result["step 3"].duration, result["loading"].duration) == (0, MS, 0)
 
 
 def test_each_thread_has_its_own_ranges(recorder: Recorder) -> None:
@@ -94,8 +94,8 @@ def test_record_function_records_ranges_for_the_learner_only(recorder: Recorder)
     work()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), record_function("profiled"):
         time.sleep(0.001)
-    found = ranges(recorder)
-    assert (found["function"].duration, found["profiled"].duration) == (MS, MS)
+    result = ranges(recorder)
+    assert (result["function"].duration, result["profiled"].duration) == (MS, MS)
 
 
 def test_without_a_recorder_ranges_are_only_counted() -> None:

@@ -85,7 +85,7 @@ def test_an_optimizer_takes_the_cpus_steps(two_gpus: VirtualMachine, name: str, 
 def test_lbfgs_and_muon_take_the_cpus_steps(two_gpus: VirtualMachine) -> None:
     start, weights = torch.tensor([[1.5, -0.7], [0.3, 0.9]]), torch.tensor([[1.0, 3.0], [0.2, 5.0]])
     for name, options in (("LBFGS", {"line_search_fn": "strong_wolfe", "max_iter": 3}), ("Muon", {"lr": 0.1})):
-        found = []
+        results = []
         for device in ("cpu", "cuda"):
             point = nn.Parameter(start.clone().to(device))
             stepper = getattr(torch.optim, name)([point], **options)
@@ -99,8 +99,8 @@ def test_lbfgs_and_muon_take_the_cpus_steps(two_gpus: VirtualMachine) -> None:
             for _ in range(2):
                 stepper.step(closure)
             assert point.device.type == device
-            found.append(point.detach().cpu())
-        torch.testing.assert_close(found[0], found[1], rtol=1e-3, atol=1e-3)
+            results.append(point.detach().cpu())
+        torch.testing.assert_close(results[0], results[1], rtol=1e-3, atol=1e-3)
 
 
 def test_parameter_groups_schedulers_and_saved_state(two_gpus: VirtualMachine) -> None:

@@ -92,12 +92,12 @@ def _public_callables() -> Iterator[tuple[str, str, Any]]:
             members = vars(importlib.import_module(module))
         except ModuleNotFoundError:  # an older torch has fewer
             continue
-        for name, found in members.items():
-            if name.startswith("_") or isinstance(found, types.ModuleType) or not callable(found):
+        for name, result in members.items():
+            if name.startswith("_") or isinstance(result, types.ModuleType) or not callable(result):
                 continue
-            if getattr(found, "__module__", "").startswith(("typing", "collections.abc")):
+            if getattr(result, "__module__", "").startswith(("typing", "collections.abc")):
                 continue
-            yield module, name, found
+            yield module, name, result
 
 
 def test_every_public_name_is_patched_or_listed(two_gpus: VirtualMachine) -> None:

@@ -16,7 +16,7 @@ SIDE = 256
 
 
 def modelled_s(recorder: Recorder, call: Any) -> tuple[float, float]:
-    """(seconds of the launch, seconds of the kernel) that one call has on the clock."""
+    """Return the modelled seconds of the launch and of the kernel of a call."""
     began = len(recorder.complete())
     call()
     (event,) = [entry for entry in list(recorder.complete())[began:] if entry.kind is Kind.KERNEL]
@@ -62,16 +62,16 @@ def test_all_timer_methods_agree() -> None:
 
 
 def test_measurements_can_be_compared_in_a_table(two_gpus: VirtualMachine) -> None:
-    found = [
+    results = [
         benchmark.Timer(
             "x + x", globals={"x": torch.ones(size, device="cuda")}, sub_label=str(size), description="add"
         ).timeit(20)
         for size in (4, 1 << 20)
     ]
-    table = str(benchmark.Compare(found))
+    table = str(benchmark.Compare(results))
     assert "add" in table
     assert "1048576" in table
-    assert found[1].mean > 2 * found[0].mean
+    assert results[1].mean > 2 * results[0].mean
 
 
 def test_work_of_the_cpu_is_measured_on_the_modelled_cpu(two_gpus: VirtualMachine) -> None:

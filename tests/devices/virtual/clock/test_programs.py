@@ -59,7 +59,7 @@ def test_tensor_cores_and_half_precision_are_faster() -> None:
 
 
 def _two_streams(size: int) -> tuple[float, float]:
-    """Seconds of twenty products on one stream, and of the same shared out on two."""
+    """Return the seconds of twenty products on a single stream, and split between two streams."""
 
     def seconds(streams: list[torch.cuda.Stream]) -> float:
         torch.cuda.synchronize()
@@ -84,14 +84,14 @@ def _two_streams(size: int) -> tuple[float, float]:
 
 def test_small_kernels_overlap_and_large_kernels_do_not() -> None:
     with virtual_gpu(1, "A100", values=False):
-        one, two = _two_streams(64)
-        assert two < 0.6 * one
-        one, two = _two_streams(4096)
-        assert two > 0.95 * one
+        single, double = _two_streams(64)
+        assert double < 0.6 * single
+        single, double = _two_streams(4096)
+        assert double > 0.95 * single
 
 
 def _pipeline(*, pinned: bool) -> float:
-    """Milliseconds of eight copies and products, the copy of each step beside the product of the one before."""
+    """Return the milliseconds of eight copies and products, with each copy overlapping the previous product."""
     host = [torch.randn(2048, 2048) for _ in range(8)]
     if pinned:
         host = [tensor.pin_memory() for tensor in host]
@@ -139,11 +139,11 @@ def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
         x = torch.randn(2048, 2048, device="cuda")
         for _ in range(2):  # the second time all memory comes from PyTorch's cache
             (x @ x).relu().sum().item()
-    found = list(recorder.complete())
-    assert all(0 <= item.start <= item.end for item in found)
-    assert all(item.launched <= item.start for item in found)
-    *_, product = (item for item in found if item.name == "aten::mm")
-    *_, wait = (item for item in found if item.kind is Kind.SYNCHRONISE)
+    results = list(recorder.complete())
+    assert all(0 <= item.start <= item.end for item in results)
+    assert all(item.launched <= item.start for item in results)
+    *_, product = (item for item in results if item.name == "aten::mm")
+    *_, wait = (item for item in results if item.kind is Kind.SYNCHRONISE)
     assert wait.end - wait.start > 0.9 * (product.end - product.start)
     assert product.flops == 2 * 2048**3
 
@@ -157,15 +157,15 @@ def test_memory_events_carry_the_allocated_bytes() -> None:
         with contextlib.suppress(torch.OutOfMemoryError):
             torch.zeros(1 << 24, device="cuda")
         del y
-    found = events_of(recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
-    assert [(str(item.kind), item.size_bytes >> 20, item.allocated >> 20) for item in found] == [
+    results = events_of(recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
+    assert [(str(item.kind), item.size_bytes >> 20, item.allocated >> 20) for item in results] == [
         ("allocate", 4, 4),
         ("allocate", 4, 8),
         ("free", 4, 4),
         ("out of memory", 64, 4),
         ("free", 4, 0),
     ]
-    lines = [item.line for item in found]
+    lines = [item.line for item in results]
     assert None not in lines
     assert lines == sorted(line for line in lines if line is not None)
 
@@ -181,9 +181,9 @@ def test_a_free_event_refers_to_its_allocation() -> None:
         del x, z, w
         torch.cuda.memory_allocated()
     events = list(recorder.complete())
-    found = [events[event.partner].line for event in events if event.kind is Kind.FREE]
+    results = [events[event.partner].line for event in events if event.kind is Kind.FREE]
     lines = [event.line for event in events if event.kind is Kind.ALLOCATE]
-    assert found == [lines[1], lines[0], lines[2], lines[3]]
+    assert results == [lines[1], lines[0], lines[2], lines[3]]
     assert all(events[event.partner].kind is Kind.ALLOCATE for event in events if event.kind is Kind.FREE)
 
 
@@ -252,5 +252,5 @@ def test_repeated_copies_refer_to_the_first_until_bytes_change() -> None:
         other.cuda()
         del other
         torch.randn(64, 64).cuda()
-    found = [(at, event.partner) for at, event in enumerate(recorder.complete()) if event.kind is Kind.TRANSFER]
-    assert [partner for _, partner in found] == [-1, found[0][0], -1, -1, -1, -1]
+    results = [(at, event.partner) for at, event in enumerate(recorder.complete()) if event.kind is Kind.TRANSFER]
+    assert [partner for _, partner in results] == [-1, results[0][0], -1, -1, -1, -1]

@@ -100,16 +100,16 @@ def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path, monke
     assert "no spec of gpus.toml" in lines[0]
     assert not any("modelled, ratio" in line for line in lines)
     ((name, entry),) = tomllib.loads(written.read_text(encoding="utf-8")).items()
-    found = parse_gpu_spec(name, entry)
-    assert (found.name, found.capability, found.multiprocessors) == ("NVIDIA Quantum 9000", (8, 9), 100)
-    assert found.memory_bytes == 24 * 2**30
-    assert found.bytes_per_s == pytest.approx(960e9)
-    assert (found.pinned_bytes_per_s, found.launch_s) == (20e9, 5.5e-6)
+    result = parse_gpu_spec(name, entry)
+    assert (result.name, result.capability, result.multiprocessors) == ("NVIDIA Quantum 9000", (8, 9), 100)
+    assert result.memory_bytes == 24 * 2**30
+    assert result.bytes_per_s == pytest.approx(960e9)
+    assert (result.pinned_bytes_per_s, result.launch_s) == (20e9, 5.5e-6)
     for dtype, rate in RATES.items():
         size = 4096 if dtype == "float64" else 8192
         kind = "float32" if dtype == "tf32" else dtype
         one = ((size, size), kind)
-        modelled = price(found, "aten::mm", [one, one], [one], 2.0 * size**3, tf32=dtype == "tf32").seconds
+        modelled = price(result, "aten::mm", [one, one], [one], 2.0 * size**3, tf32=dtype == "tf32").seconds
         assert modelled == pytest.approx(2 * size**3 / rate, rel=0.03), dtype
 
 
@@ -141,28 +141,28 @@ def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
     assert matched.reported_name == known.reported_name
     measured = measure(FakeTimer(), calibration_cases())
     entry = gpu_figures.entry(gpu_figures.facts_of(seen, known), measured, known)
-    found = parse_gpu_spec(model, tomllib.loads(gpu_figures.toml_of(model, entry))[model])
-    assert found.float16_flops == pytest.approx(known.float16_flops)
-    assert found.memory_bytes == known.memory_bytes
-    assert (found.pageable_bytes_per_s, found.copy_latency_s) == (6e9, 9e-6)
+    result = parse_gpu_spec(model, tomllib.loads(gpu_figures.toml_of(model, entry))[model])
+    assert result.float16_flops == pytest.approx(known.float16_flops)
+    assert result.memory_bytes == known.memory_bytes
+    assert (result.pageable_bytes_per_s, result.copy_latency_s) == (6e9, 9e-6)
 
 
 def test_calibrating_a_virtual_gpu_reproduces_its_spec() -> None:
-    """The very calls that time a real GPU, on the virtual one: what comes back is what the spec says."""
+    """The calls that time a real GPU run on a virtual GPU and return its spec."""
     from calibrate_gpu import report
     from gpu_figures import launch_us, link
     from micro import MIB, calibration_cases, modelled
 
     cases = [case for case in calibration_cases() if case.what != "matmul" and case.size <= 32 * MIB]
-    found = modelled("A100 80", cases)
+    result = modelled("A100 80", cases)
     a100 = gpu_spec("A100 80")
-    assert list(found) == cases
-    assert link(found)["pinned_gb_s"] == pytest.approx(a100.pinned_bytes_per_s / 1e9, abs=0.1)
-    assert link(found)["pageable_gb_s"] == pytest.approx(a100.pageable_bytes_per_s / 1e9, rel=0.02)
-    assert link(found)["latency_us"] == pytest.approx(a100.copy_latency_s * 1e6, abs=0.2)
-    assert launch_us(found) == pytest.approx(a100.launch_s * 1e6, rel=0.02)
-    assert any("ratio 1.00 in the median, 1.00 to 1.00, median error 0%" in item for item in report(found, found))
-    assert any("not modelled" in item for item in report(found, dict(list(found.items())[1:])))
+    assert list(result) == cases
+    assert link(result)["pinned_gb_s"] == pytest.approx(a100.pinned_bytes_per_s / 1e9, abs=0.1)
+    assert link(result)["pageable_gb_s"] == pytest.approx(a100.pageable_bytes_per_s / 1e9, rel=0.02)
+    assert link(result)["latency_us"] == pytest.approx(a100.copy_latency_s * 1e6, abs=0.2)
+    assert launch_us(result) == pytest.approx(a100.launch_s * 1e6, rel=0.02)
+    assert any("ratio 1.00 in the median, 1.00 to 1.00, median error 0%" in item for item in report(result, result))
+    assert any("not modelled" in item for item in report(result, dict(list(result.items())[1:])))
 
 
 def test_values_missing_in_nvidia_smi_are_left_out() -> None:

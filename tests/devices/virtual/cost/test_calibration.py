@@ -21,9 +21,9 @@ def test_modelled_times_of_measured_programs_are_as_near_as_promised() -> None:
     from programs import measured, ratios, within, within_quarter
 
     programs = measured()
-    found = list(zip(programs, ratios(programs, fitted()), strict=True))
-    large = [ratio for item, ratio in found if item.size == "large"]
-    small = [ratio for item, ratio in found if item.size == "small"]
+    results = list(zip(programs, ratios(programs, fitted()), strict=True))
+    large = [ratio for item, ratio in results if item.size == "large"]
+    small = [ratio for item, ratio in results if item.size == "small"]
     assert (len(large), len(small)) == (100, 300)
     assert within_quarter(large) >= 85
     assert within(large, 2) >= 97
@@ -59,8 +59,8 @@ def test_the_factors_in_the_file_are_those_that_the_fit_finds() -> None:
     from fit import fit, free_factors
     from programs import measured
 
-    found, file = fit(measured()), fitted()
-    assert {name: found[name] for name in free_factors()} == pytest.approx(
+    result, file = fit(measured()), fitted()
+    assert {name: result[name] for name in free_factors()} == pytest.approx(
         {name: file[name] for name in free_factors()}, rel=2e-3
     )
     assert sys.modules["fit"].__file__ == str(_BENCHMARKS / "fit.py")
@@ -82,7 +82,7 @@ def test_the_model_carries_over_to_programs_and_gpus_on_which_nothing_is_fitted(
     for case in unseen():
         groups.setdefault((case.size, case.model), []).append(ratio(case))
     assert len(groups) == 8
-    for (size, _), found in groups.items():
-        assert len(found) == 100
-        assert within(found, 2) >= 85
-        assert within_quarter(found) >= (40 if size == "small" else 65)
+    for (size, _), result in groups.items():
+        assert len(result) == 100
+        assert within(result, 2) >= 85
+        assert within_quarter(result) >= (40 if size == "small" else 65)

@@ -19,13 +19,13 @@ def tensor(*shape: int, dtype: str = "float32") -> Tensor:
     return shape, dtype
 
 
-@pytest.mark.parametrize("one", CPUS, ids=lambda value: value.name)
-def test_cpu_rates_are_consistent(one: CpuSpec) -> None:
-    assert 1e12 < one.float32_flops < 1e13
-    assert one.core_memory_bytes_per_s < one.core_l3_bytes_per_s < one.core_l2_bytes_per_s
-    assert one.core_memory_bytes_per_s * one.cores > 0.8 * one.memory_bytes_per_s
-    assert one.l2_bytes * one.cores < 2 * one.l3_bytes
-    assert len(one.source) > 20
+@pytest.mark.parametrize("cpu", CPUS, ids=lambda value: value.name)
+def test_cpu_rates_are_consistent(cpu: CpuSpec) -> None:
+    assert 1e12 < cpu.float32_flops < 1e13
+    assert cpu.core_memory_bytes_per_s < cpu.core_l3_bytes_per_s < cpu.core_l2_bytes_per_s
+    assert cpu.core_memory_bytes_per_s * cpu.cores > 0.8 * cpu.memory_bytes_per_s
+    assert cpu.l2_bytes * cpu.cores < 2 * cpu.l3_bytes
+    assert len(cpu.source) > 20
 
 
 def test_a_cpu_is_found_by_its_name_and_there_is_one_by_default() -> None:
@@ -34,11 +34,11 @@ def test_a_cpu_is_found_by_its_name_and_there_is_one_by_default() -> None:
         cpu_spec("abacus")
 
 
-@pytest.mark.parametrize("one", CPUS, ids=lambda value: value.name)
-def test_nothing_is_faster_than_the_data_sheet(one: CpuSpec) -> None:
+@pytest.mark.parametrize("cpu", CPUS, ids=lambda value: value.name)
+def test_nothing_is_faster_than_the_data_sheet(cpu: CpuSpec) -> None:
     large, square = tensor(2**28), tensor(8192, 8192)
-    assert cpu_price_s(one, "add", [large, large], [large], threads=one.cores) > 3 * 2**30 / one.memory_bytes_per_s
-    assert cpu_price_s(one, "mm", [square, square], [square], threads=one.cores) > 2 * 8192**3 / one.float32_flops
+    assert cpu_price_s(cpu, "add", [large, large], [large], threads=cpu.cores) > 3 * 2**30 / cpu.memory_bytes_per_s
+    assert cpu_price_s(cpu, "mm", [square, square], [square], threads=cpu.cores) > 2 * 8192**3 / cpu.float32_flops
 
 
 @given(
@@ -47,14 +47,14 @@ def test_nothing_is_faster_than_the_data_sheet(one: CpuSpec) -> None:
     st.integers(1, 3000), st.integers(1, 3000),
 )  # fmt: skip
 def test_more_work_never_takes_less_time_but_for_the_threads_that_then_help(
-    cpu: CpuSpec, name: str, one: int, other: int
+    cpu: CpuSpec, name: str, first: int, second: int
 ) -> None:
-    few, many = sorted((one, other))
-    found = [
+    few, many = sorted((first, second))
+    results = [
         cpu_price_s(cpu, name, [tensor(rows, 256), tensor(256, 256)], [tensor(rows, 256)], threads=1)
         for rows in (few, many)
     ]
-    assert found[0] <= found[1]
+    assert results[0] <= results[1]
 
 
 def test_a_small_operator_costs_its_call_and_a_large_one_its_bytes() -> None:

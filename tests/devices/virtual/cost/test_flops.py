@@ -53,10 +53,10 @@ def test_a_training_step_has_the_flops_that_torch_counts(module: torch.nn.Module
 def test_fused_attention_on_the_cpu_counts_as_on_a_gpu() -> None:
     query, key = torch.randn(2, 3, 16, 8, requires_grad=True), torch.randn(2, 3, 20, 8, requires_grad=True)
     with _Counted() as counted:
-        found = torch.nn.functional.scaled_dot_product_attention(query, key, key)
+        result = torch.nn.functional.scaled_dot_product_attention(query, key, key)
     assert counted.flops == 2 * (2 * 2 * 3 * 16 * 20 * 8)
     with _Counted() as counted:
-        found.sum().backward()
+        result.sum().backward()
     assert counted.flops == 2.5 * 2 * (2 * 2 * 3 * 16 * 20 * 8)
 
 

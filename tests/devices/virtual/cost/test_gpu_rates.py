@@ -61,8 +61,8 @@ def test_figures_are_those_that_the_data_sheets_print(name: str) -> None:
     gpu = gpu_spec(name)
     memory, *rates = _PRINTED[name]
     assert gpu.bytes_per_s == pytest.approx(memory * 1e9, rel=0.03)
-    found = (gpu.float32_flops, gpu.tf32_flops, gpu.float16_flops, gpu.float8_flops, gpu.int8_flops)
-    assert found == pytest.approx([rate * 1e12 for rate in rates], rel=0.03)
+    results = (gpu.float32_flops, gpu.tf32_flops, gpu.float16_flops, gpu.float8_flops, gpu.int8_flops)
+    assert results == pytest.approx([rate * 1e12 for rate in rates], rel=0.03)
 
 
 @pytest.mark.parametrize("name", gpu_names())
@@ -94,7 +94,7 @@ def test_links_between_gpus_attain_most_of_the_generations_rate(name: str) -> No
 
 @pytest.mark.parametrize("name", gpu_names())
 def test_what_is_attained_stays_below_the_data_sheet(name: str) -> None:
-    gpu, found = gpu_spec(name), calibrated(gpu_spec(name))
-    assert 0.6 * gpu.bytes_per_s < found.bytes_per_s < gpu.bytes_per_s
-    assert 0.3 * gpu.float32_flops < found.float32 < gpu.float32_flops
-    assert found.clock_hz <= gpu.clock_khz * 1e3
+    gpu, result = gpu_spec(name), calibrated(gpu_spec(name))
+    assert 0.6 * gpu.bytes_per_s < result.bytes_per_s < gpu.bytes_per_s
+    assert 0.3 * gpu.float32_flops < result.float32 < gpu.float32_flops
+    assert result.clock_hz <= gpu.clock_khz * 1e3

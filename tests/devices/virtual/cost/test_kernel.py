@@ -36,19 +36,19 @@ def product_s(gpu: str, size: int, dtype: str = F32, **switches: bool) -> float:
     "name", ["aten.view.default", "aten::t", "aten.transpose_.default", "empty", "aten.slice.Tensor"]
 )
 def test_views_and_memory_without_values_cost_nothing(name: str) -> None:
-    found = price(gpu_spec("T4"), name, [tensor(1000, 1000)], [tensor(1000, 1000)])
-    assert (found.seconds, found.bytes, found.flops, found.fill) == (0, 0, 0, 0)
+    result = price(gpu_spec("T4"), name, [tensor(1000, 1000)], [tensor(1000, 1000)])
+    assert (result.seconds, result.bytes, result.flops, result.fill) == (0, 0, 0, 0)
     assert 0 < launches(name) < launches("aten.add.Tensor")
 
 
 @pytest.mark.parametrize("name", gpu_names())
 def test_an_elementwise_kernel_takes_most_of_the_bandwidth_and_no_more_than_the_data_sheets(name: str) -> None:
     gpu, large = gpu_spec(name), tensor(2**28)
-    found = price(gpu, "aten.relu.default", [large], [large])
-    attained = found.bytes / found.seconds
-    assert found.bytes == 2 * 4 * 2**28
+    result = price(gpu, "aten.relu.default", [large], [large])
+    attained = result.bytes / result.seconds
+    assert result.bytes == 2 * 4 * 2**28
     assert 0.7 * gpu.bytes_per_s < attained < gpu.bytes_per_s
-    assert found.fill == 1
+    assert result.fill == 1
 
 
 @pytest.mark.parametrize("name", gpu_names())
@@ -70,11 +70,11 @@ def _floors(gpu: GpuSpec, name: str, inputs: list[Tensor], outputs: list[Tensor]
 def test_a_product_is_never_faster_than_physics(name: str, rows: int, columns: int, inner: int) -> None:
     gpu, m, n, k = gpu_spec(name), 2**rows + 1, 2**columns - 3, 2**inner
     inputs, outputs = [tensor(m, k), tensor(k, n)], [tensor(m, n)]
-    found = price(gpu, "aten.mm.default", inputs, outputs, 2.0 * m * n * k)
+    result = price(gpu, "aten.mm.default", inputs, outputs, 2.0 * m * n * k)
     moved_s, computed_s = _floors(gpu, "mm", inputs, outputs, 2.0 * m * n * k)
-    assert found.seconds > computed_s
-    if found.bytes > gpu.l2_cache_bytes:
-        assert found.seconds > moved_s
+    assert result.seconds > computed_s
+    if result.bytes > gpu.l2_cache_bytes:
+        assert result.seconds > moved_s
 
 
 @given(
@@ -88,11 +88,11 @@ def test_a_convolution_is_never_faster_than_physics(
     inputs = [tensor(batch, channels, side + window - 1, side + window - 1), tensor(made, channels, window, window)]
     outputs = [tensor(batch, made, side, side)]
     flops = 2.0 * batch * made * side * side * channels * window * window
-    found = price(gpu, "aten.convolution.default", inputs, outputs, flops)
+    result = price(gpu, "aten.convolution.default", inputs, outputs, flops)
     moved_s, computed_s = _floors(gpu, "convolution", inputs, outputs, flops)
-    assert found.seconds > computed_s
-    if found.bytes > gpu.l2_cache_bytes:
-        assert found.seconds > moved_s
+    assert result.seconds > computed_s
+    if result.bytes > gpu.l2_cache_bytes:
+        assert result.seconds > moved_s
 
 
 @given(
@@ -124,11 +124,11 @@ def test_more_of_the_same_never_takes_less_time(name: str, gpu: str, one: int, o
 
 @pytest.mark.parametrize("rows", [1, 9, 128, 1000, 3001])
 def test_a_longer_inner_dimension_never_takes_less_time(rows: int) -> None:
-    found = [
+    results = [
         seconds("A100", "mm", [tensor(rows, inner), tensor(inner, 512)], [tensor(rows, 512)])
         for inner in range(16, 4096, 80)
     ]
-    assert found == sorted(found)
+    assert results == sorted(results)
 
 
 @pytest.mark.parametrize("name", ["T4", "RTX 3080", "A10G", "L4", "A100", "H100"])
@@ -165,8 +165,8 @@ def test_the_tf32_switches_matter_where_there_is_tf32_and_only_for_float32() -> 
 
 def test_an_unknown_operator_is_priced_by_its_bytes() -> None:
     large = tensor(2**26)
-    found = price(gpu_spec("A100"), "mine::something.new", [large, large], [large])
-    assert found == price(gpu_spec("A100"), "aten.add.Tensor", [large, large], [large])
+    result = price(gpu_spec("A100"), "mine::something.new", [large, large], [large])
+    assert result == price(gpu_spec("A100"), "aten.add.Tensor", [large, large], [large])
 
 
 def test_in_place_operators_cost_as_out_of_place() -> None:
@@ -259,8 +259,8 @@ def test_a_convolutions_gradient_costs_two_convolutions() -> None:
 
 
 def test_faster_gpus_are_faster() -> None:
-    found = [product_s(name, 4096) for name in ("T4", "A100", "H100")]
-    assert found == sorted(found, reverse=True)
+    results = [product_s(name, 4096) for name in ("T4", "A100", "H100")]
+    assert results == sorted(results, reverse=True)
 
 
 def test_the_model_needs_no_torch() -> None:

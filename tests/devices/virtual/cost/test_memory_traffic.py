@@ -113,9 +113,9 @@ _TENSORS = st.lists(
     st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=4).map(tuple), st.just("float32")), max_size=4),
 )
 def test_matrix_products_under_other_names_have_a_price(name: str, inputs: list[Tensor]) -> None:
-    found = price(gpu_spec("T4"), name, inputs, inputs[:1], 0.0, tf32=False, convolution_tf32=False)
-    assert found.seconds > 0
-    assert math.isfinite(found.seconds)
+    result = price(gpu_spec("T4"), name, inputs, inputs[:1], 0.0, tf32=False, convolution_tf32=False)
+    assert result.seconds > 0
+    assert math.isfinite(result.seconds)
 
 
 @given(
@@ -125,15 +125,15 @@ def test_matrix_products_under_other_names_have_a_price(name: str, inputs: list[
 def test_every_combination_of_tensors_has_a_price(
     name: str, gpu: str, inputs: list[Tensor], outputs: list[Tensor], flops: float, tf32: bool
 ) -> None:
-    found = price(gpu_spec(gpu), name, inputs, outputs, flops, tf32=tf32, convolution_tf32=tf32)
-    assert (found.seconds == 0) == (kind_of(name) == NO_COST)
-    assert math.isfinite(found.seconds)
-    assert found.bytes >= 0
-    assert 0 <= found.fill <= 1
+    result = price(gpu_spec(gpu), name, inputs, outputs, flops, tf32=tf32, convolution_tf32=tf32)
+    assert (result.seconds == 0) == (kind_of(name) == NO_COST)
+    assert math.isfinite(result.seconds)
+    assert result.bytes >= 0
+    assert 0 <= result.fill <= 1
     assert launches(name, tensors=len(inputs)) > 0
 
 
 @pytest.mark.parametrize("name", ["nonzero", "argwhere", "unique_consecutive"])
 def test_data_dependent_operators_have_a_price_without_inputs(name: str) -> None:
-    found = price(gpu_spec("T4"), name, [], [((), "float32")], 0.0, tf32=False, convolution_tf32=False)
-    assert math.isfinite(found.seconds)
+    result = price(gpu_spec("T4"), name, [], [((), "float32")], 0.0, tf32=False, convolution_tf32=False)
+    assert math.isfinite(result.seconds)

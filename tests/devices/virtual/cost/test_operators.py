@@ -29,7 +29,7 @@ def _plain(value: Any) -> list[Tensor]:
 
 
 class _Dispatched(TorchDispatchMode):
-    """Collects each operator with the shapes that it was first seen with."""
+    """Collects each operator with the shapes of its first call."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -93,11 +93,11 @@ def test_every_dtype_and_empty_tensors_have_a_price(seen: _Seen) -> None:
         for change in changes:
             ins, outs = change(inputs), change(outputs)
             for gpu in ("T4", "P100", "B200"):
-                found = price(gpu_spec(gpu), name, ins, outs, tf32=True)
+                result = price(gpu_spec(gpu), name, ins, outs, tf32=True)
                 if (
-                    (found.seconds > 0) != (kind_of(name) != NO_COST)
-                    or not found.seconds < 1
-                    or not 0 <= found.fill <= 1
+                    (result.seconds > 0) != (kind_of(name) != NO_COST)
+                    or not result.seconds < 1
+                    or not 0 <= result.fill <= 1
                 ):
                     wrong.append((name, gpu, ins, outs))
             if not 0 < cpu_price_s(cpu_spec(), name, ins, outs) < 1:
@@ -133,17 +133,17 @@ def test_every_operator_of_op_db_has_a_price_and_views_have_none(seen: _Seen) ->
     assert {kind_of(name) for name in seen} >= {"matmul", "convolution", "pool", "fft", "linalg", "sort"}
     wrong = []
     for name, (func, inputs, outputs) in seen.items():
-        found = price(gpu_spec("T4"), name, inputs, outputs)
+        result = price(gpu_spec("T4"), name, inputs, outputs)
         writes = any(
             argument.alias_info is not None and argument.alias_info.is_write for argument in func._schema.arguments
         )
         is_view = not writes and any(argument.alias_info is not None for argument in func._schema.returns)
-        if is_view and found.seconds != 0:
+        if is_view and result.seconds != 0:
             wrong.append(f"{name} is a view and has a price")
-        if kind_of(name) != NO_COST and not (math.isfinite(found.seconds) and 1e-6 < found.seconds < 1):
-            wrong.append(f"{name} costs {found.seconds} s")
-        if not 0 <= found.fill <= 1:
-            wrong.append(f"{name} fills {found.fill}")
+        if kind_of(name) != NO_COST and not (math.isfinite(result.seconds) and 1e-6 < result.seconds < 1):
+            wrong.append(f"{name} costs {result.seconds} s")
+        if not 0 <= result.fill <= 1:
+            wrong.append(f"{name} fills {result.fill}")
     assert wrong == []
 
 

@@ -21,7 +21,7 @@ each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda value:
 
 
 def peak_rate(gpu: GpuSpec, dtype: str) -> float:
-    """The highest rate of the data sheet that the type could have, TF32 allowed."""
+    """Return the highest data-sheet rate for the dtype, with TF32 allowed."""
     rates = {
         "float64": max(gpu.float64_flops, gpu.float64_tensor_flops), "float16": gpu.float16_flops,
         "bfloat16": gpu.bfloat16_flops, "float32": gpu.tf32_flops,
@@ -35,9 +35,9 @@ def test_more_elements_never_take_less_time(workload: Workload) -> None:
         for dtype in DTYPES:
             longest = 0.0
             for size in SIZES:
-                found = workload.price(gpu, size, dtype).seconds
-                assert found >= _WAVES * longest, (gpu, dtype, size)
-                longest = max(longest, found)
+                result = workload.price(gpu, size, dtype).seconds
+                assert result >= _WAVES * longest, (gpu, dtype, size)
+                longest = max(longest, result)
 
 
 @each_workload
@@ -46,22 +46,22 @@ def test_nothing_is_faster_than_the_memory_or_the_arithmetic_units(workload: Wor
     for gpu in map(gpu_spec, gpu_names()):
         for dtype in DTYPES:
             for size in SIZES:
-                found = workload.price(gpu.name, size, dtype, tf32=tf32)
+                result = workload.price(gpu.name, size, dtype, tf32=tf32)
                 # What fits the L2 cache is read there, 2.5 times as fast.
-                bandwidth = gpu.bytes_per_s * (1 if found.bytes > gpu.l2_cache_bytes else 2.5)
-                assert found.seconds > found.bytes / bandwidth, (gpu.name, dtype, size)
-                assert found.seconds > found.flops / peak_rate(gpu, dtype), (gpu.name, dtype, size)
-                assert found.seconds >= 1e-6
-                assert 0 < found.fill <= 1
+                bandwidth = gpu.bytes_per_s * (1 if result.bytes > gpu.l2_cache_bytes else 2.5)
+                assert result.seconds > result.bytes / bandwidth, (gpu.name, dtype, size)
+                assert result.seconds > result.flops / peak_rate(gpu, dtype), (gpu.name, dtype, size)
+                assert result.seconds >= 1e-6
+                assert 0 < result.fill <= 1
 
 
 @each_workload
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_a_gpu_with_more_bandwidth_is_not_slower(workload: Workload, dtype: str) -> None:
     for size in SIZES:
-        found = [workload.price(gpu, size, dtype).seconds for gpu in BY_BANDWIDTH]
-        for slower, faster in pairwise(found):
-            assert faster <= 1.1 * slower, (size, found)
+        results = [workload.price(gpu, size, dtype).seconds for gpu in BY_BANDWIDTH]
+        for slower, faster in pairwise(results):
+            assert faster <= 1.1 * slower, (size, results)
 
 
 @each_workload
@@ -104,5 +104,5 @@ def test_a_step_of_adam_on_a_hundred_million_parameters_takes_their_traffic(gpu:
 @pytest.mark.parametrize("gpu", ["T4", "A100 40", "H100"])
 def test_a_matrix_of_one_column_is_read_at_the_speed_of_memory(gpu: str) -> None:
     matrix, vector, made = ((32768, 8192), "float16"), ((8192, 1), "float16"), ((32768, 1), "float16")
-    found = price(gpu_spec(gpu), "mm", [matrix, vector], [made])
-    assert 0.65 * gpu_spec(gpu).bytes_per_s < found.bytes / found.seconds < gpu_spec(gpu).bytes_per_s
+    result = price(gpu_spec(gpu), "mm", [matrix, vector], [made])
+    assert 0.65 * gpu_spec(gpu).bytes_per_s < result.bytes / result.seconds < gpu_spec(gpu).bytes_per_s

@@ -104,8 +104,8 @@ def test_factorizations_cost_in_the_order_of_their_work(size: int, gpu: str) -> 
     square = tensor(size, size)
     order = ["linalg_solve_triangular", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex", "linalg_qr"]
     order += ["_linalg_eigh", "_linalg_svd", "linalg_pinv"]
-    found = [ms(name, [square, tensor(size)] if "solve" in name else [square], [square], gpu) for name in order]
-    assert found == sorted(found)
+    results = [ms(name, [square, tensor(size)] if "solve" in name else [square], [square], gpu) for name in order]
+    assert results == sorted(results)
 
 
 def test_iterations_of_1024_columns_take_what_they_do_on_an_a100() -> None:
@@ -137,19 +137,19 @@ def test_single_pass_operators_cost_less_than_a_sort() -> None:
     mask, places = tensor(10**7, dtype="bool"), tensor(10**6, 1, dtype="int64")
     assert ms("nonzero", [mask], [places]) < ms("sort", [mask], [mask]) / 5
     bounds, values = tensor(10**4), tensor(10**7)
-    found = tensor(10**7, dtype="int64")
-    assert ms("searchsorted", [bounds, values], [found]) < ms("sort", [values], [values, found])
-    assert ms("searchsorted", [tensor(10**8), values], [found]) > 3 * ms("searchsorted", [bounds, values], [found])
-    assert ms("bucketize", [values, bounds], [found]) == ms("searchsorted", [bounds, values], [found])
+    result = tensor(10**7, dtype="int64")
+    assert ms("searchsorted", [bounds, values], [result]) < ms("sort", [values], [values, result])
+    assert ms("searchsorted", [tensor(10**8), values], [result]) > 3 * ms("searchsorted", [bounds, values], [result])
+    assert ms("bucketize", [values, bounds], [result]) == ms("searchsorted", [bounds, values], [result])
 
 
 def test_a_bag_reads_a_row_for_each_index() -> None:
     table, indices, made = tensor(10**6, 128), tensor(4096 * 64, dtype="int64"), tensor(4096, 128)
-    found = price(
+    result = price(
         gpu_spec("A100"), "aten._embedding_bag.default", [table, indices, tensor(4096, dtype="int64")], [made]
     )
-    assert found.bytes > 4096 * 64 * 512
-    assert found.seconds > 4096 * 64 * 512 / gpu_spec("A100").bytes_per_s
+    assert result.bytes > 4096 * 64 * 512
+    assert result.seconds > 4096 * 64 * 512 / gpu_spec("A100").bytes_per_s
 
 
 def test_the_steps_of_ctc_come_one_after_another() -> None:

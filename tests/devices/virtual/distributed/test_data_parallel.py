@@ -127,9 +127,9 @@ def test_reduce_add_writes_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
 
 
 def _on_host(position: int) -> list[torch.Tensor]:
-    found = [torch.ones(2, 2, device="cuda:0"), torch.ones(2, 2, device="cuda:1")]
-    found[position] = found[position].cpu()
-    return found
+    results = [torch.ones(2, 2, device="cuda:0"), torch.ones(2, 2, device="cuda:1")]
+    results[position] = results[position].cpu()
+    return results
 
 
 @pytest.mark.parametrize(

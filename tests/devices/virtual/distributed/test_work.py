@@ -31,7 +31,7 @@ def _nothing_lent_before() -> None:
 
 @contextmanager
 def _group(backend: str) -> Iterator[None]:
-    """A process group of this process alone."""
+    """Create a process group of this single process for the block."""
     dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     try:
         yield
@@ -69,9 +69,9 @@ def _reduce() -> Any:
 
 
 def _gather() -> Any:
-    tensor, found = torch.ones(2, device="cuda"), torch.zeros(2, device="cuda")
-    dist.all_gather([found], tensor)
-    return found, tensor
+    tensor, result = torch.ones(2, device="cuda"), torch.zeros(2, device="cuda")
+    dist.all_gather([result], tensor)
+    return result, tensor
 
 
 def _reduce_functionally() -> Any:
@@ -79,8 +79,8 @@ def _reduce_functionally() -> Any:
 
     tensor = torch.ones(2, device="cuda")
     world: Any = dist.group.WORLD
-    found = functional.all_reduce(tensor, "avg", world)
-    return found + 0, found, tensor
+    result = functional.all_reduce(tensor, "avg", world)
+    return result + 0, result, tensor
 
 
 @pytest.mark.parametrize("collective", [_reduce, _gather, _reduce_functionally])

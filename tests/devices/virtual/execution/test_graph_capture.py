@@ -195,18 +195,18 @@ FORBIDDEN = "operation not permitted when stream is capturing"
 
 
 def in_another_thread(call: Callable[[], Any]) -> BaseException | None:
-    found: list[BaseException] = []
+    results: list[BaseException] = []
 
     def work() -> None:
         try:
             call()
         except Exception as error:
-            found.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    return found[0] if found else None
+    return results[0] if results else None
 
 
 def capture(mode: str, call: Callable[[], Any]) -> torch.Tensor:
@@ -221,7 +221,7 @@ def capture(mode: str, call: Callable[[], Any]) -> torch.Tensor:
 
 
 def refusal(mode: str, call: Callable[[], Any]) -> str:
-    """What the call is told; the capture then fails at its end."""
+    """Return the error of the call; the capture then fails at its end."""
     with pytest.raises(torch.AcceleratorError, match="operation failed due to a previous error") as caught:
         capture(mode, call)
     return str(caught.value.__context__)

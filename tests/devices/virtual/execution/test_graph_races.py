@@ -15,7 +15,7 @@ Program = Callable[[Any, torch.Tensor, torch.Tensor, Any, Any], None]
 
 
 def hazards_of(program: Program) -> list[str]:
-    """`program` is given a graph, its input and output, another stream and the current one."""
+    """Call `program` with a graph, its input and output, a side stream and the current stream; return its hazards."""
     recorder = Recorder([__file__])
     with virtual_gpu(1, "A100", recorder=recorder):
         kept = torch.zeros(64, device="cuda")

@@ -25,7 +25,7 @@ NEVER_PRICED = {
 
 
 def operators() -> Iterator[Operator]:
-    """All of aten that torch's dispatcher knows."""
+    """Return all aten operators that are registered with torch's dispatcher."""
     for full in torch._C._dispatch_get_all_op_names():
         namespace, _, name = full.partition("::")
         packet, _, overload = name.partition(".")
@@ -34,9 +34,9 @@ def operators() -> Iterator[Operator]:
 
 
 def test_views_are_free() -> None:
-    found = [operator for operator in operators() if not operator.composite and operator.name not in NEVER_PRICED]
-    assert len(found) > 2000
-    assert [str(item.func) for item in found if item.is_kernel is (kind_of(item.name) == NO_COST)] == []
+    results = [operator for operator in operators() if not operator.composite and operator.name not in NEVER_PRICED]
+    assert len(results) > 2000
+    assert [str(item.func) for item in results if item.is_kernel is (kind_of(item.name) == NO_COST)] == []
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ SPACED: list[Callable[[torch.Tensor], torch.Tensor]] = [
 @pytest.mark.parametrize("call", SPACED)
 def test_range_bounds_are_read_on_the_host(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
     with virtual_gpu(1, "A100"):
-        found = call(torch.tensor(0.0, device="cuda"))
+        result = call(torch.tensor(0.0, device="cuda"))
     with virtual_gpu(1, "A100"):
-        assert str(found.device) in ("cpu", "cuda:0")
-        assert found.shape == (3,)
+        assert str(result.device) in ("cpu", "cuda:0")
+        assert result.shape == (3,)
     with virtual_gpu(1, "A100", values=False):
-        on_the_gpu = str(found.device) == "cuda:0"
+        on_the_gpu = str(result.device) == "cuda:0"
         with contextlib.nullcontext() if on_the_gpu else pytest.raises(NoValues, match="space"):
             assert call(torch.tensor(0.0, device="cuda")).shape == (3,)
 

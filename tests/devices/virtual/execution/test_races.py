@@ -17,7 +17,7 @@ Program = Callable[[Any], None]
 
 
 def hazards_of(program: Program, gpus: int = 1) -> list[tuple[str, int | None, int | None]]:
-    """(name, line, line of what it collides with), lines counted from the program's first."""
+    """Return name, line and the other access's line of each hazard, relative to the program's first line."""
     recorder = Recorder([__file__])
     with virtual_gpu(gpus, "A100", recorder=recorder):
         side = torch.cuda.Stream()
@@ -27,8 +27,8 @@ def hazards_of(program: Program, gpus: int = 1) -> list[tuple[str, int | None, i
     first = program.__code__.co_firstlineno
 
     def line(index: int) -> int | None:
-        found = events[index].line if index >= 0 else None
-        return None if found is None else found - first
+        results = events[index].line if index >= 0 else None
+        return None if results is None else results - first
 
     return [(event.name, line(at), line(event.partner)) for at, event in enumerate(events) if event.kind is Kind.HAZARD]
 

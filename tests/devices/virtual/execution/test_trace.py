@@ -18,7 +18,7 @@ MEMORY = (Kind.ALLOCATE, Kind.FREE)
 
 
 def _new(recorder: Recorder, call: Callable[[], object]) -> list[Event]:
-    """What `call` makes devices do; memory is looked at elsewhere."""
+    """Return the device events of `call`, without memory events."""
     start = len(recorder.trace)
     call()
     return [event for event in recorder.trace.since(start) if event.kind not in MEMORY]

@@ -29,7 +29,7 @@ def _spans(first: Block) -> list[Block]:
 
 
 def _check(pool: Pool) -> None:
-    """What must hold of a pool at any moment."""
+    """Assert the invariants of a pool."""
     free = []
     for address, first in pool.segments.items():
         spans = _spans(first)
@@ -262,7 +262,7 @@ def test_an_invalid_index_raises_the_allocators_error(two_gpus: VirtualMachine) 
 
 
 def test_without_gpus_statistics_are_those_of_a_cuda_build() -> None:
-    """As torch 2.13.0+cu130 does on a machine without a GPU."""
+    """Values of torch 2.13.0+cu130 on a machine without a GPU."""
     with virtual_gpu(0):
         assert torch.cuda.memory_allocated(9) == torch.cuda.memory_reserved() == 0
         assert torch.cuda.memory_stats() == {}

@@ -40,18 +40,18 @@ def test_each_thread_records_its_own_last_writer() -> None:
         memory = machine.gpus[0].memory
         x = torch.ones(64, device="cuda").relu()
         mine = memory.of_thread.writer
-        found: list[Any] = []
+        results: list[Any] = []
 
         def other() -> None:
-            found.append(memory.of_thread.writer)
+            results.append(memory.of_thread.writer)
             with torch.cuda.stream(torch.cuda.Stream()):
-                found.append(block_of(torch.ones(64, device="cuda")).home)
+                results.append(block_of(torch.ones(64, device="cuda")).home)
 
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-        assert found[0] is None
-        assert found[1] != 0
+        assert results[0] is None
+        assert results[1] != 0
         assert mine is not None
         assert memory.of_thread.writer is mine
         assert block_of(x).written is mine

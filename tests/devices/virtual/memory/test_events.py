@@ -60,7 +60,7 @@ def test_freeing_the_cache_when_memory_is_short_synchronizes() -> None:
 
 
 def test_total_memory_is_what_real_boards_report() -> None:
-    """As far as is known from errors that such boards give; error correction in band takes a sixteenth."""
+    """Totals are from error messages of real boards; in-band ECC takes a sixteenth."""
     reported = {"T4": 14.56, "A10G": 22.07, "L4": 22.03, "L40S": 44.39, "A100 40": 39.39, "H100": 79.1, "B200": 178.35}
     for name, gib in reported.items():
         assert gpu_spec(name).memory_bytes == int(gib * 2**30)

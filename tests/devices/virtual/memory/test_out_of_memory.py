@@ -64,7 +64,7 @@ TOO_LARGE: dict[str, Callable[[], object]] = {
 
 
 def _peak(*, anew: bool = False) -> int:
-    """The largest resident size of this process in bytes; on Linux the peak can be set back to what it is now."""
+    """Return the peak resident size of this process in bytes; Linux can reset the peak."""
     status = Path("/proc/self/status")
     if not status.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

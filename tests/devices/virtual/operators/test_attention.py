@@ -51,9 +51,9 @@ def test_fused_attention_is_a_single_kernel_each_way(dtype: torch.dtype) -> None
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         attend(*heads(dtype, requires_grad=True)).sum().backward()
-    found = names(recorder)
-    assert [item for item in found if "attention" in item] == [FUSED, f"{FUSED}_backward"]
-    assert not any(item in ("aten::bmm", "aten::_softmax") for item in found)
+    result = names(recorder)
+    assert [item for item in result if "attention" in item] == [FUSED, f"{FUSED}_backward"]
+    assert not any(item in ("aten::bmm", "aten::_softmax") for item in result)
 
 
 def test_autocast_applies_before_fused_attention() -> None:

@@ -87,7 +87,7 @@ def _scored(model: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tens
 @pytest.mark.parametrize("heads", [2, 1])
 @pytest.mark.parametrize("training", [False, True])
 def test_an_encoder_mask_is_applied_as_on_the_cpu(training: bool, heads: int) -> None:
-    """As on the CPU, whose own fused layer runs while no virtual GPU is there."""
+    """The CPU's fused layer gives the expected values while no virtual GPU is on."""
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(4, heads, 8, dropout=0.0, batch_first=True)
     model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).train(training)
@@ -117,15 +117,15 @@ def test_packed_sequences_of_any_order_give_the_cpus_values(
     on_host = make()
     on_gpu = copy.deepcopy(on_host).cuda()
     x, lengths = torch.randn(5, 3, 3), torch.tensor([2, 5, 3])
-    found = []
+    results = []
     for layer, value in ((on_host, x), (on_gpu, x.cuda())):
         packed, state = layer(pack_padded_sequence(value, lengths, enforce_sorted=False))
         padded, _ = pad_packed_sequence(packed)
         padded.sum().backward()
-        found.append([padded, *(state if isinstance(state, tuple) else [state])])
-        found[-1] += [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
-    assert len(found[0]) == len(found[1])
-    for tensor, other in zip(*found, strict=True):
+        results.append([padded, *(state if isinstance(state, tuple) else [state])])
+        results[-1] += [parameter.grad for parameter in layer.parameters() if parameter.grad is not None]
+    assert len(results[0]) == len(results[1])
+    for tensor, other in zip(*results, strict=True):
         assert other.device == GPU
         torch.testing.assert_close(other.detach().cpu(), tensor.detach(), rtol=1e-4, atol=1e-5)
 
@@ -193,7 +193,7 @@ def test_converted_sync_batch_norm_works_in_a_single_process(two_gpus: VirtualMa
 def test_flex_attention_runs_eagerly_with_gradients(two_gpus: VirtualMachine) -> None:
     flex = importlib.import_module("torch.nn.attention.flex_attention")
     query = torch.randn(1, 2, 16, 8)
-    found = []
+    results = []
     for device in ("cuda:1", "cpu"):
         leaf = query.to(device).detach().requires_grad_()
         if device == "cpu":
@@ -208,8 +208,8 @@ def test_flex_attention_runs_eagerly_with_gradients(two_gpus: VirtualMachine) ->
             assert out.device == torch.device(device)
         out.square().sum().backward()
         assert leaf.grad is not None
-        found.append((out.detach().cpu(), leaf.grad.cpu()))
-    for got, expected in zip(*found, strict=True):
+        results.append((out.detach().cpu(), leaf.grad.cpu()))
+    for got, expected in zip(*results, strict=True):
         torch.testing.assert_close(got, expected)
 
 

@@ -19,9 +19,9 @@ GPU = torch.device("cuda:0")
 
 
 def _dtypes(result: Any) -> set[torch.dtype]:
-    found = result if isinstance(result, tuple | list) else [result]
-    assert all(item.device == GPU for item in found)
-    return {item.dtype for item in found if item.is_floating_point()}
+    value = result if isinstance(result, tuple | list) else [result]
+    assert all(item.device == GPU for item in value)
+    return {item.dtype for item in value if item.is_floating_point()}
 
 
 def _make(dtype: torch.dtype) -> samples.Make:
@@ -295,16 +295,16 @@ def test_autocast_rules_are_removed_after_the_session() -> None:
 def test_threads_that_enter_autocast_at_once_all_compute_in_half(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     together = threading.Barrier(8)
-    found: list[torch.dtype] = []
+    results: list[torch.dtype] = []
 
     def work() -> None:
         together.wait(60)
         with torch.autocast("cuda"):
-            found.append((x @ x).dtype)
+            results.append((x @ x).dtype)
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [torch.float16] * 8
+    assert results == [torch.float16] * 8

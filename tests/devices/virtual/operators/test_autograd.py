@@ -93,7 +93,7 @@ def test_a_custom_gradient_on_another_device_raises_cudas_error(
 
 
 class _Twice(torch.autograd.Function):
-    """With its context set up apart, and a backward that is not differentiable."""
+    """Defines `setup_context` and a backward that is not differentiable."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:

@@ -42,10 +42,10 @@ def test_kernels_copies_and_waits_of_a_body_are_recorded_as_without_the_operator
     hidden = custom_op("test_custom::norms", _norms, mutates_args=())(matrices)
     events = list(recorder.complete())
 
-    wanted, found = (
+    wanted, result = (
         [(item.kind, item.name, item.line) for item in part] for part in (events[before:between], events[between:])
     )
-    assert found == wanted
+    assert result == wanted
     assert sum(event.kind is Kind.SYNCHRONISE for event in events[between:]) >= 4
     assert torch.equal(plain, hidden)
 

@@ -19,7 +19,7 @@ def _assigned(target: torch.Tensor, place: Any, value: torch.Tensor) -> torch.Te
     return target
 
 
-# g is a matrix on the GPU, c one on the CPU, s a CPU tensor without dimensions.
+# g is a matrix on the GPU, c a matrix on the CPU, s a CPU tensor without dimensions.
 # fmt: off
 _ALLOWED: dict[str, Call] = {
     "add": lambda g, c, s: g + s,

@@ -89,8 +89,8 @@ def test_integer_operators_of_cuda_compute() -> None:
 
 def _product_of_eight_bit_floats() -> torch.Tensor:
     eight = _ones(16, 16, dtype=torch.float8_e4m3fn)
-    one = torch.ones((), device="cuda")
-    return torch._scaled_mm(eight, eight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    scale = torch.ones((), device="cuda")
+    return torch._scaled_mm(eight, eight.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
 
 
 @pytest.mark.parametrize("model", ["A100 80", "T4"], indirect=True)
@@ -121,7 +121,7 @@ _EVERY = 5
 def _lacking() -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
-    found = [
+    results = [
         (op, dtype) for op in op_db for dtype in sorted(set(op.dtypes) - set(op.dtypesIfCUDA) - _ELSEWHERE, key=str)
     ]
     return [
@@ -130,7 +130,7 @@ def _lacking() -> list[Any]:
             id=f"{item[0].formatted_name}-{item[1]}".replace("torch.", ""),
             marks=[] if number % _EVERY == 0 else [pytest.mark.long],
         )
-        for number, item in enumerate(found)
+        for number, item in enumerate(results)
     ]
 
 

@@ -30,7 +30,7 @@ def _network() -> nn.Sequential:
 
 
 def _forward_by_hand(model: nn.Sequential, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """What autocast does to this network, written out."""
+    """Run the network with autocast's casts written out."""
     first: Any = model[0]
     last: Any = model[2]
     hidden = nn.functional.linear(x.half(), first.weight.half(), first.bias.half()).relu()
@@ -125,15 +125,15 @@ def test_a_disabled_scaler_does_nothing_and_the_old_spelling_warns(two_gpus: Vir
 
 
 def test_gradients_on_two_gpus_are_unscaled_each_on_its_own(two_gpus: VirtualMachine) -> None:
-    one, other = nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1")
-    stepper = torch.optim.SGD([*one.parameters(), *other.parameters()], lr=1.0)
+    first, second = nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1")
+    stepper = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=1.0)
     scaler = torch.amp.GradScaler("cuda", init_scale=8.0)
-    hidden = one(torch.ones(1, 2, device="cuda:0"))
-    scaler.scale(other(hidden.to("cuda:1")).sum()).backward()
+    hidden = first(torch.ones(1, 2, device="cuda:0"))
+    scaler.scale(second(hidden.to("cuda:1")).sum()).backward()
     scaler.unscale_(stepper)
-    assert other.bias.grad is not None
-    assert other.bias.grad.tolist() == [1.0, 1.0]
-    assert one.bias.grad is not None
-    torch.testing.assert_close(one.bias.grad.cpu(), other.weight.detach().cpu().sum(0))
+    assert second.bias.grad is not None
+    assert second.bias.grad.tolist() == [1.0, 1.0]
+    assert first.bias.grad is not None
+    torch.testing.assert_close(first.bias.grad.cpu(), second.weight.detach().cpu().sum(0))
     scaler.step(stepper)
     scaler.update()

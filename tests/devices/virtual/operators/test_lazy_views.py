@@ -126,16 +126,16 @@ def test_out_and_foreach_take_conjugates() -> None:
 
 def test_composite_overloads_resolve_conjugates() -> None:
     view = _tensor().conj()
-    one = torch.ones(2, dtype=torch.complex64, device="cuda")
-    assert torch.ops.aten.vdot.default(view, one).item() == sum(VALUES)
-    assert torch.ops.aten.matmul.default(view, one).item() == sum(VALUES).conjugate()
+    ones = torch.ones(2, dtype=torch.complex64, device="cuda")
+    assert torch.ops.aten.vdot.default(view, ones).item() == sum(VALUES)
+    assert torch.ops.aten.matmul.default(view, ones).item() == sum(VALUES).conjugate()
     assert torch.ops.aten.square.default(view).tolist() == [(1 - 2j) ** 2, (3 + 1j) ** 2]
     with torch.inference_mode():
         assert (view * 1).tolist() == [1 - 2j, 3 + 1j]
 
 
 def test_gradients_through_views_are_those_of_the_cpu() -> None:
-    found = []
+    results = []
     for device in ("cuda", "cpu"):
         leaf = torch.tensor(VALUES, device=device, requires_grad=True)
         wide = leaf * 2
@@ -144,8 +144,8 @@ def test_gradients_through_views_are_those_of_the_cpu() -> None:
         view.imag.add_(wide.real)
         (torch.fft.fft(wide).abs().sum() + (view * wide).real.sum()).backward()
         assert leaf.grad is not None
-        found.append(leaf.grad.cpu())
-    torch.testing.assert_close(found[0], found[1])
+        results.append(leaf.grad.cpu())
+    torch.testing.assert_close(results[0], results[1])
 
 
 def test_vmap_and_grad_see_conjugates() -> None:

@@ -182,7 +182,7 @@ def test_values_on_another_device_than_the_target_are_refused(two_gpus: VirtualM
 
 
 def test_error_messages_name_wrappers_of_a_cuda_build() -> None:
-    """Names of structured kernels, of others, in place and with out=, as its library spells them."""
+    """Covers structured and other kernels, in place and with out=."""
     known = device_checks()
     assert {"wrapper_CUDA_mm", "wrapper_CUDA__index_select", "wrapper_CUDA_addmm_", "wrapper_SparseCUDA__mm"} <= known
     assert not {"wrapper_CUDA__dist", "wrapper_CUDA__allclose", "wrapper_CUDA_add_Tensor"} & known

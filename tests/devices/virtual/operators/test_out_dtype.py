@@ -34,7 +34,7 @@ def baddbmm(a: Any, b: Any, **named: Any) -> torch.Tensor:
 
 
 def _added(a: torch.Tensor, b: torch.Tensor, named: dict[str, Any]) -> torch.Tensor:
-    """Of the result's dtype, which CUDA takes as well as the factors'."""
+    """Return a bias in the result's dtype, which CUDA accepts as well as the factors' dtype."""
     return torch.ones(len(a), b.shape[1], device=a.device, dtype=named.get("out_dtype", a.dtype))
 
 
@@ -43,7 +43,7 @@ PRODUCTS = [mm, bmm, addmm, baddbmm]
 
 @pytest.fixture
 def _gpu(two_gpus: VirtualMachine) -> None:
-    """On the virtual GPU."""
+    """Enter a machine with two GPUs."""
 
 
 @pytest.mark.usefixtures("_gpu")
@@ -87,7 +87,7 @@ def test_other_dtypes_are_refused_in_cudas_words(product: Product) -> None:
 @pytest.mark.usefixtures("_gpu")
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_autograd_does_not_support_out_dtype(product: Product) -> None:
-    """PyTorch's derivatives.yaml names none of these overloads, for whatever device."""
+    """PyTorch's derivatives.yaml has none of these overloads for any device."""
     half = torch.ones(4, 4, dtype=torch.float16, device="cuda", requires_grad=True)
     out = product(half, half, out_dtype=F32)
     assert out.requires_grad

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 WANTED_SHARE = {torch.float32: 0.98, torch.float16: 0.97, torch.bfloat16: 0.97}
 _EVERY = 16
-"""The short test takes one operator in this many."""
+"""The short test takes every nth operator."""
 _PARTS = 4
 """The long test is done in this many parts, which can run side by side."""
 # The samples of these call unsupported operators, or have tensors in CSR.
@@ -83,7 +83,7 @@ def test_sampled_complex_operators_accept_conjugate_views(conjugated: bool) -> N
 def test_every_complex_operator_accepts_conjugate_views(conjugated: bool) -> None:
     operators = _complex_operators()
     assert len(operators) > 370
-    # That one refuses conjugate views on every device.
+    # This operator refuses conjugate views on every device.
     assert set(samples.faults(operators, torch.complex64, 4, conjugated)) == ({"view_as_real"} if conjugated else set())
 
 
@@ -142,6 +142,6 @@ def test_an_operator_without_a_cpu_kernel_is_refused_by_name() -> None:
 
 
 def test_sparse_operator_samples_match_the_cpu() -> None:
-    tried, found = samples.sparse_faults()
+    tried, result = samples.sparse_faults()
     assert tried >= 10
-    assert found == {}
+    assert result == {}

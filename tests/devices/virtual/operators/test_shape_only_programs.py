@@ -28,7 +28,7 @@ def _loss(out: Any) -> torch.Tensor:
 
 
 def _train_layer(kind: str, *, train: bool = True, dtype: torch.dtype | None = None, autocast: Any = None) -> None:
-    """Two steps of a layer with an optimiser; an evaluation where it does not train."""
+    """Run a layer twice, with optimizer steps if it has parameters; in evaluation mode unless `train`."""
     layer, values = LAYERS[kind]()
     layer.cuda().train(train)
     inputs = [tensor.cuda().requires_grad_(tensor.is_floating_point()) for tensor in values]

@@ -30,7 +30,7 @@ with virtual_gpu(1):
         torch.where(on_gpu > 0, zeros[0, 0], on_gpu),
         torch.special.ndtr(zeros.view(64).sin()) - 0.5,
     ]
-    print(sum(float(one.abs().sum()) for one in results))
+    print(sum(float(tensor.abs().sum()) for tensor in results))
 """
 
 

@@ -23,8 +23,10 @@ def test_on_trace_ready_is_called_once_for_each_cycle(two_gpus: VirtualMachine, 
     x = torch.ones(8, 8, device="cuda")
     seen: list[tuple[int, Counter[str]]] = []
 
-    def ready(one: Any) -> None:
-        seen.append((one.step_num, Counter(event.name for event in one.events() if event.device_type != ON_CUDA)))
+    def ready(profiler: Any) -> None:
+        seen.append(
+            (profiler.step_num, Counter(event.name for event in profiler.events() if event.device_type != ON_CUDA))
+        )
 
     plan = schedule(wait=1, warmup=1, active=2, repeat=2)
     with profile(activities=BOTH, schedule=plan, on_trace_ready=ready) as whole:

@@ -143,14 +143,14 @@ def test_ranges_contain_their_operators(two_gpus: VirtualMachine) -> None:
             time.sleep(0.001)
         with record_function("empty"):
             pass
-    found = {event.name: event for event in seen.events() if event.device_type != ON_CUDA}
-    outer, inner = found["outer"], found["inner"]
-    add, product = found["aten::add"], found["aten::mm"]
+    results = {event.name: event for event in seen.events() if event.device_type != ON_CUDA}
+    outer, inner = results["outer"], results["inner"]
+    add, product = results["aten::add"], results["aten::mm"]
     assert inner.cpu_parent is outer
     assert outer.device_time_total == pytest.approx(add.device_time_total + product.device_time_total)
     assert inner.device_time_total == product.device_time_total
     assert outer.cpu_time_total == pytest.approx(add.cpu_time_total + product.cpu_time_total + 1000)
-    assert (found["empty"].cpu_time_total, found["empty"].device_time_total) == (0, 0)
+    assert (results["empty"].cpu_time_total, results["empty"].device_time_total) == (0, 0)
     (shown,) = [event for event in seen.events() if event.name == "outer" and event.device_type == ON_CUDA]
     assert (shown.time_range.start, shown.time_range.end) == (
         works(seen)[0].time_range.start,
@@ -167,11 +167,11 @@ def test_memory_is_the_devices_and_the_hosts_is_without_its_values(two_gpus: Vir
         torch.ones(1 << 8)
         del y
         grown = torch.cuda.memory_allocated() - before
-    found = rows(seen)
-    assert found["aten::add"].self_device_memory_usage == 2 << 12
-    assert found["aten::add"].cpu_memory_usage == 0
-    assert found["[memory]"].device_memory_usage == -2 << 12
-    assert found["aten::ones"].cpu_memory_usage == 1 << 10
+    results = rows(seen)
+    assert results["aten::add"].self_device_memory_usage == 2 << 12
+    assert results["aten::add"].cpu_memory_usage == 0
+    assert results["[memory]"].device_memory_usage == -2 << 12
+    assert results["aten::ones"].cpu_memory_usage == 1 << 10
     everything = sum(event.self_device_memory_usage for event in seen.events())
     assert everything == grown == 1 << 12
     assert "CUDA Mem" in seen.key_averages().table(sort_by="self_cuda_memory_usage")
@@ -209,10 +209,10 @@ def test_custom_functions_have_their_host_time(two_gpus: VirtualMachine) -> None
     x = torch.ones(2, device="cuda", requires_grad=True)
     with profile(activities=BOTH) as seen:
         Slow.apply(x).sum().backward()  # type: ignore[no-untyped-call]
-    found = rows(seen)
-    assert found["Slow"].cpu_time_total == pytest.approx(1009.5)
-    assert found["SlowBackward"].cpu_time_total == pytest.approx(1009.5)
-    assert found["SlowBackward"].device_time_total > 0
+    results = rows(seen)
+    assert results["Slow"].cpu_time_total == pytest.approx(1009.5)
+    assert results["SlowBackward"].cpu_time_total == pytest.approx(1009.5)
+    assert results["SlowBackward"].device_time_total > 0
 
 
 def test_parents_last_at_least_as_long_as_children(two_gpus: VirtualMachine) -> None:

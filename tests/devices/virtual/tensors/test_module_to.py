@@ -276,7 +276,7 @@ def test_a_hook_removed_before_a_move_stays_removed() -> None:
 
 
 class _Marked(nn.Parameter):
-    """A person's own class of parameters."""
+    """Parameter subclass of a user."""
 
 
 def test_a_parameter_subclass_is_refused_by_name() -> None:

@@ -194,8 +194,8 @@ def test_distributed_checkpoints_hold_device_tensors(tmp_path: pathlib.Path) -> 
         checkpoint.save(state, checkpoint_id=tmp_path, no_dist=True)
         other = torch.nn.Linear(2, 2).to("cuda:1")
         values = torch.zeros(3, device="cuda")
-        found = {"values": values, "model": other.state_dict()}
-        checkpoint.load(found, checkpoint_id=tmp_path, no_dist=True)
+        results = {"values": values, "model": other.state_dict()}
+        checkpoint.load(results, checkpoint_id=tmp_path, no_dist=True)
         assert values.tolist() == [0.0, 1.0, 2.0]
         assert torch.equal(other.weight, model.weight)
         assert other.weight.device == torch.device("cuda:1")
@@ -265,8 +265,8 @@ def test_pickle_and_deepcopy_keep_device_kind_and_sharing(two_gpus: VirtualMachi
     x = torch.ones(3, device="cuda:1", requires_grad=True)
     assert pickle.loads(pickle.dumps(x)).device == torch.device("cuda:1")
     base = torch.zeros(3, device="cuda")
-    one, other = copy.deepcopy([base, base[1:]])
-    assert storage_key(one) == storage_key(other) != storage_key(base)
+    first, second = copy.deepcopy([base, base[1:]])
+    assert storage_key(first) == storage_key(second) != storage_key(base)
     model = copy.deepcopy(nn.Linear(2, 2).cuda())
     assert isinstance(model.weight, nn.Parameter)
     assert model.weight.device == GPU

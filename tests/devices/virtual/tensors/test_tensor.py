@@ -65,9 +65,9 @@ def test_random_factories_draw_on_the_device_from_its_own_generator(two_gpus: Vi
     drawn = torch.randn(2, device="cuda", generator=generator)
     assert torch.equal(drawn, torch.randn(2, device="cuda", generator=torch.Generator("cuda").manual_seed(1)))
     state = torch.cuda.get_rng_state()
-    one = torch.rand(2, device="cuda")
+    drawn = torch.rand(2, device="cuda")
     torch.cuda.set_rng_state(state)
-    assert torch.equal(one, torch.rand(2, device="cuda"))
+    assert torch.equal(drawn, torch.rand(2, device="cuda"))
 
 
 def test_a_generator_of_another_device_is_refused(two_gpus: VirtualMachine) -> None:

@@ -17,7 +17,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 
 class Labelled(torch.Tensor):
-    """A learner's own kind of tensor."""
+    """Tensor subclass of a learner."""
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_class_of_a_device_tensor_is_called_torch_tensor(two_gpus: VirtualMa
 
 def test_numpy_arrays_meet_device_tensors_as_on_cuda(two_gpus: VirtualMachine) -> None:
     x, array = torch.ones(2, device="cuda"), np.ones(2)
-    # NumPy leaves this one to torch, which gives up: the same for a tensor on the CPU.
+    # NumPy defers to torch, which raises; the same happens for a CPU tensor.
     with pytest.raises(TypeError, match=r"^unsupported operand type\(s\) for \*: 'numpy.ndarray' and 'Tensor'$"):
         array * x
     for call in (lambda: x * array, lambda: np.add(array, x), lambda: np.asarray(x)):
