@@ -23,7 +23,7 @@ MEMORY = 3 << 30
 
 
 def _python(*arguments: str, **environment: str) -> str:
-    """What a Python process prints; it must end well."""
+    """Return the stdout of a Python process that must exit with 0."""
     done = subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
@@ -38,8 +38,8 @@ def _python(*arguments: str, **environment: str) -> str:
 
 @pytest.fixture
 def machine() -> Any:
-    with virtual_gpu(2, "H100", memory_bytes=MEMORY) as found:
-        yield found
+    with virtual_gpu(2, "H100", memory_bytes=MEMORY) as result:
+        yield result
 
 
 ISOLATED = """
@@ -246,7 +246,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(again, marks=pytest.mark.long) for again in range(1, 20))])
 def test_torchruns_workers_train_on_virtual_gpus(tmp_path: Path, attempt: int) -> None:
-    """Again and again, where there is time: as Python ends, gloo's threads may still be busy."""
+    """Repeated in long runs, because gloo's threads may still be busy at exit."""
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "gpu")

@@ -17,9 +17,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return told_by_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
 
 
-def _both(zero: Any, one: Any | None = None) -> list[Any]:
-    """What both ranks have: the values on their own device."""
-    return [("cuda:0", zero), ("cuda:1", zero if one is None else one)]
+def _both(first: Any, second: Any | None = None) -> list[Any]:
+    """Return the result of both ranks: the values on their own device."""
+    return [("cuda:0", first), ("cuda:1", first if second is None else second)]
 
 
 @pytest.mark.long
