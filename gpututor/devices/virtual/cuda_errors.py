@@ -1,4 +1,4 @@
-"""Errors and warnings in CUDA's words."""
+"""CUDA's errors and warnings, with its messages."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def _after_fork() -> None:
     machine = _Active.machine
     if machine is not None and machine.started:
         machine.in_bad_fork = True
-        # The tensors that the child inherits are at home nowhere.
+        # Tensors that the child inherits belong to no GPU.
         machine.by_device = {}
 
 
@@ -225,7 +225,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
 
 
 def set_active_machine(machine: VirtualMachine | None) -> None:
-    """Make `machine` the one that torch sees; None switches the virtual GPU off."""
+    """Make `machine` the machine that torch sees; None switches the virtual GPU off."""
     _Active.machine = machine
 
 
@@ -242,9 +242,9 @@ def is_on() -> bool:
 
 
 def python_device(value: Any) -> torch.device:
-    """Return the device that a device, a name or a number means: `cuda` gets its number, which is checked.
+    """Return the device for a device, name or index; `cuda` gets its current index, and the index is checked.
 
-    Devices are as C++ names them: `meta` with a number is a virtual GPU. For a user's words, see `meant_device`.
+    Devices are in C++'s notation: `meta` with an index is a virtual GPU. For user input, see `meant_device`.
     """
     if type(value) is int:
         if value < 0:
@@ -263,7 +263,7 @@ def python_device(value: Any) -> torch.device:
 
 
 def meant_device(value: Any) -> torch.device:
-    """Return the device that a user's words mean: there is one meta device, whatever its number."""
+    """Return the device that the user asked for: every meta device, with any index, is the same device."""
     device = value if type(value) is int or type(value) is torch.device else torch.device(value)
     if type(device) is torch.device and device.type == "meta":
         return torch.device("meta")

@@ -59,7 +59,7 @@ OLDEST, NEWEST = "2.9", "2.13"
 
 
 class UntestedTorch(UserWarning):
-    """This torch is older or newer than those that the virtual GPU was tested with."""
+    """Warning: this torch is older or newer than the tested versions."""
 
 
 class TorchNotSupported(TutorError):

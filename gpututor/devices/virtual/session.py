@@ -53,7 +53,7 @@ def virtual_gpu(
     values: bool = True,
     recorder: Recorder | None = None,
 ) -> Iterator[VirtualMachine]:
-    """Enter a machine with `count` GPUs of that model for the block.
+    """Enter a machine with `count` GPUs of `model` for the block.
 
     The process sees the GPUs that `CUDA_VISIBLE_DEVICES` names on entering, unless `obey_environment` is False.
     `memory_bytes` replaces the model's own memory. `backends` are those of cuda, mps and xpu that report themselves

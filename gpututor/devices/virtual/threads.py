@@ -123,7 +123,7 @@ def thread_start(self: Any) -> None:
 
 
 def thread_bootstrap(self: Any) -> None:
-    """Stand in for the start of every `threading.Thread`, those of pools included, in the new thread."""
+    """Replace the bootstrap of every `threading.Thread`, pool threads included; runs in the new thread."""
     if not is_on():
         _real_bootstrap(self)
         return

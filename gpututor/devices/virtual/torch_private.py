@@ -285,7 +285,7 @@ at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_ca
 """Registers a function for the end of this thread's backward pass, before those that are registered later."""
 
 
-# What others stand in for, as it is without them.
+# Originals of functions that are patched elsewhere.
 run_engine: Any = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 parse_to: Any = torch._C._nn._parse_to
 to_dlpack: Any = torch._C._to_dlpack
@@ -308,7 +308,7 @@ can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
 tree_leaves: Any = torch.utils._pytree.tree_leaves
 tree_map: Any = torch.utils._pytree.tree_map
 
-# How files say that a tensor is made of a storage.
+# Functions that rebuild a tensor from a storage in files.
 rebuild_tensor: Any = torch._utils._rebuild_tensor
 rebuild_tensor_v2: Any = torch._utils._rebuild_tensor_v2
 rebuild_parameter: Any = torch._utils._rebuild_parameter
@@ -360,7 +360,7 @@ def script_class(value: Any) -> str:
     return str(kind.name())
 
 
-# How small tensors travel together between GPUs.
+# Flattening of small tensors that are copied together between GPUs.
 in_chunks: Any = torch._utils._take_tensors
 flattened: Any = torch._utils._flatten_dense_tensors
 unflattened: Any = torch._utils._unflatten_dense_tensors

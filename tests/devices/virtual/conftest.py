@@ -24,6 +24,13 @@ def two_gpus() -> Iterator[VirtualMachine]:
 
 
 @pytest.fixture
+def machine() -> Iterator[VirtualMachine]:
+    """A machine without GPUs: only the host's clock is virtual."""
+    with virtual_gpu(0) as machine:
+        yield machine
+
+
+@pytest.fixture
 def recorder(request: pytest.FixtureRequest) -> Iterator[Recorder]:
     """Records what the test's own file does on a machine with two T4."""
     recorder = Recorder([str(request.path)])

@@ -1,4 +1,4 @@
-"""Switching the virtual GPU on and off."""
+"""Entering and leaving the virtual GPU."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _REAL_CLOCK = time.perf_counter
 
 
 def _attributes() -> dict[str, object]:
-    found = {}
+    results = {}
     for patch in (*PATCHES, *TIME):
-        found[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
-    found["loaders"] = tuple(torch_private.storage_loaders)
-    return found
+        results[f"{patch.owner}.{patch.name}"] = vars(patch.owner_object()).get(patch.name, _ABSENT)
+    results["loaders"] = tuple(torch_private.storage_loaders)
+    return results
 
 
-def test_torch_is_exactly_as_before_after_each_time() -> None:
+def test_torch_is_restored_after_each_session() -> None:
     before = _attributes()
     for count in (1, 0, 3):
         with virtual_gpu(count):
@@ -69,7 +69,7 @@ def test_each_machine_starts_fresh() -> None:
     assert is_virtual(kept)
 
 
-def test_a_tensor_that_outlives_its_machine_says_so() -> None:
+def test_a_tensor_that_outlives_its_machine_raises() -> None:
     with virtual_gpu(1):
         x = torch.ones(2, device="cuda")
     assert repr(x) == "tensor([1., 1.], device='cuda:0')"
@@ -97,7 +97,7 @@ def test_a_tensor_that_outlives_its_machine_says_so() -> None:
     ],
 )
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:1"])
-def test_a_tensor_of_an_earlier_machine_says_so_on_a_later_one(
+def test_a_tensor_of_an_earlier_machine_raises_on_a_later_machine(
     use: Callable[[torch.Tensor], object], device: str
 ) -> None:
     with virtual_gpu(2):
@@ -118,7 +118,7 @@ def test_two_machines_at_once_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("count", "backends"), [(-1, ["cuda"]), (9, ["cuda"]), (1, ["tpu"])])
-def test_a_machine_that_cannot_be_is_refused(count: int, backends: list[str]) -> None:
+def test_impossible_machines_are_refused(count: int, backends: list[str]) -> None:
     with pytest.raises(ValueError, match=r"0 to 8|unknown backends"), virtual_gpu(count, backends=backends):
         pass
 
@@ -137,18 +137,20 @@ def test_a_machine_that_cannot_be_is_refused(count: int, backends: list[str]) ->
         ({"memory_bytes": 0}, ValueError, "memory_bytes is the memory .* a positive int, not 0"),
     ],
 )
-def test_an_argument_that_cannot_be_is_named(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
+def test_invalid_arguments_are_named_in_the_error(
+    arguments: dict[str, Any], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words), virtual_gpu(**arguments):
         pass
 
 
-def test_every_patch_says_why_and_none_is_declared_twice() -> None:
+def test_every_patch_has_a_reason_and_is_declared_once() -> None:
     names = [(patch.owner, patch.name) for patch in (*PATCHES, *TIME)]
     assert len(set(names)) == len(names)
     assert all(len(patch.why) > 10 for patch in (*PATCHES, *TIME))
 
 
-def test_switching_on_is_quick() -> None:
+def test_entering_a_session_is_fast() -> None:
     with virtual_gpu(1):
         pass
     start = _REAL_CLOCK()
@@ -157,7 +159,7 @@ def test_switching_on_is_quick() -> None:
     assert taken < 0.03
 
 
-def test_a_thread_that_outlives_the_machine_goes_on_on_the_cpu() -> None:
+def test_a_thread_that_outlives_the_machine_continues_on_the_cpu() -> None:
     go, done = threading.Event(), threading.Event()
     values: list[object] = []
 
@@ -175,7 +177,7 @@ def test_a_thread_that_outlives_the_machine_goes_on_on_the_cpu() -> None:
     assert values == [[2.0, 2.0]]
 
 
-def test_importing_computes_nothing_and_specs_need_no_torch() -> None:
+def test_importing_is_cheap_and_specs_need_no_torch() -> None:
     code = (
         "import sys; from gpututor.hardware.gpus import gpu_spec; gpu_spec('T4'); assert 'torch' not in sys.modules\n"
         "import torch; import torch.utils._python_dispatch as d\n"
@@ -189,7 +191,7 @@ def test_importing_computes_nothing_and_specs_need_no_torch() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def test_what_c_plus_plus_makes_on_cuda_is_left_to_a_real_gpu_where_one_is_in_use() -> None:
+def test_cpp_factories_keep_a_real_gpu_that_is_in_use() -> None:
     def make() -> torch.Tensor:
         made: torch.Tensor = torch.ops.aten.zeros.default([2], device=torch.device("cuda:0"))
         return made
@@ -204,3 +206,56 @@ def test_what_c_plus_plus_makes_on_cuda_is_left_to_a_real_gpu_where_one_is_in_us
         # No real GPU here: torch's own error shows that the call went there.
         with pytest.raises(RuntimeError, match=r"'CUDA' backend|NVIDIA driver"):
             make()
+
+
+def in_a_thread_that_outlives(call: Callable[[torch.Tensor, Any, Any], Any]) -> BaseException | None:
+    """Return the exception of `call` after the machine is left, in a thread that started inside it."""
+    results: list[BaseException] = []
+    over = threading.Event()
+
+    def work(x: torch.Tensor, stream: Any, event: Any) -> None:
+        while not over.is_set():
+            pass
+        try:
+            call(x, stream, event)
+        except Exception as error:
+            results.append(error)
+
+    with virtual_gpu(1, "A100"):
+        x, stream, event = torch.ones((), device="cuda"), torch.cuda.Stream(), torch.cuda.Event()
+        event.record()
+        thread = threading.Thread(target=work, args=(x, stream, event))
+        thread.start()
+    over.set()
+    thread.join()
+    return results[0] if results else None
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x, stream, event: x.item(), "This tensor lives on a virtual GPU that is switched off"),
+        (lambda x, stream, event: float(x), "This tensor lives on"),
+        (lambda x, stream, event: x + 1, "This tensor lives on"),
+        (lambda x, stream, event: stream.synchronize(), "This stream lives on a virtual GPU that is switched off"),
+        (lambda x, stream, event: stream.query(), "This stream lives on"),
+        (lambda x, stream, event: event.synchronize(), "This event lives on a virtual GPU that is switched off"),
+        (lambda x, stream, event: event.query(), "This event lives on"),
+        (lambda x, stream, event: event.record(), "This event lives on"),
+        # In the middle of a call, when the device has been told to C++.
+        (lambda x, stream, event: torch.ones(2, device="meta:0"), "this thread works on is switched off"),
+    ],
+)
+def test_device_calls_raise_in_a_thread_that_outlives_the_machine(call: Callable[..., Any], words: str) -> None:
+    error = in_a_thread_that_outlives(call)
+    assert isinstance(error, RuntimeError)
+    assert words in str(error)
+    assert "meta" not in str(error)
+
+
+def test_a_thread_that_outlives_the_machine_may_use_meta_tensors() -> None:
+    def call(x: torch.Tensor, stream: Any, event: Any) -> None:
+        assert torch.ones(2).sum().item() == 2
+        assert torch.ones(2, device="meta").sum().shape == ()
+
+    assert in_a_thread_that_outlives(call) is None

@@ -82,7 +82,7 @@ def cond(
 
 
 def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
-    """Return the last results of the body, each run of which gets those of the previous one."""
+    """Run the body until the condition is false; return its last results."""
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")  # torch/_higher_order_ops/while_loop.py
     carried = carried_inputs

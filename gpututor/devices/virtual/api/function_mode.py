@@ -146,7 +146,7 @@ def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def make_pinned(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
-    """Make a tensor with `pin_memory=True`, on `device` in a user's words; None is the CPU.
+    """Make a tensor with `pin_memory=True` on `device` as the user wrote it; None is the CPU.
 
     Raises `RuntimeError` for a tensor on a GPU.
     """
@@ -266,7 +266,7 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compare devices in the engine's words: the engine does not compare those of wrappers."""
+    """Compare devices and raise the engine's error: the engine does not compare devices of wrapper subclasses."""
     tensor, gradient = args
     if isinstance(gradient, Tensor) and gradient.device != tensor.device:
         raise cuda_errors.wrong_gradient(tensor.device, gradient.device)

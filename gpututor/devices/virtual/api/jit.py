@@ -80,7 +80,7 @@ def _convolution(dims: int, given: dict[str, Any], transposed: bool) -> torch.Te
 DEVICES_FILE = "virtual_gpu_devices.json"
 _NO_CUDA = (
     *("PyTorch is not linked with support for cuda", "Cannot initialize CUDA without ATen_cuda"),
-    # What a CUDA build says without a GPU.
+    # The error of a CUDA build without a GPU.
     *("CUDA driver version is insufficient", "Found no NVIDIA driver on your system"),
 )
 """C++'s messages if a script moves a tensor: it looks for a real GPU, and no mode sees it."""
@@ -137,7 +137,7 @@ class _Slot:
         self.owner.setattr(self.name, value)
 
     def like(self, value: torch.Tensor) -> torch.Tensor:
-        """Return `value` as a parameter, if this is one: C++ forgets the Python class of what it reads."""
+        """Return `value` as a parameter if the original is a parameter: C++ drops the Python class when it loads."""
         return torch.nn.Parameter(value, self.value.requires_grad) if self.is_parameter else value
 
 

@@ -1,6 +1,6 @@
-"""`torch.Stream`, `torch.Event` and those of `torch.cuda`, on the clock of a virtual GPU.
+"""Streams and events of `torch` and `torch.cuda`, on the clock of a virtual GPU.
 
-Those of the CPU do nothing, as ever.
+CPU streams and events do nothing, as in PyTorch.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def convert_type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 class HostTensorType(type):
-    """The class of stand-ins for `torch.FloatTensor` and its like, equal to the real types."""
+    """Metaclass of the replacements for `torch.FloatTensor` and other legacy types, equal to the real types."""
 
     real: Any
 

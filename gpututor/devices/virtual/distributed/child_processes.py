@@ -87,7 +87,7 @@ def inherited_settings(settings: MachineSettings, enter: Enter) -> Iterator[None
 def keep_open(stack: ExitStack) -> None:
     """Keep the inherited machine on until `leave` or the end of the process."""
     _Process.inherited = stack
-    # Before the interpreter is torn down: torch would call modes whose modules are gone.
+    # Leave before the interpreter shuts down: torch would call modes whose modules are already unloaded.
     atexit.register(leave)
 
 

@@ -120,7 +120,7 @@ class Unwrapped:
             self.by_host[id(host)] = value
             return host
         if isinstance(value, torch.Tensor):
-            # As NCCL's check_gpu_single_tensor (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).
+            # Same checks as NCCL's check_gpu_single_tensor (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).
             raise ValueError("Tensors must be CUDA and dense")
         if type(value) is list or type(value) is tuple:
             return [self._host(item) for item in value]
@@ -164,7 +164,7 @@ def _collective(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     done = CollectiveWork(out[1] if type(out) is tuple else out, written, finish, in_a_thread, used)
     size_bytes = sum(map(bytes_of, tensors_in(args[1] if name in _OUTPUTS_FIRST else args[0])))
     communicator = communicator_of(group)
-    # Only the root of a scatter knows what it sends; other ranks send nothing.
+    # Only the root of a scatter passes inputs; other ranks send nothing.
     whole = bytes_of(args[0]) * communicator.size if name == "scatter_" else size_bytes
     operation = _operation(func, unwrapped, size_bytes, communicator.stream_of(name))._replace(size_bytes=whole)
     if name == "send":

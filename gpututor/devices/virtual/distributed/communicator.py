@@ -346,7 +346,7 @@ class Communicator:
             try:
                 theirs = ask(timedelta(seconds=LAST_ANSWERS_S) if machine.clock.finishing else None)
             except RuntimeError:
-                # The ranks are gone; the collective itself reports that.
+                # The other ranks have exited; the collective itself reports that.
                 return ready
             task.duration = max(task.duration, *(duration for _, duration in theirs))
             return max(ready, *(moment for moment, _ in theirs))
@@ -396,7 +396,7 @@ def send_last(limit_s: float) -> None:
     """Wait, as Python ends, until the receivers of messages have their times."""
     deadline = time.monotonic() + limit_s
     while _sent and time.monotonic() < deadline:
-        with contextlib.suppress(RuntimeError):  # the receiver is gone, or never came
+        with contextlib.suppress(RuntimeError):  # the receiver has exited or never connected
             _sent.popleft().wait(timedelta(seconds=max(deadline - time.monotonic(), 0.001)))
 
 

@@ -151,7 +151,7 @@ class CollectiveWork(torch_private.CollectiveWork):  # type: ignore[misc]
         self._results = results
         self._finish = finish
         self._in_a_thread = in_a_thread
-        # As in NCCL, their memory is not reused until a wait.
+        # NCCL does not reuse their memory until a wait either.
         self._used: list[Any] = used
         self._arrived = False
         self.meeting: Rendezvous | None = None

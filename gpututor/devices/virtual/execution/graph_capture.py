@@ -74,7 +74,7 @@ class Capture:
         self.failed = False
         self._kernels: tuple[str, ...] = ()
         self._branch_of = {stream: 0}
-        # Of each branch: the amount of each branch's work that comes before its next work.
+        # For each branch, the amount of work of every branch that precedes its next task.
         self._before: list[dict[int, int]] = [{}]
         self._before_mark: dict[EventMarker, dict[int, int]] = {}
 

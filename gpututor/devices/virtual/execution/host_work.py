@@ -14,7 +14,11 @@ import sys
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter_ns, process_time_ns, thread_time_ns  # bound here: a machine replaces those of `time`
+from time import (
+    perf_counter_ns,
+    process_time_ns,
+    thread_time_ns,
+)  # imported by name: a machine replaces the functions of `time`
 
 from gpututor.devices.virtual.machine import active_machine, is_on
 

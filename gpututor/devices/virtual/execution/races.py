@@ -38,7 +38,7 @@ HOST_WRITE = "host write during copy"
 def record_kernel_access(
     machine: VirtualMachine, gpu: VirtualGpu, op: Operator, tensors: Sequence[Any], call: Any, access: Task
 ) -> None:
-    """Record that an operator's launch reads virtual `tensors` and writes those that its schema names.
+    """Record an operator's reads of virtual `tensors` and its writes, by the operator's schema.
 
     `call` is its (arguments, keywords) on the CPU.
     """

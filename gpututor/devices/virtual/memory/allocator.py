@@ -69,7 +69,7 @@ class GraphPools:
         return [part for pool in self.by_id.values() for part in (pool.small, pool.large)]
 
     def left(self) -> list[Pool]:
-        """Return the pools without live graphs; forget those without memory."""
+        """Return the pools without live graphs; drop pools without memory."""
         for key, pool in list(self.by_id.items()):
             if pool.graphs <= 0 and not pool.small.reserved + pool.large.reserved:
                 del self.by_id[key]

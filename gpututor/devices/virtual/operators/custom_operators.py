@@ -1,4 +1,4 @@
-"""Operators of a program's own (`torch.library`): their bodies run on the virtual tensors, as CUDA would run them.
+"""Custom operators (`torch.library`): their bodies run on the virtual tensors, as on CUDA.
 
 Torch computes most of its own operators in C++, which the virtual GPU replaces by the CPU's kernels. An operator
 from outside of torch has a body that calls torch again. It sees the device, and each of its calls is recorded.

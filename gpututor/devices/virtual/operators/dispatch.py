@@ -45,7 +45,7 @@ _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
 class DeviceMode(TorchDispatchMode):
-    """Sees every operator of a thread, also those that C++ runs, such as the factories of a backward pass."""
+    """Mode that intercepts every operator of a thread, including calls from C++, such as factories in backward."""
 
     supports_higher_order_operators = True
 
@@ -68,7 +68,7 @@ class DeviceMode(TorchDispatchMode):
                 # A higher-order operator, for which torch lists no types. Some compute under no mode at all.
                 raise cuda_errors.unsupported(f"torch.ops.higher_order.{func.name()}")
             if torch_private.function_mode_is_on():
-                # In a backward pass: else the function mode would see each size and stride that is asked for below.
+                # In a backward pass; otherwise the function mode would intercept each access to a size or stride below.
                 with torch_private.no_function_modes():
                     return self._operator(func, types, args, kwargs or {})
             return self._operator(func, types, args, kwargs or {})

@@ -1,10 +1,13 @@
-"""Fallbacks and errors for operators that the CPU computes in another way than CUDA, or not at all.
+"""Fallbacks and errors for operators that the CPU computes differently from CUDA, or not at all.
 
-CUDA computes some operators in half precision that the CPU only computes in single: those are computed in single and
-rounded. An index that is out of range is an error at once on the CPU; on CUDA it is a failed assertion inside the
-kernel, which a later call that waits reports. Here it is raised at once, as with CUDA_LAUNCH_BLOCKING=1, with the CPU's
-words as its cause; the GPU can be used afterwards, while CUDA's could not in this process. An operator that the CPU
-lacks is refused by its name; so are the unsupported ones of `operators.toml`, before they are tried.
+CUDA has half-precision kernels that the CPU lacks: these operators are computed in float32 and rounded.
+
+An index out of range raises immediately on the CPU. On CUDA it fails an assertion inside the kernel, and a later call
+that synchronizes reports it. Here it raises immediately, as with CUDA_LAUNCH_BLOCKING=1, with the CPU's error as its
+cause. The GPU remains usable, while a CUDA context would not be.
+
+Operators that the CPU lacks are refused by name. Operators that `operators.toml` lists as unsupported are refused
+before they run.
 """
 
 from __future__ import annotations

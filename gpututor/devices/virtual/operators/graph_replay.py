@@ -83,7 +83,7 @@ def capture_operator(
         capture.add(lambda: None, (op.name,))
         return out
     virtual = {id(wrapper._host) for wrapper in wrappers}
-    # The graph stores the current value of a CPU tensor that is used as a number.
+    # The graph stores the current value of a CPU tensor that wraps a number.
     args, kwargs = torch_private.tree_map(
         lambda value: value.clone() if isinstance(value, Tensor) and id(value) not in virtual else value,
         (tuple(call[0]), call[1]),
@@ -144,7 +144,7 @@ def _resolved(out: Any) -> Any:
 
 
 def _write(new: Any, old: Any, known: set[int]) -> None:
-    """Write new values into the tensors of the capture; those that share memory with an input have them already."""
+    """Write new values into the captured tensors; tensors that share memory with an input already have them."""
     if isinstance(old, Tensor):
         if torch_private.storage_id(old) not in known:
             old.copy_(new)

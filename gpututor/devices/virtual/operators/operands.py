@@ -89,7 +89,7 @@ class UnwrappedArguments:
             if where not in op.host_places:
                 self.mixed = True
             elif self.device is not None and is_on():
-                # CUDA moves index tensors to the device of what they index.
+                # CUDA moves index tensors to the device of the indexed tensor.
                 execution.copy(active_machine(), CPU, self.device, bytes_of(value), op.name)
         return torch_private.with_memory(value)
 
@@ -154,7 +154,7 @@ def has_strays(args: tuple[Any, ...]) -> bool:
 
 def _tensors(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     tensors = []
-    # A wrapper looks at what it writes to before its inputs (torchgen/dest/register_dispatch_key.py).
+    # A generated wrapper checks its outputs before its inputs (torchgen/dest/register_dispatch_key.py).
     outs = [name for name in op.out_names if name in kwargs]
     others = [name for name in kwargs if name not in outs]
     places: list[int | str] = [*outs, *range(len(args)), *others]

@@ -1,7 +1,7 @@
-"""Operators with rules of their own: copies, views, dropout and attention.
+"""Operators with special rules: copies, views, dropout and attention.
 
-Dropout is fused as in `is_fused_kernel_acceptable` of aten/src/ATen/native/Dropout.cpp. Feature and alpha dropout, and
-those in place, are several kernels on CUDA too.
+Dropout is fused as in `is_fused_kernel_acceptable` of aten/src/ATen/native/Dropout.cpp. Feature, alpha and in-place
+dropout are several kernels on CUDA too.
 
 For attention, C++ would choose the unfused parts on this device: two products, a softmax and the matrix between them in
 memory. It is chosen here as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, and recorded as flash attention
@@ -52,7 +52,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     options = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking", "pin_memory")}
     if target.type not in ("cuda", "cpu") or source.type not in ("cuda", "cpu"):
         if source.type == "meta" and target.type != "meta":
-            # Said here, for C++ would look for a CUDA kernel. `Module.to` knows these words.
+            # Raised here because C++ would look for a CUDA kernel. `Module.to` matches this message.
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return func(host, **options, device=target)
     if host.layout is not torch.strided:
@@ -141,7 +141,7 @@ def _reshape_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def _set_source(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run `a.set_(b)`: `a` becomes a view of what `b` views."""
+    """Run `a.set_(b)`: `a` becomes a view of the storage of `b`."""
     target, source = args[0], args[1]
     if type(target) is not VirtualTensor or type(source) is not VirtualTensor:
         raise NotImplementedError("The virtual GPU does not support Tensor.set_() between devices.")

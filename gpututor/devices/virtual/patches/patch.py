@@ -72,7 +72,7 @@ def original_of(table: Sequence[Patch]) -> Iterator[None]:
             before = vars(owner).get(patch.name, _ABSENT)
             undo.append((owner, patch.name, before))
             if isinstance(patch.replacement, FunctionType) and hasattr(before, "__wrapped__"):
-                # torch._dynamo, if it is imported meanwhile, looks below torch's own decorators.
+                # torch._dynamo, if it is imported during the block, unwraps torch's own decorators.
                 patch.replacement.__wrapped__ = before.__wrapped__  # type: ignore[attr-defined]
             setattr(owner, patch.name, patch.replacement)
         yield

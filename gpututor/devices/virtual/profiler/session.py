@@ -147,7 +147,7 @@ class Session:
         self._before = recorder.trace, recorder.enabled
         recorder.trace = _Tap(recorder.trace if recorder.enabled else Trace(None), self)
         recorder.enabled = True
-        # Hides the method in this thread alone, which is the one that torch's profiler watches.
+        # Shadows the method in this thread only, the thread that torch's profiler watches.
         vars(self.machine.clock.host)["sleep"] = self._slept
         _Current.session = self
         DeviceMode.__torch_dispatch__ = _observed  # type: ignore[method-assign]

@@ -141,7 +141,7 @@ class Tree:
         return nodes
 
     def _visible(self, seen: list[Seen], thread: int, *, within: bool, as_is: bool = False) -> list[Node]:
-        """Return the nodes for torch's events; `within` an operator's handling only those with markers count."""
+        """Return the nodes for torch's events; `within` an operator's handler, only events with markers count."""
         nodes: list[Node] = []
         for each in seen:
             span = each.span
@@ -159,7 +159,7 @@ class Tree:
 
     def _operator(self, seen: Seen, thread: int, as_is: bool) -> Node:
         """Return an operator of torch; if the machine ran it, it contains a marker, and maybe others."""
-        # TorchScript's own `record_function` is not the one that makes markers.
+        # TorchScript has its own `record_function`, which makes no markers.
         what = "range" if seen.event.is_user_annotation() else "operator"
         node = Node(seen.name, what, thread, event=seen.event)
         return _with(node, self._visible(seen.children, thread, within=False, as_is=as_is))
@@ -235,7 +235,7 @@ def _nested(events: list[Any], spans: list[Span]) -> dict[int, list[Seen]]:
     """Return torch's events of each thread, nested."""
     roots: dict[int, list[Seen]] = {}
     open_of: dict[int, list[Seen]] = {}
-    # Where an event and one in it begin and end together, the outer one has the smaller number.
+    # If an event and its child start and end together, the parent has the smaller number.
     for event in sorted(events, key=lambda each: (each.start_ns(), -each.end_ns(), each.correlation_id())):
         name = event.name()
         thread = event.start_thread_id()

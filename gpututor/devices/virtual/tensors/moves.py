@@ -82,5 +82,5 @@ def record_copy(
 
 
 def record_copy_of_bytes(source: torch.device, target: torch.device, size_bytes: int, name: str) -> None:
-    """Record a blocking copy of bytes, such as those of a storage."""
+    """Record a blocking copy of raw bytes, such as a storage's."""
     record_copy(source, target, size_bytes, torch.uint8, torch.uint8, non_blocking=False, host_pinned=False, name=name)

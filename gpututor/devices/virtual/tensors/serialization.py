@@ -133,7 +133,7 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
         host = tensor._host.detach()
     is_parameter = bool(getattr(tensor, "_is_param", False))
     if not _session.depth:
-        # As on CUDA, the program's own pickler gets a copy.
+        # A custom pickler gets a copy, as on CUDA.
         record_copy_of_bytes(tensor._device, CPU, host.nbytes, "pickle.dumps")
         with torch_private.host_only():
             host = _view_of(host.untyped_storage().clone(), host)

@@ -36,7 +36,7 @@ class VirtualStorage:
     is_sparse = False
     is_hpu = False
     _seen_as: Any = torch.UntypedStorage
-    # For `isinstance`. A real subclass would have a C++ half without memory, which C++ would read.
+    # Only for `isinstance`. A real subclass would have a C++ object without memory, which C++ would read.
     __class__ = property(lambda self: self._seen_as)
 
     def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device) -> None:

@@ -174,7 +174,7 @@ class VirtualTensor(torch.Tensor):
         return self
 
     def record_stream(self, stream: Any) -> None:
-        """Keep the memory, once the tensor is gone, until that stream has done its present work."""
+        """Keep the memory after the tensor is freed, until the stream has finished its current work."""
         self._block.recorded = {*(self._block.recorded or ()), waits.number_of(stream.stream_id)}
 
     def data_ptr(self) -> int:

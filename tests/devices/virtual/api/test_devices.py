@@ -1,4 +1,4 @@
-"""Devices: how many, which, what they say of themselves, and wrong numbers."""
+"""Device counts, the current device, and invalid ordinals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CUDA: Any = torch.cuda
 
 
 @pytest.mark.parametrize("count", range(1, 9))
-def test_a_box_has_up_to_eight_gpus_that_all_compute(count: int) -> None:
+def test_a_machine_has_up_to_eight_working_gpus(count: int) -> None:
     with virtual_gpu(count):
         assert CUDA.device_count() == count
         last = torch.ones(2, device=f"cuda:{count - 1}") + 1
@@ -47,7 +47,7 @@ def test_a_box_has_up_to_eight_gpus_that_all_compute(count: int) -> None:
         ("MIG-1", []),
     ],
 )
-def test_the_environment_says_which_gpus_are_seen_and_in_which_order(
+def test_cuda_visible_devices_selects_and_orders_gpus(
     monkeypatch: pytest.MonkeyPatch, value: str, slots: list[int]
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
@@ -60,14 +60,14 @@ def test_the_environment_says_which_gpus_are_seen_and_in_which_order(
         assert CUDA.device_count() == 3
 
 
-def test_the_graders_machine_is_the_exercises_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_grader_ignores_cuda_visible_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     two = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "T4"), "virtual", 0)
     with enter_machine(two, "solution.py"):
         assert torch.cuda.device_count() == 2
 
 
-def test_the_environment_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_visible_devices_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with virtual_gpu(2):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
@@ -108,16 +108,14 @@ def _made_in_context(device: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("call", _WRONG.values(), ids=_WRONG)
-def test_a_number_that_no_gpu_has_is_an_invalid_ordinal_everywhere(
-    two_gpus: VirtualMachine, call: Callable[[], Any]
-) -> None:
+def test_an_invalid_index_raises_invalid_device_ordinal(two_gpus: VirtualMachine, call: Callable[[], Any]) -> None:
     with pytest.raises(torch.AcceleratorError, match=r"^CUDA error: invalid device ordinal\nGPU device may be out of"):
         call()
     assert CUDA.current_device() == 0
 
 
 @pytest.mark.parametrize("number", [2, 7, -1])
-def test_questions_about_a_gpu_that_is_not_there_are_assertions(two_gpus: VirtualMachine, number: int) -> None:
+def test_queries_of_a_missing_gpu_raise_assertion_errors(two_gpus: VirtualMachine, number: int) -> None:
     for question in (
         CUDA.get_device_properties,
         CUDA.get_device_name,
@@ -130,7 +128,7 @@ def test_questions_about_a_gpu_that_is_not_there_are_assertions(two_gpus: Virtua
         CUDA.can_device_access_peer(0, number)
 
 
-def test_what_is_no_gpu_is_refused_as_by_torch(two_gpus: VirtualMachine) -> None:
+def test_other_device_types_are_refused_as_by_torch(two_gpus: VirtualMachine) -> None:
     for question in (CUDA.set_device, CUDA.get_device_name):
         with pytest.raises(ValueError, match=r"^Expected a cuda device, but got: cpu$"):
             question(torch.device("cpu"))
@@ -140,7 +138,7 @@ def test_what_is_no_gpu_is_refused_as_by_torch(two_gpus: VirtualMachine) -> None
     assert CUDA.current_device() == 0
 
 
-def test_peers_reach_each_other_and_copies_between_them_keep_values(two_gpus: VirtualMachine) -> None:
+def test_peer_access_works_and_peer_copies_keep_values(two_gpus: VirtualMachine) -> None:
     assert CUDA.can_device_access_peer(0, 1)
     assert not CUDA.can_device_access_peer(1, 1)
     there = torch.arange(4.0, device="cuda:0").to("cuda:1", non_blocking=True)
@@ -152,7 +150,7 @@ def _fail() -> None:
     raise ZeroDivisionError
 
 
-def test_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
+def test_device_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
     far = torch.ones(1, device="cuda:1")
     with CUDA.device_of(far):
         assert CUDA.current_device() == 1
@@ -193,12 +191,12 @@ _NEEDS_A_GPU: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("call", _NEEDS_A_GPU.values(), ids=_NEEDS_A_GPU)
-def test_without_a_gpu_what_needs_one_says_so_in_cudas_words(call: Callable[[], Any]) -> None:
+def test_without_a_gpu_calls_that_need_it_raise_cudas_error(call: Callable[[], Any]) -> None:
     with virtual_gpu(0), pytest.raises(RuntimeError, match=r"^No CUDA GPUs are available$"):
         call()
 
 
-def test_without_a_gpu_what_needs_none_answers_as_cuda_does() -> None:
+def test_without_a_gpu_other_calls_answer_as_on_cuda() -> None:
     with virtual_gpu(0):
         assert not CUDA.is_available()
         assert not CUDA.is_initialized()
@@ -263,7 +261,7 @@ def test_ranges_of_nvtx_nest(two_gpus: VirtualMachine) -> None:
     nvtx.range_end(nvtx.range_start("loose"))
 
 
-def test_waits_for_streams_and_blocking_copies_are_warned_of_or_forbidden(two_gpus: VirtualMachine) -> None:
+def test_sync_debug_mode_warns_or_raises_on_synchronization(two_gpus: VirtualMachine) -> None:
     words = "called a synchronizing CUDA operation"
     x = torch.ones(3, device="cuda")
     assert CUDA.get_sync_debug_mode() == 0
@@ -295,7 +293,7 @@ def test_waits_for_streams_and_blocking_copies_are_warned_of_or_forbidden(two_gp
         CUDA.set_sync_debug_mode(3)
 
 
-def test_plan_caches_are_empty_and_remember_their_limit(two_gpus: VirtualMachine) -> None:
+def test_cufft_plan_caches_are_empty_and_keep_their_limit(two_gpus: VirtualMachine) -> None:
     caches: Any = torch.backends.cuda.cufft_plan_cache
     caches[1].max_size = 10
     assert (caches.max_size, caches[1].max_size, caches.size) == (4096, 10, 0)
@@ -304,7 +302,7 @@ def test_plan_caches_are_empty_and_remember_their_limit(two_gpus: VirtualMachine
         caches[5]
 
 
-def test_a_machine_with_gpus_passes_for_a_cuda_build_with_cudnn() -> None:
+def test_a_machine_with_gpus_looks_like_a_cuda_build_with_cudnn() -> None:
     own = torch.version.cuda, torch.backends.cudnn.version()
     with virtual_gpu():
         assert torch.version.cuda is not None

@@ -1,4 +1,4 @@
-"""Events: where they are in a stream, what waits for them, and the time between two."""
+"""`torch.cuda.Event`: completion, waits and elapsed time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_events_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
     assert repr(torch.Event("cuda")) == "torch.Event device_type=cuda, device_index=-1, event_flag=0, event_id=0"
 
 
-def test_an_event_that_was_never_recorded_is_done_and_nobody_waits_for_it(two_gpus: VirtualMachine) -> None:
+def test_an_unrecorded_event_is_complete(two_gpus: VirtualMachine) -> None:
     event = CUDA.Event()
     CUDA._sleep(MILLION)
     now = two_gpus.clock.host.now
@@ -41,7 +41,7 @@ def test_an_event_that_was_never_recorded_is_done_and_nobody_waits_for_it(two_gp
     assert two_gpus.clock.host.now == now
 
 
-def test_an_event_is_done_when_the_work_before_it_is(two_gpus: VirtualMachine) -> None:
+def test_an_event_completes_after_the_work_before_it(two_gpus: VirtualMachine) -> None:
     before, after = CUDA.Event(), CUDA.Event()
     before.record()
     CUDA._sleep(MILLION)
@@ -51,20 +51,20 @@ def test_an_event_is_done_when_the_work_before_it_is(two_gpus: VirtualMachine) -
     assert after.query()
 
 
-def test_the_time_between_events_is_that_of_the_work_between(two_gpus: VirtualMachine) -> None:
+def test_elapsed_time_is_the_time_of_the_work_between_events(two_gpus: VirtualMachine) -> None:
     start, end = _timed()
     start.record()
     CUDA._sleep(MILLION)
     end.record()
     end.synchronize()
-    one = start.elapsed_time(end)
-    assert isinstance(one, float)
+    single = start.elapsed_time(end)
+    assert isinstance(single, float)
     start.record()
     for _ in range(3):
         CUDA._sleep(MILLION)
     end.record()
     end.synchronize()
-    assert start.elapsed_time(end) == pytest.approx(3 * one, rel=0.05)
+    assert start.elapsed_time(end) == pytest.approx(3 * single, rel=0.05)
     assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
@@ -91,7 +91,7 @@ def _unfinished(start: Any, end: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", [CUDA.Event, torch.Event], ids=["cuda", "generic"])
-def test_where_there_is_no_time_torchs_error_says_so(
+def test_elapsed_time_raises_torchs_errors(
     two_gpus: VirtualMachine,
     kind: object,
     timing: bool,
@@ -127,7 +127,7 @@ def test_a_stream_waits_for_an_event_of_another_gpu(two_gpus: VirtualMachine) ->
     assert waiting.query()
 
 
-def test_recording_again_moves_an_event_but_not_those_who_wait(two_gpus: VirtualMachine) -> None:
+def test_recording_again_does_not_affect_earlier_waits(two_gpus: VirtualMachine) -> None:
     busy, waiting = CUDA.Stream(), CUDA.Stream()
     event, early = CUDA.Event(), CUDA.Event()
     with busy:
@@ -142,7 +142,7 @@ def test_recording_again_moves_an_event_but_not_those_who_wait(two_gpus: Virtual
     assert not late.query()
 
 
-def test_a_wait_on_the_gpu_does_not_hold_up_the_host(two_gpus: VirtualMachine) -> None:
+def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
     with CUDA.Stream():
         CUDA._sleep(100 * MILLION)
         event = CUDA.current_stream().record_event()
@@ -160,7 +160,7 @@ def test_events_are_not_shared_between_processes(two_gpus: VirtualMachine) -> No
         CUDA.Event(external=True)
 
 
-def test_an_event_of_another_machine_says_so() -> None:
+def test_an_event_of_another_machine_raises() -> None:
     with virtual_gpu():
         CUDA._sleep(MILLION)
         event = CUDA.current_stream().record_event()
@@ -172,7 +172,7 @@ def test_an_event_of_another_machine_says_so() -> None:
         event.synchronize()
 
 
-def test_times_are_the_same_on_every_run() -> None:
+def test_elapsed_times_are_reproducible() -> None:
     def run() -> float:
         with virtual_gpu():
             start, end = _timed()

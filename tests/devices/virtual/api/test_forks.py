@@ -1,4 +1,4 @@
-"""CUDA does not survive a fork: what a forked child may still do, and what it is told."""
+"""Forked children: CUDA cannot be used again after a fork."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFUSED = (
 
 
 def _said_in_child(call: Callable[[], Any]) -> str:
-    """What `call` gives or raises in a forked child."""
+    """Return the result or error of `call` in a forked child, as text."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -56,7 +56,7 @@ def test_a_forked_child_cannot_use_a_gpu_that_had_started(call: Callable[[], Any
         assert torch.ones(1).cuda().item() == 1.0
 
 
-def test_work_on_an_inherited_tensor_is_an_initialization_error() -> None:
+def test_work_on_an_inherited_tensor_raises_an_initialization_error() -> None:
     with virtual_gpu(1):
         x = torch.ones(2, device="cuda")
         for call in (lambda: x + 1, x.cpu, x.clone, lambda: x.add_(1), lambda: x[0].item()):
@@ -64,7 +64,7 @@ def test_work_on_an_inherited_tensor_is_an_initialization_error() -> None:
         assert x.tolist() == [1.0, 1.0]
 
 
-def test_a_child_goes_on_on_the_cpu_and_knows_that_it_is_one() -> None:
+def test_a_forked_child_continues_on_the_cpu() -> None:
     with virtual_gpu(1):
         torch.ones(1, device="cuda")
         assert _said_in_child(lambda: (torch.manual_seed(1).initial_seed(), (torch.ones(2) + 1).tolist())) == (
@@ -74,7 +74,7 @@ def test_a_child_goes_on_on_the_cpu_and_knows_that_it_is_one() -> None:
         assert not torch.cuda._is_in_bad_fork()
 
 
-def test_a_child_forked_before_the_first_use_has_gpus_of_its_own() -> None:
+def test_a_child_forked_before_cuda_starts_uses_its_own_gpus() -> None:
     with virtual_gpu(2):
         assert torch.cuda.is_available()
         torch.manual_seed(3)
@@ -91,7 +91,7 @@ class _OnDevice(torch.utils.data.Dataset[torch.Tensor]):
         return torch.ones(1).cuda()
 
 
-def test_a_data_loader_whose_worker_touches_the_device_says_so() -> None:
+def test_a_data_loader_worker_that_uses_the_gpu_raises() -> None:
     with virtual_gpu(1):
         torch.ones(1, device="cuda")
         fork = multiprocessing.get_context("fork")

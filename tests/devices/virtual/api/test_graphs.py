@@ -1,4 +1,4 @@
-"""CUDA graphs: what is captured, and what a replay does."""
+"""CUDA graphs: captures and replays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _elapsed(work: Callable[[], Any]) -> float:
     return float(start.elapsed_time(end))
 
 
-def test_a_replay_computes_with_what_its_inputs_hold_now(two_gpus: VirtualMachine) -> None:
+def test_a_replay_reads_the_current_values_of_its_inputs(two_gpus: VirtualMachine) -> None:
     x, w = torch.ones(3, device="cuda"), torch.full((3,), 2.0, device="cuda")
     graph, (y, total) = _captured(lambda: (x * w + 1, (x * w).sum()))
     address = y.data_ptr()
@@ -46,7 +46,7 @@ def test_a_replay_computes_with_what_its_inputs_hold_now(two_gpus: VirtualMachin
     assert (y.tolist(), total.item()) == ([1.0] * 3, 0.0)
 
 
-def test_a_capture_runs_nothing(two_gpus: VirtualMachine) -> None:
+def test_a_capture_runs_no_kernel(two_gpus: VirtualMachine) -> None:
     norm: Any = nn.BatchNorm1d(3).cuda()
     count = torch.zeros(1, device="cuda")
     rows = torch.randn(4, 3, device="cuda")
@@ -73,7 +73,7 @@ def test_a_capture_runs_nothing(two_gpus: VirtualMachine) -> None:
     assert torch.rand(2, device="cuda").tolist() == first
 
 
-def test_numbers_are_those_of_the_capture(two_gpus: VirtualMachine) -> None:
+def test_python_numbers_are_frozen_at_capture(two_gpus: VirtualMachine) -> None:
     x, factor, on_host = torch.ones(2, device="cuda"), 2.0, torch.tensor(3.0)
     graph, y = _captured(lambda: x * factor * on_host)
     on_host.fill_(100)
@@ -81,7 +81,7 @@ def test_numbers_are_those_of_the_capture(two_gpus: VirtualMachine) -> None:
     assert y.tolist() == [6.0, 6.0]
 
 
-def test_a_replay_is_one_launch_and_kernels_follow_each_other(two_gpus: VirtualMachine) -> None:
+def test_a_replay_is_a_single_launch_of_consecutive_kernels(two_gpus: VirtualMachine) -> None:
     x = torch.ones(8, device="cuda")
 
     def work() -> None:
@@ -97,12 +97,12 @@ def test_a_replay_is_one_launch_and_kernels_follow_each_other(two_gpus: VirtualM
     assert _elapsed(graph.replay) < _elapsed(work) / 3
 
 
-def test_replayed_kernels_are_in_the_trace_and_captured_ones_are_not(recorder: Recorder) -> None:
+def test_the_trace_has_replayed_kernels_and_no_captured_kernels(recorder: Recorder) -> None:
     x = torch.ones(8, device="cuda")
     graph, _ = _captured(lambda: x.sin().cos())
 
     def kernels() -> list[str]:
-        return [one.name for one in recorder.trace if one.kind is Kind.KERNEL and one.name != "aten::ones"]
+        return [event.name for event in recorder.trace if event.kind is Kind.KERNEL and event.name != "aten::ones"]
 
     captured = kernels()
     assert not {"aten::sin", "aten::cos"} & set(captured)
@@ -111,7 +111,7 @@ def test_replayed_kernels_are_in_the_trace_and_captured_ones_are_not(recorder: R
     assert kernels()[len(captured) :] == ["aten::sin", "aten::cos"] * 2
 
 
-def test_branches_that_events_fork_and_join_run_beside_each_other(two_gpus: VirtualMachine) -> None:
+def test_branches_forked_by_events_run_concurrently(two_gpus: VirtualMachine) -> None:
     x, other = torch.ones(2, device="cuda"), CUDA.Stream()
 
     def work() -> Any:
@@ -132,7 +132,7 @@ def test_branches_that_events_fork_and_join_run_beside_each_other(two_gpus: Virt
     assert out.tolist() == [43.0, 43.0]
 
 
-def test_page_locked_copies_are_part_of_a_graph(two_gpus: VirtualMachine) -> None:
+def test_pinned_copies_are_captured(two_gpus: VirtualMachine) -> None:
     source, target = torch.ones(4).pin_memory(), torch.zeros(4).pin_memory()
     x = torch.zeros(4, device="cuda")
 
@@ -148,7 +148,7 @@ def test_page_locked_copies_are_part_of_a_graph(two_gpus: VirtualMachine) -> Non
     assert (x.tolist(), target.tolist()) == ([5.0] * 4, [10.0] * 4)
 
 
-def test_a_graph_keeps_its_memory_and_gives_it_back(two_gpus: VirtualMachine) -> None:
+def test_a_graph_keeps_its_memory_until_reset(two_gpus: VirtualMachine) -> None:
     x = torch.ones(MIB, device="cuda")
 
     def work() -> Any:
@@ -185,7 +185,7 @@ def test_graphs_can_share_their_memory(two_gpus: VirtualMachine) -> None:
     assert other[0].item() == 12
 
 
-def test_a_training_step_in_a_graph_trains_as_the_step_itself(two_gpus: VirtualMachine) -> None:
+def test_a_captured_training_step_trains_as_the_eager_step(two_gpus: VirtualMachine) -> None:
     def trained(in_a_graph: bool) -> list[float]:
         torch.manual_seed(0)
         net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.0), nn.Tanh(), nn.Linear(8, 1)).cuda()
@@ -212,7 +212,7 @@ def test_a_training_step_in_a_graph_trains_as_the_step_itself(two_gpus: VirtualM
             rows.copy_(torch.randn(16, 4, generator=generator))
             wanted.copy_(rows.sum(1, keepdim=True))
             run()
-        return [value for one in net.parameters() for value in one.flatten().tolist()]
+        return [value for parameter in net.parameters() for value in parameter.flatten().tolist()]
 
     assert trained(in_a_graph=True) == pytest.approx(trained(in_a_graph=False), rel=1e-5)
 
@@ -226,7 +226,7 @@ def test_make_graphed_callables_gives_the_same_values_and_gradients(two_gpus: Vi
     gradient = net[0].weight.grad.clone()
     net.zero_grad()
     graphed = CUDA.make_graphed_callables(net, (torch.randn(3, 4, device="cuda"),))
-    found = graphed(rows)
-    found.sum().backward()
-    torch.testing.assert_close(found, expected)
+    result = graphed(rows)
+    result.sum().backward()
+    torch.testing.assert_close(result, expected)
     torch.testing.assert_close(net[0].weight.grad, gradient)

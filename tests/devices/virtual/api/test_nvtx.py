@@ -20,10 +20,10 @@ MS = 1_000_000
 
 
 def ranges(recorder: Recorder) -> dict[str, Event]:
-    return {one.name: one for one in recorder.complete() if one.kind is Kind.RANGE}
+    return {event.name: event for event in recorder.complete() if event.kind is Kind.RANGE}
 
 
-def test_ranges_nest_and_last_as_long_as_the_hosts_clock_says(recorder: Recorder) -> None:
+def test_ranges_nest_and_have_durations_of_the_hosts_clock(recorder: Recorder) -> None:
     assert nvtx.range_push("outer") == 0
     time.sleep(0.001)
     assert nvtx.range_push("inner") == 1
@@ -31,27 +31,27 @@ def test_ranges_nest_and_last_as_long_as_the_hosts_clock_says(recorder: Recorder
     assert nvtx.range_pop() == 1
     assert nvtx.range_pop() == 0
     assert nvtx.range_pop() == -2
-    found = ranges(recorder)
-    outer, inner = found["outer"], found["inner"]
+    result = ranges(recorder)
+    outer, inner = result["outer"], result["inner"]
     assert (outer.duration, inner.duration) == (3 * MS, 2 * MS)
     assert outer.start <= inner.start < inner.end <= outer.end
     assert (outer.device, outer.launched) == ("cpu", outer.start)
     assert (inner.line or 0) - (outer.line or 0) == 2, "where they begin"
 
 
-def test_the_block_the_mark_and_the_range_that_ends_elsewhere(recorder: Recorder) -> None:
+def test_range_blocks_marks_and_range_start_are_recorded(recorder: Recorder) -> None:
     with nvtx.range("step {}", 3):
         nvtx.mark("here")
         time.sleep(0.001)
     identity = nvtx.range_start("loading")
     nvtx.range_end(identity)
     nvtx.range_end(identity)
-    found = ranges(recorder)
-    assert list(found) == ["here", "step 3", "loading"]
-    assert (found["here"].duration, found["step 3"].duration, found["loading"].duration) == (0, MS, 0)
+    result = ranges(recorder)
+    assert list(result) == ["here", "step 3", "loading"]
+    assert (result["here"].duration, result["step 3"].duration, result["loading"].duration) == (0, MS, 0)
 
 
-def test_each_thread_has_ranges_of_its_own(recorder: Recorder) -> None:
+def test_each_thread_has_its_own_ranges(recorder: Recorder) -> None:
     depths = []
 
     def other() -> None:
@@ -67,17 +67,17 @@ def test_each_thread_has_ranges_of_its_own(recorder: Recorder) -> None:
     assert set(ranges(recorder)) == {"main", "other"}
 
 
-def test_the_capture_of_a_tool_is_a_range(recorder: Recorder) -> None:
+def test_profiler_start_and_stop_record_a_range(recorder: Recorder) -> None:
     with torch.cuda.profiler.profile():
         torch.ones(2, device="cuda")
     torch.cuda.profiler.stop()
     torch.cuda.profiler.start()
     torch.cuda.profiler.start()
     torch.cuda.profiler.stop()
-    assert [one.name for one in recorder.complete() if one.kind is Kind.RANGE] == ["cudaProfilerStart"] * 2
+    assert [event.name for event in recorder.complete() if event.kind is Kind.RANGE] == ["cudaProfilerStart"] * 2
 
 
-def test_named_parts_of_a_program_are_ranges_and_torchs_own_are_not(recorder: Recorder) -> None:
+def test_record_function_records_ranges_for_the_learner_only(recorder: Recorder) -> None:
     layer = nn.Linear(2, 2, device="cuda")
     sgd = torch.optim.SGD(layer.parameters())
     with record_function("step"):
@@ -94,18 +94,18 @@ def test_named_parts_of_a_program_are_ranges_and_torchs_own_are_not(recorder: Re
     work()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]), record_function("profiled"):
         time.sleep(0.001)
-    found = ranges(recorder)
-    assert (found["function"].duration, found["profiled"].duration) == (MS, MS)
+    result = ranges(recorder)
+    assert (result["function"].duration, result["profiled"].duration) == (MS, MS)
 
 
-def test_without_a_trace_ranges_are_counted_only() -> None:
+def test_without_a_recorder_ranges_are_only_counted() -> None:
     with virtual_gpu() as machine:
         with nvtx.range("quiet"), record_function("quiet"):
             pass
         assert len(machine.recorder.trace) == 0
 
 
-def test_a_range_that_is_open_ends_with_its_machine() -> None:
+def test_an_open_range_ends_with_its_machine() -> None:
     with virtual_gpu():
         nvtx.range_push("left open")
         torch.cuda.profiler.start()
@@ -114,13 +114,13 @@ def test_a_range_that_is_open_ends_with_its_machine() -> None:
 
 
 @pytest.mark.parametrize("call", [nvtx.range_push, nvtx.range_start, nvtx.mark])
-def test_a_name_is_a_text(recorder: Recorder, call: Any) -> None:
+def test_range_names_must_be_strings(recorder: Recorder, call: Any) -> None:
     assert recorder.enabled
     with pytest.raises(TypeError, match="incompatible function arguments"):
         getattr(nvtx, call.__name__)(3)
 
 
-def test_a_long_name_is_cut(recorder: Recorder) -> None:
+def test_long_range_names_are_truncated(recorder: Recorder) -> None:
     nvtx.mark("x" * 10_000)
     assert len(next(iter(ranges(recorder)))) == 200
 
@@ -131,11 +131,11 @@ def doubled(x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script. is deprecated:DeprecationWarning")
-def test_torchscript_compiles_named_parts(recorder: Recorder) -> None:
+def test_torchscript_compiles_record_function(recorder: Recorder) -> None:
     assert recorder.enabled
     scripted = torch.jit.script(doubled)
     assert scripted(torch.ones(2)).tolist() == [2, 2]
     with profile() as seen:
         scripted(torch.ones(2, device="cuda"))
-    (named,) = [one for one in seen.events() if one.name == "scripted" and one.cpu_time_total]
+    (named,) = [event for event in seen.events() if event.name == "scripted" and event.cpu_time_total]
     assert named.device_time_total > 0

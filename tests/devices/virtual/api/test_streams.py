@@ -1,4 +1,4 @@
-"""Streams: which one is current, in which order work runs, and what waits for what."""
+"""`torch.cuda.Stream`: the current stream, the order of work, and waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_streams_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
     assert stream.__cuda_stream__() == (0, stream.cuda_stream)
 
 
-def test_a_stream_equals_itself_by_whatever_object(two_gpus: VirtualMachine) -> None:
+def test_streams_with_the_same_id_are_equal(two_gpus: VirtualMachine) -> None:
     stream, other = CUDA.Stream(), CUDA.Stream()
     with CUDA.stream(stream):
         again = CUDA.current_stream()
@@ -37,17 +37,15 @@ def test_a_stream_equals_itself_by_whatever_object(two_gpus: VirtualMachine) -> 
     assert hash(again) == hash(stream)
     assert stream not in (other, CUDA.default_stream(), CUDA.Stream(1), None)
     assert len({stream, again, other}) == 2
-    assert len({one.cuda_stream for one in (stream, other, CUDA.default_stream(), CUDA.Stream(1))}) == 4
+    assert len({item.cuda_stream for item in (stream, other, CUDA.default_stream(), CUDA.Stream(1))}) == 4
 
 
 @pytest.mark.parametrize(("priority", "pool"), [(0, 1), (-1, 2), (-3, 4), (-9, 4)])
-def test_the_thirty_third_stream_of_a_pool_is_the_first_again(
-    two_gpus: VirtualMachine, priority: int, pool: int
-) -> None:
+def test_the_stream_pool_wraps_around_after_32_streams(two_gpus: VirtualMachine, priority: int, pool: int) -> None:
     streams = [CUDA.Stream(priority=priority) for _ in range(33)]
     assert streams[32] == streams[0]
     assert len(set(streams)) == 32
-    assert [one.stream_id for one in streams[:3]] == [place << 5 | pool << 1 | 1 for place in range(3)]
+    assert [stream.stream_id for stream in streams[:3]] == [place << 5 | pool << 1 | 1 for place in range(3)]
     assert CUDA.Stream(1, priority=priority).stream_id == streams[0].stream_id
 
 
@@ -62,7 +60,7 @@ def test_wrong_streams_are_refused_in_torchs_words(two_gpus: VirtualMachine) -> 
         CUDA.Stream(stream_id=0x5000, device_index=0, device_type=1).query()
 
 
-def test_without_cuda_there_are_no_streams_of_it() -> None:
+def test_without_cuda_streams_cannot_be_created() -> None:
     with virtual_gpu(backends=("mps",)):
         with pytest.raises(RuntimeError, match=r"torch.cuda.Stream requires CUDA support"):
             CUDA.Stream()
@@ -77,7 +75,7 @@ def _current() -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("as_context", [CUDA.stream, lambda stream: stream])
-def test_blocks_nest_across_devices_and_put_everything_back(two_gpus: VirtualMachine, as_context: object) -> None:
+def test_stream_blocks_nest_across_devices_and_restore_state(two_gpus: VirtualMachine, as_context: object) -> None:
     assert callable(as_context)
     here, there = CUDA.Stream(0), CUDA.Stream(1)
     seen = []
@@ -116,7 +114,7 @@ def test_each_thread_has_its_own_current_stream(two_gpus: VirtualMachine) -> Non
     assert seen == [CUDA.default_stream()]
 
 
-def test_work_goes_to_the_current_stream_in_the_trace(recorder: Recorder) -> None:
+def test_the_trace_records_the_current_stream(recorder: Recorder) -> None:
     x = torch.ones(3, device="cuda")
     first, second = CUDA.Stream(), CUDA.Stream()
     with CUDA.stream(second):
@@ -132,7 +130,7 @@ def test_work_goes_to_the_current_stream_in_the_trace(recorder: Recorder) -> Non
     }
 
 
-def test_a_stream_is_idle_when_its_own_work_is_done(two_gpus: VirtualMachine) -> None:
+def test_query_is_true_when_the_streams_own_work_is_done(two_gpus: VirtualMachine) -> None:
     busy, idle = CUDA.Stream(), CUDA.Stream()
     with busy:
         CUDA._sleep(MILLION)
@@ -143,7 +141,7 @@ def test_a_stream_is_idle_when_its_own_work_is_done(two_gpus: VirtualMachine) ->
     assert busy.query()
 
 
-def test_the_wait_for_all_streams_covers_those_of_one_gpu(two_gpus: VirtualMachine) -> None:
+def test_synchronize_waits_for_all_streams_of_one_gpu(two_gpus: VirtualMachine) -> None:
     here, there = CUDA.Stream(0), CUDA.Stream(1)
     for stream in (here, there):
         with stream:
@@ -154,7 +152,7 @@ def test_the_wait_for_all_streams_covers_those_of_one_gpu(two_gpus: VirtualMachi
     assert there.query()
 
 
-def test_waits_are_written_down_with_their_length(recorder: Recorder) -> None:
+def test_waits_are_recorded_with_their_duration(recorder: Recorder) -> None:
     stream = CUDA.Stream()
     event = CUDA.Event()
     for wait in (stream.synchronize, event.synchronize, CUDA.synchronize, torch.accelerator.synchronize):
@@ -163,14 +161,14 @@ def test_waits_are_written_down_with_their_length(recorder: Recorder) -> None:
             event.record()
         wait()
     waits = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE]
-    assert [one.name for one in waits] == [
+    assert [entry.name for entry in waits] == [
         *("torch.cuda.Stream.synchronize", "torch.cuda.Event.synchronize", "torch.cuda.synchronize"),
         "torch.accelerator.synchronize",
     ]
-    assert all(one.end - one.start > 500_000 for one in waits)
+    assert all(entry.end - entry.start > 500_000 for entry in waits)
 
 
-def test_wait_stream_orders_and_no_other_stream_is_ordered(two_gpus: VirtualMachine) -> None:
+def test_wait_stream_orders_only_the_stream_that_calls_it(two_gpus: VirtualMachine) -> None:
     first, second, third = CUDA.Stream(), CUDA.Stream(), CUDA.Stream()
     ends = {}
     with first:
@@ -188,7 +186,7 @@ def test_wait_stream_orders_and_no_other_stream_is_ordered(two_gpus: VirtualMach
     assert ends["first"].elapsed_time(ends["third"]) < 0
 
 
-def test_a_kernel_that_sleeps_takes_cycles_over_clock() -> None:
+def test_a_sleep_kernel_takes_cycles_divided_by_the_clock_rate() -> None:
     with virtual_gpu(1, "H100", obey_environment=False) as machine:
         start, end = CUDA.Event(enable_timing=True), CUDA.Event(enable_timing=True)
         start.record()
@@ -199,7 +197,7 @@ def test_a_kernel_that_sleeps_takes_cycles_over_clock() -> None:
         assert start.elapsed_time(end) == pytest.approx(cycles_ms, abs=0.02)
 
 
-def test_streams_of_no_named_device_are_the_gpus_too(two_gpus: VirtualMachine) -> None:
+def test_torch_streams_without_a_device_are_on_the_gpu(two_gpus: VirtualMachine) -> None:
     stream = torch.Stream("cuda:1")
     assert repr(stream) == f"torch.Stream device_type=cuda, device_index=1, stream_id={stream.stream_id}"
     assert (torch.Stream().device, torch.Stream(1).device) == (torch.device("cuda", 0), torch.device("cuda", 1))
@@ -215,7 +213,7 @@ def test_streams_of_no_named_device_are_the_gpus_too(two_gpus: VirtualMachine) -
     assert not stream.is_capturing()
 
 
-def test_a_stream_outlives_its_machine_without_harm() -> None:
+def test_a_stream_may_outlive_its_machine() -> None:
     with virtual_gpu(2):
         stream = CUDA.Stream(1)
     with virtual_gpu(1), pytest.raises(torch.AcceleratorError, match="invalid device ordinal"):

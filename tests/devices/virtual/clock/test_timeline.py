@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from gpututor.devices.virtual.clock.timeline import WHOLE, EventMarker, Task, Timeline
 
 
-def test_work_of_one_stream_runs_in_its_order_and_not_before_it_is_launched() -> None:
+def test_a_stream_runs_in_order_and_after_the_launch() -> None:
     gpu = Timeline()
     stream = gpu.stream(0)
     first = gpu.kernel(stream, launched=10, duration=100, fill=1)
     second = gpu.kernel(stream, launched=20, duration=5, fill=1)
     third = gpu.kernel(stream, launched=500, duration=5, fill=1)
     assert gpu.drained(stream) == 505
-    assert [(one.start, one.end) for one in (first, second, third)] == [(10, 110), (110, 115), (500, 505)]
+    assert [(task.start, task.end) for task in (first, second, third)] == [(10, 110), (110, 115), (500, 505)]
 
 
-def test_light_kernels_of_two_streams_overlap_and_kernels_that_fill_the_gpu_do_not() -> None:
+def test_small_kernels_of_two_streams_overlap_and_large_do_not() -> None:
     for fill, end in ((WHOLE // 4, 110), (WHOLE, 210), (WHOLE * 3 // 5, 210)):
         gpu = Timeline()
         for number in (1, 2):
@@ -36,21 +36,21 @@ def test_two_full_streams_take_turns() -> None:
         for number in (1, 2)
     }
     assert gpu.all_drained() == 61
-    assert [one.start for one in tasks[1]] == [1, 21, 41]
-    assert [one.start for one in tasks[2]] == [11, 31, 51]
+    assert [event.start for event in tasks[1]] == [1, 21, 41]
+    assert [event.start for event in tasks[2]] == [11, 31, 51]
 
 
-def test_copies_run_beside_kernels_and_one_after_another_in_one_direction() -> None:
+def test_copies_overlap_kernels_and_serialize_in_each_direction() -> None:
     gpu = Timeline()
     gpu.kernel(gpu.stream(0), 0, 100, WHOLE)
     up = gpu.copy(gpu.stream(1), 0, 40, "h2d")
     again = gpu.copy(gpu.stream(2), 0, 40, "h2d")
     down = gpu.copy(gpu.stream(3), 0, 40, "d2h")
     assert gpu.all_drained() == 100
-    assert [(one.start, one.end) for one in (up, again, down)] == [(0, 40), (40, 80), (0, 40)]
+    assert [(task.start, task.end) for task in (up, again, down)] == [(0, 40), (40, 80), (0, 40)]
 
 
-def test_a_stream_waits_for_a_mark_of_another_also_on_another_gpu() -> None:
+def test_a_stream_waits_for_an_event_on_any_gpu() -> None:
     gpu, other = Timeline(), Timeline()
     gpu.peers = other.peers = [gpu, other]
     gpu.kernel(gpu.stream(1), 0, 100, 1)
@@ -63,18 +63,18 @@ def test_a_stream_waits_for_a_mark_of_another_also_on_another_gpu() -> None:
     assert gpu.stream(1).pending <= 1
 
 
-def test_what_is_asked_at_a_time_plays_no_more_than_what_is_ready_then() -> None:
+def test_a_query_at_a_time_runs_only_work_ready_by_then() -> None:
     gpu = Timeline()
     stream = gpu.stream(0)
     tasks = [gpu.kernel(stream, 0, 100, 1) for _ in range(5)]
     mark = gpu.mark(stream, 0)
     gpu.play_until(250)
-    assert [one.start for one in tasks] == [0, 100, 200, -1, -1]
+    assert [event.start for event in tasks] == [0, 100, 200, -1, -1]
     assert mark.time < 0
     assert gpu.reached(mark) == 500
 
 
-def test_the_host_waits_when_a_stream_has_taken_all_that_it_can() -> None:
+def test_the_host_waits_when_a_streams_queue_is_full() -> None:
     gpu = Timeline()
     stream = gpu.stream(0)
     for _ in range(Timeline.QUEUE):
@@ -84,7 +84,7 @@ def test_the_host_waits_when_a_stream_has_taken_all_that_it_can() -> None:
     assert gpu.room_in_queue(stream, 0) == 20, "the second is the first of those that wait"
 
 
-def test_waiting_for_a_mark_that_has_been_reached_costs_nothing() -> None:
+def test_waiting_for_a_complete_event_costs_nothing() -> None:
     gpu = Timeline()
     mark = gpu.mark(gpu.stream(1), 7)
     assert mark.time == 7
@@ -105,7 +105,7 @@ _STEPS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(_STEPS)
-def test_no_program_breaks_the_rules(steps: list[tuple[str, int, int, int]]) -> None:
+def test_random_programs_keep_the_scheduling_rules(steps: list[tuple[str, int, int, int]]) -> None:
     gpu = Timeline()
     now = 0
     by_stream: dict[int, list[Task]] = {}
@@ -128,12 +128,12 @@ def test_no_program_breaks_the_rules(steps: list[tuple[str, int, int, int]]) -> 
     gpu.all_drained()
     for tasks in by_stream.values():
         assert all(task.start >= task.launched for task in tasks)
-        assert all(one.end <= other.start for one, other in pairwise(tasks))
-    in_order = sorted(copies, key=lambda one: (one.start, one.end))
-    assert all(one.end <= other.start for one, other in pairwise(in_order))
-    kernels = [one for tasks in by_stream.values() for one in tasks if not one.engine and one.duration]
-    for one in kernels:
-        beside = sum(other.fill for other in kernels if other.start <= one.start < other.end)
+        assert all(event.end <= other.start for event, other in pairwise(tasks))
+    in_order = sorted(copies, key=lambda task: (task.start, task.end))
+    assert all(event.end <= other.start for event, other in pairwise(in_order))
+    kernels = [event for tasks in by_stream.values() for event in tasks if not event.engine and event.duration]
+    for event in kernels:
+        beside = sum(other.fill for other in kernels if other.start <= event.start < other.end)
         assert beside <= WHOLE
     for mark, last in marks:
         assert mark.time >= (last.end if last is not None else 0)
@@ -141,7 +141,7 @@ def test_no_program_breaks_the_rules(steps: list[tuple[str, int, int, int]]) -> 
 
 @settings(max_examples=50, deadline=None)
 @given(_STEPS, st.integers(1, 40))
-def test_when_somebody_asks_changes_no_times(steps: list[tuple[str, int, int, int]], every: int) -> None:
+def test_queries_change_no_times(steps: list[tuple[str, int, int, int]], every: int) -> None:
     def run(ask: bool) -> list[tuple[int, int]]:
         gpu, now, tasks = Timeline(), 0, []
         for at, (kind, number, amount, fill) in enumerate(steps):
@@ -157,19 +157,19 @@ def test_when_somebody_asks_changes_no_times(steps: list[tuple[str, int, int, in
             elif at % every == 0:
                 now += 1
         gpu.all_drained()
-        return [(one.start, one.end) for one in tasks]
+        return [(event.start, event.end) for event in tasks]
 
     assert run(True) == run(False)
 
 
-def test_a_stream_with_nothing_but_a_wait_drains_when_the_last_kernel_of_another_is_done() -> None:
+def test_a_stream_with_only_a_wait_drains_with_the_other() -> None:
     gpu = Timeline()
     gpu.kernel(gpu.stream(1), 0, 10, 1)
     gpu.wait(gpu.stream(0), 0, gpu.mark(gpu.stream(1), 0))
     assert gpu.all_drained() == 10
 
 
-def test_streams_are_not_made_to_wait_for_what_never_comes() -> None:
+def test_a_wait_for_an_event_that_never_comes_raises() -> None:
     gpu = Timeline()
     stray = EventMarker(0)
     gpu.wait(gpu.stream(0), 0, stray)

@@ -1,4 +1,4 @@
-"""Collectives on device tensors between two processes: values, devices, CUDA's rules."""
+"""Collectives on device tensors between two processes: values, devices, NCCL's rules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return told_by_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
 
 
-def _both(zero: Any, one: Any | None = None) -> list[Any]:
-    """What both ranks have: the values on their own device."""
-    return [("cuda:0", zero), ("cuda:1", zero if one is None else one)]
+def _both(first: Any, second: Any | None = None) -> list[Any]:
+    """Return the result of both ranks: the values on their own device."""
+    return [("cuda:0", first), ("cuda:1", first if second is None else second)]
 
 
 @pytest.mark.long
@@ -38,8 +38,8 @@ def test_a_view_is_reduced_in_place(told: Told) -> None:
     assert [rank["all_reduce_in_place_of_a_view"] for rank in told] == _both([0.0, 3.0, 0.0])
 
 
-def test_a_work_gives_the_tensor_that_it_was_given(told: Told) -> None:
-    for rank, (tensor, completed, value, same) in enumerate(one["asynchronous"] for one in told):
+def test_a_work_returns_its_tensor(told: Told) -> None:
+    for rank, (tensor, completed, value, same) in enumerate(message["asynchronous"] for message in told):
         assert tensor == (f"cuda:{rank}", [3.0])
         assert value == [tensor]
         assert completed
@@ -98,7 +98,7 @@ def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(told: Told) -> No
         ("monitored_barrier", "ValueError: monitored_barrier is only implemented for GLOO backend."),
     ],
 )
-def test_what_nccl_refuses_is_refused_in_its_words(told: Told, name: str, message: str) -> None:
+def test_nccls_errors_are_raised(told: Told, name: str, message: str) -> None:
     assert [rank[name] for rank in told] == [message] * 2
 
 

@@ -47,10 +47,10 @@ def test_outputs_and_gradients_are_those_of_one_gpu(four_gpus: VirtualMachine, c
     expected.square().sum().backward()
     assert out.device == torch.device("cuda", 0)
     torch.testing.assert_close(out, expected)
-    for one, two in zip(model.parameters(), alone.parameters(), strict=True):
-        assert one.grad is not None
-        assert one.grad.device == torch.device("cuda", 0)
-        torch.testing.assert_close(one.grad, two.grad, rtol=1e-4, atol=1e-4)
+    for parameter, two in zip(model.parameters(), alone.parameters(), strict=True):
+        assert parameter.grad is not None
+        assert parameter.grad.device == torch.device("cuda", 0)
+        torch.testing.assert_close(parameter.grad, two.grad, rtol=1e-4, atol=1e-4)
     assert sorted(model.seen) == [f"cuda:{index}" for index in range(count)]
 
 
@@ -89,7 +89,11 @@ def test_copies_between_gpus_are_transfers_of_the_trace(recorder: Recorder) -> N
     values = torch.ones(4, 2, device="cuda")
     before = len(recorder.trace)
     parallel(values).sum().backward()
-    moved = [(one.source, one.target, one.size_bytes) for one in recorder.trace.since(before) if one.between_devices]
+    moved = [
+        (event.source, event.target, event.size_bytes)
+        for event in recorder.trace.since(before)
+        if event.between_devices
+    ]
     # Half of the batch and all parameters (24 bytes) go out; half of the output and all gradients come back.
     assert sorted(moved) == [
         ("cuda:0", "cuda:1", 16),
@@ -100,11 +104,11 @@ def test_copies_between_gpus_are_transfers_of_the_trace(recorder: Recorder) -> N
     ]
 
 
-def test_broadcast_and_scatter_and_gather_also_write_where_they_are_told(two_gpus: VirtualMachine) -> None:
+def test_comm_functions_write_to_out(two_gpus: VirtualMachine) -> None:
     values = torch.arange(6.0).reshape(3, 2)
     outputs = [torch.empty(3, 2, device="cuda:0"), torch.empty(3, 2, device="cuda:1")]
-    assert all(one is two for one, two in zip(comm.broadcast(values, out=outputs), outputs, strict=True))
-    assert all(one.cpu().equal(values) for one in outputs)
+    assert all(tensor is two for tensor, two in zip(comm.broadcast(values, out=outputs), outputs, strict=True))
+    assert all(tensor.cpu().equal(values) for tensor in outputs)
     chunks = [torch.empty(1, 2, device="cuda:1"), torch.empty(2, 2, device="cuda:0")]
     comm.scatter(values, out=chunks)
     assert chunks[1].tolist() == [[2.0, 3.0], [4.0, 5.0]]
@@ -112,20 +116,20 @@ def test_broadcast_and_scatter_and_gather_also_write_where_they_are_told(two_gpu
     comm.gather(chunks, out=joined)
     assert joined.equal(values)
     assert comm.gather(chunks, destination="cpu").equal(values)
-    assert [len(one) for one in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])] == [1, 2]
+    assert [len(chunk) for chunk in comm.scatter(values, [0, 1], chunk_sizes=[1, 2])] == [1, 2]
 
 
-def test_sums_over_gpus_are_on_the_one_that_was_asked_for(two_gpus: VirtualMachine) -> None:
+def test_reduce_add_writes_to_the_chosen_gpu(two_gpus: VirtualMachine) -> None:
     inputs = [torch.full((2,), 1.0 + index, device=f"cuda:{index}") for index in range(2)]
     assert str(comm.reduce_add(inputs, 1)) == "tensor([3., 3.], device='cuda:1')"
-    (total,) = comm.reduce_add_coalesced([[one] for one in inputs], 0)
+    (total,) = comm.reduce_add_coalesced([[tensor] for tensor in inputs], 0)
     assert str(total) == "tensor([3., 3.], device='cuda:0')"
 
 
 def _on_host(position: int) -> list[torch.Tensor]:
-    found = [torch.ones(2, 2, device="cuda:0"), torch.ones(2, 2, device="cuda:1")]
-    found[position] = found[position].cpu()
-    return found
+    results = [torch.ones(2, 2, device="cuda:0"), torch.ones(2, 2, device="cuda:1")]
+    results[position] = results[position].cpu()
+    return results
 
 
 @pytest.mark.parametrize(
@@ -165,9 +169,7 @@ def _on_host(position: int) -> list[torch.Tensor]:
         ),
     ],
 )
-def test_what_does_not_fit_is_told_in_cudas_words(
-    two_gpus: VirtualMachine, call: Callable[[], Any], message: str
-) -> None:
+def test_wrong_sizes_raise_cudas_errors(two_gpus: VirtualMachine, call: Callable[[], Any], message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         call()
 

@@ -1,4 +1,4 @@
-"""DistributedDataParallel in two processes: the same as one process on the whole batch."""
+"""DistributedDataParallel in two processes equals one process with the whole batch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     ],
 )
 def test_training_equals_one_process_with_the_whole_batch(told: Told, name: str, tolerance: float) -> None:
-    for rank, result in enumerate(one[name] for one in told):
+    for rank, result in enumerate(message[name] for message in told):
         difference, devices = result
         assert difference <= tolerance
         assert devices == [f"cuda:{rank}"]

@@ -1,4 +1,4 @@
-"""The caching allocator: segments, blocks, figures, and what `torch.cuda` tells of them."""
+"""The caching allocator: segments, blocks and the statistics of `torch.cuda.memory`."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def _spans(first: Block) -> list[Block]:
 
 
 def _check(pool: Pool) -> None:
-    """What must hold of a pool at any moment."""
+    """Assert the invariants of a pool."""
     free = []
     for address, first in pool.segments.items():
         spans = _spans(first)
         assert first.address == address
         assert first.before is None
-        for one, other in pairwise(spans):
-            assert one.address + one.size == other.address
-            assert not (one.is_free and other.is_free), "two free neighbours are one"
-        free += [(one.size, one.address) for one in spans if one.is_free]
+        for item, other in pairwise(spans):
+            assert item.address + item.size == other.address
+            assert not (item.is_free and other.is_free), "two free neighbours are one"
+        free += [(item.size, item.address) for item in spans if item.is_free]
     assert sorted(free) == [(size, address) for size, address, _ in pool.free]
     assert pool.reserved == sum(span.size for first in pool.segments.values() for span in _spans(first))
     idle = [first for first in pool.segments.values() if first.is_free and first.after is None]
-    assert (pool.idle, pool.idle_bytes) == (len(idle), sum(one.size for one in idle))
+    assert (pool.idle, pool.idle_bytes) == (len(idle), sum(block.size for block in idle))
 
 
 @settings(max_examples=150, deadline=None)
@@ -56,7 +56,7 @@ def _check(pool: Pool) -> None:
         max_size=60,
     )
 )
-def test_the_books_are_right_at_any_moment_of_any_program(steps: list[tuple[str, int]]) -> None:
+def test_invariants_hold_during_random_programs(steps: list[tuple[str, int]]) -> None:
     memory = CachingAllocator(0, 64 * MIB)
     live: list[Allocation] = []
     for step, number in steps:
@@ -108,7 +108,7 @@ def test_segments_have_cudas_sizes(size: int, reserved: int) -> None:
     assert (memory.allocated, memory.reserved) == (0, reserved)
 
 
-def test_a_freed_block_is_used_again_by_best_fit_and_neighbours_become_one() -> None:
+def test_freed_blocks_are_merged_and_reused_by_best_fit() -> None:
     memory = CachingAllocator(0, 1 << 30)
     blocks = [Allocation(memory, size) for size in (1024, 2048, 512, 4096, 512)]
     addresses = [block.address for block in blocks]
@@ -122,7 +122,7 @@ def test_a_freed_block_is_used_again_by_best_fit_and_neighbours_become_one() -> 
     assert memory.reserved == 2 * MIB
 
 
-def test_a_full_gpu_gives_its_cache_back_before_it_is_out_of_memory() -> None:
+def test_a_full_gpu_frees_its_cache_before_it_is_out_of_memory() -> None:
     with virtual_gpu(memory_bytes=64 * MIB):
         small = [torch.zeros(MIB, dtype=torch.uint8, device="cuda") for _ in range(4)]
         small.clear()
@@ -142,7 +142,7 @@ def test_a_full_gpu_gives_its_cache_back_before_it_is_out_of_memory() -> None:
         del large
 
 
-def test_fragments_can_make_a_gpu_run_out_while_the_sum_is_free() -> None:
+def test_fragmentation_can_cause_out_of_memory() -> None:
     with virtual_gpu(memory_bytes=40 * MIB):
         tensors = [torch.zeros(5 * MIB, dtype=torch.uint8, device="cuda") for _ in range(8)]
         assert torch.cuda.memory_reserved() == 40 * MIB
@@ -153,7 +153,7 @@ def test_fragments_can_make_a_gpu_run_out_while_the_sum_is_free() -> None:
         tensors.append(torch.zeros(5 * MIB, dtype=torch.uint8, device="cuda"))
 
 
-def test_a_share_of_the_memory_can_be_set() -> None:
+def test_the_memory_fraction_can_be_set() -> None:
     with virtual_gpu(memory_bytes=100 * MIB):
         torch.cuda.set_per_process_memory_fraction(0.5)
         assert torch.cuda.get_per_process_memory_fraction() == 0.5
@@ -164,7 +164,7 @@ def test_a_share_of_the_memory_can_be_set() -> None:
             torch.cuda.set_per_process_memory_fraction(2.0)
 
 
-def test_figures_summary_and_snapshot_are_torchs_own(two_gpus: VirtualMachine) -> None:
+def test_stats_summary_and_snapshot_have_torchs_format(two_gpus: VirtualMachine) -> None:
     x = torch.zeros(1000, device="cuda:1")
     y = torch.zeros(10 * MIB, device="cuda:1")
     stats = torch.cuda.memory_stats(1)
@@ -183,7 +183,7 @@ def test_figures_summary_and_snapshot_are_torchs_own(two_gpus: VirtualMachine) -
     assert "PyTorch CUDA memory summary, device ID 1" in summary
     assert "| Allocated memory      |   4096 B   |" in summary
     segments = torch.cuda.memory_snapshot()
-    assert [(one["device"], one["segment_type"], one["total_size"]) for one in segments] == [
+    assert [(segment["device"], segment["segment_type"], segment["total_size"]) for segment in segments] == [
         (1, "small", 2 * MIB),
         (1, "large", 40 * MIB),
     ]
@@ -193,7 +193,7 @@ def test_figures_summary_and_snapshot_are_torchs_own(two_gpus: VirtualMachine) -
     del x
 
 
-def test_threads_that_allocate_and_free_at_once_leave_the_books_in_order() -> None:
+def test_concurrent_allocations_keep_the_invariants() -> None:
     memory = CachingAllocator(0, 1 << 30)
 
     def work() -> None:
@@ -211,7 +211,7 @@ def test_threads_that_allocate_and_free_at_once_leave_the_books_in_order() -> No
         _check(pool)
 
 
-def test_a_garbage_collection_in_the_middle_of_an_allocation_does_no_harm() -> None:
+def test_a_garbage_collection_during_an_allocation_is_safe() -> None:
     memory = CachingAllocator(0, 1 << 30)
     before = gc.get_threshold()
     gc.set_threshold(1)
@@ -228,7 +228,7 @@ def test_a_garbage_collection_in_the_middle_of_an_allocation_does_no_harm() -> N
         _check(pool)
 
 
-def test_a_graded_call_begins_without_a_reset_of_the_programs_meters(two_gpus: VirtualMachine) -> None:
+def test_a_graded_call_does_not_reset_peak_statistics(two_gpus: VirtualMachine) -> None:
     memory = two_gpus.gpus[0].memory
     torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
     memory.begin_peaks()
@@ -240,7 +240,7 @@ def test_a_graded_call_begins_without_a_reset_of_the_programs_meters(two_gpus: V
     assert memory.peak_of_call == torch.cuda.max_memory_allocated() == 2 * MIB
 
 
-def test_a_number_without_a_gpu_is_refused_in_the_allocators_words(two_gpus: VirtualMachine) -> None:
+def test_an_invalid_index_raises_the_allocators_error(two_gpus: VirtualMachine) -> None:
     """The number is printed as a character, as torch 2.13.0+cu130 does on a machine without a GPU."""
     words = "^Invalid device argument \t: did you call init\\?$"
     assert torch.cuda.memory_allocated(9) == torch.cuda.memory_reserved(9) == 0, "CUDA has not started"
@@ -261,8 +261,8 @@ def test_a_number_without_a_gpu_is_refused_in_the_allocators_words(two_gpus: Vir
     torch.cuda.reset_peak_memory_stats(0)
 
 
-def test_without_gpus_questions_are_answered_as_in_a_cuda_build_without_a_gpu() -> None:
-    """As torch 2.13.0+cu130 does on a machine without a GPU."""
+def test_without_gpus_statistics_are_those_of_a_cuda_build() -> None:
+    """Values of torch 2.13.0+cu130 on a machine without a GPU."""
     with virtual_gpu(0):
         assert torch.cuda.memory_allocated(9) == torch.cuda.memory_reserved() == 0
         assert torch.cuda.memory_stats() == {}

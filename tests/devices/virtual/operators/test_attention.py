@@ -1,4 +1,4 @@
-"""`scaled_dot_product_attention` is one kernel where CUDA has one, and its parts elsewhere."""
+"""`scaled_dot_product_attention` is a fused kernel if CUDA has a matching one, otherwise several kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def heads(dtype: torch.dtype = torch.float32, **options: Any) -> list[torch.Tens
 
 
 def names(recorder: Recorder) -> list[str]:
-    return [one.name for one in recorder.complete() if one.kind is Kind.KERNEL and one.device == "cuda:0"]
+    return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL and event.device == "cuda:0"]
 
 
 def mask_of(kind: str) -> torch.Tensor | None:
@@ -37,26 +37,26 @@ def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
         inputs, mask = heads(requires_grad=True), mask_of(kind)
         out = attend(*inputs, attn_mask=mask, is_causal=causal)
         out.square().sum().backward()
-        hosts = [one.detach().cpu().requires_grad_() for one in inputs]
+        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
         expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
         expected.square().sum().backward()
         torch.testing.assert_close(out.cpu(), expected)
-        for one, host in zip(inputs, hosts, strict=True):
-            assert one.grad is not None
-            torch.testing.assert_close(one.grad.cpu(), host.grad)
+        for tensor, host in zip(inputs, hosts, strict=True):
+            assert tensor.grad is not None
+            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_it_is_one_kernel_forward_and_one_backward(dtype: torch.dtype) -> None:
+def test_fused_attention_is_a_single_kernel_each_way(dtype: torch.dtype) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         attend(*heads(dtype, requires_grad=True)).sum().backward()
-    found = names(recorder)
-    assert [one for one in found if "attention" in one] == [FUSED, f"{FUSED}_backward"]
-    assert not any(one in ("aten::bmm", "aten::_softmax") for one in found)
+    result = names(recorder)
+    assert [item for item in result if "attention" in item] == [FUSED, f"{FUSED}_backward"]
+    assert not any(item in ("aten::bmm", "aten::_softmax") for item in result)
 
 
-def test_autocast_comes_before_it() -> None:
+def test_autocast_applies_before_fused_attention() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder), torch.autocast("cuda", dtype=torch.float16):
         assert attend(*heads()).dtype is torch.float16
@@ -66,7 +66,7 @@ def test_autocast_comes_before_it() -> None:
 @pytest.mark.parametrize(
     "options", [{"dropout_p": 0.5}, {"attn_mask": "differentiable"}], ids=["dropout", "mask with a gradient"]
 )
-def test_what_the_cpu_cannot_fuse_is_run_in_parts(options: dict[str, Any]) -> None:
+def test_unfusable_calls_run_as_several_kernels(options: dict[str, Any]) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         if "attn_mask" in options:
@@ -75,7 +75,7 @@ def test_what_the_cpu_cannot_fuse_is_run_in_parts(options: dict[str, Any]) -> No
     assert FUSED not in names(recorder)
 
 
-def test_the_switches_of_torch_are_obeyed_and_vmap_takes_the_parts() -> None:
+def test_backend_switches_and_vmap_choose_the_kernels() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder):
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -84,7 +84,7 @@ def test_the_switches_of_torch_are_obeyed_and_vmap_takes_the_parts() -> None:
     assert FUSED not in names(recorder)
 
 
-def test_half_precision_is_much_quicker_than_float32_and_needs_no_matrix_between() -> None:
+def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
     def seconds(dtype: torch.dtype) -> tuple[int, int]:
         with virtual_gpu(1, "H100", values=False) as machine:
             inputs = [torch.randn(2, 16, 4096, 128, dtype=dtype, device="cuda") for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Operators with a body in Python: the body sees the device, and all that it does is recorded at its lines."""
+"""Custom operators written in Python: the body runs on the device and is recorded line by line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def library() -> Iterator[Library]:
 
 
 def _norms(matrices: list[Tensor]) -> Tensor:
-    return torch.tensor([(one @ one).norm().item() for one in matrices], device=matrices[0].device)
+    return torch.tensor([(matrix @ matrix).norm().item() for matrix in matrices], device=matrices[0].device)
 
 
 def _work(recorder: Recorder) -> Counter[tuple[Kind, str]]:
@@ -42,11 +42,11 @@ def test_kernels_copies_and_waits_of_a_body_are_recorded_as_without_the_operator
     hidden = custom_op("test_custom::norms", _norms, mutates_args=())(matrices)
     events = list(recorder.complete())
 
-    wanted, found = (
-        [(one.kind, one.name, one.line) for one in part] for part in (events[before:between], events[between:])
+    wanted, result = (
+        [(item.kind, item.name, item.line) for item in part] for part in (events[before:between], events[between:])
     )
-    assert found == wanted
-    assert sum(one.kind is Kind.SYNCHRONISE for one in events[between:]) >= 4
+    assert result == wanted
+    assert sum(event.kind is Kind.SYNCHRONISE for event in events[between:]) >= 4
     assert torch.equal(plain, hidden)
 
 
@@ -97,19 +97,19 @@ def test_the_kernel_of_the_device_is_chosen(two_gpus: VirtualMachine) -> None:
     assert operator(torch.zeros(2)).tolist() == [1, 1]
 
 
-def test_an_operator_without_tensors_makes_them_where_it_is_told(two_gpus: VirtualMachine) -> None:
+def test_an_operator_without_tensor_arguments_uses_its_device_argument(two_gpus: VirtualMachine) -> None:
     def body(count: int, device: torch.device) -> Tensor:
         return torch.arange(count, device=device)
 
     operator = custom_op("test_custom::made", body, mutates_args=())
-    assert [str(operator(2, device=torch.device(one)).device) for one in ("cuda:1", "cuda", "cpu")] == [
+    assert [str(operator(2, device=torch.device(name)).device) for name in ("cuda:1", "cuda", "cpu")] == [
         "cuda:1",
         "cuda:0",
         "cpu",
     ]
 
 
-def test_what_a_body_writes_to_its_arguments_stays(two_gpus: VirtualMachine) -> None:
+def test_in_place_writes_to_arguments_persist(two_gpus: VirtualMachine) -> None:
     def body(x: Tensor, factor: float) -> None:
         x.mul_(factor)
 
@@ -168,7 +168,7 @@ def test_operators_within_operators_batches_and_autocast(two_gpus: VirtualMachin
 def test_work_of_a_body_on_the_cpu_is_priced(recorder: Recorder) -> None:
     operator = custom_op("test_custom::host", lambda x: x @ x @ x, mutates_args=(), schema="(Tensor x) -> Tensor")
     operator(torch.ones(4, 4))
-    assert sum(one.name == "aten::mm" and one.device == "cpu" for one in recorder.complete()) == 2
+    assert sum(event.name == "aten::mm" and event.device == "cpu" for event in recorder.complete()) == 2
 
 
 _REPLACEMENTS: dict[str, Callable[[], Any]] = {
@@ -187,7 +187,7 @@ def test_the_kernels_of_torch_itself_cannot_be_replaced(way: str, two_gpus: Virt
         _REPLACEMENTS[way]()
 
 
-def test_a_pickler_of_the_programs_own_gets_a_copy_that_is_recorded(recorder: Recorder) -> None:
+def test_pickling_with_a_custom_pickler_records_a_copy(recorder: Recorder) -> None:
     x = torch.ones(2, device="cuda")
     _, (copy, *_) = x.__reduce_ex__(pickle.HIGHEST_PROTOCOL)[:2]
     copy.zero_()

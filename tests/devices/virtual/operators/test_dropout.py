@@ -50,7 +50,7 @@ def test_other_kinds_of_dropout_are_composed(two_gpus: VirtualMachine, way: str)
     assert "Dropout" not in name
 
 
-def test_dropout_that_drops_nothing_gives_its_input(two_gpus: VirtualMachine) -> None:
+def test_dropout_without_effect_returns_its_input(two_gpus: VirtualMachine) -> None:
     x = _needing_gradients(8)
     assert nn.functional.dropout(x, 0.0) is x
     assert nn.functional.dropout(x, training=False) is x
@@ -70,7 +70,7 @@ def test_the_trace_has_one_kernel_for_dropout_and_one_for_its_backward_pass() ->
     assert not [event.name for event in recorder.trace if "bernoulli" in event.name]
 
 
-def test_dropout_elsewhere_is_as_it_was(two_gpus: VirtualMachine) -> None:
+def test_dropout_on_the_cpu_is_unchanged(two_gpus: VirtualMachine) -> None:
     on_host = nn.functional.dropout(torch.ones(8, requires_grad=True))
     assert type(on_host.grad_fn).__name__ == "MulBackward0"
     assert nn.functional.dropout(torch.ones(8, device="meta")).is_meta
@@ -78,7 +78,7 @@ def test_dropout_elsewhere_is_as_it_was(two_gpus: VirtualMachine) -> None:
     assert set(each.flatten().tolist()) <= {0.0, 2.0}
 
 
-def test_leaving_the_virtual_gpu_leaves_no_kernel_behind() -> None:
+def test_leaving_the_virtual_gpu_removes_its_dropout_kernel() -> None:
     with virtual_gpu():
         assert torch._C._dispatch_has_kernel_for_dispatch_key("aten::dropout", "AutogradMeta")
     assert not torch._C._dispatch_has_kernel_for_dispatch_key("aten::dropout", "AutogradMeta")

@@ -1,4 +1,4 @@
-"""Dtypes that CUDA's kernels lack: what the CPU would compute is refused in CUDA's words."""
+"""Dtypes without a CUDA kernel are refused with CUDA's message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CALLED = {torch.int64: "Long", torch.int32: "Int", torch.uint8: "Byte", torch.b
 
 @pytest.mark.parametrize("dtype", _CALLED, ids=str)
 @pytest.mark.parametrize(("call", "kernel"), _WORDS, ids=[f"{n}-{words[1]}" for n, words in enumerate(_WORDS)])
-def test_integers_and_booleans_are_refused_by_the_name_of_cudas_kernel(
+def test_integers_and_booleans_raise_cudas_kernel_errors(
     call: Callable[[torch.dtype], Any], kernel: str, dtype: torch.dtype
 ) -> None:
     with pytest.raises(NotImplementedError) as caught:
@@ -64,7 +64,7 @@ def test_a_convolution_of_integers_is_refused_in_cudnns_words(dtype: torch.dtype
         F.conv2d(_ones(1, 1, 4, 4, dtype=dtype), _ones(1, 1, 2, 2, dtype=dtype))
 
 
-def test_sizes_that_do_not_fit_are_told_first_and_nothing_is_written() -> None:
+def test_size_errors_come_first_and_nothing_is_written() -> None:
     with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
         _ones(2, 3, dtype=torch.int64) @ _ones(2, 3, dtype=torch.int64)
     target = _ones(2, 2, dtype=torch.int64)
@@ -78,7 +78,7 @@ def test_a_product_without_elements_needs_no_kernel() -> None:
     assert (_ones(2, 0, dtype=torch.int64) @ _ones(0, 2, dtype=torch.int64)).tolist() == [[0, 0], [0, 0]]
 
 
-def test_what_cuda_computes_in_integers_is_computed() -> None:
+def test_integer_operators_of_cuda_compute() -> None:
     ones = _ones(4, 4, dtype=torch.int64)
     assert torch.outer(ones[0], ones[0]).sum().item() == 16
     assert (ones * ones).sum().item() == 16
@@ -89,8 +89,8 @@ def test_what_cuda_computes_in_integers_is_computed() -> None:
 
 def _product_of_eight_bit_floats() -> torch.Tensor:
     eight = _ones(16, 16, dtype=torch.float8_e4m3fn)
-    one = torch.ones((), device="cuda")
-    return torch._scaled_mm(eight, eight.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    scale = torch.ones((), device="cuda")
+    return torch._scaled_mm(eight, eight.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16)
 
 
 @pytest.mark.parametrize("model", ["A100 80", "T4"], indirect=True)
@@ -121,24 +121,24 @@ _EVERY = 5
 def _lacking() -> list[Any]:
     from torch.testing._internal.common_methods_invocations import op_db
 
-    found = [
+    results = [
         (op, dtype) for op in op_db for dtype in sorted(set(op.dtypes) - set(op.dtypesIfCUDA) - _ELSEWHERE, key=str)
     ]
     return [
         pytest.param(
-            *one,
-            id=f"{one[0].formatted_name}-{one[1]}".replace("torch.", ""),
+            *item,
+            id=f"{item[0].formatted_name}-{item[1]}".replace("torch.", ""),
             marks=[] if number % _EVERY == 0 else [pytest.mark.long],
         )
-        for number, one in enumerate(found)
+        for number, item in enumerate(results)
     ]
 
 
 @pytest.mark.parametrize(("op", "dtype"), _lacking())
-def test_what_pytorchs_samples_say_that_cuda_lacks_is_refused(op: Any, dtype: torch.dtype) -> None:
+def test_dtypes_without_cuda_support_in_opinfo_are_refused(op: Any, dtype: torch.dtype) -> None:
     refusals = []
     for sample in op.sample_inputs("cpu", dtype):
-        there = sample.transform(lambda one: one.cuda() if isinstance(one, torch.Tensor) else one)
+        there = sample.transform(lambda value: value.cuda() if isinstance(value, torch.Tensor) else value)
         try:
             op(there.input, *there.args, **there.kwargs)
         except (NotImplementedError, RuntimeError) as error:
@@ -147,7 +147,7 @@ def test_what_pytorchs_samples_say_that_cuda_lacks_is_refused(op: Any, dtype: to
     assert not [words for words in refusals if "cpu" in words.casefold()]
 
 
-def test_every_kernel_of_the_table_is_an_operators() -> None:
+def test_every_kernel_in_the_table_belongs_to_an_operator() -> None:
     rows = [name for name in tables()["operators"] if cuda_kernel(facts_of(name)) is not None]
     assert len(rows) > 30
     assert [name for name in rows if not hasattr(torch.ops.aten, name)] == []

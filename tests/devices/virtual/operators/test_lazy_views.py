@@ -1,4 +1,4 @@
-"""Conjugate and negative views of device tensors: true views, as on CUDA, in value and in what reaches their base."""
+"""Conjugate and negative views of device tensors share memory with their base."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_conjugate_shares_memory_with_its_base_both_ways() -> None:
     assert base.tolist() == [1 - 2j, 3 + 1j]
 
 
-def test_the_bits_are_told_as_on_cuda() -> None:
+def test_is_conj_and_is_neg_match_cuda() -> None:
     base = _tensor()
     view = base.conj()
     assert (base.is_conj(), view.is_conj(), view.conj().is_conj()) == (False, True, False)
@@ -58,7 +58,7 @@ def test_the_bits_are_told_as_on_cuda() -> None:
     assert not view.clone().is_conj()
 
 
-def test_what_is_written_to_an_imaginary_part_of_a_conjugate_reaches_the_base() -> None:
+def test_writing_to_a_conjugates_imaginary_part_changes_its_base() -> None:
     base = _tensor()
     base.conj().imag.fill_(5.0)
     assert base.tolist() == [1 - 5j, 3 - 5j]
@@ -124,18 +124,18 @@ def test_out_and_foreach_take_conjugates() -> None:
         torch._foreach_add_([base.conj()], 1j)
 
 
-def test_composite_operators_called_by_their_overload_read_conjugates_right() -> None:
+def test_composite_overloads_resolve_conjugates() -> None:
     view = _tensor().conj()
-    one = torch.ones(2, dtype=torch.complex64, device="cuda")
-    assert torch.ops.aten.vdot.default(view, one).item() == sum(VALUES)
-    assert torch.ops.aten.matmul.default(view, one).item() == sum(VALUES).conjugate()
+    ones = torch.ones(2, dtype=torch.complex64, device="cuda")
+    assert torch.ops.aten.vdot.default(view, ones).item() == sum(VALUES)
+    assert torch.ops.aten.matmul.default(view, ones).item() == sum(VALUES).conjugate()
     assert torch.ops.aten.square.default(view).tolist() == [(1 - 2j) ** 2, (3 + 1j) ** 2]
     with torch.inference_mode():
         assert (view * 1).tolist() == [1 - 2j, 3 + 1j]
 
 
 def test_gradients_through_views_are_those_of_the_cpu() -> None:
-    found = []
+    results = []
     for device in ("cuda", "cpu"):
         leaf = torch.tensor(VALUES, device=device, requires_grad=True)
         wide = leaf * 2
@@ -144,8 +144,8 @@ def test_gradients_through_views_are_those_of_the_cpu() -> None:
         view.imag.add_(wide.real)
         (torch.fft.fft(wide).abs().sum() + (view * wide).real.sum()).backward()
         assert leaf.grad is not None
-        found.append(leaf.grad.cpu())
-    torch.testing.assert_close(found[0], found[1])
+        results.append(leaf.grad.cpu())
+    torch.testing.assert_close(results[0], results[1])
 
 
 def test_vmap_and_grad_see_conjugates() -> None:

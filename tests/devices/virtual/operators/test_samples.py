@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples on a virtual GPU: values and placement, forward and backward, in three dtypes."""
+"""PyTorch's own operator samples on a virtual GPU, forward and backward, in three dtypes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 WANTED_SHARE = {torch.float32: 0.98, torch.float16: 0.97, torch.bfloat16: 0.97}
 _EVERY = 16
-"""The short test takes one operator in this many."""
+"""The short test takes every nth operator."""
 _PARTS = 4
 """The long test is done in this many parts, which can run side by side."""
 # The samples of these call unsupported operators, or have tensors in CSR.
@@ -50,7 +50,7 @@ def _supported(dtype: torch.dtype) -> list[Any]:
 
 
 @pytest.mark.parametrize("dtype", mostly_long(DTYPES, [torch.float32]), ids=str)
-def test_a_draw_of_operators_is_right_in_value_and_placement(dtype: torch.dtype) -> None:
+def test_sampled_operators_match_the_cpu(dtype: torch.dtype) -> None:
     operators = _supported(dtype)
     drawn = random.Random(2).sample(operators, len(operators) // _EVERY)
     assert len(drawn) > 30
@@ -60,7 +60,7 @@ def test_a_draw_of_operators_is_right_in_value_and_placement(dtype: torch.dtype)
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(_PARTS))
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_every_operator_is_right_in_value_and_placement(dtype: torch.dtype, part: int) -> None:
+def test_every_operator_matches_the_cpu(dtype: torch.dtype, part: int) -> None:
     operators = _supported(dtype)[part::_PARTS]
     assert len(operators) > 130
     assert samples.faults(operators, dtype, 4) == {}
@@ -72,7 +72,7 @@ def _complex_operators() -> list[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
-def test_complex_operators_are_right_also_on_conjugate_views(conjugated: bool) -> None:
+def test_sampled_complex_operators_accept_conjugate_views(conjugated: bool) -> None:
     chosen = [op for op in _complex_operators() if op.name in _COMPLEX or op.name.startswith(("fft.", "linalg."))]
     assert len(chosen) > 70
     assert set(samples.faults(chosen, torch.complex64, 2, conjugated)) == ({"view_as_real"} if conjugated else set())
@@ -80,10 +80,10 @@ def test_complex_operators_are_right_also_on_conjugate_views(conjugated: bool) -
 
 @pytest.mark.long
 @pytest.mark.parametrize("conjugated", [False, True], ids=["plain", "conjugated"])
-def test_every_complex_operator_is_right_also_on_conjugate_views(conjugated: bool) -> None:
+def test_every_complex_operator_accepts_conjugate_views(conjugated: bool) -> None:
     operators = _complex_operators()
     assert len(operators) > 370
-    # That one refuses conjugate views on every device.
+    # This operator refuses conjugate views on every device.
     assert set(samples.faults(operators, torch.complex64, 4, conjugated)) == ({"view_as_real"} if conjugated else set())
 
 
@@ -94,7 +94,7 @@ def test_a_sum_that_the_cpu_has_for_real_numbers_only_is_refused_by_name(name: s
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_the_operators_that_are_left_out_are_few(dtype: torch.dtype) -> None:
+def test_few_operators_are_excluded(dtype: torch.dtype) -> None:
     assert len(_supported(dtype)) / len(samples.operators(dtype)) >= WANTED_SHARE[dtype]
 
 
@@ -127,20 +127,20 @@ def test_each_entry_of_the_list_of_unsupported_calls_is_called_below() -> None:
 
 
 @pytest.mark.parametrize("name", _CALLS)
-def test_an_unsupported_call_says_its_name(name: str) -> None:
+def test_an_unsupported_call_is_refused_by_name(name: str) -> None:
     said = name.replace("aten::", r"torch.ops.aten.")
     with virtual_gpu(), pytest.raises(NotImplementedError, match=said):
         _CALLS[name]()
 
 
-def test_an_operator_that_the_cpu_lacks_says_its_name() -> None:
+def test_an_operator_without_a_cpu_kernel_is_refused_by_name() -> None:
     with virtual_gpu(), pytest.raises(NotImplementedError, match=r"torch\.ops\.aten\.cudnn_grid_sampler"):
         torch.ops.aten.cudnn_grid_sampler(
             torch.zeros(1, 1, 2, 2, device="cuda"), torch.zeros(1, 2, 2, 2, device="cuda")
         )
 
 
-def test_the_samples_of_sparse_operators_are_right() -> None:
-    tried, found = samples.sparse_faults()
+def test_sparse_operator_samples_match_the_cpu() -> None:
+    tried, result = samples.sparse_faults()
     assert tried >= 10
-    assert found == {}
+    assert result == {}

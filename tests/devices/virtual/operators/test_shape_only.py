@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples without values: the shapes, types and memory that they have with values."""
+"""PyTorch's own operator samples without values give the same shapes, dtypes and memory."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ def _listed() -> dict[str, str]:
 
 
 def _operators() -> list[Any]:
-    found = samples.operators(torch.float32)
-    return [op for op in found if not any(word in samples.name_of(op) for word in _NOT_WITH_VALUES)]
+    result = samples.operators(torch.float32)
+    return [op for op in result if not any(word in samples.name_of(op) for word in _NOT_WITH_VALUES)]
 
 
 def _seen(op: Any, sample: Any, values: bool) -> Any:
     arguments = (sample.input, list(sample.args), dict(sample.kwargs))
     with virtual_gpu(values=values):
         outputs, gradients = samples.results(op, samples.on_gpu(op, arguments))
-        described = [None if one is None else (one.shape, one.dtype, one.device.type) for one in outputs + gradients]
+        described = [
+            None if tensor is None else (tensor.shape, tensor.dtype, tensor.device.type)
+            for tensor in outputs + gradients
+        ]
         return described, torch.cuda.max_memory_allocated()
 
 
 def _differences(operators: Iterable[Any], samples_each: int) -> dict[str, str]:
-    """What is different without values, by the operator's name."""
-    found = {}
+    """Return the differences without values, by the operator's name."""
+    results = {}
     for op in operators:
         torch.manual_seed(0)
         differentiable = op.supports_autograd and torch.float32 in op.backward_dtypesIfCUDA
@@ -50,25 +53,25 @@ def _differences(operators: Iterable[Any], samples_each: int) -> dict[str, str]:
             try:
                 got = _seen(op, sample, values=False)
             except (NoValues, NotImplementedError) as error:
-                found[samples.name_of(op)] = str(error)
+                results[samples.name_of(op)] = str(error)
                 break
             if got != expected:
-                found[samples.name_of(op)] = f"other: {got} and not {expected}"
+                results[samples.name_of(op)] = f"other: {got} and not {expected}"
                 break
-    return found
+    return results
 
 
 def _check(operators: list[Any], samples_each: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = _differences(operators, samples_each)
+        result = _differences(operators, samples_each)
     listed = _listed()
-    assert {name: said for name, said in found.items() if name not in listed} == {}
-    for name, said in found.items():
+    assert {name: said for name, said in result.items() if name not in listed} == {}
+    for name, said in result.items():
         assert "needs values" in said or "without values" in said, name
 
 
-def test_a_draw_of_operators_has_the_same_shapes_and_memory() -> None:
+def test_sampled_operators_have_the_same_shapes_and_memory() -> None:
     operators = _operators()[::_EVERY]
     assert len(operators) > 30
     _check(operators, 1)
@@ -90,5 +93,5 @@ def test_the_operators_that_need_values_are_few_and_have_a_reason() -> None:
 def test_each_operator_that_is_listed_needs_values() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = _differences([op for op in _operators() if samples.name_of(op) in _listed()], 40)
-    assert set(found) == set(_listed())
+        result = _differences([op for op in _operators() if samples.name_of(op) in _listed()], 40)
+    assert set(result) == set(_listed())

@@ -1,0 +1,157 @@
+"""`torch.cuda.FloatTensor` and other legacy types, default dtypes and devices, and storages."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from gpututor.devices.virtual import VirtualMachine
+
+dlpack: Any = torch.utils.dlpack
+CUDA: Any = torch.cuda
+"""Untyped: torch's stubs do not know all of it."""
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [("Float", torch.float32), ("Half", torch.float16), ("Long", torch.int64), ("Bool", torch.bool)],
+)
+def test_type_converts_by_name_and_by_class(two_gpus: VirtualMachine, name: str, dtype: torch.dtype) -> None:
+    full = f"torch.cuda.{name}Tensor"
+    x = torch.ones(2)
+    for wanted in (full, getattr(torch.cuda, f"{name}Tensor")):
+        there = x.type(wanted)
+        assert (there.type(), there.dtype, there.device) == (full, dtype, torch.device("cuda:0"))
+        assert isinstance(there, getattr(torch.cuda, f"{name}Tensor"))
+        assert there.tolist() == [1, 1]
+    back = there.type(f"torch.{name}Tensor")
+    assert (back.device.type, back.type()) == ("cpu", f"torch.{name}Tensor")
+    assert there.type(torch.float64).type() == "torch.cuda.DoubleTensor"
+    assert there.cuda(1).type(full).device.index == 1
+
+
+def test_isinstance_checks_device_and_dtype(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, device="cuda")
+    assert isinstance(x, CUDA.FloatTensor)
+    assert isinstance(torch.nn.Linear(1, 1).cuda().weight, CUDA.FloatTensor)
+    assert not isinstance(x, CUDA.HalfTensor)
+    assert not isinstance(x, torch.FloatTensor)
+    assert not isinstance(x.cpu(), CUDA.FloatTensor)
+    assert not isinstance(3, CUDA.FloatTensor)
+
+
+def test_an_unknown_type_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
+    for x in (torch.ones(1), torch.ones(1, device="cuda")):
+        with pytest.raises(ValueError, match=r"^invalid type: 'torch.cuda.NoTensor'$"):
+            x.type("torch.cuda.NoTensor")
+        with pytest.raises(NotImplementedError, match=r"torch.cuda.sparse"):
+            x.type("torch.cuda.sparse.FloatTensor")
+
+
+def test_legacy_constructors_make_tensors_on_the_device(two_gpus: VirtualMachine) -> None:
+    made: Any = CUDA.FloatTensor(2, 3)
+    assert (made.shape, made.dtype, made.device.index) == ((2, 3), torch.float32, 0)
+    assert CUDA.LongTensor([1, 2]).tolist() == [1, 2]
+    assert CUDA.FloatTensor(torch.Size([4])).shape == (4,)
+    assert CUDA.FloatTensor().shape == (0,)
+    assert CUDA.HalfTensor([[1.0]], device="cuda:1").device.index == 1
+    with CUDA.device(1):
+        assert CUDA.ByteTensor(1).device.index == 1
+
+
+@pytest.mark.parametrize("given", ["torch.cuda.HalfTensor", "class"])
+def test_a_default_type_of_the_device_is_a_default_device_and_dtype(two_gpus: VirtualMachine, given: str) -> None:
+    try:
+        torch.set_default_tensor_type(CUDA.HalfTensor if given == "class" else given)
+        made = torch.ones(2)
+        assert (made.device, made.dtype) == (torch.device("cuda:0"), torch.float16)
+        assert torch.get_default_device() == torch.device("cuda:0")
+        torch.set_default_tensor_type("torch.FloatTensor")
+        assert (torch.ones(2).device.type, torch.ones(2).dtype) == ("cpu", torch.float32)
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    with pytest.raises(TypeError, match=r"only floating-point types are supported as the default type"):
+        torch.set_default_tensor_type("torch.cuda.LongTensor")
+
+
+def test_default_devices_nest(two_gpus: VirtualMachine) -> None:
+    torch.set_default_device("cuda:1")
+    try:
+        assert torch.get_default_device() == torch.device("cuda:1")
+        assert torch.zeros(1).device == torch.nn.Linear(1, 1).weight.device == torch.device("cuda:1")
+        with torch.device("cpu"):
+            assert torch.zeros(1).device.type == "cpu"
+            with torch.device("cuda"):
+                assert torch.zeros(1).device == torch.device("cuda:0")
+        assert torch.as_tensor([1.0]).device.index == 1
+    finally:
+        torch.set_default_device(None)
+    assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_conversions_move_to_the_named_device(two_gpus: VirtualMachine) -> None:
+    array = np.arange(3.0, dtype=np.float32)
+    assert torch.as_tensor(array, device="cuda").tolist() == [0.0, 1.0, 2.0]
+    assert torch.asarray(array, device="cuda:1").device.index == 1
+    assert torch.from_numpy(array).cuda(non_blocking=True).device.index == 0
+    there = torch.ones(2, device="cuda")
+    assert torch.as_tensor(there) is there
+    assert torch.asarray(there).device.index == 0
+    assert there.cuda().data_ptr() == there.data_ptr() != 0
+    assert there.cpu().device.type == "cpu"
+    assert not hasattr(there, "__cuda_array_interface__")
+    with pytest.raises(NotImplementedError, match=r"dlpack"):
+        dlpack.to_dlpack(there)
+    with pytest.raises(NotImplementedError, match=r"dlpack"):
+        dlpack.from_dlpack(there)
+
+
+def test_untyped_storages_have_a_device_and_a_size(two_gpus: VirtualMachine) -> None:
+    x = torch.arange(4, dtype=torch.uint8, device="cuda:1")
+    storage: Any = x.untyped_storage()
+    assert (storage.device, storage.nbytes(), len(storage), storage.get_device()) == (x.device, 4, 4, 1)
+    assert storage.data_ptr() == x.data_ptr() == x.view(2, 2).untyped_storage().data_ptr()
+    assert storage == x[1:].untyped_storage()
+    assert storage.is_cuda
+    assert storage.tolist() == list(storage) == [0, 1, 2, 3]
+    assert (storage[2], storage.element_size()) == (2, 1)
+    host = storage.cpu()
+    assert isinstance(host, torch.UntypedStorage)
+    host[0] = 9
+    assert x.tolist() == [0, 1, 2, 3]
+    assert repr(storage) == "[torch.storage.UntypedStorage(device=cuda:1) of size 4]"
+    with pytest.raises(NotImplementedError, match=r"UntypedStorage.resize_"):
+        storage.resize_(8)
+    with pytest.raises(NotImplementedError, match=r"pickling an UntypedStorage"):
+        copy.deepcopy(storage)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+def test_typed_storages_count_elements(two_gpus: VirtualMachine) -> None:
+    storage: Any = torch.tensor([1.0, 2.0], device="cuda").storage()
+    assert (len(storage), storage.size(), storage.nbytes(), storage.dtype) == (2, 2, 8, torch.float32)
+    assert storage.type() == "torch.cuda.FloatStorage"
+    assert (storage.tolist(), storage[1], storage.cpu().tolist()) == ([1.0, 2.0], 2.0, [1.0, 2.0])
+    assert repr(storage) == (" 1.0\n 2.0\n[torch.storage.TypedStorage(dtype=torch.float32, device=cuda:0) of size 2]")
+    assert storage.untyped().nbytes() == 8
+
+
+def test_a_storage_keeps_device_memory_allocated(two_gpus: VirtualMachine) -> None:
+    storage = torch.ones(1000, device="cuda").untyped_storage()
+    assert CUDA.memory_allocated() == 4096
+    del storage
+    assert CUDA.memory_allocated() == 0
+
+
+def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> None:
+    generators = CUDA.default_generators
+    assert [generator.device.index for generator in generators] == [0, 1]
+    generators[1].manual_seed(5)
+    first = torch.rand(2, device="cuda:1").tolist()
+    generators[1].manual_seed(5)
+    assert torch.rand(2, device="cuda:1", generator=generators[1]).tolist() == first

@@ -1,0 +1,256 @@
+"""Times that whole programs measure on the virtual clock: launches, waits, copies and streams."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Event, Kind
+
+
+def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
+    return [event for event in recorder.complete() if event.kind in kinds and event.device != "cpu"]
+
+
+def test_a_script_that_forgets_to_synchronize_measures_too_little() -> None:
+    with virtual_gpu(1, "A100", values=False):
+        x = torch.randn(4096, 4096, device="cuda")
+        x @ x  # its memory comes from the driver, the next product's from PyTorch's cache
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        x @ x
+        forgotten = time.perf_counter() - start
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        x @ x
+        torch.cuda.synchronize()
+        waited = time.perf_counter() - start
+    rate = 2 * 4096**3 / waited
+    assert forgotten < 20e-6
+    assert 10e12 < rate < 19.5e12, "an A100 has 19.5 TFLOPs a second in float32"
+
+
+def test_tensor_cores_and_half_precision_are_faster() -> None:
+    def seconds(dtype: torch.dtype) -> float:
+        x = torch.randn(4096, 4096, device="cuda", dtype=dtype)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        x @ x
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    before = torch.backends.cuda.matmul.allow_tf32
+    with virtual_gpu(1, "A100", values=False):
+        plain, half = seconds(torch.float32), seconds(torch.float16)
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            tf32 = seconds(torch.float32)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+    assert plain > 3 * tf32 > 3 * half
+
+
+def _two_streams(size: int) -> tuple[float, float]:
+    """Return the seconds of twenty products on a single stream, and split between two streams."""
+
+    def seconds(streams: list[torch.cuda.Stream]) -> float:
+        torch.cuda.synchronize()
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(20_000_000)  # the host is far ahead when the first product starts
+        start.record()
+        for stream in streams:
+            stream.wait_event(start)
+        for step in range(20):
+            with torch.cuda.stream(streams[step % len(streams)]):
+                x @ x
+        for stream in streams:
+            torch.cuda.current_stream().wait_stream(stream)
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end))
+
+    x = torch.randn(size, size, device="cuda")
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    return seconds([first]), seconds([first, second])
+
+
+def test_small_kernels_overlap_and_large_kernels_do_not() -> None:
+    with virtual_gpu(1, "A100", values=False):
+        single, double = _two_streams(64)
+        assert double < 0.6 * single
+        single, double = _two_streams(4096)
+        assert double > 0.95 * single
+
+
+def _pipeline(*, pinned: bool) -> float:
+    """Return the milliseconds of eight copies and products, with each copy overlapping the previous product."""
+    host = [torch.randn(2048, 2048) for _ in range(8)]
+    if pinned:
+        host = [tensor.pin_memory() for tensor in host]
+    copies = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for tensor in host:
+        with torch.cuda.stream(copies):
+            x = tensor.to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(copies)
+        x.record_stream(torch.cuda.current_stream())
+        x @ x
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) * 1e3
+
+
+def test_pinned_copies_overlap_with_kernels_and_pageable_ones_do_not() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", values=False, recorder=recorder):
+        quick = _pipeline(pinned=True)
+        before = len(recorder.trace)
+        slow = _pipeline(pinned=False)
+    moves = [event for event in events_of(recorder, Kind.TRANSFER) if event.to_device]
+    products = [event for event in events_of(recorder, Kind.KERNEL) if event.name == "aten::mm"]
+    assert before
+    overlapping = [any(copy.start < product.end and product.start < copy.end for product in products) for copy in moves]
+    assert sum(overlapping[:8]) >= 6
+    assert quick < 0.7 * slow
+
+
+def test_only_a_blocking_copy_holds_the_host() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder) as machine:
+        host = torch.randn(1 << 22)
+        host.cuda()
+        assert machine.clock.host.now >= events_of(recorder, Kind.TRANSFER)[-1].end
+        pinned = host.pin_memory()
+        pinned.to("cuda", non_blocking=True)
+        assert machine.clock.host.now < events_of(recorder, Kind.TRANSFER)[-1].end
+
+
+def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "H100", recorder=recorder):
+        x = torch.randn(2048, 2048, device="cuda")
+        for _ in range(2):  # the second time all memory comes from PyTorch's cache
+            (x @ x).relu().sum().item()
+    results = list(recorder.complete())
+    assert all(0 <= item.start <= item.end for item in results)
+    assert all(item.launched <= item.start for item in results)
+    *_, product = (item for item in results if item.name == "aten::mm")
+    *_, wait = (item for item in results if item.kind is Kind.SYNCHRONISE)
+    assert wait.end - wait.start > 0.9 * (product.end - product.start)
+    assert product.flops == 2 * 2048**3
+
+
+def test_memory_events_carry_the_allocated_bytes() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(1, "T4", memory_bytes=64 << 20, recorder=recorder):
+        x = torch.zeros(1 << 20, device="cuda")
+        y = x + 1
+        del x
+        with contextlib.suppress(torch.OutOfMemoryError):
+            torch.zeros(1 << 24, device="cuda")
+        del y
+    results = events_of(recorder, Kind.ALLOCATE, Kind.FREE, Kind.OUT_OF_MEMORY)
+    assert [(str(item.kind), item.size_bytes >> 20, item.allocated >> 20) for item in results] == [
+        ("allocate", 4, 4),
+        ("allocate", 4, 8),
+        ("free", 4, 4),
+        ("out of memory", 64, 4),
+        ("free", 4, 0),
+    ]
+    lines = [item.line for item in results]
+    assert None not in lines
+    assert lines == sorted(line for line in lines if line is not None)
+
+
+def test_a_free_event_refers_to_its_allocation() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(1, "T4", recorder=recorder):
+        x = torch.zeros(1 << 20, device="cuda")
+        y = x + 1
+        z = y + 1
+        del y
+        w = x + z
+        del x, z, w
+        torch.cuda.memory_allocated()
+    events = list(recorder.complete())
+    results = [events[event.partner].line for event in events if event.kind is Kind.FREE]
+    lines = [event.line for event in events if event.kind is Kind.ALLOCATE]
+    assert results == [lines[1], lines[0], lines[2], lines[3]]
+    assert all(events[event.partner].kind is Kind.ALLOCATE for event in events if event.kind is Kind.FREE)
+
+
+_PROGRAM = """
+import time
+import torch
+from gpututor.devices.virtual import virtual_gpu
+
+with virtual_gpu(2, "T4"):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.LazyLinear(10))
+    model = model.cuda()
+    optimiser = torch.optim.AdamW(model.parameters())
+    start = time.perf_counter_ns()
+    for _ in range(3):
+        optimiser.zero_grad()
+        model(torch.randn(4, 3, 32, 32).cuda()).square().mean().backward()
+        optimiser.step()
+        print(time.perf_counter_ns() - start)
+    x = torch.randn(1000, device="cuda").to("cuda:1")
+    print(x.sum().device, time.monotonic_ns())
+    torch.cuda.synchronize()
+    print(time.monotonic_ns())
+"""
+
+
+@pytest.mark.long
+def test_times_do_not_depend_on_threads_or_hash_seed() -> None:
+    def run(**environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env={**os.environ, **environment}
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    first = run(PYTHONHASHSEED="1", OMP_NUM_THREADS="1")
+    assert first.count("\n") == 5
+    assert first == run(PYTHONHASHSEED="2", OMP_NUM_THREADS="2")
+
+
+def test_gpus_run_independently_and_peer_copies_use_the_link() -> None:
+    recorder = Recorder()
+    with virtual_gpu(2, "A100", recorder=recorder):
+        x = torch.randn(1 << 26, device="cuda:0")
+        torch.cuda.synchronize()
+        x.to("cuda:1")
+        torch.randn(1 << 26, device="cuda:1")
+    copy = events_of(recorder, Kind.TRANSFER)[0]
+    assert (copy.source, copy.target) == ("cuda:0", "cuda:1")
+    rate = copy.size_bytes / (copy.end - copy.start)
+    assert 200 < rate < 300, "NVLink 3 carries 300 GB a second one way"
+    after = next(event for event in events_of(recorder, Kind.KERNEL) if event.device == "cuda:1")
+    assert after.start >= copy.end
+
+
+def test_repeated_copies_refer_to_the_first_until_bytes_change() -> None:
+    recorder = Recorder()
+    with virtual_gpu(1, "A100", recorder=recorder):
+        host = torch.randn(64, 64)
+        host.cuda()
+        host.cuda()
+        host.add_(1)
+        host.cuda()
+        host[:32].cuda()
+        other = torch.randn(64, 64)
+        other.cuda()
+        del other
+        torch.randn(64, 64).cuda()
+    results = [(at, event.partner) for at, event in enumerate(recorder.complete()) if event.kind is Kind.TRANSFER]
+    assert [partner for _, partner in results] == [-1, results[0][0], -1, -1, -1, -1]

@@ -1,0 +1,273 @@
+"""Cost of a single kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpututor.devices.virtual.cost.kernel import launches, price
+from gpututor.devices.virtual.cost.memory_traffic import Tensor, total_bytes
+from gpututor.devices.virtual.operator_facts import short_name
+from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
+
+F32 = "float32"
+
+
+def tensor(*shape: int, dtype: str = F32) -> Tensor:
+    return shape, dtype
+
+
+def seconds(gpu: str, name: str, inputs: list[Tensor], outputs: list[Tensor], **switches: Any) -> float:
+    return price(gpu_spec(gpu), name, inputs, outputs, **switches).seconds
+
+
+def product_s(gpu: str, size: int, dtype: str = F32, **switches: bool) -> float:
+    square = tensor(size, size, dtype=dtype)
+    return seconds(gpu, "aten.mm.default", [square, square], [square], **switches)
+
+
+@pytest.mark.parametrize(
+    "name", ["aten.view.default", "aten::t", "aten.transpose_.default", "empty", "aten.slice.Tensor"]
+)
+def test_views_and_memory_without_values_cost_nothing(name: str) -> None:
+    result = price(gpu_spec("T4"), name, [tensor(1000, 1000)], [tensor(1000, 1000)])
+    assert (result.seconds, result.bytes, result.flops, result.fill) == (0, 0, 0, 0)
+    assert 0 < launches(name) < launches("aten.add.Tensor")
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_an_elementwise_kernel_takes_most_of_the_bandwidth_and_no_more_than_the_data_sheets(name: str) -> None:
+    gpu, large = gpu_spec(name), tensor(2**28)
+    result = price(gpu, "aten.relu.default", [large], [large])
+    attained = result.bytes / result.seconds
+    assert result.bytes == 2 * 4 * 2**28
+    assert 0.7 * gpu.bytes_per_s < attained < gpu.bytes_per_s
+    assert result.fill == 1
+
+
+@pytest.mark.parametrize("name", gpu_names())
+@pytest.mark.parametrize("dtype", ["float64", F32, "float16", "bfloat16"])
+def test_a_large_product_takes_a_good_part_of_the_peak_rate_and_no_more(name: str, dtype: str) -> None:
+    gpu, size = gpu_spec(name), 8192
+    peaks = {"float64": max(gpu.float64_flops, gpu.float64_tensor_flops), F32: gpu.float32_flops}
+    peak = peaks.get(dtype) or max(gpu.float32_flops, gpu.float16_flops if dtype == "float16" else gpu.bfloat16_flops)
+    attained = 2 * size**3 / product_s(name, size, dtype)
+    assert 0.25 * peak < attained < peak
+
+
+def _floors(gpu: GpuSpec, name: str, inputs: list[Tensor], outputs: list[Tensor], flops: float) -> tuple[float, float]:
+    peak = max(gpu.float32_flops, gpu.tf32_flops) if "convolution" in name else gpu.float32_flops
+    return total_bytes((*inputs, *outputs)) / gpu.bytes_per_s, flops / peak
+
+
+@given(st.sampled_from(gpu_names()), st.integers(6, 12), st.integers(6, 12), st.integers(6, 12))
+def test_a_product_is_never_faster_than_physics(name: str, rows: int, columns: int, inner: int) -> None:
+    gpu, m, n, k = gpu_spec(name), 2**rows + 1, 2**columns - 3, 2**inner
+    inputs, outputs = [tensor(m, k), tensor(k, n)], [tensor(m, n)]
+    result = price(gpu, "aten.mm.default", inputs, outputs, 2.0 * m * n * k)
+    moved_s, computed_s = _floors(gpu, "mm", inputs, outputs, 2.0 * m * n * k)
+    assert result.seconds > computed_s
+    if result.bytes > gpu.l2_cache_bytes:
+        assert result.seconds > moved_s
+
+
+@given(
+    st.sampled_from(gpu_names()), st.integers(1, 64), st.sampled_from([3, 16, 32, 64, 192]),
+    st.sampled_from([16, 32, 64, 256]), st.sampled_from([1, 3, 5, 7]), st.integers(7, 128),
+)  # fmt: skip
+def test_a_convolution_is_never_faster_than_physics(
+    name: str, batch: int, channels: int, made: int, window: int, side: int
+) -> None:
+    gpu = gpu_spec(name)
+    inputs = [tensor(batch, channels, side + window - 1, side + window - 1), tensor(made, channels, window, window)]
+    outputs = [tensor(batch, made, side, side)]
+    flops = 2.0 * batch * made * side * side * channels * window * window
+    result = price(gpu, "aten.convolution.default", inputs, outputs, flops)
+    moved_s, computed_s = _floors(gpu, "convolution", inputs, outputs, flops)
+    assert result.seconds > computed_s
+    if result.bytes > gpu.l2_cache_bytes:
+        assert result.seconds > moved_s
+
+
+@given(
+    st.sampled_from(["aten.add.Tensor", "aten.sum.dim_IntList", "aten.cumsum.default", "aten._softmax.default",
+                     "aten.native_layer_norm.default", "aten.mm.default", "aten.bmm.default", "aten.sort.default",
+                     "aten.index_select.default", "aten.convolution.default", "aten.avg_pool2d.default",
+                     "aten._fft_c2c.default", "aten._linalg_svd.default", "aten.smooth_l1_loss.default"]),
+    st.sampled_from(["T4", "A100", "RTX 4090"]), st.integers(1, 300), st.integers(1, 300),
+)  # fmt: skip
+def test_more_of_the_same_never_takes_less_time(name: str, gpu: str, one: int, other: int) -> None:
+    def costs(batch: int) -> float:
+        image, matrix = tensor(batch, 32, 40, 40), tensor(batch, 64, 96)
+        match short_name(name):
+            case "convolution":
+                return seconds(gpu, name, [image, tensor(64, 32, 3, 3)], [tensor(batch, 64, 38, 38)])
+            case "avg_pool2d":
+                return seconds(gpu, name, [image], [tensor(batch, 32, 20, 20)])
+            case "mm":
+                return seconds(gpu, name, [tensor(batch, 3000), tensor(3000, 500)], [tensor(batch, 500)])
+            case "bmm":
+                return seconds(gpu, name, [matrix, tensor(batch, 96, 50)], [tensor(batch, 64, 50)])
+            case "native_layer_norm":
+                return seconds(gpu, name, [matrix], [matrix, tensor(batch, 64, 1), tensor(batch, 64, 1)])
+        return seconds(gpu, name, [matrix, matrix], [matrix])
+
+    few, many = sorted((one, other))
+    assert costs(few) <= costs(many)
+
+
+@pytest.mark.parametrize("rows", [1, 9, 128, 1000, 3001])
+def test_a_longer_inner_dimension_never_takes_less_time(rows: int) -> None:
+    results = [
+        seconds("A100", "mm", [tensor(rows, inner), tensor(inner, 512)], [tensor(rows, 512)])
+        for inner in range(16, 4096, 80)
+    ]
+    assert results == sorted(results)
+
+
+@pytest.mark.parametrize("name", ["T4", "RTX 3080", "A10G", "L4", "A100", "H100"])
+def test_half_precision_multiplies_faster_on_tensor_cores(name: str) -> None:
+    assert product_s(name, 4096, "float16") < 0.65 * product_s(name, 4096)
+
+
+def test_without_tensor_cores_half_precision_halves_only_traffic() -> None:
+    assert product_s("P100", 4096, "float16") > 0.9 * product_s("P100", 4096)
+    large, half = tensor(2**26), tensor(2**26, dtype="float16")
+    assert seconds("P100", "add", [half], [half]) < 0.55 * seconds("P100", "add", [large], [large])
+    assert product_s("T4", 4096, "bfloat16") > 0.9 * product_s("T4", 4096)
+
+
+def test_double_precision_is_half_the_rate_on_server_gpus_and_a_fraction_on_others() -> None:
+    assert product_s("A100", 4096, "float64") < 2.5 * product_s("A100", 4096)
+    assert product_s("RTX 4090", 4096, "float64") > 25 * product_s("RTX 4090", 4096)
+    double = tensor(2**24, dtype="float64")
+    assert seconds("T4", "exp", [double], [double]) > 1.5 * seconds("T4", "neg", [double], [double])
+
+
+def test_the_tf32_switches_matter_where_there_is_tf32_and_only_for_float32() -> None:
+    assert product_s("A100", 4096, tf32=True) < 0.3 * product_s("A100", 4096)
+    assert product_s("T4", 4096, tf32=True) == product_s("T4", 4096)
+    assert product_s("A100", 4096, "float16", tf32=True) == product_s("A100", 4096, "float16")
+    images, weights, made = tensor(32, 128, 58, 58), tensor(256, 128, 3, 3), tensor(32, 256, 56, 56)
+
+    def convolution_s(gpu: str, allowed: bool) -> float:
+        return seconds(gpu, "convolution", [images, weights], [made], convolution_tf32=allowed)
+
+    assert convolution_s("A100", True) < 0.7 * convolution_s("A100", False)
+    assert convolution_s("T4", True) == convolution_s("T4", False)
+
+
+def test_an_unknown_operator_is_priced_by_its_bytes() -> None:
+    large = tensor(2**26)
+    result = price(gpu_spec("A100"), "mine::something.new", [large, large], [large])
+    assert result == price(gpu_spec("A100"), "aten.add.Tensor", [large, large], [large])
+
+
+def test_in_place_operators_cost_as_out_of_place() -> None:
+    large = tensor(2**24)
+    assert seconds("T4", "aten.add_.Tensor", [large, large], [large]) == seconds("T4", "add", [large, large], [large])
+
+
+def test_a_small_working_set_is_read_from_the_cache() -> None:
+    small, large = tensor(2**20), tensor(2**26)
+    floor = seconds("A100", "relu", [tensor(1)], [tensor(1)])
+    assert 100 * (seconds("A100", "relu", [small], [small]) - floor) < seconds("A100", "relu", [large], [large])
+
+
+def test_blocks_fill_the_gpu_in_whole_waves() -> None:
+    one_wave, two_waves = (
+        seconds("A100", "bmm", [tensor(blocks, 128, 256), tensor(blocks, 256, 128)], [tensor(blocks, 128, 128)])
+        for blocks in (108, 109)
+    )
+    assert two_waves > 1.1 * one_wave
+
+
+def test_small_kernels_leave_room_and_large_ones_do_not() -> None:
+    small, large = tensor(64, 64), tensor(8192, 8192)
+    assert price(gpu_spec("A100"), "mm", [small, small], [small]).fill < 0.1
+    assert price(gpu_spec("A100"), "mm", [large, large], [large]).fill == 1
+    assert price(gpu_spec("A100"), "relu", [small], [small]).fill < 0.01
+
+
+def test_a_norm_of_few_long_rows_uses_few_multiprocessors() -> None:
+    few = seconds("H100", "native_layer_norm", [tensor(16, 2**22)], [tensor(16, 2**22), tensor(16, 1), tensor(16, 1)])
+    many = seconds("H100", "native_layer_norm", [tensor(2**16, 1024)], [tensor(2**16, 1024), tensor(2**16, 1)])
+    assert few > 10 * many
+
+
+def test_a_scan_of_few_long_rows_takes_longer_than_one_of_many_short_ones() -> None:
+    few, many = tensor(16, 2**16), tensor(2**12, 2**8)
+    assert seconds("H100", "cumsum", [few], [few]) > 5 * seconds("H100", "cumsum", [many], [many])
+
+
+def test_a_softmax_of_long_rows_reads_them_more_than_once() -> None:
+    short, long = tensor(2**18, 512), tensor(2**12, 2**15)
+    assert prod(short[0]) == prod(long[0])
+    assert seconds("A100", "_softmax", [long], [long]) > 1.7 * seconds("A100", "_softmax", [short], [short])
+
+
+def test_reads_at_indices_move_what_they_read_and_not_the_table() -> None:
+    table, indices, rows = tensor(10**6, 256), tensor(128, dtype="int64"), tensor(128, 256)
+    assert seconds("T4", "embedding", [table, indices], [rows]) < 10e-6
+
+
+def test_fused_attention_is_cheaper_than_its_parts_and_than_float32() -> None:
+    shape, scores = (8, 16, 2048, 64), tensor(128, 2048, 2048, dtype="float16")
+    half, single = tensor(*shape, dtype="float16"), tensor(*shape)
+    fused = seconds("A100", "aten._scaled_dot_product_flash_attention.default", [half, half, half], [half])
+    assert fused < 0.3 * seconds("A100", "aten._scaled_dot_product_efficient_attention.default", [single] * 3, [single])
+    query, key = tensor(128, 2048, 64, dtype="float16"), tensor(128, 64, 2048, dtype="float16")
+    parts = 2 * seconds("A100", "bmm", [query, key], [scores]) + seconds("A100", "_softmax", [scores], [scores])
+    assert fused < 0.7 * parts
+
+
+def test_groups_and_transposition_are_read_off_the_shapes() -> None:
+    from gpututor.devices.virtual.cost.convolutions import describe_convolution
+
+    plain = describe_convolution(tensor(2, 32, 9, 9), tensor(64, 32, 3, 3), tensor(2, 64, 7, 7), 0)
+    assert (plain.groups, plain.channels_in, plain.channels_out, plain.transposed) == (1, 32, 64, False)
+    grouped = describe_convolution(tensor(2, 32, 9, 9), tensor(64, 8, 3, 3), tensor(2, 64, 7, 7), 0)
+    assert (grouped.groups, grouped.channels_in, grouped.channels_out) == (4, 8, 16)
+    back = describe_convolution(tensor(2, 32, 9, 9), tensor(32, 64, 3, 3), tensor(2, 64, 11, 11), 0)
+    assert (back.groups, back.channels_in, back.channels_out, back.transposed) == (1, 32, 64, True)
+    square = describe_convolution(tensor(2, 8, 9, 9), tensor(8, 8, 3, 3), tensor(2, 8, 11, 11), 2 * 2 * 8 * 81 * 8 * 9)
+    assert square.transposed
+
+
+def test_a_convolutions_bias_is_another_kernel() -> None:
+    images, weights, made, bias = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56), tensor(64)
+    without, with_ = (seconds("A100", "convolution", [images, weights, *more], [made]) for more in ([], [bias]))
+    assert with_ - without == pytest.approx(seconds("A100", "add_", [made, bias], [made]), rel=0.05)
+    without, with_ = (
+        seconds("A100", "convolution_backward", [made, images, weights], [images, weights, *more])
+        for more in ([], [bias])
+    )
+    assert with_ - without == pytest.approx(seconds("A100", "sum", [made], [bias]), rel=0.1)
+
+
+def test_a_convolutions_gradient_costs_two_convolutions() -> None:
+    images, weights, made = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56)
+    forward = seconds("A100", "convolution", [images, weights], [made])
+    both = seconds("A100", "convolution_backward", [made, images, weights], [images, weights, tensor(64)])
+    assert 1.5 * forward < both < 3 * forward
+
+
+def test_faster_gpus_are_faster() -> None:
+    results = [product_s(name, 4096) for name in ("T4", "A100", "H100")]
+    assert results == sorted(results, reverse=True)
+
+
+def test_the_model_needs_no_torch() -> None:
+    code = (
+        "import sys; from gpututor.devices.virtual.cost.kernel import price\n"
+        "from gpututor.hardware.gpus import gpu_spec\n"
+        "price(gpu_spec('T4'), 'mm', [((9, 9), 'float32')] * 2, [((9, 9), 'float32')])\n"
+        "assert 'torch' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

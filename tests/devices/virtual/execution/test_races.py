@@ -1,0 +1,449 @@
+"""Data races between streams, and between copies and the host, each next to a correct version."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import Kind
+
+Program = Callable[[Any], None]
+
+
+def hazards_of(program: Program, gpus: int = 1) -> list[tuple[str, int | None, int | None]]:
+    """Return name, line and the other access's line of each hazard, relative to the program's first line."""
+    recorder = Recorder([__file__])
+    with virtual_gpu(gpus, "A100", recorder=recorder):
+        side = torch.cuda.Stream()
+        program(side)
+        torch.cuda.synchronize()
+    events = list(recorder.complete())
+    first = program.__code__.co_firstlineno
+
+    def line(index: int) -> int | None:
+        results = events[index].line if index >= 0 else None
+        return None if results is None else results - first
+
+    return [(event.name, line(at), line(event.partner)) for at, event in enumerate(events) if event.kind is Kind.HAZARD]
+
+
+def big() -> torch.Tensor:
+    return torch.randn(64, 64, device="cuda")
+
+
+def reads_too_early(side: Any) -> None:
+    x = big().relu()
+    with torch.cuda.stream(side):
+        x.sum()
+
+
+def reads_after_wait_stream(side: Any) -> None:
+    x = big().relu()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    torch.cuda.current_stream().wait_stream(side)
+
+
+def reads_after_an_event(side: Any) -> None:
+    x = big().relu()
+    done = torch.cuda.Event()
+    done.record()
+    with torch.cuda.stream(side):
+        side.wait_event(done)
+        x.sum()
+    side.synchronize()
+
+
+def reads_after_the_host_waited(side: Any) -> None:
+    x = big().relu()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        x.sum()
+    side.synchronize()
+
+
+def reads_after_a_value_was_asked_for(side: Any) -> None:
+    x = big().relu()
+    x.sum().item()
+    with torch.cuda.stream(side):
+        x.sum()
+    side.synchronize()
+
+
+def reads_after_an_event_that_came_too_early(side: Any) -> None:
+    x = big()
+    done = torch.cuda.Event()
+    done.record()
+    x.relu_()
+    with torch.cuda.stream(side):
+        side.wait_event(done)
+        x.sum()
+    side.synchronize()
+
+
+def writes_while_another_reads(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    x.zero_()
+    side.synchronize()
+
+
+def writes_after_the_other_has_read(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    torch.cuda.current_stream().wait_stream(side)
+    x.zero_()
+
+
+def both_write(side: Any) -> None:
+    x = torch.empty(64, device="cuda")
+    with torch.cuda.stream(side):
+        x.fill_(1)
+    x.fill_(2)
+    side.synchronize()
+
+
+def both_write_in_order(side: Any) -> None:
+    x = torch.empty(64, device="cuda")
+    with torch.cuda.stream(side):
+        x.fill_(1)
+    torch.cuda.current_stream().wait_stream(side)
+    x.fill_(2)
+
+
+def writes_to_a_view_of_what_another_reads(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    x[0].mul_(2)
+    side.synchronize()
+
+
+def writes_by_out(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    torch.add(1, torch.ones((64, 64), device="cuda"), out=x)
+    side.synchronize()
+
+
+def uses_a_copy_too_early(side: Any) -> None:
+    host = torch.ones(64).pin_memory()
+    with torch.cuda.stream(side):
+        x = host.to("cuda", non_blocking=True)
+    x.sum()
+    side.synchronize()
+
+
+def uses_a_copy_in_its_time(side: Any) -> None:
+    host = torch.ones(64).pin_memory()
+    with torch.cuda.stream(side):
+        x = host.to("cuda", non_blocking=True)
+    torch.cuda.current_stream().wait_stream(side)
+    x.sum()
+    torch.cuda.synchronize()
+
+
+def frees_what_another_uses(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    del x
+    side.synchronize()
+
+
+def frees_with_record_stream(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+        x.record_stream(side)
+    del x
+    side.synchronize()
+
+
+def frees_after_waiting(side: Any) -> None:
+    x = big()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        x.sum()
+    torch.cuda.current_stream().wait_stream(side)
+    del x
+
+
+def reads_on_the_host_too_early(side: Any) -> None:
+    host = big().to("cpu", non_blocking=True)
+    host.sum()
+
+
+def lists_on_the_host_too_early(side: Any) -> None:
+    host = torch.ones(3, device="cuda").to("cpu", non_blocking=True)
+    host.tolist()
+
+
+def reads_on_the_host_after_waiting(side: Any) -> None:
+    host = big().to("cpu", non_blocking=True)
+    torch.cuda.current_stream().synchronize()
+    host.sum()
+    host.tolist()
+    host.numpy()
+
+
+def refills_a_buffer_too_early(side: Any) -> None:
+    host = torch.ones(64).pin_memory()
+    host.to("cuda", non_blocking=True)
+    host.zero_()
+
+
+def refills_a_buffer_after_an_event(side: Any) -> None:
+    host = torch.ones(64).pin_memory()
+    host.to("cuda", non_blocking=True)
+    done = torch.cuda.current_stream().record_event()
+    done.synchronize()
+    host.zero_()
+
+
+def reads_the_source_of_a_copy(side: Any) -> None:
+    host = torch.ones(64).pin_memory()
+    host.to("cuda", non_blocking=True)
+    host.sum()
+
+
+RACES: list[tuple[Program, str, int, int]] = [
+    (reads_too_early, "read after write", 3, 1),
+    (reads_after_an_event_that_came_too_early, "read after write", 7, 4),
+    (writes_while_another_reads, "write after read", 5, 4),
+    (both_write, "write after write", 4, 3),
+    (writes_to_a_view_of_what_another_reads, "write after read", 5, 4),
+    (writes_by_out, "write after read", 5, 4),
+    (uses_a_copy_too_early, "read after write", 4, 3),
+    (frees_what_another_uses, "freed in use", 5, 4),
+    (reads_on_the_host_too_early, "host read during copy", 2, 1),
+    (lists_on_the_host_too_early, "host read during copy", 2, 1),
+    (refills_a_buffer_too_early, "host write during copy", 3, 2),
+]
+
+
+@pytest.mark.parametrize(("program", "name", "line", "partner"), RACES, ids=[case[0].__name__ for case in RACES])
+def test_a_race_is_an_event_with_both_lines(program: Program, name: str, line: int, partner: int) -> None:
+    assert (name, line, partner) in hazards_of(program)
+
+
+IN_ORDER = [
+    reads_after_wait_stream,
+    reads_after_an_event,
+    reads_after_the_host_waited,
+    reads_after_a_value_was_asked_for,
+    writes_after_the_other_has_read,
+    both_write_in_order,
+    uses_a_copy_in_its_time,
+    frees_with_record_stream,
+    frees_after_waiting,
+    reads_on_the_host_after_waiting,
+    refills_a_buffer_after_an_event,
+    reads_the_source_of_a_copy,
+]
+
+
+@pytest.mark.parametrize("program", IN_ORDER, ids=[case.__name__ for case in IN_ORDER])
+def test_correct_programs_have_no_race(program: Program) -> None:
+    assert hazards_of(program) == []
+
+
+def test_copies_between_gpus_are_in_order_with_both_streams() -> None:
+    def program(side: Any) -> None:
+        x = big()
+        y = x.to("cuda:1")
+        y.relu_()
+        x.copy_(y)
+        x.sum()
+
+    assert hazards_of(program, gpus=2) == []
+
+
+def test_a_model_that_trains_on_default_streams_has_no_hazard() -> None:
+    def program(side: Any) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)).cuda()
+        optimiser = torch.optim.Adam(model.parameters())
+        for _ in range(2):
+            optimiser.zero_grad()
+            model(torch.randn(4, 8, device="cuda")).mean().backward()
+            optimiser.step()
+
+    assert hazards_of(program) == []
+
+
+def test_a_model_that_trains_on_a_side_stream_has_no_hazard() -> None:
+    def program(side: Any) -> None:
+        model = torch.nn.Linear(8, 16).cuda()
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                optimiser.zero_grad()
+                model(torch.randn(4, 8, device="cuda")).mean().backward()
+                optimiser.step()
+        torch.cuda.current_stream().wait_stream(side)
+
+    assert hazards_of(program) == []
+
+
+def test_threads_on_one_stream_are_in_order() -> None:
+    def program(side: Any) -> None:
+        x = big()
+
+        def work() -> None:
+            x.mul_(2)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        x.sum()
+
+    assert hazards_of(program) == []
+
+
+READ, WRITE = "host read during copy", "host write during copy"
+
+
+def names_of_hazards(program: Program) -> list[str]:
+    """Return the names alone, in the order in which they were recorded."""
+    return [name for name, _, _ in hazards_of(program)]
+
+
+def from_gpu() -> torch.Tensor:
+    return torch.ones(4, 4, device="cuda").to("cpu", non_blocking=True)
+
+
+READING: list[Callable[[torch.Tensor], Any]] = [
+    lambda h: h.sum(),
+    lambda h: h.tolist(),
+    lambda h: h[0, 0].item(),
+    lambda h: float(h[1, 1]),
+    lambda h: bool(h[0, 0]),
+    lambda h: repr(h),
+    lambda h: str(h),
+    lambda h: f"{h[0, 0]:.1f}",
+    lambda h: h.clone(),
+    lambda h: h[1:].add(1),
+]
+
+
+@pytest.mark.parametrize("call", READING)
+def test_reading_values_during_a_copy_is_a_race(call: Callable[[torch.Tensor], Any]) -> None:
+    def waits(side: Any) -> None:
+        h = from_gpu()
+        torch.cuda.current_stream().synchronize()
+        call(h)
+
+    assert names_of_hazards(lambda side: call(from_gpu())) == [READ]
+    assert names_of_hazards(waits) == []
+
+
+LOOKING: list[Callable[[torch.Tensor], Any]] = [
+    lambda h: h[0],
+    lambda h: h.t(),
+    lambda h: h.detach(),
+    lambda h: h.view(16),
+    lambda h: h.chunk(2),
+    lambda h: (h.shape, h.stride(), h.data_ptr(), h.is_pinned()),
+    lambda h: h.numpy(),
+]
+
+
+@pytest.mark.parametrize("call", LOOKING)
+def test_views_read_no_values(call: Callable[[torch.Tensor], Any]) -> None:
+    assert names_of_hazards(lambda side: call(from_gpu())) == []
+
+
+def test_copies_to_different_rows_do_not_race() -> None:
+    def program(side: Any) -> None:
+        x, o = torch.ones(8, 16, device="cuda"), torch.empty(8, 16, pin_memory=True)
+        for i in range(8):
+            o[i].copy_(x[i], non_blocking=True)
+
+    assert names_of_hazards(program) == []
+
+
+def test_writes_to_other_chunks_do_not_race() -> None:
+    def program(side: Any) -> None:
+        h = torch.ones(64).pin_memory()
+        for i in range(0, 64, 16):
+            h[i : i + 16].to("cuda", non_blocking=True)
+            if i + 32 <= 64:
+                h[i + 16 : i + 32].fill_(i)
+
+    assert names_of_hazards(program) == []
+
+
+def test_writing_to_a_chunk_during_its_copy_is_a_race() -> None:
+    def program(side: Any) -> None:
+        h = torch.ones(64).pin_memory()
+        h[:16].to("cuda", non_blocking=True)
+        h[16:32].to("cuda", non_blocking=True)
+        h[8:12].zero_()
+
+    assert names_of_hazards(program) == [WRITE]
+
+
+def test_all_streams_that_copy_a_source_must_be_synchronized() -> None:
+    def program(side: Any) -> None:
+        h = torch.ones(64).pin_memory()
+        h.to("cuda", non_blocking=True)
+        with torch.cuda.stream(side):
+            h.to("cuda", non_blocking=True)
+        side.synchronize()
+        h.zero_()
+
+    def both(side: Any) -> None:
+        h = torch.ones(64).pin_memory()
+        h.to("cuda", non_blocking=True)
+        with torch.cuda.stream(side):
+            h.to("cuda", non_blocking=True)
+        side.synchronize()
+        torch.cuda.current_stream().synchronize()
+        h.zero_()
+
+    assert names_of_hazards(program) == [WRITE]
+    assert names_of_hazards(both) == []
+
+
+def test_reused_host_memory_does_not_race() -> None:
+    def program(side: Any) -> None:
+        for _ in range(20):
+            torch.ones(64).pin_memory().to("cuda", non_blocking=True)
+            torch.ones(64).pin_memory().zero_()
+
+    assert names_of_hazards(program) == []
+
+
+def test_two_streams_that_copy_through_a_buffer_race() -> None:
+    def program(side: Any) -> None:
+        x, h = torch.ones(64, device="cuda"), torch.empty(64, pin_memory=True)
+        h.copy_(x, non_blocking=True)
+        with torch.cuda.stream(side):
+            h.to("cuda", non_blocking=True)
+
+    def in_order(side: Any) -> None:
+        x, h = torch.ones(64, device="cuda"), torch.empty(64, pin_memory=True)
+        h.copy_(x, non_blocking=True)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            h.to("cuda", non_blocking=True)
+
+    assert names_of_hazards(program) == ["read after write"]
+    assert names_of_hazards(in_order) == []

@@ -1,0 +1,310 @@
+"""Autocast casts by CUDA's lists of operators."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual.operators.autocast import policies
+from tests.support import autocast_samples as samples
+
+GPU = torch.device("cuda:0")
+
+
+def _dtypes(result: Any) -> set[torch.dtype]:
+    value = result if isinstance(result, tuple | list) else [result]
+    assert all(item.device == GPU for item in value)
+    return {item.dtype for item in value if item.is_floating_point()}
+
+
+def _make(dtype: torch.dtype) -> samples.Make:
+    return lambda *size: torch.rand(*size, device="cuda").add(0.1).to(dtype)
+
+
+def test_every_listed_operator_has_a_sample() -> None:
+    tried = {*samples.LOWER_PRECISION, *samples.FLOAT32, *samples.FLOAT32_RESULT, *samples.WIDEST}
+    assert tried | samples.ONLY_ON_A_GPU | {"binary_cross_entropy"} == set(policies())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", samples.LOWER_PRECISION)
+def test_lower_precision_operators_compute_in_the_autocast_dtype(
+    two_gpus: VirtualMachine, name: str, dtype: torch.dtype
+) -> None:
+    with torch.autocast("cuda", dtype):
+        assert _dtypes(samples.LOWER_PRECISION[name](_make(torch.float32))) == {dtype}
+    assert _dtypes(samples.LOWER_PRECISION[name](_make(torch.float32))) == {torch.float32}
+
+
+@pytest.mark.parametrize("name", samples.FLOAT32)
+def test_float32_operators_compute_in_float32(two_gpus: VirtualMachine, name: str) -> None:
+    make = _make(torch.float16)
+    with torch.autocast("cuda"):
+        assert _dtypes(samples.FLOAT32[name](make)) == {torch.float32}
+
+
+@pytest.mark.parametrize("name", samples.FLOAT32_RESULT)
+def test_operators_with_a_dtype_argument_return_float32(two_gpus: VirtualMachine, name: str) -> None:
+    make = _make(torch.float16)
+    with torch.autocast("cuda"):
+        assert _dtypes(samples.FLOAT32_RESULT[name](make)) == {torch.float32}
+    assert _dtypes(samples.FLOAT32_RESULT[name](make)) == {torch.float16}
+
+
+def test_an_explicit_dtype_argument_is_kept(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, 2, device="cuda", dtype=torch.float16)
+    with torch.autocast("cuda"):
+        assert torch.softmax(x, 1, dtype=torch.float16).dtype is torch.float16
+        assert x.sum(dtype=torch.float64).dtype is torch.float64
+        assert x.double().sum().dtype is torch.float64
+
+
+@pytest.mark.parametrize("name", samples.WIDEST)
+def test_promoting_operators_use_the_widest_dtype(two_gpus: VirtualMachine, name: str) -> None:
+    wide = torch.rand(2, 3, device="cuda")
+    narrow = wide.half()
+    call = samples.WIDEST[name]
+    with torch.autocast("cuda"):
+        assert _dtypes(call(narrow, narrow)) == {torch.float16}
+        assert _dtypes(call(wide, narrow)) == {torch.float32}
+        assert _dtypes(call(narrow, wide)) == {torch.float32}
+
+
+def test_promoting_operators_reject_other_dtypes(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, device="cuda", dtype=torch.bfloat16)
+    with torch.autocast("cuda"), pytest.raises(RuntimeError, match="Unexpected floating ScalarType in at::autocast"):
+        torch.dot(x, x)
+
+
+def test_binary_cross_entropy_is_refused_in_cudas_words(two_gpus: VirtualMachine) -> None:
+    x = torch.full((3,), 0.5, device="cuda")
+    with torch.autocast("cuda"), pytest.raises(RuntimeError, match="unsafe to autocast") as caught:
+        nn.BCELoss()(x, x)
+    assert str(caught.value).splitlines()[-1] == "safe to autocast."
+    assert nn.BCELoss()(x, x).dtype is torch.float32
+
+
+def test_other_operators_and_other_dtypes_are_left_alone(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, device="cuda")
+    with torch.autocast("cuda"):
+        assert (x + x.half()).dtype is torch.float32
+        assert (x.half() * 2).dtype is torch.float16
+        assert (x.double() @ x.double()).dtype is torch.float64
+        assert torch.relu(x).dtype is torch.float32
+        assert x.int().sum().dtype is torch.int64
+
+
+def test_cpu_tensors_are_untouched_by_cudas_autocast_and_device_tensors_by_the_cpus(two_gpus: VirtualMachine) -> None:
+    on_host, on_gpu = torch.ones(2, 2), torch.ones(2, 2, device="cuda")
+    with torch.autocast("cuda"):
+        assert (on_host @ on_host).dtype is torch.float32
+    with torch.autocast("cpu"):
+        assert (on_host @ on_host).dtype is torch.bfloat16
+        assert (on_gpu @ on_gpu).dtype is torch.float32
+        assert nn.functional.linear(on_gpu, on_gpu).dtype is torch.float32
+    with torch.autocast("cuda"), torch.autocast("cpu"):
+        assert (on_host @ on_host).dtype is torch.bfloat16
+        assert (on_gpu @ on_gpu).dtype is torch.float16
+
+
+def test_autocast_can_be_disabled_and_queried_inside(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, device="cuda")
+    assert not torch.is_autocast_enabled("cuda")
+    with torch.amp.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.is_autocast_enabled("cuda")
+        assert torch.get_autocast_dtype("cuda") is torch.bfloat16
+        with torch.autocast("cuda", enabled=False):
+            assert not torch.is_autocast_enabled("cuda")
+            assert (x @ x).dtype is torch.float32
+        assert (x @ x).dtype is torch.bfloat16
+    assert torch.get_autocast_dtype("cuda") is torch.float16
+    assert (x @ x).dtype is torch.float32
+
+
+def test_the_deprecated_spelling_works_and_warns(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, device="cuda")
+    with pytest.warns(FutureWarning, match="`torch.cuda.amp.autocast"):
+        region = torch.cuda.amp.autocast(dtype=torch.bfloat16)
+    with region:
+        assert (x @ x).dtype is torch.bfloat16
+
+
+def test_autocast_decorates_functions(two_gpus: VirtualMachine) -> None:
+    @torch.autocast("cuda")  # type: ignore[untyped-decorator]
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return x @ x
+
+    assert product(torch.ones(2, 2, device="cuda")).dtype is torch.float16
+
+
+def test_casts_are_part_of_the_graph_and_gradients_have_the_weights_dtype(two_gpus: VirtualMachine) -> None:
+    layer = nn.Linear(3, 2).cuda()
+    x = torch.rand(4, 3, device="cuda")
+    with torch.autocast("cuda"):
+        out = layer(x)
+    out.float().sum().backward()
+    assert layer.weight.grad is not None
+    assert (layer.weight.grad.dtype, layer.weight.grad.device) == (torch.float32, GPU)
+    expected = x.half().sum(0).float().expand(2, 3)
+    torch.testing.assert_close(layer.weight.grad, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_a_weight_is_cast_once_in_a_block_and_its_copy_freed_at_the_end(two_gpus: VirtualMachine) -> None:
+    weight = nn.Parameter(torch.rand(256, 256, device="cuda"))
+    x = torch.rand(1, 256, device="cuda", dtype=torch.float16)
+    before = torch.cuda.memory_allocated()
+    with torch.autocast("cuda"):
+        with torch.autocast("cuda"):
+            nn.functional.linear(x, weight)
+        assert torch.cuda.memory_allocated() - before == 256 * 256 * 2
+        nn.functional.linear(x, weight)
+        assert torch.cuda.memory_allocated() - before == 256 * 256 * 2
+    assert torch.cuda.memory_allocated() == before
+    with torch.autocast("cuda", cache_enabled=False):
+        nn.functional.linear(x, weight)
+        assert torch.cuda.memory_allocated() == before
+
+
+def test_a_cast_under_no_grad_keeps_later_gradients(two_gpus: VirtualMachine) -> None:
+    layer = nn.Linear(2, 2).cuda()
+    x = torch.ones(1, 2, device="cuda")
+    with torch.autocast("cuda"):
+        with torch.no_grad():
+            assert not layer(x).requires_grad
+        layer(x).sum().backward()
+    assert layer.weight.grad is not None
+
+
+def test_a_weight_that_died_inside_the_block_is_not_kept(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(1, 2, device="cuda")
+    with torch.autocast("cuda"):
+        layer = nn.Linear(2, 2).cuda()
+        first, seen = layer(x), weakref.ref(layer)
+        del layer, first
+        gc.collect()
+        assert seen() is None
+        assert nn.Linear(2, 2).cuda()(x).dtype is torch.float16
+
+
+def test_custom_functions_choose_their_dtype(two_gpus: VirtualMachine) -> None:
+    seen: list[torch.dtype] = []
+
+    class InFloat32(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)  # type: ignore[untyped-decorator]
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            seen.extend([x.dtype, (x @ x).dtype])
+            return x @ x
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            seen.append((gradient @ gradient).dtype)
+            return gradient
+
+    class AsAround(torch.autograd.Function):
+        @staticmethod
+        @torch.amp.custom_fwd(device_type="cuda")  # type: ignore[untyped-decorator]
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            seen.append((x @ x).dtype)
+            return x * 2
+
+        @staticmethod
+        @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            seen.append((gradient @ gradient).dtype)
+            return gradient
+
+    x = torch.eye(2, device="cuda").requires_grad_()
+    half = x.half()
+    in_float32: Any = InFloat32.apply
+    as_around: Any = AsAround.apply
+    with torch.autocast("cuda"):
+        out = in_float32(half)
+    out.sum().backward()
+    assert seen == [torch.float32, torch.float32, torch.float32]
+    seen.clear()
+    with torch.autocast("cuda"):
+        out = as_around(x)
+    out.sum().backward()
+    assert seen == [torch.float16, torch.float16]
+
+
+def test_whole_layers_compute_in_half_as_on_cuda(two_gpus: VirtualMachine) -> None:
+    x = torch.rand(2, 3, 4, device="cuda")
+    with torch.autocast("cuda"):
+        out, (hidden, cell) = nn.LSTM(4, 6, batch_first=True).cuda()(x)
+        assert {out.dtype, hidden.dtype, cell.dtype} == {torch.float16}
+        assert nn.GRU(4, 6).cuda()(x)[0].dtype is torch.float16
+        assert nn.LSTMCell(4, 6).cuda()(x[0])[0].dtype is torch.float16
+        attention, _ = nn.MultiheadAttention(4, 2, batch_first=True).cuda()(x, x, x)
+        assert attention.dtype is torch.float16
+        assert nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).cuda()(x).dtype is torch.float32
+        normalised = nn.BatchNorm2d(3).cuda()(torch.rand(2, 3, 4, 4, device="cuda").half())
+        assert normalised.dtype is torch.float16
+
+
+def test_checkpointed_layers_are_computed_again_under_the_same_autocast(two_gpus: VirtualMachine) -> None:
+    layer = nn.Linear(3, 3).cuda()
+    x = torch.rand(2, 3, device="cuda", requires_grad=True)
+    seen: list[torch.dtype] = []
+
+    def forward(value: torch.Tensor) -> torch.Tensor:
+        seen.append((value @ value.T).dtype)
+        out: torch.Tensor = layer(value)
+        return out
+
+    for reentrant in (True, False):
+        with torch.autocast("cuda"):
+            out = torch.utils.checkpoint.checkpoint(forward, x, use_reentrant=reentrant)
+        out.float().sum().backward()
+    assert seen == [torch.float16] * 4
+
+
+def test_inference_mode_and_vmap_are_cast_too(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, 2, device="cuda")
+    with torch.autocast("cuda"):
+        assert torch.vmap(torch.mm)(x, x).dtype is torch.float16
+        with torch.inference_mode():
+            assert nn.Linear(2, 2).cuda()(x).dtype is torch.float16
+            assert torch.softmax(x.half(), 1).dtype is torch.float32
+
+
+def test_autocast_rules_are_removed_after_the_session() -> None:
+    before = torch._C._dispatch_dump("aten::acos")
+    with virtual_gpu(1):
+        x = torch.ones(2, 2, device="cuda")
+        with torch.autocast("cuda"):
+            assert (x @ x).dtype is torch.float16
+            assert torch._C._dispatch_dump("aten::acos") != before
+    assert torch._C._dispatch_dump("aten::acos") == before
+    with pytest.warns(UserWarning, match="CUDA is not available"), torch.autocast("cuda"):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is torch.float32
+    with virtual_gpu(1), torch.autocast("cuda"):
+        y = torch.ones(2, 2, device="cuda")
+        assert (y @ y).dtype is torch.float16
+
+
+def test_threads_that_enter_autocast_at_once_all_compute_in_half(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, 2, device="cuda")
+    together = threading.Barrier(8)
+    results: list[torch.dtype] = []
+
+    def work() -> None:
+        together.wait(60)
+        with torch.autocast("cuda"):
+            results.append((x @ x).dtype)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [torch.float16] * 8

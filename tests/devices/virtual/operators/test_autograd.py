@@ -1,0 +1,198 @@
+"""Autograd on a virtual GPU: retained graphs, hooks, custom functions and saved tensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import functional
+from torch.autograd.function import once_differentiable
+
+from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, pinned
+
+
+def _leaf(dtype: torch.dtype = torch.float32, device: str = "cuda") -> torch.Tensor:
+    return torch.arange(1.0, 4.0, dtype=dtype, device=device).requires_grad_()
+
+
+def _place(gradients: Any) -> str:
+    return str(gradients[0].device)
+
+
+def test_retain_graph_keeps_the_graph(two_gpus: VirtualMachine) -> None:
+    x = _leaf()
+    loss = (x**2).sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 8.0, 12.0]
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
+
+
+def test_double_backward_works(two_gpus: VirtualMachine) -> None:
+    x = _leaf()
+    (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    assert (second.tolist(), str(second.device)) == ([6.0, 12.0, 18.0], "cuda:0")
+
+
+def test_tensor_hooks_see_and_change_gradients_on_the_device(two_gpus: VirtualMachine) -> None:
+    x, seen = _leaf(), []
+    x.register_hook(lambda gradient: gradient * 10)
+    x.register_post_accumulate_grad_hook(lambda leaf: seen.append(("leaf", str(leaf.grad.device))))
+    y = x * 2
+    y.retain_grad()
+    y.register_hook(lambda gradient: seen.append(("inner", str(gradient.device))))
+    y.sum().backward()
+    assert x.grad is not None
+    assert y.grad is not None
+    assert (x.grad.tolist(), y.grad.tolist()) == ([20.0] * 3, [1.0] * 3)
+    assert seen == [("inner", "cuda:0"), ("leaf", "cuda:0")]
+
+
+def test_module_hooks_see_the_device(two_gpus: VirtualMachine) -> None:
+    model, seen = nn.Sequential(nn.Linear(3, 3), nn.ReLU()).cuda(1), []
+    model.register_forward_pre_hook(lambda module, given: seen.append(("pre", str(given[0].device))))
+    model[0].register_forward_hook(lambda module, given, out: seen.append(("forward", str(out.device))))
+    model[0].register_full_backward_pre_hook(lambda module, out: seen.append(("backward pre", _place(out))))
+    model[0].register_full_backward_hook(lambda module, given, out: seen.append(("backward", _place(out))))
+    model(_leaf(device="cuda:1")).sum().backward()
+    assert seen == [(when, "cuda:1") for when in ("pre", "forward", "backward pre", "backward")]
+
+
+class _Elsewhere(torch.autograd.Function):
+    """Gives the gradient of its second input on another device."""
+
+    @staticmethod
+    def forward(ctx: Any, first: torch.Tensor, second: torch.Tensor, device: str) -> torch.Tensor:
+        ctx.device = device
+        return first * second
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient, gradient.to(ctx.device), None
+
+
+@pytest.mark.parametrize(("home", "device"), [("cuda:0", "cpu"), ("cuda:0", "cuda:1"), ("cpu", "cuda:0")])
+def test_a_custom_gradient_on_another_device_raises_cudas_error(
+    two_gpus: VirtualMachine, home: str, device: str
+) -> None:
+    x, y = _leaf(device=home), _leaf(device=home)
+    apply: Any = _Elsewhere.apply
+    out = apply(x, y, device)
+    with pytest.raises(RuntimeError) as caught:
+        out.sum().backward()
+    assert str(caught.value) == (
+        f"Function _ElsewhereBackward returned an invalid gradient at index 1 - expected device {home} but got {device}"
+    )
+
+
+class _Twice(torch.autograd.Function):
+    """Defines `setup_context` and a backward that is not differentiable."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator, unused-ignore]
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        assert str(x.device) == "cuda:0"
+        return 2 * x * gradient
+
+
+def test_a_custom_function_may_define_setup_context(two_gpus: VirtualMachine) -> None:
+    x = _leaf()
+    apply: Any = _Twice.apply
+    (gradient,) = torch.autograd.grad((apply(x) ** 2).sum(), x, create_graph=True)
+    assert (gradient.tolist(), str(gradient.device)) == ([4.0, 32.0, 108.0], "cuda:0")
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable"):
+        gradient.sum().backward()
+
+
+def test_gradcheck_works_on_the_device(two_gpus: VirtualMachine) -> None:
+    x = _leaf(torch.float64)
+    assert torch.autograd.gradcheck(torch.sin, (x,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(lambda v: v**3, (x,))
+
+
+def test_saved_tensors_go_through_hooks(two_gpus: VirtualMachine) -> None:
+    x, packed = _leaf(), []
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        packed.append(str(tensor.device))
+        return tensor.cpu()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor.cuda()):
+        y = (x * x).exp().sum()
+    y.backward()
+    expected = _leaf(device="cpu")
+    (expected * expected).exp().sum().backward()
+    assert packed
+    assert set(packed) == {"cuda:0"}
+    assert x.grad is not None
+    torch.testing.assert_close(host_tensor(x.grad), expected.grad)
+
+
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_save_on_cpu_keeps_saved_tensors_on_the_host(two_gpus: VirtualMachine, pin_memory: bool) -> None:
+    x = torch.rand(1000, device="cuda").requires_grad_()
+    with torch.autograd.graph.save_on_cpu(pin_memory=pin_memory):
+        y = x.exp().exp()
+    kept = y.grad_fn._saved_result  # type: ignore[union-attr]
+    assert is_virtual(kept)
+    y.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(host_tensor(x.grad), host_tensor(x.exp() * x.exp().exp()))
+
+
+def test_a_factory_that_no_function_mode_sees_gives_pinned_memory(two_gpus: VirtualMachine) -> None:
+    with torch._C.DisableTorchFunction():
+        made = torch.empty(3, pin_memory=True)
+    assert pinned(made)
+
+
+def test_anomaly_mode_names_the_operator(two_gpus: VirtualMachine) -> None:
+    x = torch.tensor([-1.0], device="cuda", requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            torch.autograd.detect_anomaly(),
+            pytest.raises(RuntimeError, match="Function 'SqrtBackward0' returned nan values in its 0th output"),
+        ):
+            (x.sqrt() * 0).sum().backward()
+
+
+_FUNCTIONAL: dict[str, Callable[[torch.Tensor], Any]] = {
+    "jacobian": lambda x: functional.jacobian(torch.sin, x),
+    "jacobian forward": lambda x: functional.jacobian(torch.sin, x, strategy="forward-mode", vectorize=True),
+    "hessian": lambda x: functional.hessian(lambda v: (v**3).sum(), x),
+    "vjp": lambda x: functional.vjp(torch.sin, x, torch.ones_like(x))[1],
+    "jvp": lambda x: functional.jvp(torch.sin, x, torch.ones_like(x))[1],
+    "hvp": lambda x: functional.hvp(lambda v: (v**3).sum(), x, torch.ones_like(x))[1],
+    "vhp": lambda x: functional.vhp(lambda v: (v**3).sum(), x, torch.ones_like(x))[1],
+}
+
+
+@pytest.mark.parametrize("name", _FUNCTIONAL)
+def test_the_functional_interface_gives_the_cpus_values(two_gpus: VirtualMachine, name: str) -> None:
+    call = _FUNCTIONAL[name]
+    got = call(_leaf().detach())
+    assert is_virtual(got)
+    torch.testing.assert_close(host_tensor(got), call(_leaf(device="cpu").detach()))
+
+
+def test_batched_gradients_equal_the_cpus(two_gpus: VirtualMachine) -> None:
+    x = _leaf()
+    (rows,) = torch.autograd.grad(x * 2, x, torch.eye(3, device="cuda"), is_grads_batched=True)
+    assert torch.equal(rows, 2 * torch.eye(3, device="cuda"))

@@ -1,0 +1,189 @@
+"""CUDA's error messages for operators with tensors on two devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual.operator_facts import device_checks
+
+SAME = "Expected all tensors to be on the same device, but "
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g, c: g + c, SAME + "found at least two devices, cuda:0 and cpu!"),
+        (lambda g, c: c * g, SAME + "found at least two devices, cuda:0 and cpu!"),
+        (lambda g, c: g.add_(c), SAME + "found at least two devices, cuda:0 and cpu!"),
+        (lambda g, c: g + g.to("cuda:1"), SAME + "found at least two devices, cuda:0 and cuda:1!"),
+        (lambda g, c: torch.nn.functional.mse_loss(c, g), SAME + "found at least two devices, cuda:0 and cpu!"),
+        (
+            lambda g, c: g @ c,
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_mm)",
+        ),
+        (
+            lambda g, c: torch.nn.Linear(2, 3).cuda()(c),
+            SAME + "got mat1 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_addmm)",
+        ),
+        (
+            lambda g, c: torch.nn.Embedding(3, 2).cuda()(c.long()),
+            SAME + "got index is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA__index_select)",
+        ),
+        (
+            lambda g, c: torch.nn.functional.cross_entropy(g, c[0].long()),
+            SAME + "got target is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_nll_loss_forward)",
+        ),
+        (
+            lambda g, c: torch.cat([g, c]),
+            SAME + "got tensors is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_cat)",
+        ),
+        (
+            lambda g, c: torch.stack([c, g]),
+            SAME + "got tensors is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA_cat)",
+        ),
+        (lambda g, c: torch.allclose(g, c), SAME + "found at least two devices, cuda:0 and cpu!"),
+        (lambda g, c: torch.dist(g, c), SAME + "found at least two devices, cuda:0 and cpu!"),
+        (
+            lambda g, c: torch.nn.functional.bilinear(g, c, torch.ones(1, 2, 2, device="cuda")),
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_bmm)",
+        ),
+        (
+            lambda g, c: torch.linalg.lstsq(g, c),
+            SAME + "got b is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_out_linalg_lstsq_out)",
+        ),
+        (
+            lambda g, c: torch.block_diag(g, c),
+            "torch.block_diag: input tensors must all be on the same device. "
+            "Input 0 is on device cuda:0 and input 1 is on device cpu",
+        ),
+        (
+            lambda g, c: torch.nn.Conv2d(1, 1, 1).cuda()(c[None, None]),
+            "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same "
+            "or input should be a MKLDNN tensor and weight is a dense tensor",
+        ),
+        (
+            lambda g, c: torch.mm(g, g, out=c),
+            SAME + "got self is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA_mm_out_out)",
+        ),
+        (
+            lambda g, c: torch.addmm(g, g, g, out=g.to("cuda:1")),
+            SAME + "got self is on cuda:0, different from other tensors on cuda:1 "
+            "(when checking argument in method wrapper_CUDA_addmm_out_out)",
+        ),
+        (
+            lambda g, c: g.addmm_(g, c),
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_addmm_)",
+        ),
+        (
+            lambda g, c: torch.index_select(g, 0, g[0].long(), out=c),
+            SAME + "got self is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA_out_index_select_out)",
+        ),
+        (
+            lambda g, c: g.scatter(0, g.long() * 0, c),
+            SAME + "got src is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_CUDA_scatter_src)",
+        ),
+        (
+            lambda g, c: torch.add(g, g, out=c),
+            SAME + "found at least two devices, cuda:0 and cpu!",
+        ),
+        (
+            lambda g, c: torch.ops.aten.gelu.out(g, out=c),
+            SAME + "found at least two devices, cuda:0 and cpu!",
+        ),
+        (
+            lambda g, c: g.to_sparse() @ c,
+            SAME + "got mat2 is on cpu, different from other tensors on cuda:0 "
+            "(when checking argument in method wrapper_SparseCUDA__mm)",
+        ),
+        (
+            lambda g, c: torch.sparse.mm(g.to_sparse(), c),
+            SAME + "got mat1 is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_SparseCUDA__addmm)",
+        ),
+        (
+            lambda g, c: g.to_sparse() + c.to_sparse(),
+            "add: expected 'other' to be a CUDA tensor, but got a CPU tensor",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
+def test_mixed_devices_raise_cudas_error(
+    two_gpus: VirtualMachine, call: Callable[[torch.Tensor, torch.Tensor], object], words: str
+) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        call(torch.ones(2, 2, device="cuda"), torch.ones(2, 2))
+    assert str(caught.value) == words
+
+
+def test_cpu_scalars_mix_with_device_tensors(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, device="cuda")
+    assert (x + torch.tensor(2.0)).tolist() == (torch.tensor(2.0) + x).tolist() == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "device"),
+    [
+        (lambda g, c, on_other: c[g], "cpu"),
+        (lambda g, c, on_other: c[g > 0], "cpu"),
+        (lambda g, c, on_other: c.reshape(1, 3)[:, g], "cpu"),
+        (lambda g, c, on_other: c.reshape(1, 3)[torch.zeros(3, dtype=torch.int64), g], "cpu"),
+        (lambda g, c, on_other: g[on_other], "cuda:0"),
+        (lambda g, c, on_other: c.cuda(1)[g], "cuda:1"),
+    ],
+)
+def test_indices_on_another_gpu_than_the_indexed_tensor_raise_cudas_error(
+    two_gpus: VirtualMachine, call: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object], device: str
+) -> None:
+    indices = torch.arange(3, device="cuda")
+    with pytest.raises(RuntimeError) as caught:
+        call(indices, torch.rand(3), indices.to("cuda:1"))
+    expected = f"indices should be either on cpu or on the same device as the indexed tensor ({device})"
+    assert str(caught.value) == expected
+
+
+def test_an_assignment_moves_its_indices_and_a_single_value_as_cuda_does(two_gpus: VirtualMachine) -> None:
+    indices = torch.tensor([0, 2], device="cuda")
+    for target in (torch.zeros(3), torch.zeros(3, device="cuda"), torch.zeros(3, device="cuda:1")):
+        before = target.device
+        target[indices] = 1.0
+        target[torch.tensor([1])] = torch.tensor(2.0, device="cuda")
+        target.index_put_((indices[:1],), torch.ones(1, device=before), accumulate=True)
+        assert target.device == before
+        assert target.tolist() == [2.0, 2.0, 1.0]
+    masked = torch.zeros(3)
+    masked[torch.tensor([True, False, True], device="cuda")] = 5.0
+    assert masked.tolist() == [5.0, 0.0, 5.0]
+
+
+def test_values_on_another_device_than_the_target_are_refused(two_gpus: VirtualMachine) -> None:
+    target, indices, values = torch.zeros(3, device="cuda"), torch.tensor([0, 2], device="cuda"), torch.ones(2)
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
+        target[indices] = values
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
+        values[torch.tensor([0, 1])] = target[:2]
+    with pytest.raises(RuntimeError, match=r"^expected device cuda:0 but got device cpu for value tensor$"):
+        target.index_put_((indices,), values, accumulate=True)
+
+
+def test_error_messages_name_wrappers_of_a_cuda_build() -> None:
+    """Covers structured and other kernels, in place and with out=."""
+    known = device_checks()
+    assert {"wrapper_CUDA_mm", "wrapper_CUDA__index_select", "wrapper_CUDA_addmm_", "wrapper_SparseCUDA__mm"} <= known
+    assert not {"wrapper_CUDA__dist", "wrapper_CUDA__allclose", "wrapper_CUDA_add_Tensor"} & known
+    assert len(known) > 700

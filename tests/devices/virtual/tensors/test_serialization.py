@@ -1,0 +1,282 @@
+"""Saving, loading, pickling and copying device tensors, with torch and safetensors."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import importlib
+import io
+import pathlib
+import pickle
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+import torch.multiprocessing
+from torch import nn
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine, storage_key, virtual_gpu
+
+GPU, OTHER = torch.device("cuda:0"), torch.device("cuda:1")
+
+
+def _saved(value: object, **options: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(value, file, **options)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("map_location", "expected"),
+    [
+        ("cuda", GPU),
+        ("cuda:1", OTHER),
+        (torch.device("cuda", 1), OTHER),
+        ({"cpu": "cuda:1"}, OTHER),
+        (lambda storage, location: storage.cuda(1), OTHER),
+        (lambda storage, location: None, torch.device("cpu")),
+        (None, torch.device("cpu")),
+    ],
+)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_cpu_file_is_loaded_onto_the_device(
+    two_gpus: VirtualMachine, tmp_path: pathlib.Path, map_location: Any, expected: torch.device, mapped: bool
+) -> None:
+    torch.save({"x": torch.arange(3.0)}, tmp_path / "file.pt")
+    loaded = torch.load(tmp_path / "file.pt", map_location=map_location, mmap=mapped)["x"]
+    assert (loaded.device, loaded.tolist()) == (expected, [0.0, 1.0, 2.0])
+
+
+def test_the_old_file_format_is_read_and_written(two_gpus: VirtualMachine) -> None:
+    file = _saved({"x": torch.ones(2, device="cuda:1")}, _use_new_zipfile_serialization=False)
+    assert torch.load(file)["x"].device == OTHER
+
+
+def test_a_file_stores_locations_as_cuda_does(two_gpus: VirtualMachine) -> None:
+    file = _saved([torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1"), torch.ones(2)])
+    with zipfile.ZipFile(file) as archive:
+        written = archive.read("archive/data.pkl")
+    for text in (b"cuda:0", b"cuda:1", b"cpu", b"torch._utils\n_rebuild_tensor_v2", b"FloatStorage"):
+        assert text in written
+    assert b"gpututor" not in written
+
+
+def test_loading_from_a_missing_gpu_raises_cudas_error() -> None:
+    with virtual_gpu(2):
+        file = _saved(torch.ones(2, device="cuda:1"))
+    with virtual_gpu(1):
+        with pytest.raises(RuntimeError) as caught:
+            torch.load(file)
+        assert str(caught.value) == (
+            "Attempting to deserialize object on CUDA device 1 but torch.cuda.device_count() is 1. Please use "
+            "torch.load with map_location to map your storages to an existing device."
+        )
+        file.seek(0)
+        assert torch.load(file, map_location="cuda:0").device == GPU
+
+
+def test_without_a_gpu_loading_raises_torchs_error() -> None:
+    with virtual_gpu(1):
+        file = _saved(torch.ones(2, device="cuda"))
+    with pytest.raises(
+        RuntimeError, match=r"Attempting to deserialize object on a CUDA device but torch\.cuda\.is_avai"
+    ):
+        torch.load(file)
+
+
+def test_optimizers_and_modules_are_loaded_onto_their_device(two_gpus: VirtualMachine) -> None:
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).to("cuda:1")
+    stepper = torch.optim.AdamW(model.parameters())
+    model(torch.randn(3, 2, device="cuda:1")).sum().backward()
+    stepper.step()
+    loaded = torch.load(_saved({"model": model.state_dict(), "stepper": stepper.state_dict()}), weights_only=True)
+    state = loaded["stepper"]["state"][0]
+    assert (state["exp_avg"].device, state["step"].device.type) == (OTHER, "cpu")
+    stepper.load_state_dict(loaded["stepper"])
+    for place in (None, "cpu", "cuda:0"):
+        whole = torch.load(_saved(model), map_location=place, weights_only=False)
+        expected = torch.device(place or "cuda:1")
+        assert {tensor.device for tensor in (*whole.parameters(), *whole.buffers())} == {expected}
+        assert all(isinstance(parameter, nn.Parameter) for parameter in whole.parameters())
+        assert whole.eval()(torch.ones(1, 2, device=expected)).device == expected
+
+
+def test_tied_weights_are_tied_in_the_file(two_gpus: VirtualMachine) -> None:
+    model: Any = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).cuda()
+    model[1].weight = model[0].weight
+    loaded = torch.load(_saved(model.state_dict()))
+    assert storage_key(loaded["0.weight"]) == storage_key(loaded["1.weight"])
+
+
+def test_safetensors_reads_and_writes_device_tensors(two_gpus: VirtualMachine, tmp_path: pathlib.Path) -> None:
+    model = nn.Linear(2, 2).cuda()
+    path = tmp_path / "model.safetensors"
+    safetensors.torch.save_file(model.state_dict(), path)
+    devices: dict[Any, torch.device] = {"cuda": GPU, "cuda:1": OTHER, 0: GPU, "cpu": torch.device("cpu")}
+    for wanted, expected in devices.items():
+        loaded = safetensors.torch.load_file(path, device=wanted)
+        assert {tensor.device for tensor in loaded.values()} == {expected}
+        assert torch.equal(loaded["weight"].cpu(), model.weight.detach().cpu())
+    safetensors.torch.save_model(model, str(path))
+    safetensors.torch.load_model(model, path, device="cuda")
+    assert model.weight.device == GPU
+    with safetensors.safe_open(path, "pt", device="cuda:0") as file:
+        assert file.get_tensor("weight").device == GPU
+        assert file.get_slice("weight")[:1].device == GPU
+
+
+def test_pickle_copy_and_queues_keep_the_device(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, device="cuda:1")
+    parameter = nn.Parameter(torch.ones(2, device="cuda"))
+    ways: list[Callable[[Any], Any]] = [
+        lambda value: pickle.loads(pickle.dumps(value)),
+        lambda value: pickle.loads(ForkingPickler.dumps(value)),
+        copy.deepcopy,
+        copy.copy,
+    ]
+    for way in ways:
+        assert (way(x).device, way(x).tolist()) == (OTHER, [1.0, 1.0, 1.0])
+        assert isinstance(way(parameter), nn.Parameter)
+        assert way(parameter).device == GPU
+    assert x.share_memory_() is x
+    assert x.is_shared()
+
+
+def test_numpy_files_are_refused_in_cudas_words(two_gpus: VirtualMachine, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu\(\)"):
+        np.save(tmp_path / "x.npy", torch.ones(2, device="cuda"))
+
+
+def test_storages_refuse_by_name_what_they_cannot_do(two_gpus: VirtualMachine) -> None:
+    storage = torch.ones(2, device="cuda").untyped_storage()
+    for call in (lambda: pickle.dumps(storage), lambda: copy.deepcopy(storage), lambda: storage.share_memory_()):
+        with pytest.raises(NotImplementedError, match="The virtual GPU does not support"):
+            call()
+
+
+def test_a_process_without_the_virtual_gpu_reads_its_files(tmp_path: pathlib.Path) -> None:
+    with virtual_gpu(1):
+        torch.save({"x": torch.arange(3.0, device="cuda")}, tmp_path / "x.pt")
+    program = f"import torch; print(torch.load({str(tmp_path / 'x.pt')!r}, map_location='cpu')['x'].tolist())"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "[0.0, 1.0, 2.0]\n"
+
+
+def test_pinned_tensors_can_be_saved() -> None:
+    file = io.BytesIO()
+    with virtual_gpu():
+        pinned = torch.ones(2).pin_memory()
+        torch.save(pinned, file)
+        gc.collect()
+        assert pinned.is_pinned()
+        assert pinned.view(2, 1).is_pinned()
+    file.seek(0)
+    assert torch.load(file).tolist() == [1.0, 1.0]
+
+
+def test_distributed_checkpoints_hold_device_tensors(tmp_path: pathlib.Path) -> None:
+    with virtual_gpu(2), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        checkpoint = importlib.import_module("torch.distributed.checkpoint")
+        model = torch.nn.Linear(2, 2).to("cuda:1")
+        state = {"values": torch.arange(3.0, device="cuda"), "model": model.state_dict()}
+        checkpoint.save(state, checkpoint_id=tmp_path, no_dist=True)
+        other = torch.nn.Linear(2, 2).to("cuda:1")
+        values = torch.zeros(3, device="cuda")
+        results = {"values": values, "model": other.state_dict()}
+        checkpoint.load(results, checkpoint_id=tmp_path, no_dist=True)
+        assert values.tolist() == [0.0, 1.0, 2.0]
+        assert torch.equal(other.weight, model.weight)
+        assert other.weight.device == torch.device("cuda:1")
+
+
+GPU = torch.device("cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("map_location", "expected"),
+    [
+        (None, "cuda:1"),
+        ("cpu", "cpu"),
+        ("cuda", "cuda:0"),
+        ("cuda:0", "cuda:0"),
+        (torch.device("cuda:0"), "cuda:0"),
+        ({"cuda:1": "cuda:0"}, "cuda:0"),
+        (lambda storage, location: storage, "cpu"),
+    ],
+)
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_map_location_chooses_the_device(
+    two_gpus: VirtualMachine, map_location: object, expected: str, weights_only: bool
+) -> None:
+    x = torch.arange(4.0, device="cuda:1")
+    loaded = torch.load(_saved({"x": x, "view": x[1:]}), map_location=map_location, weights_only=weights_only)  # type: ignore[arg-type]
+    assert loaded["x"].device == torch.device(expected)
+    assert loaded["x"].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert storage_key(loaded["x"]) == storage_key(loaded["view"])
+
+
+def test_a_state_dict_crosses_devices(two_gpus: VirtualMachine) -> None:
+    model: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
+    file = _saved(model.state_dict())
+    on_host: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    on_host.load_state_dict(torch.load(file, map_location="cpu"))
+    assert on_host[0].weight.device.type == "cpu"
+    assert torch.equal(on_host[0].weight, model[0].weight.cpu())
+    on_gpu: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
+    on_gpu.load_state_dict(on_host.state_dict())
+    assert on_gpu[0].weight.device == GPU
+    assert torch.equal(on_gpu[0].weight, model[0].weight)
+
+
+def test_a_file_from_a_gpu_that_is_not_there_needs_map_location(two_gpus: VirtualMachine) -> None:
+    raw = _saved(torch.ones(2, device="cuda:1")).getvalue().replace(b"cuda:1", b"cuda:5")
+    with pytest.raises(RuntimeError, match="Attempting to deserialize object on CUDA device 5 but"):
+        torch.load(io.BytesIO(raw))
+    assert torch.load(io.BytesIO(raw), map_location="cuda").device == GPU
+
+
+def test_files_contain_cuda_locations_and_no_internal_names() -> None:
+    with virtual_gpu(1):
+        file = _saved(torch.ones(2, device="cuda"))
+    assert b"cuda:0" in file.getvalue()
+    assert b"gpututor" not in file.getvalue()
+    assert torch.load(file, map_location="cpu").tolist() == [1.0, 1.0]
+
+
+def test_a_whole_module_can_be_saved(two_gpus: VirtualMachine) -> None:
+    loaded = torch.load(_saved(nn.Linear(2, 2).cuda()), weights_only=False)
+    assert isinstance(loaded.weight, nn.Parameter)
+    assert loaded.weight.device == GPU
+
+
+def test_pickle_and_deepcopy_keep_device_kind_and_sharing(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(3, device="cuda:1", requires_grad=True)
+    assert pickle.loads(pickle.dumps(x)).device == torch.device("cuda:1")
+    base = torch.zeros(3, device="cuda")
+    first, second = copy.deepcopy([base, base[1:]])
+    assert storage_key(first) == storage_key(second) != storage_key(base)
+    model = copy.deepcopy(nn.Linear(2, 2).cuda())
+    assert isinstance(model.weight, nn.Parameter)
+    assert model.weight.device == GPU
+    with pytest.raises(RuntimeError, match="Only Tensors created explicitly by the user"):
+        copy.deepcopy(x * 2)
+
+
+def test_saving_copies_to_the_host_once_for_each_storage(recorder: Recorder) -> None:
+    x = torch.zeros(4, device="cuda")
+    file = _saved([x, x[1:]])
+    torch.load(file)
+    moved = [(event.source, event.target, event.size_bytes) for event in recorder.trace if event.source]
+    assert moved == [("cuda:0", "cpu", 16), ("cpu", "cuda:0", 16)]

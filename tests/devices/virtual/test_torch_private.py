@@ -1,0 +1,78 @@
+"""Supported torch versions: a single declaration, and clear errors outside the range."""
+
+from __future__ import annotations
+
+import tomllib
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import options, torch_private, virtual_gpu
+from gpututor.devices.virtual.patches.patch import Patch
+from tests.support import ROOT
+
+
+def test_a_tested_torch_gives_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with virtual_gpu(1):
+            pass
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cu117", "2.99.0", "3.0.0a0+git123", "2.100"])
+def test_an_untested_torch_warns_on_entering(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    words = f"tested with torch {options.OLDEST} to {options.NEWEST}, and this is torch {version}"
+    with pytest.warns(options.UntestedTorch, match=words.replace("+", r"\+")) as caught, virtual_gpu(1):
+        pass
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("version", [options.OLDEST, options.NEWEST + ".1+cu130", "2.10.0a0"])
+def test_versions_in_the_range_do_not_warn(version: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        options.warn_of(version)
+
+
+@pytest.mark.parametrize(
+    ("look_up", "name"),
+    [
+        (lambda: torch._C._no_such_function, "torch._C._no_such_function"),  # type: ignore[attr-defined]
+        (lambda: torch.Tensor._no_such_method, "torch.Tensor._no_such_method"),  # type: ignore[attr-defined]
+        (lambda: Patch("torch.cuda.no_such_module", "f", None, "").owner_object(), "torch.cuda.no_such_module"),
+    ],
+)
+def test_a_missing_private_name_is_named_in_the_error(look_up: object, name: str) -> None:
+    assert callable(look_up)
+    with pytest.raises(options.TorchNotSupported) as caught, options.lookups_in_words():
+        look_up()
+    assert f"torch {torch.__version__} has no {name}, which the virtual GPU needs." in str(caught.value)
+    assert "install one of those" in str(caught.value)
+
+
+def test_a_missing_module_is_named_in_the_error() -> None:
+    with pytest.raises(options.TorchNotSupported, match="_no_such_name"), options.lookups_in_words():
+        from torch._utils import _no_such_name  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_other_errors_are_unchanged() -> None:
+    with pytest.raises(AttributeError), options.lookups_in_words():
+        Path("x").no_such_name  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ModuleNotFoundError), options.lookups_in_words():
+        import no_such_module  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_pyproject_and_code_declare_the_same_torch_range() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert f"torch>={options.OLDEST}" in project["project"]["dependencies"]
+    assert torch_private.CHECKED_ON[0].startswith(options.OLDEST + ".")
+    assert torch_private.CHECKED_ON[-1].startswith(options.NEWEST + ".")
+
+
+def test_a_replacement_keeps_the_wrapped_attribute() -> None:
+    below = torch.cuda.use_mem_pool.__wrapped__  # type: ignore[attr-defined]
+    with virtual_gpu(1):
+        assert torch.cuda.use_mem_pool.__wrapped__ is below  # type: ignore[attr-defined]
