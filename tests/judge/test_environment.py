@@ -34,10 +34,19 @@ def environment_of(process: int | str) -> bytes:
         return b""
 
 
+AS_ORDINARY_USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+"""Takes all of root's rights from a process, also where Python itself is in a folder of root's."""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_no_process_of_gpututor_shows_the_learners_environment() -> None:
+@pytest.mark.parametrize(
+    "prefix", [pytest.param((), id="whoever runs it"), pytest.param(AS_ORDINARY_USER, id="a user")]
+)
+def test_no_process_of_gpututor_shows_the_learners_environment(prefix: tuple[str, ...]) -> None:
+    if prefix and subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this system makes no user namespaces")
     environment = {**os.environ, "SHELL_SECRET": "canary"}
-    command = [sys.executable, "-c", CLIENT]
+    command = [*prefix, sys.executable, "-c", CLIENT]
     with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
         assert client.stdin is not None
         assert client.stdout is not None
