@@ -46,6 +46,7 @@ from gpututor.grading.report import (
 )
 from gpututor.hardware.inventory import torch_version
 from gpututor.judge.author_code import ExerciseCode, ReferenceSolution, draw_inputs, load_code, run_baselines
+from gpututor.judge.cross_checks import changed_inputs, unread_inputs
 from gpututor.judge.devices import (
     describe_device,
     driver_version,
@@ -321,6 +322,7 @@ class _Grading:
             solution.run()  # raises if the worker breaks with the solution too
         self._recorder.add(observation.run, device, self._submission.file_name, observation.stopped)
         self._suspicions += find_inconsistencies(observation.run, spec, observation.changed)
+        self._suspicions += changed_inputs(observation.run, solution.run)
         for line in observation.outside:
             place = f"line {line}" if line else "code without a line"
             self._suspicions.append(f"{place} used a device between calls")
@@ -378,6 +380,10 @@ class _Grading:
             judged.append((check, verdict))
         for verdict in with_held_back(judged):
             self._add(verdict)
+        on_virtual_gpu = run.machine.virtual and run.machine.device != "cpu"
+        if failure is None and on_virtual_gpu and not any(verdict.status.is_failure for _, verdict in judged):
+            passed = [check for check, verdict in judged if verdict.status is Status.PASSED]
+            self._suspicions += unread_inputs(run, [check.tolerance.reference for check in passed if check.tolerance])
         if failure is None:
             for verdict in implicit_verdicts(checks, run):
                 statuses[verdict.check] = verdict.status

@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator
 
+import torch
+
 from gpututor.checks.model import Call, Run, tensors_by_path
 from gpututor.devices.virtual.cost.calibration import fitted
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
@@ -61,7 +63,7 @@ def _check_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Ite
     yield from _check_shared_memory(call)
     yield from _check_order(call, events)
     yield from _check_speed(events, gpu)
-    yield from _check_waits(events)
+    yield from _check_waits(call, events)
 
 
 def _check_devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
@@ -70,9 +72,15 @@ def _check_devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
         if not {event.device, event.source, event.target} <= known:
             yield "the trace has a device that the machine has not"
             return
-        if event.kind is Kind.KERNEL and not event.name:
+        if event.kind is Kind.KERNEL and not _is_operator(event.name):
             yield "the trace has a kernel that no operator launched"
             return
+
+
+def _is_operator(name: str) -> bool:
+    """Return True unless the name is empty, or one in torch's own namespace that torch does not have."""
+    namespace, _, operator = name.partition("::")
+    return bool(name) and (namespace != "aten" or hasattr(torch.ops.aten, operator.partition(".")[0]))
 
 
 def _check_lines(events: list[Event], source: str) -> Iterator[str]:
@@ -209,8 +217,11 @@ def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
             return
 
 
-def _check_waits(events: list[Event]) -> Iterator[str]:
-    """Check that the host waited for each synchronous copy to it."""
+def _check_waits(call: Call, events: list[Event]) -> Iterator[str]:
+    """Check that the host waited for each synchronous copy to it, and that no wait runs backwards."""
+    waits = [event for event in events if event.kind is Kind.SYNCHRONISE and event.start >= 0]
+    if any(not call.span.started <= event.start <= event.end <= call.span.finished for event in waits):
+        yield "a wait of the host runs backwards, or is not within the call"
     copies = sum(event.to_host and not event.asynchronous for event in events)
     if copies > sum(event.kind is Kind.SYNCHRONISE for event in events):
         yield "the host did not wait for copies to it"

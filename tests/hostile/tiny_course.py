@@ -27,6 +27,7 @@ EXERCISES = {
     "label": Tiny("label", "label", ("virtual", "cpu")),
     "plain": Tiny("plain", "total", ("virtual", "cpu")),
     "both": Tiny("both", "both"),
+    "norms": Tiny("norms", "norms"),
     "hurry": Tiny("hurry", "chain", cases=2),
     "timed": Tiny("timed", "chain", ("virtual", "cpu"), cases=2, wall_s=30.0),
 }

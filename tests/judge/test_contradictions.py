@@ -45,6 +45,7 @@ def told(work: dict[str, Any] | None, result: torch.Tensor | None = None, **chan
         (None, "no kernel and no copy"),
         ({"size_bytes": 8}, "no kernel and no copy"),
         ({"name": ""}, "that no operator launched"),
+        ({"name": "aten::matmul_for_nothing"}, "that no operator launched"),
     ],
 )
 def test_work_that_cannot_have_been_is_told(work: dict[str, Any] | None, words: str) -> None:

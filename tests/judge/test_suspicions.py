@@ -79,6 +79,9 @@ def test_an_honest_run_is_not_suspected() -> None:
         ({"kernel": {"flops": 1e12}}, "a kernel was faster"),
         ({"copy": {"size_bytes": 10**7}}, "a copy was faster"),
         ({"wait": None}, "did not wait for"),
+        ({"wait": {"end": 9699}}, "runs backwards"),
+        ({"wait": {"start": 999}}, "runs backwards"),
+        ({"wait": {"end": 9_000_001}}, "runs backwards"),
     ],
 )
 def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], words: str) -> None:

@@ -1,0 +1,111 @@
+"""Cross-checks: a worker's report, compared with what the judge computes from the inputs that it drew itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from gpututor.checks.model import Reference, Run
+from gpututor.checks.trees import map_tensors
+from gpututor.protocol.encode import Encoder
+from gpututor.protocol.values import tensors_in
+from gpututor.trace.events import Kind
+from gpututor.trace.formatting import size
+
+_LEAST_SHARE = 0.5
+"""Share of the needed bytes that the trace must account for. Every honest kernel counts its inputs whole."""
+
+
+def changed_inputs(run: Run, honest: Callable[[], Run]) -> Iterator[str]:
+    """Yield a sentence if the worker's digests of arguments before a call are not those of the drawn inputs.
+
+    `build` runs in the worker and may change an input. So where a digest differs, a second source decides: `honest`
+    runs the exercise's own solution on the same inputs. Arguments that `build` itself makes are not compared.
+    """
+    for number, calls in enumerate(run.repetitions):
+        drawn = _digests(calls[0].drawn)
+        for rank, own in ((rank, own) for call in calls for rank, own in enumerate(call.ranks or (call,))):
+            differing = [path for path in drawn.keys() & own.before.keys() if own.before[path] != drawn[path]]
+            if not differing:
+                continue
+            other = honest().calls[number]
+            before = (other.ranks or (other,))[rank].before
+            if changed := sorted(path for path in differing if before.get(path) == drawn[path]):
+                yield f"call {number + 1}: before it, {', '.join(changed[:3])} was not what the judge sent"
+                return
+
+
+def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
+    """Yield a sentence if a right result depends on more bytes of a device than the trace's work can have read.
+
+    Use it only for runs whose values are right. Whatever the algorithm, each element that a result depends on must be
+    read from where it is: by a kernel there, by a copy or by a collective. Only the first call is examined.
+    """
+    if not (run.calls and references) or run.calls[0].ranks:
+        return
+    call = run.calls[0]
+    inputs = min((needed_bytes(each, call.drawn) for each in references), key=lambda sizes: sum(sizes.values()))
+    digests = _digests(call.drawn)
+    by_values = {
+        digests[path]: size_bytes for path, size_bytes in inputs.items() if call.before.get(path) == digests[path]
+    }
+    needed: defaultdict[str, int] = defaultdict(int)
+    for digest, size_bytes in by_values.items():
+        places = {fact.device for path, fact in call.arguments.items() if call.before.get(path) == digest}
+        if len(places) == 1 and "cpu" not in places:
+            needed[places.pop()] += size_bytes
+    for device, size_bytes in needed.items():
+        read = sum(
+            event.size_bytes
+            for event in call.trace
+            if event.kind in (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
+            and device in (event.device, event.source, event.target)
+        )
+        if read < _LEAST_SHARE * size_bytes:
+            yield f"call 1: the result depends on {size(size_bytes)} of {device}; the trace's work read {size(read)}"
+
+
+def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
+    """Return the bytes of each floating input on which a reference's result depends, by path.
+
+    They are the elements with a derivative other than zero. Empty if the derivative is unknown.
+    """
+    widened: dict[int, torch.Tensor] = {}
+
+    def leaf(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor.detach().clone()
+        if id(tensor) not in widened:
+            widened[id(tensor)] = tensor.detach().to(torch.float64, copy=True).requires_grad_()
+        return widened[id(tensor)]
+
+    chance = torch.Generator().manual_seed(0)
+    state = torch.get_rng_state()
+    try:
+        with torch.enable_grad():
+            arguments = {name: map_tensors(value, leaf) for name, value in drawn.items()}
+            outputs = [each for each in tensors_in(reference(**arguments)).values() if each.requires_grad]
+            weights = [torch.rand(each.shape, generator=chance, dtype=torch.float64) + 0.5 for each in outputs]
+            weights = [weight.to(each.dtype) for weight, each in zip(weights, outputs, strict=True)]
+            leaves = [*widened.values()]
+            grads = torch.autograd.grad(outputs, leaves, weights, allow_unused=True) if outputs and leaves else ()
+    except Exception:  # an author's reference may write in place, or have no derivative
+        return {}
+    finally:
+        torch.set_rng_state(state)
+    elements = {key: int(grad.count_nonzero()) for key, grad in zip(widened, grads, strict=False) if grad is not None}
+    tensors = tensors_in(drawn)
+    return {
+        path: elements[id(tensor)] * tensor.element_size()
+        for path, tensor in tensors.items()
+        if elements.get(id(tensor))
+    }
+
+
+def _digests(drawn: dict[str, Any]) -> dict[str, str]:
+    tensors = tensors_in(drawn)
+    strided = {path: tensor for path, tensor in tensors.items() if tensor.layout is torch.strided}
+    return Encoder().digests(strided)

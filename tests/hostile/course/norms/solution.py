@@ -1,0 +1,5 @@
+import torch
+
+
+def norms(matrix: torch.Tensor) -> torch.Tensor:
+    return matrix.square().sum(dim=1).sqrt()
