@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 import site
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -314,6 +313,8 @@ def _parent_of(pid: int) -> int | None:
 def _parents() -> list[tuple[int, int]]:
     """Return (process id, its parent's id) of all visible processes."""
     if sys.platform != "linux":
+        import subprocess  # 2 ms, and Linux does without
+
         with subprocess.Popen(["ps", "-axo", "pid=,ppid="], stdout=subprocess.PIPE, text=True) as lister:
             lines = lister.communicate()[0].splitlines()
         # `ps` itself is a child, too, and a new one each time.

@@ -13,7 +13,6 @@ A package names the folder of its course, as a module, in its `pyproject.toml`:
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import stat
@@ -386,6 +385,8 @@ def course_folder(word: str) -> Path:
 
 
 def _unknown(word: str, names: list[str]) -> Path:
+    import difflib  # 2 ms: only a wrong name pays for it
+
     near = difflib.get_close_matches(word, names, n=1)
     question = f"Did you mean {near[0]!r}? " if near else ""
     problem = f"{word}: there is no such folder, and no installed course of that name"

@@ -7,7 +7,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpututor import paths
 from gpututor.errors import GradingError
@@ -20,8 +20,9 @@ from gpututor.grading.events import (
     event_from_json,
     request_to_json,
 )
-from gpututor.grading.judge_process import JudgeProcess
-from gpututor.protocol.frames import FrameError
+
+if TYPE_CHECKING:
+    from gpututor.grading.judge_process import JudgeProcess
 
 CANCEL_GRACE_S = 0.5
 """Seconds for the judge to answer a cancel, before it is killed with everything that it started."""
@@ -88,6 +89,8 @@ class GradingClient:
 
         Raises `CourseError` for a broken exercise, and `GradingError` as `grade` does.
         """
+        from gpututor.protocol.frames import FrameError
+
         with self._turn:
             number = next(self._numbers)
             judge = self._running_judge()
@@ -118,6 +121,8 @@ class GradingClient:
             judge.close()
 
     def _conversation(self, judge: JudgeProcess, number: int, request: GradeRequest) -> Iterator[GradingEvent]:
+        from gpututor.protocol.frames import FrameError
+
         ended = False
         try:
             judge.write({"op": "grade", "id": number, "request": request_to_json(request)})
@@ -141,6 +146,8 @@ class GradingClient:
     def _running_judge(self) -> JudgeProcess:
         with self._starting:
             if self._judge is None or self._judge.poll() is not None:
+                from gpututor.grading.judge_process import JudgeProcess  # 2 ms, and the first paint needs no judge
+
                 self._judge = JudgeProcess(self._arguments)
             return self._judge
 

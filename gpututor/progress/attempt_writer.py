@@ -17,7 +17,6 @@ import sqlite3
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -211,10 +210,10 @@ class AttemptWriter:
     when the database has them or cannot take them.
     """
 
-    def __init__(self, progress: Path, *, log: Callable[[BaseException], object] = traceback.print_exception) -> None:
-        """`log` receives unexpected errors."""
+    def __init__(self, progress: Path, *, log: Callable[[BaseException], object] | None = None) -> None:
+        """`log` receives unexpected errors; without it they go to stderr."""
         self._progress = progress
-        self._log = log
+        self._log = log or _print_exception
         self._pending: list[_Pending] = []
         """Attempts that are not in the database, and events that are not even in the spool."""
         self._lock = threading.Lock()
@@ -352,6 +351,12 @@ class AttemptWriter:
 
 def _attempts(number: int) -> str:
     return "1 attempt is" if number == 1 else f"{number} attempts are"
+
+
+def _print_exception(error: BaseException) -> None:
+    import traceback  # 2 ms: only an unexpected error pays for it
+
+    traceback.print_exception(error)
 
 
 def _print(text: str) -> None:
