@@ -130,12 +130,13 @@ def values_of(
             mistakes.append(Mistake(below + _as_written(name), "unknown key", nearest(name, known)))
     values: dict[str, Any] = {}
     for key in keys:
+        written = below + _as_written(key.name)
         if key.name not in document and key.default is REQUIRED:
-            mistakes.append(Mistake(below + key.name, f"missing; expected {key.expected}", f"Add `{key.name} = …`."))
+            mistakes.append(Mistake(written, f"missing; expected {key.expected}", f"Add `{key.name} = …`."))
             continue
         value = document.get(key.name, key.default)
         before = len(mistakes)
-        read = _value_of(key, value, below + key.name, mistakes)
+        read = _value_of(key, value, written, mistakes)
         if len(mistakes) == before:
             values[key.name] = read
     return values

@@ -454,6 +454,6 @@ async def test_the_help_says_how_to_read_the_tab_and_its_keys(env: AppEnv) -> No
         await until_shown(pilot, "Time runs to the right.")
         await until_shown(pilot, "From a launch to what was launched, and back.")
         await pilot.press("escape", "2", "f1")
-        await until_shown(pilot, "What tensors hold on a device")
+        await until_shown(pilot, "The memory that tensors hold on a device")
         await pilot.press("escape")
         assert screen.is_current

@@ -87,6 +87,4 @@ def _write(request: ExportRequest) -> list[GradebookWarning]:
     return []
 
 
-HTML = Export(
-    "html", "one page to look at, with nothing from elsewhere; for you, not for students", "index.html", _write
-)
+HTML = Export("html", "one page without links to other files; for you, not for students", "index.html", _write)
