@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
-from textual import events
+from textual import events, on
 from textual.screen import ModalScreen, Screen
 
 from gpututor.app import runtime
@@ -18,6 +19,7 @@ from gpututor.app.base import BaseApp
 from gpututor.app.commands import BY_ID, COMMANDS, DEVICE_TABS, Pane, shown_keys
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
+from gpututor.app.messages import ReadyForKeys
 from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
@@ -63,8 +65,28 @@ class GpututorApp(BaseApp):
         self._remembers = new_workspace is None
         """True to make a new workspace the default one."""
         self._find_devices = find_devices
+        self._early_keys: deque[events.Event] = deque()
+        """Keys that came between the main screen's first paint and the rest of it."""
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_early():
+            self._early_keys.append(event)
+        else:
+            await self._handle_event(event)
+
+    def _is_early(self) -> bool:
+        """Return True while a key would be lost, or overtake another: the editor and the list are not there."""
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        return bool(self._early_keys) or (isinstance(screen, MainScreen) and not screen.is_ready)
+
+    @on(ReadyForKeys)
+    async def _handle_early_key(self) -> None:
+        if self._early_keys:
+            await self._handle_event(self._early_keys.popleft())
+            # A key may move the focus, which the next key needs.
+            self.screen.call_after_refresh(self.post_message, ReadyForKeys())
+
+    async def _handle_event(self, event: events.Event) -> None:
         if isinstance(event, (events.Key, events.MouseDown)) and not event.is_forwarded:
             for main in self._main_screens:
                 main.status.forget_answer()

@@ -62,5 +62,9 @@ class GradingProgressed(Message):
     """An error of the grader itself ends the run."""
 
 
+class ReadyForKeys(Message):
+    """The main screen has all that comes after its first paint, and has shown the effect of the last early key."""
+
+
 class SettingsChanged(Message):
     """A setting changed, in the app or in the settings' file."""

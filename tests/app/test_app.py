@@ -26,7 +26,7 @@ from gpututor.grading.client import GradingClient
 from gpututor.paths import builtin_course, default_workspace, progress_file
 from gpututor.progress.overview import State
 from gpututor.progress.store import ProgressStore
-from tests.support.app_in_terminal import start
+from tests.support.app_in_terminal import launch, start
 from tests.support.apps import AppEnv, main_screen, ready, run_checks, until, until_shown
 from tests.support.random_actions import ACTIONS, LEAVING, Action, blow, key_event
 from tests.support.screens import SIZES, screen_text
@@ -253,6 +253,24 @@ def begin_typing(terminal: Terminal) -> None:
     while f"{FIRST}def twice" not in terminal.grid.text:
         terminal.press(FIRST)
         terminal.rest(0.2)
+
+
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (["f4", *"qz 2xyq"], "qz 2xyq"),  # `q` and `2` are commands outside of the editor
+        (["1", "j", "j", "enter"], "1.3 Twice 3"),
+        (["2", "ctrl+p", *"glossary"], "glossary"),
+    ],
+)
+def test_no_key_is_lost_after_the_first_paint(tmp_path: Path, keys: list[str], shown: str) -> None:
+    course = write_course(tmp_path / "course", exercises=3)
+    workspace, _ = make_workspace(tmp_path / "work", load_course(course))
+    with launch(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home")}) as terminal:
+        terminal.until(lambda screen: screen.strip() != "", "for the first text")
+        for key in keys:
+            terminal.press(key)
+        terminal.until_shown(shown)
 
 
 def kill_often(tmp_path: Path, kills: int) -> None:

@@ -26,6 +26,12 @@ def ready_file(workspace: Path) -> Path:
     return workspace.parent / "ready"
 
 
+def launch(course: Path, workspace: Path, environment: Mapping[str, str], size: tuple[int, int] = (80, 24)) -> Terminal:
+    """The app in a terminal of its own, which has painted nothing yet. To be used in a `with`."""
+    words = ["-m", "tests.support.app_in_terminal", str(course), str(workspace)]
+    return Terminal(words, {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", **environment}, size)
+
+
 def start(
     course: Path,
     workspace: Path,
@@ -35,8 +41,7 @@ def start(
 ) -> Terminal:
     """The app in a terminal of its own, ready for keys. To be used in a `with`."""
     ready_file(workspace).unlink(missing_ok=True)
-    words = ["-m", "tests.support.app_in_terminal", str(course), str(workspace)]
-    terminal = Terminal(words, {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", **environment}, size)
+    terminal = launch(course, workspace, environment, size)
     deadline = time.monotonic() + patience_s
     while not ready_file(workspace).exists():
         assert terminal.read(0.02), terminal.grid.text

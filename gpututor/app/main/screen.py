@@ -32,6 +32,7 @@ from gpututor.app.messages import (
     LessonChosen,
     LineChosen,
     LinkFollowed,
+    ReadyForKeys,
     SettingsChanged,
     TabsReplaced,
 )
@@ -135,7 +136,8 @@ class MainScreen(BaseScreen[None]):
         self.panes.editor.turn_colours_on()
         self.apply_settings()
         await self.panes.reader.start()
-        self.is_ready = True
+        # The pane gets the focus after the refresh; a key before that would lose it again.
+        self.call_after_refresh(self._become_ready)
         self.set_interval(CHECK_EVERY_S, self.check_disk)
         self.set_interval(KEEP_PLACE_EVERY_S, self.navigator.keep_place)
         if self._find_devices is not None:
@@ -145,6 +147,10 @@ class MainScreen(BaseScreen[None]):
             self.status.show_news(f"{count(broken, 'fault')} in the course's files: `gpututor doctor` names them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
+
+    def _become_ready(self) -> None:
+        self.is_ready = True
+        self.app.post_message(ReadyForKeys())
 
     def on_unmount(self) -> None:
         self.attempts.close()
