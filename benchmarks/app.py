@@ -243,22 +243,31 @@ SESSION: tuple[str, ...] = (
 """What a learner presses in an evening, somewhat faster."""
 
 
+Step = tuple[float, list[str]]
+"""Seconds on a core, and the handlers that ran."""
+
+
+def longest_steps(size: Size) -> list[Step]:
+    """Return the longest steps of a session of keys, the longest first."""
+    with tempfile.TemporaryDirectory() as home, started("timed app", home, size) as terminal:
+        terminal.until_shown("Quit")
+        terminal.rest(2)
+        for key in SESSION:
+            terminal.press(key)
+            terminal.rest(0.25)
+        for _ in range(5):
+            terminal.press("escape")
+            terminal.rest(0.25)
+        terminal.press("ctrl+q")
+        terminal.until_end()
+        steps: list[Step] = json.loads(next(Path(home).rglob("steps.json")).read_text())
+        return steps
+
+
 def show_steps() -> None:
     print("\nlongest steps of the event loop in a session of keys, ms on a core   (limit: 50 ms)")
     for size in ((80, 24), (140, 40)):
-        with tempfile.TemporaryDirectory() as home, started("timed app", home, size) as terminal:
-            terminal.until_shown("Quit")
-            terminal.rest(2)
-            for key in SESSION:
-                terminal.press(key)
-                terminal.rest(0.25)
-            for _ in range(5):
-                terminal.press("escape")
-                terminal.rest(0.25)
-            terminal.press("ctrl+q")
-            terminal.until_end()
-            steps = json.loads(next(Path(home).rglob("steps.json")).read_text())
-        for seconds, names in steps[:6]:
+        for seconds, names in longest_steps(size)[:6]:
             print(f"{size[0]:>5}x{size[1]} {seconds * 1e3:6.1f} ms  {', '.join(names[:4]) or 'layout and drawing'}")
 
 

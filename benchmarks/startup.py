@@ -64,8 +64,10 @@ def first_text_s(program: str, home: Path) -> float:
         os.close(terminal)
 
 
-def main(runs: int) -> None:
+def measure(runs: int) -> dict[str, list[float]]:
+    """Return the seconds of each run, by the program."""
     os.environ.pop("NO_COLOR", None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as on a learner's machine: a package is compiled once
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.environ["GPUTUTOR_HOME"] = folder
@@ -76,6 +78,11 @@ def main(runs: int) -> None:
         for _ in range(runs):
             times["one Static"].append(first_text_s(BARE, home))
             times["gpututor"].append(first_text_s(APP, home))
+    return times
+
+
+def main(runs: int) -> None:
+    times = measure(runs)
     print(f"exec to first text, {runs} runs each   median   fastest   slowest")
     for name, values in times.items():
         columns = (statistics.median(values), min(values), max(values))

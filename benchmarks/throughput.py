@@ -22,13 +22,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from grading import grade, untimed
+
 from gpututor import paths
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.grading.client import GradingClient
-from gpututor.grading.events import GradeRequest, GradingFinished
-from gpututor.grading.report import Outcome
-from gpututor.judge.author_code import load_code
 from gpututor.processes import descendants
 
 NAIVE = """
@@ -36,13 +35,6 @@ import sys, torch, gpututor.devices.virtual.session
 exec(compile(open(sys.argv[1]).read(), "solution.py", "exec"))
 """
 NAIVE_ROUNDS = 6
-
-
-def grade(client: GradingClient, exercise: Exercise) -> None:
-    request = GradeRequest(str(exercise.folder), exercise.solution, "solution.py", device="virtual")
-    *_, end = client.grade(request)
-    assert isinstance(end, GradingFinished)
-    assert end.report.outcome is Outcome.PASSED, f"{exercise.slug}: {end.report.outcome} {end.report.reason}"
 
 
 def naive(exercises: list[Exercise], folder: Path) -> float:
@@ -132,29 +124,29 @@ def main() -> None:
         for exercise in load_course(paths.builtin_course()).exercises
         if not options.lessons or exercise.lesson_number in options.lessons
     ]
-    untimed = [exercise for exercise in exercises if all(check.speed is None for check in load_code(exercise).checks)]
+    fast = untimed(exercises)
 
     clients = [GradingClient(isolation=options.isolation, workers=options.workers) for _ in range(2)]
     try:
         for client, exercise in itertools.product(clients, exercises):
             grade(client, exercise)  # judges read each exercise's code once
         with tempfile.TemporaryDirectory() as folder:
-            unit = naive(untimed, Path(folder))
+            unit = naive(fast, Path(folder))
         tenth = max(1, options.gradings // 10)
-        throughput(clients[:1], untimed, tenth)
+        throughput(clients[:1], fast, tenth)
         early = resident_mib(clients[0])
         spent = cpu_s(clients[0])
-        alone = throughput(clients[:1], untimed, options.gradings - tenth)
+        alone = throughput(clients[:1], fast, options.gradings - tenth)
         spent = (cpu_s(clients[0]) - spent) / (options.gradings - tenth)
         late = resident_mib(clients[0])
-        together = throughput(clients, untimed, options.gradings)
+        together = throughput(clients, fast, options.gradings)
         every = throughput(clients, exercises, options.gradings)
     finally:
         for client in clients:
             client.close()
 
     machine = f"{options.isolation}, {options.workers}, {os.cpu_count()} cores"
-    print(f"{len(untimed)} of {len(exercises)} exercises, {machine}\n")
+    print(f"{len(fast)} of {len(exercises)} exercises, {machine}\n")
     print(f"{'':<34}{'per second':>12}{'ratio':>8}")
     rates = {"naive: a fresh Python for each": unit, "one judge": alone, "two judges": together}
     for label, rate in {**rates, "two judges, the timed ones too": every}.items():

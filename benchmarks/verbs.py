@@ -23,16 +23,23 @@ COMMANDS: dict[str, list[str]] = {
 BASELINE = "python -c pass"
 
 
-def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+def measure(rounds: int) -> dict[str, list[float]]:
+    """Return the milliseconds of each round, by the command."""
     with tempfile.TemporaryDirectory() as home:
         environment = {**os.environ, "GPUTUTOR_HOME": home}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as on a learner's machine: a package is compiled once
         for command in COMMANDS.values():  # fills the caches: bytecode, the devices, the database
             _elapsed_ms(command, environment)
         times: dict[str, list[float]] = {name: [] for name in COMMANDS}
         for _ in range(rounds):
             for name, command in COMMANDS.items():
                 times[name].append(_elapsed_ms(command, environment))
+    return times
+
+
+def main() -> None:
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    times = measure(rounds)
     baseline_ms = statistics.median(times[BASELINE])
     print(f"{'':<20} {'median':>9} {'fastest':>9} {'slowest':>9} {'ratio':>6}   ({rounds} rounds)")
     for name, measured in times.items():

@@ -58,8 +58,17 @@ def recorded() -> AbstractContextManager[object]:
     return virtual_gpu(recorder=Recorder([__file__]))
 
 
-def compare(title: str, contenders: dict[str, tuple[Context, Callable[[], Step]]], repeats: int, rounds: int) -> None:
-    """Print the median of each, and its ratio to the first."""
+Contenders = dict[str, tuple[Context, Callable[[], Step]]]
+OPERATOR: Contenders = {
+    "FakeTensorMode, on cpu": (FakeTensorMode, lambda: addition("cpu")),
+    "virtual GPU": (recorded, lambda: addition("cuda")),
+    "plain CPU": (nullcontext, lambda: addition("cpu")),
+}
+
+
+def medians_us(contenders: Contenders, repeats: int, rounds: int) -> dict[str, float]:
+    """Return the median microseconds of each, on one thread."""
+    torch.set_num_threads(1)
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, (context, make) in contenders.items():
@@ -68,26 +77,21 @@ def compare(title: str, contenders: dict[str, tuple[Context, Callable[[], Step]]
                 for _ in range(3):
                     step()
                 times[name].append(elapsed_us(step, repeats))
+    return {name: statistics.median(measured) for name, measured in times.items()}
+
+
+def compare(title: str, contenders: Contenders, repeats: int, rounds: int) -> None:
+    """Print the median of each, and its ratio to the first."""
     print(title)
-    baseline = statistics.median(next(iter(times.values())))
-    for name, measured in times.items():
-        median = statistics.median(measured)
+    medians = medians_us(contenders, repeats, rounds)
+    baseline = next(iter(medians.values()))
+    for name, median in medians.items():
         print(f"  {name:<34} {median:>8.1f} µs   ratio {median / baseline:>5.2f}")
 
 
 def main() -> None:
-    torch.set_num_threads(1)
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-    compare(
-        "Addition of two 4 x 4 tensors",
-        {
-            "FakeTensorMode, on cpu": (FakeTensorMode, lambda: addition("cpu")),
-            "virtual GPU": (recorded, lambda: addition("cuda")),
-            "plain CPU": (nullcontext, lambda: addition("cpu")),
-        },
-        REPEATS["operator"],
-        rounds,
-    )
+    compare("Addition of two 4 x 4 tensors", OPERATOR, REPEATS["operator"], rounds)
     for inputs, hidden, batch in ((64, 128, 32), (784, 128, 64)):
         shape = {"inputs": inputs, "hidden": hidden, "batch": batch}
 

@@ -306,7 +306,7 @@ def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]
 def _parent_of(pid: int) -> int | None:
     with contextlib.suppress(OSError):
         # The command's name is in parentheses and may contain anything: count fields from its end.
-        return int(Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+        return int(read_of_kernel(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)[1])
     return None
 
 
