@@ -88,6 +88,12 @@ def device_checks() -> frozenset[str]:
     return frozenset(f"wrapper_{key}_{name}" for key, names in checks.items() for name in names.split())
 
 
+@cache
+def nondeterministic() -> dict[str, tuple[str, str]]:
+    """Return the operators without a deterministic CUDA kernel: the name in the error, and in the documentation."""
+    return {name: (caller, documented) for name, (caller, documented) in tables()["nondeterministic"].items()}
+
+
 def unsupported() -> Iterator[tuple[str, str, str]]:
     """Yield each operator that the virtual GPU refuses: its name, why, and what to do instead."""
     for name, (reason, instead) in tables()["unsupported"].items():

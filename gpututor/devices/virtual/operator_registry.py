@@ -9,7 +9,15 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import torch_private
-from gpututor.devices.virtual.operator_facts import NO_COST, OperatorFacts, facts_of, kind_of, sized_by_numbers
+from gpututor.devices.virtual.operator_facts import (
+    NO_COST,
+    OperatorFacts,
+    facts_of,
+    kind_of,
+    nondeterministic,
+    short_name,
+    sized_by_numbers,
+)
 
 _aten = torch.ops.aten
 Waits = Callable[[tuple[Any, ...]], bool]
@@ -194,8 +202,8 @@ class Operator:
     __slots__ = (
         "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_places",
         "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies", "name",
-        "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first", "returns_nothing", "rule",
-        "scans", "takes_generator", "waits", "writes", "written_places",
+        "nondeterministic", "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first",
+        "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes", "written_places",
     )
     # fmt: on
 
@@ -244,6 +252,8 @@ class Operator:
         self.may_resize = bool(self.out_names)
         self.is_kernel = not is_view and kind != NO_COST and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
+        self.nondeterministic = func.namespace == "aten" and short_name(schema.name) in nondeterministic()
+        """True if some of its calls have no deterministic CUDA kernel; see `operators.determinism`."""
         self.takes_generator = any(argument.name == "generator" for argument in schema.arguments)
         self.reads_at_indices = facts.indices == "read"
         self.puts_at_indices = facts.indices == "put"

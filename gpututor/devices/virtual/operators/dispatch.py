@@ -13,7 +13,14 @@ from gpututor.devices.virtual.execution.host_work import SHORT_NS, SLOW_NS, mete
 from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import active_machine, is_on, python_device
 from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of
-from gpututor.devices.virtual.operators import custom_operators, fallbacks, graph_replay, operands, shape_only
+from gpututor.devices.virtual.operators import (
+    custom_operators,
+    determinism,
+    fallbacks,
+    graph_replay,
+    operands,
+    shape_only,
+)
 from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, fresh, resolved, wrap
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
@@ -201,6 +208,8 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gpu = machine.home(device)
     if op.cuda_kernel is not None and hosts[0].dtype in op.cuda_kernel.lacks:
         check_dtype(op, hosts, kwargs, gpu.spec.capability)
+    if op.nondeterministic:
+        determinism.check(func, hosts, kwargs)
     # Most inputs are small: not even a product of all their elements would fill the GPU.
     large = op.growth == "always" or (op.growth and inputs.size_bytes**2 * WIDEST > gpu.memory.room)
     large = large and could_grow(op, inputs, gpu.memory)
