@@ -276,6 +276,14 @@ def nearest_outside() -> FrameType | None:
     return frame
 
 
+def warn_at_caller(message: str) -> None:
+    """Warn once for the nearest line outside of this package and torch, as C++ does for Python's current line."""
+    frame = nearest_outside()
+    if frame is not None:
+        registry = frame.f_globals.setdefault("__warningregistry__", {})
+        warnings.warn_explicit(message, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+
+
 def show_warning(message: Any) -> None:
     """Show a warning: a line of this package becomes the nearest line outside it and torch."""
     if message.filename.startswith(_OURS):

@@ -13,8 +13,8 @@ from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
 from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
+from gpututor.devices.virtual.operators.attention import attention
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
-from gpututor.devices.virtual.operators.special import attention
 from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
 from gpututor.devices.virtual.tensors.tensor import (

@@ -6,12 +6,10 @@ the clock and in the trace, stream 0 is the default stream, 1 to 32 have priorit
 
 from __future__ import annotations
 
-import warnings
 from weakref import WeakKeyDictionary
 
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.clock.timeline import EventMarker
-from gpututor.devices.virtual.cuda_errors import nearest_outside
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 
 STREAMS_PER_POOL = 32
@@ -92,10 +90,8 @@ def wait_for_stream(machine: VirtualMachine, gpu: VirtualGpu, stream: int) -> No
         check_capture(machine, gpu, stream)
     if machine.sync_debug == ERROR:
         raise RuntimeError(_SYNC_MESSAGE)
-    if machine.sync_debug == WARN and (frame := nearest_outside()) is not None:
-        # Once per line, as torch warns.
-        registry = frame.f_globals.setdefault("__warningregistry__", {})
-        warnings.warn_explicit(_SYNC_MESSAGE, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+    if machine.sync_debug == WARN:
+        cuda_errors.warn_at_caller(_SYNC_MESSAGE)
 
 
 def synchronize(machine: VirtualMachine, gpu: VirtualGpu, name: str, stream: int | None = None) -> None:

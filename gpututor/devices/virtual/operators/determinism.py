@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from gpututor.devices.virtual.cuda_errors import nearest_outside
+from gpututor.devices.virtual.cuda_errors import warn_at_caller
 from gpututor.devices.virtual.operator_facts import nondeterministic, short_name
 
 _ISSUES = "file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic"
@@ -74,8 +73,4 @@ def check(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         return
     if not torch.is_deterministic_algorithms_warn_only_enabled():
         raise RuntimeError(_ERROR.format(caller=caller))
-    frame = nearest_outside()
-    if frame is not None:
-        registry = frame.f_globals.setdefault("__warningregistry__", {})
-        words = _WARNING.format(caller=caller)
-        warnings.warn_explicit(words, UserWarning, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+    warn_at_caller(_WARNING.format(caller=caller))

@@ -97,3 +97,57 @@ def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
     (slow, _), (quick, extra) = seconds(torch.float32), seconds(torch.float16)
     assert slow > 4 * quick
     assert extra < 2 * 16 * 4096 * 4096, "the matrix of all pairs would take more"
+
+
+def sdpa(backend: Any, model: str, dtype: torch.dtype, **options: Any) -> Any:
+    with virtual_gpu(1, model), torch.nn.attention.sdpa_kernel(backend):
+        return attend(*heads(dtype), **options)
+
+
+BACKEND = torch.nn.attention.SDPBackend
+
+
+@pytest.mark.parametrize(
+    ("backend", "model", "dtype"),
+    [
+        (BACKEND.FLASH_ATTENTION, "A100", torch.float32),
+        (BACKEND.FLASH_ATTENTION, "T4", torch.float16),
+        (BACKEND.CUDNN_ATTENTION, "T4", torch.float16),
+        (BACKEND.EFFICIENT_ATTENTION, "A100", torch.float64),
+        (BACKEND.EFFICIENT_ATTENTION, "T4", torch.bfloat16),
+    ],
+)
+def test_a_backend_that_cannot_run_raises_cudas_error_with_its_reasons(
+    backend: Any, model: str, dtype: torch.dtype
+) -> None:
+    with (
+        pytest.warns(UserWarning, match="not used because"),
+        pytest.raises(RuntimeError, match=r"^No available kernel"),
+    ):
+        sdpa(backend, model, dtype)
+
+
+def test_flash_attention_takes_no_mask() -> None:
+    with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
+        mask = torch.ones(SHAPE[2], SHAPE[2], dtype=torch.bool, device="cuda")
+        with pytest.warns(UserWarning, match="non-null"), pytest.raises(RuntimeError):
+            attend(*heads(torch.float16), attn_mask=mask)
+
+
+@pytest.mark.parametrize(
+    ("backend", "model", "dtype"),
+    [
+        (BACKEND.FLASH_ATTENTION, "A100", torch.bfloat16),
+        (BACKEND.EFFICIENT_ATTENTION, "T4", torch.float32),
+        (BACKEND.CUDNN_ATTENTION, "H100", torch.float16),
+        (BACKEND.MATH, "T4", torch.float64),
+    ],
+)
+def test_a_backend_that_can_run_does(backend: Any, model: str, dtype: torch.dtype) -> None:
+    assert sdpa(backend, model, dtype).shape == SHAPE
+
+
+def test_flash_attention_takes_fewer_heads_of_keys() -> None:
+    with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
+        query, key, value = heads(torch.float16)
+        assert attend(query, key[:, :2], value[:, :2], enable_gqa=True).shape == SHAPE

@@ -26,8 +26,6 @@ GPU = torch.device("cuda:0")
     [
         SDPBackend.MATH,
         SDPBackend.EFFICIENT_ATTENTION,
-        SDPBackend.FLASH_ATTENTION,
-        SDPBackend.CUDNN_ATTENTION,
         [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH],
     ],
 )

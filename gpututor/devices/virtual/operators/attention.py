@@ -1,0 +1,202 @@
+"""`scaled_dot_product_attention`: the backend that CUDA would choose, or its error if none may run.
+
+C++ would choose the unfused parts on this device: two products, a softmax and the matrix between them in memory. The
+backend is chosen here as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, and each of CUDA's fused kernels is
+recorded as flash attention. With dropout, with fewer heads of keys than of queries, and under torch.func, the parts
+run, because the CPU has no fused kernel for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.cuda_errors import warn_at_caller
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.devices.virtual.operators import autocast
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+_HALF = (torch.float16, torch.bfloat16)
+_AMPERE = (8, 0)
+_fused: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+
+def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run `scaled_dot_product_attention` on (batch, heads, length, features), fused if CUDA fuses it.
+
+    Raises CUDA's error if all backends that may run are switched off.
+    """
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+    tensors: list[Any] = [given.get(name) for name in names[:3]]
+    mask: Any = given.get("attn_mask")
+    if not all(type(tensor) is VirtualTensor for tensor in tensors) or not (
+        mask is None or type(mask) is VirtualTensor
+    ):
+        return func(*args, **kwargs)
+    if torch.is_autocast_enabled("cuda"):
+        dtype = torch.get_autocast_dtype("cuda")
+        tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
+        mask = autocast.cast(mask, dtype)
+    query, key, value = tensors
+    call = _Call(query, key, value, mask, given)
+    backends = [backend for backend in _BACKENDS if backend.is_enabled() and not call.obstacle(backend)]
+    if not backends and not torch.backends.cuda.math_sdp_enabled():
+        for words in call.reasons():
+            warn_at_caller(words)
+        raise RuntimeError("No available kernel. Aborting execution.")
+    if not backends or not call.is_fused_on_cpu():
+        return func(*args, **kwargs)
+    if mask is not None and mask.dtype is torch.bool:
+        mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
+    causal = bool(given.get("is_causal", False))
+    return _fused(*tensors, 0.0, causal, attn_mask=mask, scale=given.get("scale"))[0]
+
+
+@dataclass(frozen=True)
+class _Backend:
+    """A fused kernel of CUDA, with its limits."""
+
+    name: str
+    """The name in CUDA's warnings."""
+    setting: str
+    """The function of `torch.backends.cuda` that says whether it is switched on."""
+    disabled: str
+    """CUDA's words if it is switched off."""
+    takes_masks: bool
+    takes_float32: bool
+    takes_fewer_heads: bool
+    """True if keys and values may have fewer heads than the query (`enable_gqa`)."""
+    since: tuple[int, int]
+    """The first compute capability."""
+    features: int
+    """The largest last dimension; 0 for no limit."""
+
+    def is_enabled(self) -> bool:
+        return bool(getattr(torch.backends.cuda, self.setting)())
+
+
+_BACKENDS = (
+    _Backend(
+        "Memory efficient kernel",
+        "mem_efficient_sdp_enabled",
+        "Memory Efficient attention has been runtime disabled.",
+        takes_masks=True,
+        takes_float32=True,
+        takes_fewer_heads=False,
+        since=(5, 0),
+        features=0,
+    ),
+    _Backend(
+        "Flash attention kernel",
+        "flash_sdp_enabled",
+        "Flash attention has been runtime disabled.",
+        takes_masks=False,
+        takes_float32=False,
+        takes_fewer_heads=True,
+        since=_AMPERE,
+        features=256,
+    ),
+    _Backend(
+        "cuDNN attention kernel",
+        "cudnn_sdp_enabled",
+        "cuDNN attention has been runtime disabled.",
+        takes_masks=True,
+        takes_float32=False,
+        takes_fewer_heads=True,
+        since=_AMPERE,
+        features=128,
+    ),
+)
+_CPP_NAMES = {torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double"}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of `scaled_dot_product_attention`, after autocast."""
+
+    query: Any
+    key: Any
+    value: Any
+    mask: Any
+    given: dict[str, Any]
+
+    @property
+    def _shapes(self) -> list[Any]:
+        return [tensor.shape for tensor in (self.query, self.key, self.value)]
+
+    def reasons(self) -> Iterator[str]:
+        """Yield CUDA's warnings if no backend may run."""
+        for backend in _BACKENDS:
+            yield f"{backend.name} not used because:"
+            yield self.obstacle(backend) if backend.is_enabled() else backend.disabled
+
+    def obstacle(self, backend: _Backend) -> str:
+        """Return the reason why a backend cannot run, in CUDA's words; "" if it can."""
+        query, shapes = self.query, self._shapes
+        if not all(len(shape) == 4 for shape in shapes):
+            sizes = ", ".join(str(len(shape)) for shape in shapes)
+            return f"All fused kernels require query, key and value to be 4 dimensional. Got dimensions {sizes}."
+        if any(0 in shape for shape in shapes):
+            return "All fused kernels do not support zero sequence lengths."
+        if self.mask is not None and not (backend.takes_masks and self._mask_fits()):
+            return f"{backend.name.removesuffix(' kernel').capitalize()} does not support non-null attn_mask."
+        if reason := self._device_obstacle(backend):
+            return reason
+        heads = [shape[1] for shape in shapes]
+        is_grouped = backend.takes_fewer_heads and bool(self.given.get("enable_gqa", False))
+        if len({shape[0] for shape in shapes}) > 1 or shapes[1][2] != shapes[2][2] or heads[1] != heads[2]:
+            return "For dense inputs, key and value need the batch size and the length of each other."
+        if heads[0] != heads[1] and not (is_grouped and heads[0] % heads[1] == 0):
+            return "For dense input, both fused kernels require query, key and value to have the same num_heads."
+        features = {shape[3] for shape in shapes}
+        if len(features) > 1 or (backend.features and max(features) > backend.features):
+            return f"{backend.name} requires q,k,v to have the same last dimension of at most {backend.features}."
+        if any(tensor.stride(-1) != 1 for tensor in (query, self.key, self.value)):
+            return "All fused kernels require the last dimension of the input to have stride 1."
+        return ""
+
+    def _device_obstacle(self, backend: _Backend) -> str:
+        gpu = active_machine().home(self.query._device)
+        major, minor = gpu.spec.capability
+        if (major, minor) < backend.since:
+            first = "".join(map(str, backend.since))
+            return (
+                f"{backend.name.removesuffix(' kernel')} only supports gpu architectures from sm{first} on. "
+                f"Attempting to run on a sm {major}.{minor} gpu."
+            )
+        dtypes = [tensor.dtype for tensor in (self.query, self.key, self.value)]
+        allowed = [torch.float32] if backend.takes_float32 else []
+        allowed += [torch.float16] if (major, minor) < _AMPERE else _HALF
+        if len(set(dtypes)) > 1 or dtypes[0] not in allowed:
+            names = ", ".join(_CPP_NAMES[dtype] for dtype in sorted(allowed, key=str, reverse=True))
+            found_query, found_key, found_value = (_CPP_NAMES.get(dtype, str(dtype)[6:]) for dtype in dtypes)
+            return (
+                f"Expected query, key and value to all be of dtype: {{{names}}}. Got Query dtype: {found_query}, "
+                f"Key dtype: {found_key}, and Value dtype: {found_value} instead."
+            )
+        return ""
+
+    def is_fused_on_cpu(self) -> bool:
+        """Return True if the CPU has a fused kernel for this call: else its parts run."""
+        return (
+            not torch_private.functorch_is_on()
+            and not self.given.get("dropout_p")
+            and not self.given.get("enable_gqa", False)
+            and self.query._device is self.key._device is self.value._device
+            and self._shapes[0][:2] == self._shapes[1][:2]
+            and self._shapes[0][3] <= 256
+        )
+
+    def _mask_fits(self) -> bool:
+        mask, query, key = self.mask, self.query, self.key
+        if self.given.get("is_causal", False) or mask.requires_grad or mask.dtype not in (torch.bool, query.dtype):
+            return False
+        wanted = (*query.shape[:3], key.shape[2])
+        return mask.dim() in (2, 4) and all(
+            length in (1, whole) for length, whole in zip(reversed(mask.shape), reversed(wanted), strict=False)
+        )
