@@ -117,8 +117,11 @@ class VirtualMachine:
         backends: frozenset[str],
         recorder: Recorder | None,
         values: bool = True,
+        look_again: Callable[[], tuple[VirtualGpu, ...] | None] = lambda: None,
     ) -> None:
         self.gpus = gpus
+        self._look_again = look_again
+        """Returns the GPUs that the process sees if the environment has changed, otherwise None."""
         self.values = values
         """True if tensors have values; without, they have shapes only, and nothing is computed."""
         self.host_device = CPU if values else NOWHERE
@@ -138,8 +141,6 @@ class VirtualMachine:
         """The mode that `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         self.waits_in_real_time = False
         """True once learner code has waited in a way that the clock does not follow; the trace names the first wait."""
-        for gpu in gpus:
-            gpu.memory.values_on_host = values
         self.started = False
         """True if anything needed a GPU so far; counting GPUs does not."""
         self.gives_way = False
@@ -160,15 +161,31 @@ class VirtualMachine:
         self.finish()
         self.recorder = recorder
         recorder.finish = self.finish
+        self._connect_gpus()
+
+    def look(self) -> None:
+        """See other GPUs if `CUDA_VISIBLE_DEVICES` has changed: CUDA reads it at its first use."""
+        gpus = None if self.started else self._look_again()
+        if gpus is not None:
+            self.gpus = gpus
+            self.by_device = {id(gpu.device): gpu for gpu in gpus}
+            self.clock.replace_gpus(len(gpus))
+            self._connect_gpus()
+
+    def _connect_gpus(self) -> None:
+        recorder = self.recorder
         for timeline in self.clock.gpus:
             timeline.played = recorder.set_times
         for gpu in self.gpus:
+            gpu.memory.values_on_host = self.values
             gpu.memory.watch = AllocationLog(gpu.index, gpu.name, self.clock, recorder, self.per_thread)
 
     def start(self) -> None:
         """Start CUDA at its first use; raise its errors if that is impossible."""
         if self.in_bad_fork:
             raise cuda_errors.bad_fork()
+        if not self.started:
+            self.look()
         if not self.gpus:
             raise cuda_errors.no_gpus()
         self.started = True

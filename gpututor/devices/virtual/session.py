@@ -191,9 +191,21 @@ def _build(settings: MachineSettings, recorder: Recorder | None) -> VirtualMachi
     count = settings.count if "cuda" in settings.backends else 0
     if not settings.values:
         torch_private.load_shape_rules()
-    slots = visible_slots(count) if settings.obey_environment else list(range(count))
-    gpus = tuple(
-        VirtualGpu(index, spec, memory_bytes, slot, new_generator=DeviceGenerator.on)
-        for index, slot in enumerate(slots)
-    )
-    return VirtualMachine(gpus, frozenset(settings.backends), recorder, settings.values)
+
+    def gpus_in(slots: list[int]) -> tuple[VirtualGpu, ...]:
+        return tuple(
+            VirtualGpu(index, spec, memory_bytes, slot, new_generator=DeviceGenerator.on)
+            for index, slot in enumerate(slots)
+        )
+
+    backends = frozenset(settings.backends)
+    if not settings.obey_environment:
+        return VirtualMachine(gpus_in(list(range(count))), backends, recorder, settings.values)
+    seen = visible_slots(count)
+
+    def look_again() -> tuple[VirtualGpu, ...] | None:
+        nonlocal seen
+        before, seen = seen, visible_slots(count)
+        return None if seen == before else gpus_in(seen)
+
+    return VirtualMachine(gpus_in(seen), backends, recorder, settings.values, look_again)

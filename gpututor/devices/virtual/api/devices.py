@@ -117,7 +117,7 @@ def gpu_of(device: Any = None) -> VirtualGpu:
 
 
 def is_available() -> bool:
-    return bool(active_machine().gpus)
+    return device_count() > 0
 
 
 def is_built() -> bool:
@@ -125,7 +125,9 @@ def is_built() -> bool:
 
 
 def device_count() -> int:
-    return len(active_machine().gpus)
+    machine = active_machine()
+    machine.look()
+    return len(machine.gpus)
 
 
 def current_device() -> int:

@@ -219,12 +219,17 @@ class MachineClock:
     def __init__(self, gpus: int) -> None:
         self.host = HostClocks([])
         self.order = HappensBefore()
-        self.gpus = [Timeline(index) for index in range(gpus)]
-        for timeline in self.gpus:
-            timeline.peers = self.gpus
+        self.gpus: list[Timeline] = []
+        self.replace_gpus(gpus)
         self.finishing = False
         """True while `finish` plays everything: other processes are then asked with a short timeout."""
         self._lock = threading.RLock()
+
+    def replace_gpus(self, count: int) -> None:
+        """Give the machine `count` GPUs without work."""
+        self.gpus = [Timeline(index) for index in range(count)]
+        for timeline in self.gpus:
+            timeline.peers = self.gpus
 
     def launch(self, gpu: int, stream: int, duration: int, fill: int, cost: int, row: int = -1) -> Task:
         """Launch a kernel, for `cost` of the host's time; the host waits only if the queue is full."""

@@ -67,11 +67,27 @@ def test_the_grader_ignores_cuda_visible_devices(monkeypatch: pytest.MonkeyPatch
         assert torch.cuda.device_count() == 2
 
 
-def test_cuda_visible_devices_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_visible_devices_is_read_at_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    with virtual_gpu(2):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with virtual_gpu(3):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,1")
         assert CUDA.device_count() == 2
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+        x = torch.ones(2, device="cuda") * 2
+        assert x.tolist() == [2.0, 2.0]
+        assert str(CUDA.get_device_properties(0).uuid) == str(uuid_of(2))
+        with pytest.raises(RuntimeError, match="invalid device ordinal"):
+            torch.ones(1, device="cuda:1")
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        assert CUDA.device_count() == 1, "CUDA has started"
+
+
+def test_hidden_gpus_are_hidden_at_the_first_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    with virtual_gpu():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+        assert not CUDA.is_available()
+        with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+            torch.ones(1, device="cuda")
 
 
 _WRONG: dict[str, Callable[[], Any]] = {
