@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tests.fidelity.program import gives, on, raises
+from tests.fidelity.program import ANY, gives, on, raises
 
 CUDA = "torch/cuda/__init__.py"
 NOTES = "docs/source/notes/cuda.rst"
@@ -202,7 +202,11 @@ def isinstance_knows_the_old_tensor_classes() -> Any:
     return isinstance(x, old), isinstance(x.double(), old), isinstance(x.cpu(), old)
 
 
-@gives((on("cuda:0", "float32", [1.0, 2.0]), "cuda:0"), source="torch/csrc/tensor/python_tensor.cpp")
+@gives(
+    (on("cuda:0", "float32", [1.0, 2.0]), "cuda:0"),
+    source="torch/csrc/tensor/python_tensor.cpp",
+    warned=(f"UserWarning: The torch.cuda.*DtypeTensor constructors are no longer recommended. {ANY}",),
+)
 def the_old_constructors_make_tensors_on_the_gpu() -> Any:
     cuda: Any = torch.cuda
     return cuda.FloatTensor([1, 2]), cuda.LongTensor(3).device

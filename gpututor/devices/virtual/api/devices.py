@@ -51,6 +51,12 @@ SHARED_PER_BLOCK = 48 << 10
 class CudaUuid:
     """A `CUuuid` as torch shows it: 16 `bytes`, and text without `GPU-`."""
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CudaUuid) and self.bytes == other.bytes
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
     def __init__(self, value: uuid.UUID) -> None:
         self.bytes = list(value.bytes)
         self._text = str(value)
@@ -63,7 +69,7 @@ CudaUuid.__name__ = CudaUuid.__qualname__ = "_CUuuid"
 CudaUuid.__module__ = "torch._C"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, repr=False)
 class DeviceProperties:
     """The fields that torch shows of `cudaDeviceProp` (torch/csrc/cuda/Module.cpp); memory in bytes, clocks in kHz."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, cast
 
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, META, active_machine, cpp_device, meant_device
+from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, meant_device
 from gpututor.devices.virtual.operators.special import set_source
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
@@ -24,6 +25,13 @@ _DTYPES = {
     "Long": torch.int64,
     "Bool": torch.bool,
 }
+_NOT_RECOMMENDED = (
+    "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
+    "torch.tensor(data, dtype=*, device='cuda') to create tensors."
+)
+"""The words of torch/csrc/tensor/python_tensor.cpp."""
+_warned: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
+"""The machines on which the warning was shown."""
 Tensor = torch.Tensor
 _real_set_default: Any = torch.set_default_tensor_type
 _RealHostType: Any = type(torch.FloatTensor)
@@ -51,7 +59,11 @@ class DeviceTensorType(type):
             raise cuda_errors.unsupported(
                 f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor."
             )
-        return cast(torch.Tensor, legacy_new(cls.dtype, active_machine().current.device, args, kwargs))
+        machine = active_machine()
+        if machine not in _warned:
+            _warned.add(machine)
+            cuda_errors.warn_at_caller(_NOT_RECOMMENDED)
+        return cast(torch.Tensor, legacy_new(cls.dtype, machine.current.device, args, kwargs))
 
 
 def _type(kind: str, module: str, layout: torch.layout) -> DeviceTensorType:

@@ -269,6 +269,7 @@ class CachingAllocator:
             self.watch.spend(events.allocation_ns(wanted))
 
     def _release_idle(self) -> None:
+        self.statistics.synchronized += 1
         pools = [pool for pool in (self.small, self.large, *self.graphs.left()) if pool.idle]
         if pools and self.watch is not None:
             self.watch.shrinking()

@@ -216,7 +216,7 @@ class Statistics:
     An allocation only appends a row to a log; the figures are computed when they are read.
     """
 
-    __slots__ = ("_all", "_large", "_log", "_small", "out_of_memories", "retries")
+    __slots__ = ("_all", "_large", "_log", "_small", "out_of_memories", "retries", "synchronized")
 
     def __init__(self) -> None:
         self._all, self._small, self._large = _Figures(), _Figures(), _Figures()
@@ -224,6 +224,8 @@ class Statistics:
         # the pool's split blocks afterwards.
         self._log = array("q")
         self.retries = 0
+        self.synchronized = 0
+        """Number of times that all streams were synchronized to free cached memory."""
         """Number of times that the cache was emptied to make room."""
         self.out_of_memories = 0
 
@@ -254,7 +256,7 @@ class Statistics:
     def reset_accumulated(self) -> None:
         for quantity in self._quantities():
             quantity.forget()
-        self.retries = self.out_of_memories = 0
+        self.retries = self.out_of_memories = self.synchronized = 0
 
     @property
     def peak_allocated(self) -> int:
@@ -290,7 +292,7 @@ class Statistics:
             "max_split_size": -1,
             "num_alloc_retries": self.retries,
             "num_ooms": self.out_of_memories,
-            "num_sync_all_streams": 0,
+            "num_sync_all_streams": self.synchronized,
             "num_device_alloc": self._all["segment"].ever,
             "num_device_free": self._all["segment"].freed,
         }

@@ -31,6 +31,8 @@ _OUT_OF_RANGE = re.compile(
     r"index out of range|is out of bounds|out of bounds$|Expected idx >= 0|all elements of input should be between 0"
     r"|tried to access index|is not in the valid range|Indices are out of bounds"
 )
+_FROM_HOST = "dimension with size 0"
+"""The end of an index error that CUDA raises on the host, before it launches a kernel."""
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
@@ -38,7 +40,15 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     """Return the result of an operator that the CPU refused with `error`, or raise CUDA's error."""
     message = str(error)
     if op.facts.asserts_index and _OUT_OF_RANGE.search(message):
+        if message.endswith(_FROM_HOST):
+            raise error
         raise cuda_errors.device_assert() from error
+    if message == "ZeroDivisionError":
+        if op.writes:  # the CPU has written a part of the result
+            raise cuda_errors.unsupported(
+                f"{op.name} by zero", "CUDA's result is undefined: leave zeros out."
+            ) from error
+        return _divide_by_zero(op, hosts, named)
     if op.facts.half_on_cuda and _NO_HALF.search(message):
         return _in_single(op, hosts, named)
     real_only = _NO_COMPLEX.search(message)
@@ -52,6 +62,21 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
             "torch.ops." + missing[1].replace("::", "."), "The CPU has no such kernel."
         ) from error
     raise in_cudas_name(error, op) from error.__cause__
+
+
+def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
+    """Divide integers by zero without an error, as CUDA does: quotients have all bits set, remainders are the dividend.
+
+    CUDA does not define these values.
+    """
+    dividend, divisor, *rest = hosts
+    undefined = torch.as_tensor(-1 if "div" in op.name else dividend).clone()
+    if not isinstance(divisor, torch.Tensor):
+        out = op.call(dividend, 1, *rest, **named)
+        return out.copy_(undefined)
+    is_zero = divisor == 0
+    out = op.call(dividend, torch.where(is_zero, 1, divisor), *rest, **named)
+    return out.copy_(torch.where(is_zero, undefined.to(out.dtype), out))
 
 
 def _in_single(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:

@@ -58,6 +58,8 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     elif not machine.values:
         raise cuda_errors.NoValues(func._schema.name, _STAYS)
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
+    if source.type == "cuda" and dtype in _SATURATING and host.dtype.is_floating_point and machine.values:
+        _saturate(host, out)
     if target.type == "cpu" and non_blocking:
         # CUDA gives such a copy page-locked memory, so that the host need not wait for it.
         pin(out)
@@ -78,6 +80,19 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         copies.brought(active_machine(), host, target.index, access)
     races.record_copy(active_machine(), access, args[0], moved_to, asynchronous=non_blocking)
     return VirtualTensor(out, target) if target.type == "cuda" else out
+
+
+_SATURATING = (torch.int32, torch.int64)
+
+
+def _saturate(source: torch.Tensor, target: torch.Tensor) -> None:
+    """Convert NaN to 0 and numbers out of range to the nearest integer, as GPUs do (PTX ISA, `cvt`)."""
+    limits = torch.iinfo(target.dtype)
+    if bool((source.abs() < limits.max).all()):
+        return
+    target.masked_fill_(source.isnan(), 0)
+    target.masked_fill_(source >= float(limits.max), limits.max)
+    target.masked_fill_(source <= float(limits.min), limits.min)
 
 
 def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

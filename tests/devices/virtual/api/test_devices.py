@@ -332,3 +332,9 @@ def test_a_machine_with_gpus_looks_like_a_cuda_build_with_cudnn() -> None:
         assert not torch.backends.cudnn.is_available()
         assert torch.backends.cudnn.version() is None
     assert (torch.version.cuda, torch.backends.cudnn.version()) == own
+
+
+def test_properties_of_one_gpu_are_equal() -> None:
+    with virtual_gpu(2):
+        assert CUDA.get_device_properties(0) == CUDA.get_device_properties(None)
+        assert CUDA.get_device_properties(0) != CUDA.get_device_properties(1)

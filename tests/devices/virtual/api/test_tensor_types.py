@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 dlpack: Any = torch.utils.dlpack
 CUDA: Any = torch.cuda
@@ -155,3 +155,8 @@ def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> Non
     first = torch.rand(2, device="cuda:1").tolist()
     generators[1].manual_seed(5)
     assert torch.rand(2, device="cuda:1", generator=generators[1]).tolist() == first
+
+
+def test_a_typed_constructor_is_not_recommended() -> None:
+    with virtual_gpu(), pytest.warns(UserWarning, match="no longer recommended"):
+        torch.cuda.FloatTensor([1.0])

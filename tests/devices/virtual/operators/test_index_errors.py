@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from gpututor.devices.virtual import VirtualMachine
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 WORDS = (
     "CUDA error: device-side assert triggered\n"
@@ -86,3 +86,29 @@ def test_half_precision_ffts_need_powers_of_two(two_gpus: VirtualMachine) -> Non
         "cuFFT only supports dimensions whose sizes are powers of two when computing in half precision, "
         "but got a signal size of[5]"
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_conversions_to_integers_saturate_and_nan_is_zero(dtype: torch.dtype) -> None:
+    values = [float("nan"), float("inf"), -float("inf"), 1e30, 2.9, -2.9]
+    limits = torch.iinfo(dtype)
+    with virtual_gpu():
+        converted = torch.tensor(values, device="cuda").to(dtype).tolist()
+    assert converted == [0, limits.max, limits.min, limits.max, 2, -2]
+
+
+def test_dividing_integers_by_zero_is_no_error_and_other_quotients_are_right() -> None:
+    with virtual_gpu():
+        x, y = torch.tensor([7, 7, -7], device="cuda"), torch.tensor([2, 0, 2], device="cuda")
+        assert (x // y).tolist()[::2] == [3, -4]
+        assert (x % y).tolist()[::2] == [1, 1]
+        assert (x // 0).shape == x.shape
+        with pytest.raises(NotImplementedError, match="floor_divide"):
+            x.floor_divide_(y)
+
+
+def test_an_index_into_an_empty_dimension_is_an_error_of_the_host() -> None:
+    with virtual_gpu():
+        empty = torch.empty(10, 0, device="cuda")
+        with pytest.raises(IndexError, match="dimension with size 0"):
+            empty[:, [1, 2]]
