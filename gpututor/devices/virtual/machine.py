@@ -164,7 +164,7 @@ class VirtualMachine:
         self._connect_gpus()
 
     def look(self) -> None:
-        """See other GPUs if `CUDA_VISIBLE_DEVICES` has changed: CUDA reads it at its first use."""
+        """Update the visible GPUs if `CUDA_VISIBLE_DEVICES` has changed: CUDA reads it at its first use."""
         gpus = None if self.started else self._look_again()
         if gpus is not None:
             self.gpus = gpus

@@ -46,7 +46,7 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     if message == "ZeroDivisionError":
         if op.writes:  # the CPU has written a part of the result
             raise cuda_errors.unsupported(
-                f"{op.name} by zero", "CUDA's result is undefined: leave zeros out."
+                f"{op.name} by zero", "Leave zeros out: on CUDA the result is undefined."
             ) from error
         return _divide_by_zero(op, hosts, named)
     if op.facts.half_on_cuda and _NO_HALF.search(message):
