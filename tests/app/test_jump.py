@@ -130,6 +130,6 @@ async def test_a_resize_takes_the_letters_away(pilot: Pilot[None]) -> None:
 
 def test_more_targets_than_letters_get_no_letter_twice() -> None:
     targets = [Target(Offset(x % 50, x % 7), list) for x in range(300)]
-    found = lettered(targets)
-    assert list(found) == list(LETTERS)
-    assert len({target.offset for target in found.values()}) == len(LETTERS)
+    by_letter = lettered(targets)
+    assert list(by_letter) == list(LETTERS)
+    assert len({target.offset for target in by_letter.values()}) == len(LETTERS)

@@ -56,15 +56,15 @@ async def pass_first(pilot: Pilot[None]) -> None:
 def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
     rows = lesson_rows(long_env.course, {})
 
-    def found(words: str, state: State | None = None) -> list[str]:
+    def labels(words: str, state: State | None = None) -> list[str]:
         return [row.label for _, kept in filter_rows(rows, words, state) for row in kept]
 
-    assert found("MEMORY pinned") == ["3.2"]
-    assert found("wait copy") == ["3.2"], "the summary is looked through too"
-    assert found("small pinned") == ["3.2"], "and the lesson's title"
-    assert found("3.") == ["3.1", "3.2", "3.3", "3.4"]
-    assert found("nothing of this") == []
-    assert len(found("")) == 20
+    assert labels("MEMORY pinned") == ["3.2"]
+    assert labels("wait copy") == ["3.2"], "the summary is looked through too"
+    assert labels("small pinned") == ["3.2"], "and the lesson's title"
+    assert labels("3.") == ["3.1", "3.2", "3.3", "3.4"]
+    assert labels("nothing of this") == []
+    assert len(labels("")) == 20
     passed = lesson_rows(long_env.course, {long_env.course.exercises[0].key: ExerciseProgress(1, True)})
     assert [row.label for _, kept in filter_rows(passed, "", State.PASSED) for row in kept] == ["1.1"]
 

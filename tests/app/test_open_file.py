@@ -321,13 +321,13 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def test_drafts_of_killed_apps_are_offered_oldest_first_but_not_locked_ones(file: Path) -> None:
-    one, two = holder(file, "one"), holder(file, "two")
+    first, second = holder(file, "one"), holder(file, "two")
     mine = Draft(file)
     mine.save("mine")
     late = Draft(file)
     assert late.take_left("") is None
-    kill(one)
-    kill(two)
+    kill(first)
+    kill(second)
     assert late.take_left("") == "one"
     assert Draft(file).take_left("") == "two", "what was taken is held"
     late.remove()

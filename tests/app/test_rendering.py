@@ -84,8 +84,8 @@ async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
 def brackets(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     """Those that nothing closes, and those that nothing opened."""
     lines = text.split("\n")
-    found = find_brackets(lines, python_spans(lines))
-    return found.unclosed, found.unopened
+    pairing = find_brackets(lines, python_spans(lines))
+    return pairing.unclosed, pairing.unopened
 
 
 def test_brackets_in_strings_and_comments_are_none() -> None:
@@ -104,10 +104,10 @@ def test_a_statement_ends_what_is_still_open_above_it() -> None:
 
 @given(LINES)
 def test_every_bracket_has_a_partner_or_has_none(lines: list[str]) -> None:
-    found = find_brackets(lines, python_spans(lines))
-    assert all(found.partners[partner] == bracket for bracket, partner in found.partners.items())
-    assert not set(found.partners) & (found.unclosed | found.unopened)
-    for row, column in (*found.partners, *found.unclosed, *found.unopened):
+    pairing = find_brackets(lines, python_spans(lines))
+    assert all(pairing.partners[partner] == bracket for bracket, partner in pairing.partners.items())
+    assert not set(pairing.partners) & (pairing.unclosed | pairing.unopened)
+    for row, column in (*pairing.partners, *pairing.unclosed, *pairing.unopened):
         assert lines[row][column] in "()[]{}"
 
 

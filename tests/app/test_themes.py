@@ -79,7 +79,10 @@ def segments(app: App[Any]) -> Iterator[Segment]:
 
 def is_text(segment: Segment) -> bool:
     """Whether it holds more than blanks, lines, bars, and the dots of a grid."""
-    return any(not one.isspace() and one != "·" and not 0x2500 <= ord(one) <= 0x259F for one in segment.text)
+    return any(
+        not character.isspace() and character != "·" and not 0x2500 <= ord(character) <= 0x259F
+        for character in segment.text
+    )
 
 
 def contrast(segment: Segment) -> float:
@@ -129,14 +132,14 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) ->
     judge_all(env)
     async with env.start((140, 40)) as pilot:
         async for name in looks(pilot):
-            found = {
+            foreign = {
                 (name, str(colour), each.text)
                 for each in segments(pilot.app)
                 if each.style is not None
                 for colour in (each.style.color if each.text.strip() else None, each.style.bgcolor)
                 if colour is not None and colour.type not in (ColorType.DEFAULT, ColorType.STANDARD)
             }
-            assert found == set()
+            assert foreign == set()
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.trials import first_trial, trials_on
 from gpututor.authoring.verify import Listener, Subject, Verifier, example_problems, targets_of
 from gpututor.course.loader import load_course
-from tests.support.skeletons import Change, looked_at, skeleton, titles
+from tests.support.skeletons import Change, run_gate, skeleton, titles
 
 pytestmark = pytest.mark.long
 """The gate looks at all exercises below once a process: a minute. `make test` runs it in test_new and test_grading."""
@@ -148,14 +148,14 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
     (course / "01_lesson" / "99_missing").mkdir()
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
-        return looked_at(course)
+        return run_gate(course)
 
 
-@pytest.mark.parametrize(("slug", "words"), [(slug, one) for slug, (_, words) in MISTAKES.items() for one in words])
+@pytest.mark.parametrize(("slug", "words"), [(slug, title) for slug, (_, titles) in MISTAKES.items() for title in titles])
 def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, looked: dict[str, Subject]) -> None:
     subject = looked[slug]
-    found = titles(subject)
-    assert [title for title in found if title.startswith(words)], found
+    listed = titles(subject)
+    assert [title for title in listed if title.startswith(words)], listed
     assert not subject.is_green
     assert all(fault.advice for fault in subject.problems)
     assert all("\n" not in fault.problem for fault in subject.problems)
@@ -201,7 +201,7 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
         models=("T4", "H100"),
     )
     gate.run(1)
-    (subject,) = (one for one in gate.subjects if one.exercise is not None)
+    (subject,) = (candidate for candidate in gate.subjects if candidate.exercise is not None)
     assert sorted(titles(subject)) == [
         "right/there.py: it does not pass on H100, with seed 1",
         "wrong/signs_lost.py:1: it passes on H100",
@@ -299,14 +299,14 @@ def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_pa
     course = tmp_path / "course"
     skeleton(course, "first", WAITING)
     skeleton(course, "second")
-    told: list[str] = []
-    found = looked_at(course, str(course / "01_lesson" / "01_first"), stations=1, with_mutants=False, told=told)
-    assert list(found) == ["first"]
-    assert titles(found["first"]) == []
-    assert found["first"].mutants.total == 0
-    assert told[0] == "checks"
-    assert told[1] == "solution, seed 1"
-    assert told[-1] == "end 1.1 first"
+    log: list[str] = []
+    subjects = run_gate(course, str(course / "01_lesson" / "01_first"), stations=1, with_mutants=False, log=log)
+    assert list(subjects) == ["first"]
+    assert titles(subjects["first"]) == []
+    assert subjects["first"].mutants.total == 0
+    assert log[0] == "checks"
+    assert log[1] == "solution, seed 1"
+    assert log[-1] == "end 1.1 first"
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_checks_that_never_end_or_end_the_program_are_told(
 ) -> None:
     monkeypatch.setattr(pool, "EXAMINED_WITHIN_S", 1.0 if "while" in code else 60.0)
     folder = skeleton(tmp_path / "course", "first", Change("checks.py", "checks = [", f"{code}\nchecks = ["))
-    subject = looked_at(tmp_path / "course", str(folder))["first"]
+    subject = run_gate(tmp_path / "course", str(folder))["first"]
     (title,) = titles(subject)
     assert words in title
     assert subject.gradings == 0

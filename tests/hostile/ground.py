@@ -107,7 +107,7 @@ class Ground:
         """What is still there of a grading that has ended: processes, scratch folders, listeners, shared memory."""
         judge = self.judge(isolation)
 
-        def found() -> list[str]:
+        def leftovers() -> list[str]:
             family = descendants(judge)
             left = [f"processes {family}"] if len(family) > self._idle[isolation] else []
             scratch = [path.name for path in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*")]
@@ -115,8 +115,8 @@ class Ground:
             left += [f"a listener on port {port}" for port in PORTS if _listens(port)]
             return left + sorted(_traces() - self._traces)
 
-        _settle(lambda: not found())
-        return found()
+        _settle(lambda: not leftovers())
+        return leftovers()
 
     def touched(self) -> dict[str, str]:
         """Each watched file with a digest of what it holds."""

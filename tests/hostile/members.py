@@ -81,9 +81,9 @@ def _said(text: str) -> dict[str, str]:
     for line in text.splitlines():
         if not line.startswith("#"):
             break
-        if (found := _LINE.fullmatch(line)) is not None:
-            last = found[1]
-            said[last] = found[2].strip()
+        if (entry := _LINE.fullmatch(line)) is not None:
+            last = entry[1]
+            said[last] = entry[2].strip()
         elif (more := _MORE.fullmatch(line)) is not None and last:
             said[last] += f" {more[1].strip()}"
     return said

@@ -23,7 +23,7 @@ def judged(exercise: str, text: str, passes: bool | None = None) -> Report:
         made = report(request, verdict("loads"), verdict("placement"), verdict("parity"))
     else:
         made = report(request, verdict("loads"), failure(), verdict("parity", Status.NOT_RUN))
-    worth = tuple(replace(one, of=1.0, points=float(one.status is Status.PASSED)) for one in made.verdicts)
+    worth = tuple(replace(entry, of=1.0, points=float(entry.status is Status.PASSED)) for entry in made.verdicts)
     return replace(made, verdicts=worth, of=3.0)
 
 

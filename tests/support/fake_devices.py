@@ -123,7 +123,7 @@ class Working(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.fails is not None:
             raise self.fails
-        on_device = any(isinstance(one, torch.Tensor) and one.device.type == "meta" for one in args)
+        on_device = any(isinstance(argument, torch.Tensor) and argument.device.type == "meta" for argument in args)
         name = func.overloadpacket.__name__
         if on_device and (name == "_local_scalar_dense" or (name == "_to_copy" and "device" in kwargs)):
             self.device.work(KERNEL_NS)

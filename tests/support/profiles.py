@@ -13,13 +13,13 @@ ON_CUDA = torch.autograd.DeviceType.CUDA  # type: ignore[attr-defined]
 
 def rows(seen: Any) -> dict[str, Any]:
     """The averages of the host's part by name; of the device's part, where the host has none of that name."""
-    found: dict[str, Any] = {}
-    for one in seen.key_averages():
-        if one.key not in found or one.device_type != ON_CUDA:
-            found[one.key] = one
-    return found
+    averages: dict[str, Any] = {}
+    for average in seen.key_averages():
+        if average.key not in averages or average.device_type != ON_CUDA:
+            averages[average.key] = average
+    return averages
 
 
 def works(seen: Any) -> list[Any]:
     """Kernels and copies."""
-    return [one for one in seen.events() if one.device_type == ON_CUDA and not one.is_user_annotation]
+    return [event for event in seen.events() if event.device_type == ON_CUDA and not event.is_user_annotation]

@@ -165,8 +165,8 @@ def line_costs(events: Sequence[Event], file: str = FILE) -> tuple[LineCost, ...
     def of(line: int, kind: Kind) -> list[Event]:
         return [event for event in by_line[line] if event.kind is kind]
 
-    def time(found: list[Event]) -> int:
-        return sum(event.duration for event in found)
+    def time(chosen: list[Event]) -> int:
+        return sum(event.duration for event in chosen)
 
     return tuple(
         LineCost(

@@ -94,11 +94,11 @@ class Program:
         start, end = self._run(0, time)
         self.now = end
         name = "aten::_local_scalar_dense"
-        found: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
+        shared: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
         self.trace.add(
-            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **found
+            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **shared
         )
-        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **found)
+        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **shared)
 
     def compute(self, line: int, time: int, *, name: str = "aten::add", size_bytes: int = 0) -> int:
         """An operator on the CPU."""
@@ -206,8 +206,8 @@ class Memory:
         self._add(Kind.OUT_OF_MEMORY, at, line, size_bytes)
 
     def curve(self) -> MemoryTimeline:
-        (found,) = memory_curves(TraceArrays(self.trace))
-        return found
+        (timeline,) = memory_curves(TraceArrays(self.trace))
+        return timeline
 
     def _add(self, kind: Kind, at: int, line: int | None, size_bytes: int, partner: int = -1) -> int:
         return self.trace.add(

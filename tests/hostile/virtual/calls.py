@@ -151,7 +151,7 @@ calls(
     deep_storage=lambda d: copy.deepcopy(ones(d).untyped_storage()) and None,
     deep_not_a_leaf=lambda d: copy.deepcopy(leaf(d) * 2),
     shallow=lambda d: copy.copy(ones(d)),
-    deep_twice=lambda d: [one.tolist() for one in copy.deepcopy([ones(d)] * 2)],
+    deep_twice=lambda d: [copied.tolist() for copied in copy.deepcopy([ones(d)] * 2)],
     half_made=lambda d: object.__reduce_ex__(ones(d), 2) and None,
     setstate=lambda d: ones(d).__setstate__((ones(d).untyped_storage(), 0, (2,), (1,))),
     rebuild=lambda d: torch._utils._rebuild_tensor_v2(ones(d, 4).untyped_storage(), 0, (2,), (1,), False, {}),

@@ -53,8 +53,8 @@ def _fault(operator: Any, schema: Any, made: str) -> str:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    schemas = sorted(torch._C._jit_get_all_schemas(), key=lambda one: (one.name, one.overload_name))
-    aten = [one for one in schemas if one.name.startswith("aten::")]
+    schemas = sorted(torch._C._jit_get_all_schemas(), key=lambda schema: (schema.name, schema.overload_name))
+    aten = [schema for schema in schemas if schema.name.startswith("aten::")]
     with virtual_gpu(2):
         for number, schema in list(enumerate(aten))[int(sys.argv[1]) :]:
             packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)

@@ -23,7 +23,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {tuple(value.shape)} {value.detach().to_dense().tolist()}"
     if isinstance(value, list | tuple):
-        return str([_plain(one) for one in value])
+        return str([_plain(item) for item in value])
     return str(value)
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     refusals = [patch.replacement for patch in PATCHES if isinstance(getattr(patch.replacement, "refuses", None), str)]
     work: list[tuple[str, Callable[[], str]]] = [
-        *((f"refused {one.refuses}", partial(_refused, one.refuses, one)) for one in refusals),
+        *((f"refused {refusal.refuses}", partial(_refused, refusal.refuses, refusal)) for refusal in refusals),
         *((name, partial(_verdict, call)) for name, call in CALLS.items()),
     ]
     with virtual_gpu(2):
