@@ -209,11 +209,11 @@ WANTED = {
     "export": "Export trace",
     "colours": "Theme (colours)",
 }
-"""What people type, and what they find first."""
+"""Typed words, and the title of the best hit."""
 
 
 def list_of(pilot: Pilot[None]) -> CommandList:
-    """What the palette found."""
+    """Return the list of the palette's hits."""
     return pilot.app.screen.query_one(CommandList)
 
 

@@ -238,7 +238,7 @@ KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "righ
 
 
 def typed(keys: list[str]) -> str:
-    """What one line holds after these keys."""
+    """Return the text of a line after these keys."""
     before, after = "", ""
     for key in keys:
         match key:
@@ -260,7 +260,7 @@ def typed(keys: list[str]) -> str:
 
 
 class Alone(App[None]):
-    """An editor and nothing else."""
+    """A screen with an editor only."""
 
     def compose(self) -> ComposeResult:
         yield Editor(id="editor")

@@ -26,7 +26,7 @@ FILE = Path("/home/ada/my files/01_born.py")
 def command(
     environment: dict[str, str], *, setting: str = "", missing: tuple[str, ...] = (), columns: int = 140
 ) -> EditorCommand:
-    """On a machine that has every program, in /bin, but the missing ones."""
+    """Choose the command on a machine that has every program in /bin except the missing ones."""
 
     def which(name: str) -> str | None:
         if name in missing:
@@ -188,7 +188,7 @@ RIGHT = "def twice(number):\n    return 2 * number\n"
 
 
 def make_program(folder: Path, name: str, body: str) -> Path:
-    """A program that writes its words into `NAME.words`, one a line, and does what `body` says, in Python."""
+    """Make a program that writes its words into `NAME.words`, a line each, and runs the Python code `body`."""
     folder.mkdir(exist_ok=True)
     program = folder / name
     program.write_text(
@@ -202,7 +202,7 @@ def make_program(folder: Path, name: str, body: str) -> Path:
 
 
 def words_of(program: Path) -> list[str]:
-    """What it was started with; nothing when it was not."""
+    """Return the words that `program` was started with; empty if it was not started."""
     words = program.with_name(program.name + ".words")
     return words.read_text().split("\n") if words.exists() else []
 

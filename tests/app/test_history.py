@@ -38,7 +38,7 @@ def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempts(env: AppEnv, *texts: str | None, exercise: int = 0) -> None:
-    """As if the texts had been run; None: an attempt whose text nobody kept."""
+    """Store an attempt for each text; None is an attempt without a stored text."""
     store = env.progress()
     for number, text in enumerate(texts):
         folder = env.course.exercises[exercise].folder

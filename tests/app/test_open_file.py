@@ -39,14 +39,14 @@ def by_writing(file: Path, text: str) -> None:
 
 
 def by_moving_over(file: Path, text: str) -> None:
-    """As editors do that never leave half a file."""
+    """Replace the file at once, as editors with atomic saves do."""
     new = file.with_suffix(".new")
     new.write_text(text)
     new.replace(file)
 
 
 def by_moving_away(file: Path, text: str) -> None:
-    """As vim does with `backupcopy=no`: for a moment there is no file."""
+    """Write like vim with `backupcopy=no`: for a moment there is no file."""
     file.rename(file.with_suffix(".py~"))
     file.write_text(text)
 

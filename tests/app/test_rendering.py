@@ -82,7 +82,7 @@ async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
 
 
 def brackets(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
-    """Those that nothing closes, and those that nothing opened."""
+    """Return the positions of unclosed brackets, and of brackets that were never opened."""
     lines = text.split("\n")
     pairing = find_brackets(lines, python_spans(lines))
     return pairing.unclosed, pairing.unopened
@@ -112,7 +112,7 @@ def test_every_bracket_has_a_partner_or_has_none(lines: list[str]) -> None:
 
 
 def styled(editor: Editor, row: int, part: str) -> list[int]:
-    """The columns of a row that stand out."""
+    """Return the columns of a row at which the highlighting `part` begins."""
     return [start for start, _, kind in editor.marks_of(row) if kind == part]
 
 

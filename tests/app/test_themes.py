@@ -50,11 +50,11 @@ STEPS: dict[str, tuple[str, ...]] = {
     "device": ("d",),
 }
 LEAST = {NIGHT.name: 4.5, DAY.name: 4.5, CONTRAST.name: 7.0}
-"""What WCAG 2 calls AA and AAA for text of usual size."""
+"""Least contrast by theme: AA and AAA of WCAG 2 for text of usual size."""
 
 
 async def looks(pilot: Pilot[None]) -> AsyncIterator[str]:
-    """One screen after the other: its name, while it is shown."""
+    """Open each screen in turn, and yield its name while the app shows it."""
     for name, keys in STEPS.items():
         for key in keys:
             await pilot.press(key)
@@ -68,7 +68,7 @@ async def looks(pilot: Pilot[None]) -> AsyncIterator[str]:
 
 
 def segments(app: App[Any]) -> Iterator[Segment]:
-    """What is on the screen; under a dialog only the dialog, for the rest is dimmed on purpose."""
+    """Yield the segments on the screen; only those of a dialog if there is one, as the rest is dimmed on purpose."""
     region = Region(0, 0, *app.size)
     if isinstance(app.screen, ModalScreen):
         region = app.screen.query(".dialog, CommandList").first().region
@@ -78,7 +78,7 @@ def segments(app: App[Any]) -> Iterator[Segment]:
 
 
 def is_text(segment: Segment) -> bool:
-    """Whether it holds more than blanks, lines, bars, and the dots of a grid."""
+    """Return True if it holds more than blanks, lines, bars, and the dots of a grid."""
     return any(
         not character.isspace() and character != "·" and not 0x2500 <= ord(character) <= 0x259F
         for character in segment.text
@@ -86,7 +86,7 @@ def is_text(segment: Segment) -> bool:
 
 
 def contrast(segment: Segment) -> float:
-    """WCAG's ratio of the luminances of text and background."""
+    """Return WCAG's contrast ratio of text and background."""
     style = segment.style
     assert style is not None
     colours = [style.color, style.bgcolor]
@@ -223,7 +223,7 @@ async def test_without_colours_every_screen_has_the_same_text(
 
 
 def colours_in(graphics: str) -> list[str]:
-    """What of the numbers of a terminal sequence asks for a colour: also a grey, and the terminal's own."""
+    """Return the numbers of a terminal sequence that set a colour, a grey or the terminal's default colour."""
     numbers = graphics.replace(":", ";").split(";")
     return [number for number in numbers if number and (30 <= int(number) <= 49 or 90 <= int(number) <= 107)]
 

@@ -20,13 +20,13 @@ from tests.support.shipped_course import COURSE, LESSONS, ONE_OF_EACH_LESSON, ON
 
 
 def not_so(exercise: Exercise, faults: list[Problem]) -> list[str]:
-    """What a reader of a failing test wants to see."""
+    """Return the titles and details of the faults, without notes, for the failure message."""
     wrong = [fault for fault in faults if not fault.is_note]
     return [line for fault in wrong for line in (fault.title(exercise.folder), *fault.details)]
 
 
 def is_quick(trial: Trial) -> bool:
-    """The starter, the wrong solutions, the baselines and the constants."""
+    """Return True for the starter, wrong solutions, baselines and constants."""
     return not trial.after_solution
 
 

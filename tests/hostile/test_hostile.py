@@ -35,7 +35,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 def in_words(report: Report) -> str:
-    """What a reader of a failing test wants to see."""
+    """Return outcome, verdicts and output of a report for the failure message."""
     lines = [f"{report.outcome} {report.reason}"]
     lines += [
         f"{verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.expected}; {verdict.got}"

@@ -1,4 +1,4 @@
-"""One call of each operator on CUDA's autocast lists, given a function that makes a device tensor of some size."""
+"""A call of each operator on CUDA's autocast lists, given a function that makes a device tensor of some size."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _PLACED = re.compile(r"@[a-z]+@")
 
 @dataclass(frozen=True)
 class Submission:
-    """One file."""
+    """A submitted file."""
 
     student: str
     exercise: Exercise

@@ -16,7 +16,7 @@ EVIL = "zoe[b]\x1b[2J"
 
 
 def judged(exercise: str, text: str, passes: bool | None = None) -> Report:
-    """As the scripted judge would say."""
+    """Return the report of the scripted judge; `passes` overrides its verdict."""
     lesson, slug = exercise.split("/")
     request = GradeRequest(f"/01_{lesson}/01_{slug}", text, "x.py")
     if passes if passes is not None else "2 * number" in text:

@@ -32,7 +32,7 @@ class Seen(list[Event]):
     """The events of a block, by name."""
 
     def named(self, *names: str) -> list[Any]:
-        """(start, end) of the events of these names."""
+        """Return (start, end) of each event with one of these names."""
         return [(event.start, event.end) for event in self if event.name in names]
 
     def of(self, kind: Kind) -> list[Event]:
@@ -107,7 +107,7 @@ def used_too_early(rank: int, device: str) -> Any:
 
 @program
 def never_waited_for(rank: int, device: str) -> Any:
-    """The whole GPU is waited for instead."""
+    """Synchronize the whole GPU instead of the work."""
     sent = torch.ones(1 << 20, device=device)
     with seen() as events:
         _slower(rank)
@@ -192,7 +192,7 @@ def barrier(rank: int, device: str) -> Any:
 
 @program
 def uneven(rank: int, device: str) -> Any:
-    """Rank 0 sends more than rank 1; both are done when that is through."""
+    """Send more from rank 0 than from rank 1; both end together."""
     sizes = [[1 << 20, 1 << 24], [1 << 4, 1 << 4]]
     sent = torch.ones(sum(sizes[rank]), device=device)
     received = torch.empty(sizes[0][rank] + sizes[1][rank], device=device)
@@ -203,7 +203,7 @@ def uneven(rank: int, device: str) -> Any:
 
 @program
 def smaller_group(rank: int, device: str) -> Any:
-    """A group of one waits for nobody, on a stream of its own."""
+    """Reduce in a group of a single rank, which waits for no other rank and has its own stream."""
     mine = [dist.new_group([number]) for number in range(RANKS)][rank]
     both = dist.new_group([0, 1])
     values = torch.ones(1 << 20, device=device)
@@ -228,7 +228,7 @@ def over_gloo(rank: int, device: str) -> Any:
 
 @program
 def on_another_stream(rank: int, device: str) -> Any:
-    """What is launched later, beside what a collective waits for, still runs beside it."""
+    """Launch a kernel on another stream while a collective waits; both streams must overlap."""
     values = torch.ones(1 << 10, device=device)
     side = torch.cuda.Stream()
     with seen() as events:
@@ -258,7 +258,7 @@ def _wide(device: str) -> nn.Module:
 
 
 def _trained(rank: int, device: str, hook: Callable[..., Any] | None = None, *, synced: bool = True) -> Any:
-    """Of one backward pass: (collectives, kernels, hazards, when the last collective and the next kernel met)."""
+    """Return the intervals of a backward pass: (collectives, kernels, hazards, the first kernel after it)."""
     model = DistributedDataParallel(_wide(device), device_ids=[rank], bucket_cap_mb=1)
     if hook is not None:
         model.register_comm_hook(None, hook)

@@ -28,7 +28,7 @@ _WIDER = {
 
 
 def operators(dtype: torch.dtype) -> list[Any]:
-    """The operators that CUDA has in that dtype."""
+    """Return the operators that CUDA has in that dtype."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -94,7 +94,7 @@ def results(op: Any, arguments: Any) -> tuple[list[torch.Tensor], list[torch.Ten
 
 
 def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], list[Any]]:
-    """The CPU's results; where it does not compute in half precision, those of single precision, rounded."""
+    """Return the CPU's results; where it lacks half precision, round those of single precision."""
     try:
         return results(op, arguments)
     except (RuntimeError, NotImplementedError) as error:
@@ -141,7 +141,7 @@ def _conjugated(value: Any) -> Any:
 
 
 def _fault(op: Any, sample: Any, dtype: torch.dtype, conjugated: bool = False) -> str:
-    """What is wrong with one sample on the virtual GPU; empty when all is right."""
+    """Compare a sample on the virtual GPU with the CPU; return the error, or an empty text."""
     arguments = (sample.input, list(sample.args), dict(sample.kwargs))
     values = not any(word in name_of(op) for word in _NO_VALUES)
     try:
@@ -163,7 +163,7 @@ def _fault(op: Any, sample: Any, dtype: torch.dtype, conjugated: bool = False) -
 
 
 def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjugated: bool = False) -> dict[str, str]:
-    """The first fault of each operator that has one, by the operator's name.
+    """Return the first fault of each faulty operator by its name.
 
     `conjugated` gives the operators conjugate views of complex samples.
     """
@@ -185,7 +185,7 @@ def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjuga
 
 
 def sparse_faults() -> tuple[int, dict[str, str]]:
-    """Count `op_db`'s own samples of COO tensors that were tried, and give the first fault of each operator."""
+    """Try `op_db`'s samples of COO tensors; return their number and the first fault of each operator."""
     tried, by_operator = 0, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

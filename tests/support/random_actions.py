@@ -93,7 +93,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Rest:
-    """Nothing for so many moments."""
+    """A pause of so many moments."""
 
     moments: int
 
@@ -155,22 +155,22 @@ class Keeper:
     def __init__(self, env: AppEnv) -> None:
         self._desk = env
         self.files = [env.file(number) for number in range(len(env.course.exercises))]
-        """The exercises' files, wherever they go."""
+        """Paths of the exercises' files."""
         self._not_the_learners = {""}
         self.lost: list[str] = []
 
     def note(self, text: str) -> None:
-        """This text came from elsewhere: nobody mourns it."""
+        """Note that the text came from elsewhere, so that it may get lost."""
         self._not_the_learners.add(with_newlines(text))
 
     def forgive(self, *paths: Path) -> None:
-        """Another program takes what is in these files: not the app's fault."""
+        """Note that another program removes these files, which is not the app's fault."""
         for path in paths:
             with contextlib.suppress(OSError):
                 self.note(path.read_bytes().decode(errors="replace"))
 
     def check(self, text: str) -> None:
-        """`text` is about to go from the editor."""
+        """Record `text`, which leaves the editor, as lost unless a file keeps it."""
         text = with_newlines(text)
         if text not in self._not_the_learners and text not in self._kept():
             self.lost.append(text)
@@ -185,7 +185,7 @@ class Keeper:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Look at every text that is put in the place of another."""
+        """Check each text that replaces another."""
         keeper, load, replace_all = self, TextArea.load_text, Editor.replace_all
 
         def load_text(editor: TextArea, text: str) -> None:
@@ -293,7 +293,7 @@ def _has_ended(app: App[None]) -> bool:
 
 
 def key_event(key: str) -> events.Key:
-    """What Textual makes of a key: named as in bindings, or the character itself."""
+    """Return Textual's event for a key, which is a name as in bindings or the character itself."""
     if len(key) == 1:
         return events.Key(name_of_key(key), key)
     return events.Key(key, _CHARACTERS.get(key))

@@ -22,7 +22,7 @@ Program = Callable[[int, str], Any]
 
 
 def _portable(value: Any) -> Any:
-    """What travels back to the test: device tensors as (device, values)."""
+    """Return the value with (device, values) in place of device tensors, to be pickled for the test."""
     if isinstance(value, torch.Tensor):
         return str(value.device), value.tolist()
     if isinstance(value, list | tuple):
@@ -55,7 +55,7 @@ def _work(rank: int, folder: Path, module: str, table: str, backend: str | None)
 def run_ranks(
     folder: Path, module: str, table: str = "PROGRAMS", backend: str | None = "nccl", model: str = "A100"
 ) -> list[dict[str, Any]]:
-    """Run the programs of `module.table` in every rank; what each returned or raised, by rank and name.
+    """Run the programs of `module.table` in every rank; return each result or error, by rank and name.
 
     Raises `TimeoutError` when they are not done in time, after ending them.
     """

@@ -156,7 +156,7 @@ def _held(event: Event) -> int:
 
 
 def line_costs(events: Sequence[Event], file: str = FILE) -> tuple[LineCost, ...]:
-    """What each line of the file costs."""
+    """Return the cost of each line of the file."""
     by_line: dict[int, list[Event]] = defaultdict(list)
     for event in events:
         if event.line is not None and event.file == file:

@@ -43,7 +43,7 @@ KEYS = {
     "ctrl+end": b"\x1b[1;5F",
     "ctrl+home": b"\x1b[1;5H",
 }
-"""What terminals send for the keys that have a name; `ctrl+LETTER` and single characters need no entry."""
+"""Bytes that terminals send for named keys; `ctrl+LETTER` and single characters need no entry."""
 
 PATIENCE_S = 60.0
 _SEQUENCE = re.compile(
@@ -63,7 +63,7 @@ def key_bytes(key: str) -> bytes:
 
 
 class Grid:
-    """What stands on a screen of so many columns and lines after some output."""
+    """The characters on a terminal's screen after some output."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.columns = columns
@@ -123,13 +123,13 @@ class Terminal:
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], size: tuple[int, int] = (80, 24)
     ) -> None:
-        """`arguments` are Python's."""
+        """Start Python with `arguments`."""
         columns, lines = size
         self.grid = Grid(columns, lines)
         self.output = bytearray()
-        """All that was written so far, as it came."""
+        """Output so far, as the program wrote it."""
         self.read_at = 0.0
-        """When the newest output was read, by `time.perf_counter`."""
+        """Time of the newest output, by `time.perf_counter`."""
         ready, go = os.pipe()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
@@ -184,13 +184,13 @@ class Terminal:
         self.until(lambda screen: text in screen, f"for {text!r}", patience_s)
 
     def rest(self, seconds: float) -> None:
-        """Read for so long."""
+        """Read output for so many seconds."""
         deadline = time.perf_counter() + seconds
         while (left := deadline - time.perf_counter()) > 0 and self.read(left):
             pass
 
     def until_end(self, patience_s: float = PATIENCE_S) -> int:
-        """Read until the program ends; its exit status."""
+        """Read until the program ends; return its exit status."""
         deadline = time.perf_counter() + patience_s
         while self.read(0.2):
             if time.perf_counter() > deadline:

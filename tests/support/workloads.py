@@ -11,19 +11,19 @@ from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.hardware.gpus import gpu_spec
 
 Made = tuple[list[Tensor], list[Tensor], float]
-"""Inputs, outputs, FLOPs that the operator cannot do without."""
+"""Inputs, outputs, and the FLOPs that the operator needs at least."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One operator; `make` gives its tensors for a number of elements and a type."""
+    """An operator; `make` returns its tensors for a number of elements and a dtype."""
 
     label: str
     name: str
     make: Callable[[int, str], Made]
 
     def price(self, gpu: str, elements: int, dtype: str, tf32: bool = False) -> Price:
-        """Its price on a GPU."""
+        """Return the operator's price on a GPU."""
         inputs, outputs, flops = self.make(elements, dtype)
         return price(gpu_spec(gpu), self.name, inputs, outputs, flops, tf32=tf32)
 
@@ -142,7 +142,7 @@ def _products() -> Iterator[tuple[str, str, Callable[[int, str], Made]]]:
 
 
 def workloads() -> list[Workload]:
-    """All of them."""
+    """Return all workloads."""
     listed = [
         Workload(name, f"aten::{name}", _elementwise(inputs, outputs))
         for name, inputs, outputs in (

@@ -34,7 +34,7 @@ def _argument(kind: str, position: int, made: str) -> Any:
 
 
 def _fault(operator: Any, schema: Any, made: str) -> str:
-    """What is wrong with how a call ends, or nothing."""
+    """Call the operator; return its internal or empty error, or an empty text."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for position, argument in enumerate(schema.arguments):

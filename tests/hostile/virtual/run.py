@@ -28,7 +28,7 @@ def _plain(value: Any) -> str:
 
 
 def _answer(call: Any, device: str) -> tuple[str, str]:
-    """What a call gives, or raises, as one line."""
+    """Return ('gave', result) or (class of the error, its text), each on a single line."""
     try:
         return "gave", _plain(call(device)).replace("\n", " ")
     except Exception as error:
@@ -36,7 +36,7 @@ def _answer(call: Any, device: str) -> tuple[str, str]:
 
 
 def _verdict(call: Any) -> str:
-    """Why what the device says is wrong, or nothing."""
+    """Compare the call on the device and on the CPU; return the difference, or an empty text."""
     there, said = _answer(call, "cuda")
     here, right = _answer(call, "cpu")
     if _META.search(said) and not _META.search(right):
