@@ -419,7 +419,7 @@ SCREENS = {
 
 @pytest.mark.long
 async def test_esc_twice_in_one_moment_closes_one_screen(env: AppEnv) -> None:
-    """Both reach the screen that was there when they came, and Textual would take the main screen away with it."""
+    """Both keys reach the same screen; Textual alone would then close the main screen too."""
     async with env.start((100, 30)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")

@@ -86,7 +86,7 @@ async def test_a_run_that_does_not_count_leaves_no_recording(env: AppEnv, by: st
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Another connection writes to the database meanwhile."""
+    """Keep the database locked by another connection during the block."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         yield
@@ -252,7 +252,7 @@ def exported(env: AppEnv, ending: str) -> list[Path]:
 
 
 async def files(pilot: Pilot[None], env: AppEnv, ending: str, number: int = 1) -> list[Path]:
-    """Wait for so many written files, and for the news of them."""
+    """Wait for `number` exported files and the message about them; return the files."""
     await until(pilot, lambda: len(exported(env, ending)) == number, "for the file")
     await until_shown(pilot, "Written:")
     return exported(env, ending)

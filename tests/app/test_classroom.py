@@ -76,7 +76,7 @@ async def opened(
 
 
 async def reviewed(pilot: Pilot[None]) -> None:
-    """The class was read, and what is to be looked at is known."""
+    """Wait until the screen has read and reviewed the class."""
     screen = class_screen(pilot)
     await until(pilot, lambda: not screen._is_reading and screen.table is not None, "for the class")
 
@@ -358,7 +358,7 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
 
 
 async def blow(base: Path, size: tuple[int, int], actions: list[Action]) -> None:
-    """Start the screen on a class below `base`, and do all that."""
+    """Start the screen on a class below `base`, and do all actions."""
     course = write_course(base / "course", exercises=2, lessons=2)
     folder = ClassFolder(base / "class")
     graded_class(folder, files(), course)
@@ -367,7 +367,7 @@ async def blow(base: Path, size: tuple[int, int], actions: list[Action]) -> None
     ends = iter(range(1_000_000))
 
     def judge(request: object) -> object:
-        """Anything that a judge can say."""
+        """Return each kind of report in turn."""
         number = next(ends) % 4
         if number == 3:
             raise BROKEN
@@ -407,7 +407,7 @@ async def _do(pilot: Pilot[None], client: ScriptedClient, base: Path, action: Ac
 
 
 def _damage(base: Path, how: str, name: str) -> None:
-    """Another program removes something of the class, writes nonsense, or puts back what was there."""
+    """Remove or break a file of the class as another program would, or restore it."""
     path = base / ("course" if name == "course" else f"class/{name}")
     kept = base / "kept" / name
     with contextlib.suppress(OSError):

@@ -29,7 +29,7 @@ def timed(env: AppEnv) -> AppEnv:
 
 
 async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
-    """Set the newest attempt beside another, and wait until both are read."""
+    """Compare the newest attempt with another, and wait until the screen has read both."""
     await pilot.press(key)
     await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "for the screen")
     screen = pilot.app.screen
@@ -189,7 +189,7 @@ async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(env
 
 
 async def run_again_from_comparison(pilot: Pilot[None], env: AppEnv) -> None:
-    """Run another text that passes, and compare it with the one before."""
+    """Run another text that passes, and compare it with the previous attempt."""
     await pilot.press("escape")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
     await run(pilot, env, "def twice(number):\n    return 2 * number  # again\n")

@@ -1,4 +1,4 @@
-"""Letters over everything that one can go to."""
+"""Letters over everything that a learner can jump to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def jump(pilot: Pilot[None], key: str = "semicolon") -> dict[str, Offset]:
 
 
 def letter_before(pilot: Pilot[None], words: str) -> str:
-    """The letter that stands right before some words."""
+    """Return the letter right before some words."""
     for letter, offset in letters(pilot).items():
         if screen_lines(pilot.app)[offset.y][offset.x + 1 :].lstrip().startswith(words):
             return letter

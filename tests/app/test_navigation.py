@@ -1,4 +1,4 @@
-"""Moving about: the list and what narrows it, widths, tabs, the palette, and where a learner left off."""
+"""Navigation: the list and its filters, widths, tabs, the palette, and the start where a learner left off."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = [(80, 24), (100, 30), (140, 40)]
 
 @pytest.fixture
 def long_env(env: AppEnv) -> AppEnv:
-    """A course of five lessons with four exercises each; one is called otherwise."""
+    """Return an app with five lessons of four exercises each; 3.2 has a title and summary of its own."""
     folder = write_course(env.folder / "long", exercises=4, lessons=5)
     settings = folder / "03_lesson_3" / "02_twice_3_2" / "exercise.toml"
     text = re.sub('title = ".*"', 'title = "Pinned [memory]"', settings.read_text())
@@ -35,7 +35,7 @@ def long_env(env: AppEnv) -> AppEnv:
 
 
 def listed_labels(pilot: Pilot[None]) -> list[str]:
-    """The labels of the exercises in the list."""
+    """Return the labels of the exercises in the list."""
     rows = main_screen(pilot).panes.course.list.options
     return re.findall(r"\b\d\.\d\b", "\n".join(str(row.prompt) for row in rows))
 

@@ -192,7 +192,7 @@ async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilo
 
 @pytest.mark.long
 async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pilot[None], env: AppEnv) -> None:
-    """The exercise that is left has a conflict, which comes first."""
+    """The exercise that the learner leaves has a conflict, which the app resolves first."""
     stop_ticking(pilot)
     screen = main_screen(pilot)
     await pilot.press("e", *"m=1")
@@ -307,7 +307,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def holder(file: Path, text: str) -> subprocess.Popen[str]:
-    """Another app that has a draft of the file."""
+    """Start another app that holds a draft of the file."""
     command = [sys.executable, "-c", HOLDER, str(file), text]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -101,7 +101,7 @@ def targets(pilot: Pilot[None]) -> list[str]:
 
 
 async def read(pilot: Pilot[None], count: int) -> None:
-    """Open the lesson and wait until its links are there."""
+    """Open the lesson, and wait for its links."""
     await pilot.press("2")
     await until(pilot, lambda: len(targets(pilot)) >= count, "for the links")
     await pilot.pause()

@@ -1,4 +1,4 @@
-"""Lines of code as they are drawn: cut lines, brackets, invisible characters; lines that move."""
+"""Drawn lines of code: cut lines, brackets, invisible characters, moving lines."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ async def test_undo_after_a_reload_brings_the_learner_s_text_back(
 
 
 async def test_undo_of_lines_that_needed_a_scroll_bar_moves_the_cursor_back(pilot: Pilot[None]) -> None:
-    """The scroll bar goes before the cursor does, and Textual looks for the cursor then."""
+    """Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved."""
     editor = await code(pilot, "a = 1\n")
     await pilot.press("end")
     editor.insert("\n" * 200)

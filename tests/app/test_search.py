@@ -25,7 +25,7 @@ LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page
 
 @pytest.fixture
 def searchable(env: AppEnv) -> AppEnv:
-    """Lesson 2 has something to find."""
+    """Return an app whose lesson 2 and exercise 2.2 contain the words of the tests."""
     (env.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
     (env.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
     env.course = load_course(env.course.folder)

@@ -102,7 +102,7 @@ def luminance(colour: tuple[int, int, int]) -> float:
 
 
 def judge_all(env: AppEnv) -> None:
-    """Every kind of verdict on one screen."""
+    """Make the judge return every kind of verdict in a single report."""
     env.client.judge = lambda request: report(
         request,
         verdict("loads", measured="0.50 × the baseline's time"),
@@ -175,7 +175,7 @@ async def test_without_motion_nothing_slides_and_no_cursor_blinks(env: AppEnv) -
 
 @pytest.mark.long
 async def test_in_the_terminals_theme_nothing_stands_on_a_colour(env: AppEnv) -> None:
-    """Red on blue, or the terminal's own text colour on blue, cannot be read everywhere: what is chosen is reversed."""
+    """Red or the terminal's text colour on blue is unreadable in some terminals, so the choice is reversed text."""
     write(f'theme = "{TERMINAL.name}"\n')
     judge_all(env)
     reversed_on = set()
@@ -199,7 +199,7 @@ WALK = {
     "failure": ("escape", "4", "ctrl+s"),
     "failure_line": ("f12",),
 }
-"""Screens that one learner can see one after the other, and how each is reached from the one before."""
+"""Screens in an order of use, and the keys that lead to each from the previous screen."""
 EVENING = (
     *("f2", "j", "f3", "f4", "f5", "f12", "f1", "escape", "f3", "h", "s", "escape", "x", "escape", "/", *"twice"),
     *("escape", ",", "escape", "D", "escape", "w", "escape", "a", "escape", "d", "escape", ";", "escape", "ctrl+p"),
@@ -261,7 +261,7 @@ CHOSEN = {
     "the tab of the device": ("d", "1 Timeline"),
     "the letter": ("semicolon", "a"),
 }
-"""Keys, and the text that they put the cursor on."""
+"""Keys, and the text under the cursor after them."""
 
 
 @pytest.mark.parametrize("what", CHOSEN)

@@ -1,4 +1,4 @@
-"""The device screen: how it is opened, what it says of a call, and how one gets from there to a line."""
+"""The device screen: opening it, its summary of a call, and the way from there to a line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chart(screen: DeviceScreen) -> Chart:
 
 
 def one_line(pilot: Pilot[None]) -> str:
-    """The screen's text, wherever its lines are broken."""
+    """Return the screen's text without line breaks."""
     return " ".join(screen_text(pilot.app).split())
 
 

@@ -31,7 +31,7 @@ from tests.support.traces import MIB, MS, Memory
 
 
 def view_with(figures: ProcessFigures) -> RunView:
-    """A call of which these figures are known."""
+    """Return the view of a call with these figures."""
     call = CallRecording("", "", 1000, 0, 0, None, 3, 0)
     recording = Recording((RunRecording("one GPU", "cuda:0", "modelled", (call,), (), ()),))
     loaded = LoadedCall((), ())

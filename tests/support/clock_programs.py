@@ -1,4 +1,4 @@
-"""When collectives run, as programs of two ranks: each gives figures of its own trace."""
+"""Timing of collectives, as programs of two ranks that return figures of their own traces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def program(function: Program) -> Program:
 
 
 class Seen(list[Event]):
-    """The events of a block, by name."""
+    """Events of a block, by name."""
 
     def named(self, *names: str) -> list[Any]:
         """Return (start, end) of each event with one of these names."""
@@ -59,7 +59,7 @@ def _now() -> int:
 
 
 def _slower(rank: int) -> None:
-    """Rank 0 comes later than the other."""
+    """Delay rank 0."""
     if rank == 0:
         torch.cuda._sleep(CYCLES)
 

@@ -62,7 +62,7 @@ def _largest_difference(ours: Any, theirs: Any) -> float:
 
 
 def _train(rank: int, device: str, hook: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """(largest difference from a single process on the whole batch, devices of the gradients)."""
+    """Return (largest difference from a single process on the whole batch, devices of the gradients)."""
     model = DistributedDataParallel(network().to(device), device_ids=[rank], **options)
     if hook is not None:
         model.register_comm_hook(None, hook)

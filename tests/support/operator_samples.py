@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples (`op_db`), computed on the CPU and on a virtual GPU, and what differs."""
+"""PyTorch's own operator samples (`op_db`), compared between the CPU and a virtual GPU."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _moved(value: Any) -> Any:
 
 
 def _moved_with_storage(value: Any) -> Any:
-    """A view, as a view of its whole storage on the device: a plain move would carry its own elements only."""
+    """Move a view with its whole storage: a plain move would carry only the elements of the view."""
     if not isinstance(value, torch.Tensor):
         return value
     whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).to("cuda")

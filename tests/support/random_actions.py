@@ -1,4 +1,4 @@
-"""Storms: many things at random that a learner, a terminal and other programs can do; what must hold afterwards."""
+"""Storms: random actions of a learner, a terminal and other programs, and the checks that follow them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Click:
 
 @dataclass(frozen=True)
 class Scroll:
-    """The wheel is turned somewhere on the screen."""
+    """A turn of the wheel somewhere on the screen."""
 
     x: int
     y: int
@@ -56,7 +56,7 @@ class Scroll:
 
 @dataclass(frozen=True)
 class Resize:
-    """The terminal's window gets another size."""
+    """A new size of the terminal's window."""
 
     columns: int
     lines: int
@@ -64,14 +64,14 @@ class Resize:
 
 @dataclass(frozen=True)
 class Paste:
-    """A text is pasted."""
+    """A pasted text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class DiskWrite:
-    """Another program writes an exercise's file."""
+    """A write of another program to an exercise's file."""
 
     exercise: int
     content: bytes
@@ -79,14 +79,14 @@ class DiskWrite:
 
 @dataclass(frozen=True)
 class DiskRemoval:
-    """Another program removes an exercise's file, or the whole folder."""
+    """A removal of an exercise's file, or of its whole folder, by another program."""
 
     exercise: int | None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The judge goes on with what it held back, or holds back from now on."""
+    """A change of the judge: it releases held gradings, or holds back new ones."""
 
     holds: bool
 
@@ -135,7 +135,7 @@ LEAVING = ("ctrl+q", "ctrl+c", "terminated")
 
 
 def judge(request: GradeRequest) -> Report:
-    """Anything that a judge can say; which, depends on the text's length."""
+    """Return any kind of report, chosen by the text's length."""
     match len(request.submission) % 5:
         case 0:
             return report(request, verdict("loads"), verdict("placement"), output="printed\n" * 300)
@@ -150,7 +150,7 @@ def judge(request: GradeRequest) -> Report:
 
 
 class Keeper:
-    """Watches that no text of the learner's goes without being kept somewhere."""
+    """A watch over the learner's texts: a text may leave the editor only if a file keeps it."""
 
     def __init__(self, env: AppEnv) -> None:
         self._desk = env
@@ -274,7 +274,7 @@ async def _do(pilot: Pilot[None], env: AppEnv, keeper: Keeper, action: Action) -
 
 
 async def _leave(pilot: Pilot[None], env: AppEnv, keeper: Keeper, leaving: str) -> None:
-    """By key, or as when the terminal is closed: what is in the editor then must be kept."""
+    """Leave by a key, or as a closed terminal does; a file must keep the text of the editor."""
     env.client.holds = False
     env.client.cancel()
     app = pilot.app

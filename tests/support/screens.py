@@ -34,7 +34,7 @@ def screen_text(app: App[Any]) -> str:
 
 
 async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 60.0) -> None:
-    """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
+    """Wait until the screen equals `goldens/NAME.WxH.txt`; with `GPUTUTOR_UPDATE_GOLDENS=1`, write that file."""
     only = ".dialog" if name.startswith(DIALOGS) else ""
     width, height = pilot.app.size
     golden = GOLDENS / f"{name}.{width}x{height}.txt"

@@ -1,4 +1,4 @@
-"""Programs that need no values, and what a virtual machine sees of one, with values and without."""
+"""Programs that need no values, and their traces on a virtual machine with values and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = str(Path(__file__).parent)
 
 
 def seen_of(program: Callable[[], object], *, values: bool, **machine: Any) -> dict[str, Any]:
-    """The events of the trace, with their times, and the figures of memory of each GPU."""
+    """Run `program`; return the events of its trace, and the memory figures of each GPU."""
     # What PyTorch imports late keeps the tensors of its caller until the garbage is collected.
     torch_private.load_shape_rules()
     recorder = Recorder([HERE])

@@ -12,7 +12,7 @@ from gpututor.authoring.verify import Listener, Subject, Verifier, targets_of
 
 @dataclass(frozen=True)
 class Change:
-    """In a file of an exercise, `old` becomes `new`; with an empty `old`, `new` is put at the end, or is the file."""
+    """A change of `old` to `new` in an exercise's file; an empty `old` appends `new`, or makes the file."""
 
     file: str
     old: str

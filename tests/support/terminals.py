@@ -1,6 +1,6 @@
-"""A program in a pseudo-terminal: keys go in, and its screen is read as text. For tests and benchmarks.
+"""Programs in pseudo-terminals: tests and benchmarks send them keys and read their screens as text.
 
-Knows as much of a terminal as Textual's output needs: absolute positions, text, clearing. Colours are passed over.
+The terminal knows what Textual's output needs: absolute positions, text, clearing. It ignores colours.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Grid:
 
 
 class Terminal:
-    """A program that runs in a terminal of its own. Leaving the `with` kills it with all that it started."""
+    """A program in its own terminal. The end of the `with` kills it and all that it started."""
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], size: tuple[int, int] = (80, 24)
@@ -161,7 +161,7 @@ class Terminal:
         os.write(self._terminal, text)
 
     def read(self, wait_s: float) -> bool:
-        """Draw what comes within `wait_s`, as soon as something comes; False at the end of the program."""
+        """Wait up to `wait_s` for output and draw it; return False at the end of the program."""
         if select.select([self._terminal], [], [], wait_s)[0]:
             try:
                 output = os.read(self._terminal, 1 << 16)
@@ -174,7 +174,7 @@ class Terminal:
         return True
 
     def until(self, holds: Callable[[str], bool], what: str = "", patience_s: float = PATIENCE_S) -> None:
-        """Read until the screen's text is as wanted; `read_at` says when that was."""
+        """Read until the screen's text satisfies `holds`; `read_at` is the time of that output."""
         deadline = time.perf_counter() + patience_s
         while not holds(self.grid.text):
             if time.perf_counter() > deadline or not self.read(0.2):
