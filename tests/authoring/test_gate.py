@@ -1,4 +1,4 @@
-"""The gate: a skeleton is green, and each mistake is told with its file, its line, and what to do."""
+"""The gate: a skeleton is green, and each mistake is reported with its file, line and advice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpututor.course.loader import load_course
 from tests.support.skeletons import Change, run_gate, skeleton, titles
 
 pytestmark = pytest.mark.long
-"""The gate looks at all exercises below once a process: a minute. `make test` runs it in test_new and test_grading."""
+"""The gate takes a minute for all exercises below. `make test` runs it in test_scaffold and test_grading."""
 
 PRODUCT = "batch.to(device) @ weights"
 WAITING = Change(

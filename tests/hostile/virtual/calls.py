@@ -1,4 +1,4 @@
-"""Calls that could crash a process, each with the device to run it on; the CPU's answer is the right one."""
+"""Calls that could crash a process, as functions of a device; the CPU gives the right answer."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ calls(
 
 
 class _Pretender:
-    """Says that it has GPU memory at address 0."""
+    """An object that claims GPU memory at address 0."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

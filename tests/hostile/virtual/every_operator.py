@@ -1,4 +1,4 @@
-"""Calls every overload of aten from number `sys.argv[1]` on with arguments that its schema allows, and little sense."""
+"""A program that calls each overload of aten from number `sys.argv[1]` on with odd arguments of valid types."""
 
 from __future__ import annotations
 

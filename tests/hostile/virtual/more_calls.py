@@ -1,4 +1,4 @@
-"""More calls that could crash a process: compilers, threads, the engine, odd moments. They add themselves to CALLS."""
+"""More calls that could crash a process, added to CALLS: compilers, threads, the engine, odd moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs hostile calls from the one with number `sys.argv[1]` on, in this process; a line before and after each."""
+"""A program that runs hostile calls from number `sys.argv[1]` on, and prints a line before and after each."""
 
 from __future__ import annotations
 
