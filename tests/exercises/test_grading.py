@@ -1,7 +1,7 @@
-"""Every exercise is graded on its idea, by the rules of the author's gate: `gpututor verify` tries the same.
+"""Every exercise accepts and refuses submissions by the rules of the author's gate, as in `gpututor verify`.
 
-With one seed, without mutants, and for some exercises on two GPUs that are far apart; all of it, on every GPU, is tried
-by the long tests, a lesson each.
+Short runs use a single seed, no mutants, and for some exercises two very different GPUs. The long tests, a lesson each,
+try everything on every GPU.
 """
 
 from __future__ import annotations
