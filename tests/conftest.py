@@ -1,4 +1,4 @@
-"""What holds for all tests: a home of their own, and no isolation test that skips unseen where CI runs."""
+"""Setup of all tests: a home of their own, and a failure where CI would skip a test of isolation."""
 
 from __future__ import annotations
 

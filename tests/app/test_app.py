@@ -209,10 +209,10 @@ async def test_leaving_while_a_screen_opens_does_no_harm(env: AppEnv, command: s
 
 
 PERIOD_S = 1.0
-"""What is typed is on disk within this time."""
+"""Longest time until typed text is on disk."""
 AT_ONCE = 3
 FIRST = "z"
-"""Means nothing outside the editor, and is not typed again."""
+"""A key without a meaning outside the editor; the random letters do not include it."""
 LONGEST_S = 3.0
 
 
@@ -224,7 +224,7 @@ def kill_while_typing(folder: Path, course: Path, seed: int) -> None:
     typed: list[tuple[float, str]] = []
     late_s = 0.0
     longest_rest_s = moments.choice((0.1, 0.7))
-    """Who never rests is saved for in time all the same."""
+    """Longest pause between two keys: a learner who types without a rest must not lose text either."""
     with start(course, workspace.folder, {"GPUTUTOR_HOME": str(folder / "home")}) as terminal:
         begin_typing(terminal)
         end = time.monotonic() + moments.uniform(0.0, LONGEST_S)
@@ -248,7 +248,7 @@ def kill_while_typing(folder: Path, course: Path, seed: int) -> None:
 
 
 def begin_typing(terminal: Terminal) -> None:
-    """Go to the editor, and wait until what is typed stands there; some of it may come later."""
+    """Go to the editor, and wait until it shows the first typed keys; later keys may still arrive."""
     terminal.press("f4")
     while f"{FIRST}def twice" not in terminal.grid.text:
         terminal.press(FIRST)
@@ -419,7 +419,7 @@ SCREENS = {
 
 @pytest.mark.long
 async def test_esc_twice_in_one_moment_closes_one_screen(env: AppEnv) -> None:
-    """Both reach the screen that was there when they came, and Textual would take the main screen away with it."""
+    """Both keys reach the same screen; Textual alone would then close the main screen too."""
     async with env.start((100, 30)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")

@@ -77,16 +77,16 @@ async def test_a_run_that_does_not_count_leaves_no_recording(env: AppEnv, by: st
             await pilot.press("r")
             await until(pilot, lambda: not screen.running, "for the end")
         screen.attempts.writer.wait(20)
-        expected = {str(one) for one in screen.attempts.recordings.ids()}
+        expected = {str(attempt) for attempt in screen.attempts.recordings.ids()}
         assert len(expected) == (1 if by == "another run" else 0)
         await until(
-            pilot, lambda: {one.name for one in screen.attempts.recordings.folder.iterdir()} == expected, "for order"
+            pilot, lambda: {path.name for path in screen.attempts.recordings.folder.iterdir()} == expected, "for order"
         )
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Another connection writes to the database meanwhile."""
+    """Keep the database locked by another connection during the block."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         yield
@@ -229,11 +229,11 @@ def test_a_recording_made_by_hand_agrees_with_the_summary_of_its_trace(tmp_path:
     assert path is not None
     rows = TraceArrays(read_trace(str(path)))
     assert len(hazards_of(rows)) == 1
-    found = {one.place.line: one for one in lines_of(rows)}
+    by_line = {line_cost.place.line: line_cost for line_cost in lines_of(rows)}
     for cost in run.lines:
-        assert cost.kernels == 2 * found[cost.line].kernel_count
-        assert cost.copy_ns == 3 * found[cost.line].copy_time
-        assert cost.waits == 2 * found[cost.line].waits
+        assert cost.kernels == 2 * by_line[cost.line].kernel_count
+        assert cost.copy_ns == 3 * by_line[cost.line].copy_time
+        assert cost.waits == 2 * by_line[cost.line].waits
     device = summary(rows.trace).devices[0]
     assert (run.calls[0].peak_bytes, run.calls[0].peak_line) == (device.peak_bytes, device.peak_place.line)
     assert device.streams == 2
@@ -252,7 +252,7 @@ def exported(env: AppEnv, ending: str) -> list[Path]:
 
 
 async def files(pilot: Pilot[None], env: AppEnv, ending: str, number: int = 1) -> list[Path]:
-    """Wait for so many written files, and for the news of them."""
+    """Wait for `number` exported files and the message about them; return the files."""
     await until(pilot, lambda: len(exported(env, ending)) == number, "for the file")
     await until_shown(pilot, "Written:")
     return exported(env, ending)
@@ -267,8 +267,8 @@ async def test_a_trace_is_written_as_perfetto_reads_it(env: AppEnv) -> None:
         (path,) = await files(pilot, env, ".json")
         assert path.name.startswith("1.1-attempt-1-call-1-")
         assert "ui.perfetto.dev" in screen_text(pilot.app)
-    told = json.loads(path.read_text())
-    events = told["traceEvents"]
+    exported = json.loads(path.read_text())
+    events = exported["traceEvents"]
     assert all({"ph", "name", "pid"} <= event.keys() for event in events)
     assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in events if event["ph"] == "X")
     begun = {event["id"] for event in events if event["ph"] == "s"}

@@ -76,7 +76,7 @@ async def opened(
 
 
 async def reviewed(pilot: Pilot[None]) -> None:
-    """The class was read, and what is to be looked at is known."""
+    """Wait until the screen has read and reviewed the class."""
     screen = class_screen(pilot)
     await until(pilot, lambda: not screen._is_reading and screen.table is not None, "for the class")
 
@@ -153,18 +153,18 @@ def test_each_filter_word_must_begin_a_word_of_the_file(folder: ClassFolder) -> 
     gradebook = source.read()
     table = table_of(gradebook, source.review(gradebook))
 
-    def found(typed: str, order: Order = Order.ID) -> list[str]:
+    def filtered(typed: str, order: Order = Order.ID) -> list[str]:
         shown = shown_of(table, typed, order)
         ids = [table.rows[row].marks.student.id.partition("[")[0] for row in shown.rows]
         return [*ids, *(table.columns[column] for column in shown.columns)]
 
-    assert found("") == ["ada", "bo", "chen", "zoe", "1.1", "1.2", "2.1"]
-    assert found("", Order.POINTS)[:4] == ["ada", "chen", "bo", "zoe"]
-    assert found("1.2 FAILED") == found("placement zo") == ["zoe", "1.2"]
-    assert found("twice_2") == ["ada", "bo", "chen", "zoe", "2.1"]
-    assert found("open") == ["bo", "chen", "1.1", "2.1"]
-    assert found("look") == found("needs review") == ["chen", "1.1"]
-    assert found("hoe") == []
+    assert filtered("") == ["ada", "bo", "chen", "zoe", "1.1", "1.2", "2.1"]
+    assert filtered("", Order.POINTS)[:4] == ["ada", "chen", "bo", "zoe"]
+    assert filtered("1.2 FAILED") == filtered("placement zo") == ["zoe", "1.2"]
+    assert filtered("twice_2") == ["ada", "bo", "chen", "zoe", "2.1"]
+    assert filtered("open") == ["bo", "chen", "1.1", "2.1"]
+    assert filtered("look") == filtered("needs review") == ["chen", "1.1"]
+    assert filtered("hoe") == []
     assert [row.marks.student.id for row in students_of(table, "A")] == ["ada"]
 
 
@@ -173,9 +173,9 @@ def test_a_missing_mark_is_a_word_and_never_a_number(folder: ClassFolder) -> Non
     printed = {words[0]: words[1:] for words in map(str.split, lines_of(gradebook, 120)) if words}
     table = table_of(gradebook)
     for row in table.rows:
-        told = printed[row.name.split()[0]]
-        assert (told[0] == "open") == (row.total == "open")
-        for mark, cell in zip(told[-3:], row.cells, strict=True):
+        printed_row = printed[row.name.split()[0]]
+        assert (printed_row[0] == "open") == (row.total == "open")
+        for mark, cell in zip(printed_row[-3:], row.cells, strict=True):
             if cell.mark.standing.word:
                 assert (cell.text.split()[1], points_of(cell.mark)) == (mark, "")
                 assert mark_words(cell.mark).startswith(f"{mark}, no mark yet")
@@ -185,9 +185,9 @@ def test_a_missing_mark_is_a_word_and_never_a_number(folder: ClassFolder) -> Non
 
 
 def test_as_much_is_to_look_at_as_the_review_list_has(folder: ClassFolder) -> None:
-    found = folder.read_class()
+    graded = folder.read_class()
     stray = tuple(Unmatched(f"bo/{name}.py", "No exercise is called that.", ("bo",)) for name in ("homework", "other"))
-    folder.write_class(replace(found, unmatched=stray))
+    folder.write_class(replace(graded, unmatched=stray))
     gradebook = source_of(folder).read()
     assert table_of(gradebook).review is None
     table = table_of(gradebook, review_of(folder, gradebook))
@@ -229,7 +229,7 @@ async def test_what_devices_did_is_recorded_once_and_kept(folder: ClassFolder) -
             await pilot.press("escape")
             await at_submission(pilot)
     assert len(client.requests) == 2
-    assert all((one.key, one.journal, one.submission) == (None, None, RIGHT) for one in client.requests)
+    assert all((request.key, request.journal, request.submission) == (None, None, RIGHT) for request in client.requests)
     key = Options.read(folder).key_of(folder.read_class().handed_in[0])
     assert key is not None
     assert [path.name for path in folder.recordings.iterdir()] == [key.name]
@@ -282,23 +282,23 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
 
 
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:
-    one = folder.read_class().handed_in[0]
-    assert job_again(folder, one).key == Options.read(folder).key_of(one)
+    submission = folder.read_class().handed_in[0]
+    assert job_again(folder, submission).key == Options.read(folder).key_of(submission)
     given = course / "01_lesson_1" / "01_twice_1_1" / "given.py"
     text = given.read_text()
     try:
         given.write_text(text + "# newer\n")
         with pytest.raises(UsageError, match="the files of the exercise"):
-            job_again(folder, one)
+            job_again(folder, submission)
     finally:
         given.write_text(text)
     secret = folder.secret_file.read_text()
     folder.secret_file.write_text(secret[::-1])
     with pytest.raises(UsageError, match="the class secret"):
-        job_again(folder, one)
+        job_again(folder, submission)
     folder.secret_file.unlink()
     with pytest.raises(UsageError, match=r"class\.secret"):
-        job_again(folder, one)
+        job_again(folder, submission)
     assert not folder.secret_file.exists(), "none is drawn"
 
 
@@ -313,7 +313,9 @@ async def test_files_may_come_and_go_beside_it(folder: ClassFolder) -> None:
         await until_shown(pilot, "has no graded class.")
         assert "bo " in screen_text(pilot.app), "what was read before stays"
         path.write_text(content)
-        [ada] = {one.sha256 for one in folder.read_class().handed_in if one.student == "bo" and one.exercise == ONE}
+        [ada] = {
+            entry.sha256 for entry in folder.read_class().handed_in if entry.student == "bo" and entry.exercise == ONE
+        }
         key = Options.read(folder).key_of(folder.read_class().handed_in[3])
         assert key is not None
         key.file_in(folder.journal).unlink()
@@ -356,7 +358,7 @@ ACTIONS: st.SearchStrategy[Action] = st.one_of(
 
 
 async def blow(base: Path, size: tuple[int, int], actions: list[Action]) -> None:
-    """Start the screen on a class below `base`, and do all that."""
+    """Start the screen on a class below `base`, and do all actions."""
     course = write_course(base / "course", exercises=2, lessons=2)
     folder = ClassFolder(base / "class")
     graded_class(folder, files(), course)
@@ -365,7 +367,7 @@ async def blow(base: Path, size: tuple[int, int], actions: list[Action]) -> None
     ends = iter(range(1_000_000))
 
     def judge(request: object) -> object:
-        """Anything that a judge can say."""
+        """Return each kind of report in turn."""
         number = next(ends) % 4
         if number == 3:
             raise BROKEN
@@ -405,12 +407,12 @@ async def _do(pilot: Pilot[None], client: ScriptedClient, base: Path, action: Ac
 
 
 def _damage(base: Path, how: str, name: str) -> None:
-    """Another program removes something of the class, writes nonsense, or puts back what was there."""
+    """Remove or break a file of the class as another program would, or restore it."""
     path = base / ("course" if name == "course" else f"class/{name}")
     kept = base / "kept" / name
     with contextlib.suppress(OSError):
         if how == "broken":
-            for file in [path] if path.is_file() else [one for one in path.rglob("*") if one.is_file()]:
+            for file in [path] if path.is_file() else [child for child in path.rglob("*") if child.is_file()]:
                 file.write_bytes(b"\xff{")
             return
         shutil.rmtree(path) if path.is_dir() else path.unlink()

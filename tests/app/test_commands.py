@@ -209,11 +209,11 @@ WANTED = {
     "export": "Export trace",
     "colours": "Theme (colours)",
 }
-"""What people type, and what they find first."""
+"""Typed words, and the title of the best hit."""
 
 
 def list_of(pilot: Pilot[None]) -> CommandList:
-    """What the palette found."""
+    """Return the list of the palette's hits."""
     return pilot.app.screen.query_one(CommandList)
 
 
@@ -260,16 +260,18 @@ async def test_a_theme_is_chosen_by_its_name_however_often_enter_comes(pilot: Pi
 async def test_a_page_of_what_is_not_laid_out_yet_is_not_turned(pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+p")
     await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
-    palette, found = pilot.app.screen, list_of(pilot)
+    palette, options = pilot.app.screen, list_of(pilot)
     assert isinstance(palette, PaletteScreen)
     for turn in ("page_down", "page_up"):
-        found.display = False
-        await until(pilot, lambda: not found.size, "for the list to go")
-        palette._refresh_command_list(found, [one for one in found.options if isinstance(one, Command)], True)
-        found.display = True
+        options.display = False
+        await until(pilot, lambda: not options.size, "for the list to go")
+        palette._refresh_command_list(
+            options, [option for option in options.options if isinstance(option, Command)], True
+        )
+        options.display = True
         palette._action_command_list(turn)
-        assert found.highlighted == 0
-    await until(pilot, lambda: bool(found.size), "for the list to be laid out")
+        assert options.highlighted == 0
+    await until(pilot, lambda: bool(options.size), "for the list to be laid out")
     await pilot.press("pagedown")
     assert list_of(pilot).highlighted, "a page on"
 

@@ -29,7 +29,7 @@ def timed(env: AppEnv) -> AppEnv:
 
 
 async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
-    """Set the newest attempt beside another, and wait until both are read."""
+    """Compare the newest attempt with another, and wait until the screen has read both."""
     await pilot.press(key)
     await until(pilot, lambda: isinstance(pilot.app.screen, CompareScreen), "for the screen")
     screen = pilot.app.screen
@@ -80,7 +80,7 @@ async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed:
         await run(pilot, timed, SLOWER + "\n")
         screen = await compare(pilot)
         assert screen.others is not None
-        assert [one.words for one in screen.others] == [
+        assert [other.words for other in screen.others] == [
             "best, attempt 1",
             "the one before, attempt 2",
             "baseline.py, which the checks compare with",
@@ -121,7 +121,7 @@ async def test_both_timelines_are_on_one_scale_and_move_together(timed: AppEnv) 
         await until(pilot, lambda: upper.has_focus, "for the focus")
 
         def spans() -> list[tuple[int, int]]:
-            return [(one.window.begin - one.window.least, one.window.span) for one in (upper, lower)]
+            return [(chart.window.begin - chart.window.least, chart.window.span) for chart in (upper, lower)]
 
         assert spans()[0] == spans()[1]
         whole = spans()[0][1]
@@ -189,7 +189,7 @@ async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(env
 
 
 async def run_again_from_comparison(pilot: Pilot[None], env: AppEnv) -> None:
-    """Run another text that passes, and compare it with the one before."""
+    """Run another text that passes, and compare it with the previous attempt."""
     await pilot.press("escape")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
     await run(pilot, env, "def twice(number):\n    return 2 * number  # again\n")
@@ -244,9 +244,12 @@ def test_a_command_has_the_same_keys_on_every_screen_that_knows_it(command: str,
     keys = {*BY_ID[command].keys, *BY_ID[command].letters}
     for screen in (HistoryScreen, DeviceScreen, CompareScreen):
         bindings = [
-            one for kind in screen.__mro__ for one in vars(kind).get("BINDINGS", ()) if isinstance(one, Binding)
+            binding
+            for kind in screen.__mro__
+            for binding in vars(kind).get("BINDINGS", ())
+            if isinstance(binding, Binding)
         ]
-        bound = {key: one.action for one in bindings for key in one.key.split(",")}
+        bound = {key: binding.action for binding in bindings for key in binding.key.split(",")}
         assert {bound[key] for key in keys if key in bound} <= actions, (screen, "means another thing by it")
         others = {key for key, action in bound.items() if action in actions - {"close", "other(1)"}}
         assert not others or keys <= others, (screen, "has another key for it")

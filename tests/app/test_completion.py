@@ -60,14 +60,14 @@ BABBLES = PRINTS_READY + "sys.stdin.readline()\nprint('no json', flush=True)\nti
 
 
 class Answers:
-    """A completer with a child of the test's own, and what it posted."""
+    """A completer with a child that runs `program`, and its answers."""
 
     def __init__(self, program: str, **limits: float) -> None:
         self.answers: dict[int, tuple[str, ...]] = {}
         self.completer = Completer(self.answers.__setitem__, [sys.executable, "-c", program], **limits)
 
     def wait(self, number: int) -> tuple[str, ...]:
-        """The answer to a question."""
+        """Wait for the answer to a question, and return it."""
         wait_until(lambda: number in self.answers)
         return self.answers[number]
 
@@ -136,7 +136,7 @@ def test_only_the_newest_question_is_answered() -> None:
 
 @pytest.fixture(scope="module")
 def real_child(tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    """Jedi itself; reading torch's stubs for the first time takes many seconds."""
+    """Return a completer with Jedi itself, which takes many seconds to read torch's stubs for the first time."""
     answers = Answers("", ready_within_s=120.0, answered_within_s=30.0)
     answers.completer._command = completion.default_command()
     return answers
@@ -173,7 +173,7 @@ def list_of(pilot: Pilot[None]) -> CompletionList:
 
 
 async def write(pilot: Pilot[None], text: str, *, command: list[str] | None = None) -> Editor:
-    """The editor with a text, the cursor at its end, and a child of the test's own or none."""
+    """Put a text into the editor, and the cursor at its end; `command` starts the completer's child."""
     screen = main_screen(pilot)
     screen.editing._completer = Completer(partial(screen.call_later, screen.editing.add_completions), command or [])
     editor = screen.panes.editor

@@ -31,7 +31,7 @@ WITHOUT = Inventory("2.13.0", (CPU,), "2026-01-02T03:04:05+00:00")
 
 @pytest.fixture(autouse=True)
 def no_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is looked for on the machine that runs the tests."""
+    """Keep the screen from examining the machine that runs the tests."""
     monkeypatch.setattr("gpututor.doctor.findings", lambda *folders: iter(()))
     monkeypatch.setattr(inventory_module, "load_inventory", lambda refresh=False: WITH_GPU)
 

@@ -222,7 +222,7 @@ def at_column(editor: Editor, column: int) -> bool:
 
 
 async def test_alt_with_f_and_b_goes_by_words(pilot: Pilot[None]) -> None:
-    """Terminals that name these keys send their letters with them; `test_escape.py` has what the others send."""
+    """Some terminals name these keys and send their letters too; `test_escape_key.py` covers the others."""
     editor = main_screen(pilot).panes.editor
     await pilot.press("e")
     await until(pilot, lambda: editor.has_focus, "for the editor")
@@ -238,7 +238,7 @@ KEYS = st.lists(st.sampled_from([*"abcxyz", "backspace", "delete", "left", "righ
 
 
 def typed(keys: list[str]) -> str:
-    """What one line holds after these keys."""
+    """Return the text of a line after these keys."""
     before, after = "", ""
     for key in keys:
         match key:
@@ -260,7 +260,7 @@ def typed(keys: list[str]) -> str:
 
 
 class Alone(App[None]):
-    """An editor and nothing else."""
+    """A screen with an editor only."""
 
     def compose(self) -> ComposeResult:
         yield Editor(id="editor")

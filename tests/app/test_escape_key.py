@@ -1,4 +1,4 @@
-"""Esc is known as soon as it can be told from the beginning of another key, also with a key right behind it."""
+"""The app recognizes Esc as soon as it cannot begin another key, even with a key right after it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_only_textuals_own_driver_is_replaced() -> None:
 
 
 def keys_of(sent: str) -> list[events.Key]:
-    """The keys that are made of what a terminal sent, when nothing follows."""
+    """Return the keys that a terminal sent, if nothing follows them."""
     parser = EscapeParser()
     return [event for event in (*parser.feed(sent), *parser.feed("")) if isinstance(event, events.Key)]
 
@@ -79,7 +79,7 @@ def test_esc_is_not_lost_with_a_key_behind_it(sent: str, keys: list[str]) -> Non
 
 
 async def send(pilot: Pilot[None], sent: str) -> None:
-    """Give the app what a terminal sends in one piece."""
+    """Send the app the keys of a single piece of terminal input."""
     for key in keys_of(sent):
         pilot.app.post_message(key)
     await pilot.pause()

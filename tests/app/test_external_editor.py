@@ -26,7 +26,7 @@ FILE = Path("/home/ada/my files/01_born.py")
 def command(
     environment: dict[str, str], *, setting: str = "", missing: tuple[str, ...] = (), columns: int = 140
 ) -> EditorCommand:
-    """On a machine that has every program, in /bin, but the missing ones."""
+    """Choose the command on a machine that has every program in /bin except the missing ones."""
 
     def which(name: str) -> str | None:
         if name in missing:
@@ -71,17 +71,17 @@ OUTSIDE = {
 @pytest.mark.parametrize("variable", ["VISUAL", "EDITOR"])
 @pytest.mark.parametrize("editor", IN_THE_TERMINAL)
 def test_an_editor_for_terminals_takes_the_line_and_the_terminal(variable: str, editor: str) -> None:
-    found = command({variable: editor})
-    assert list(found.words) == IN_THE_TERMINAL[editor]
-    assert (found.place, found.origin) == (Place.TERMINAL, f"${variable}")
+    chosen = command({variable: editor})
+    assert list(chosen.words) == IN_THE_TERMINAL[editor]
+    assert (chosen.place, chosen.origin) == (Place.TERMINAL, f"${variable}")
 
 
 @pytest.mark.parametrize("environment", [{}, {"TMUX": "/tmp/tmux-1/default,1,0"}, {"TERM_PROGRAM": "vscode"}], ids=str)
 @pytest.mark.parametrize("editor", OUTSIDE)
 def test_an_editor_with_a_window_opens_outside_wherever_the_app_is(environment: dict[str, str], editor: str) -> None:
-    found = command({"EDITOR": editor, **environment})
-    assert list(found.words) == OUTSIDE[editor]
-    assert (found.place, found.origin) == (Place.OUTSIDE, "$EDITOR")
+    chosen = command({"EDITOR": editor, **environment})
+    assert list(chosen.words) == OUTSIDE[editor]
+    assert (chosen.place, chosen.origin) == (Place.OUTSIDE, "$EDITOR")
 
 
 @pytest.mark.parametrize(
@@ -96,33 +96,33 @@ def test_an_editor_with_a_window_opens_outside_wherever_the_app_is(environment: 
 def test_the_settings_come_before_what_the_shell_names(
     visual: str, editor: str, setting: str, program: str, origin: str
 ) -> None:
-    found = command({"VISUAL": visual, "EDITOR": editor}, setting=setting)
-    assert (found.program, found.origin) == (program, origin)
+    chosen = command({"VISUAL": visual, "EDITOR": editor}, setting=setting)
+    assert (chosen.program, chosen.origin) == (program, origin)
 
 
 def test_in_tmux_the_editor_stands_beside_the_app() -> None:
-    found = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"})
-    assert found.place is Place.SPLIT
-    assert list(found.words[:5]) == ["/bin/tmux", "split-window", "-h", "-c", "/home/ada/my files"]
-    assert list(found.words[5:]) == IN_THE_TERMINAL["vim"]
+    chosen = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"})
+    assert chosen.place is Place.SPLIT
+    assert list(chosen.words[:5]) == ["/bin/tmux", "split-window", "-h", "-c", "/home/ada/my files"]
+    assert list(chosen.words[5:]) == IN_THE_TERMINAL["vim"]
 
 
 def test_in_a_narrow_tmux_the_editor_has_a_window_of_its_own() -> None:
-    found = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=80)
-    assert found.place is Place.TMUX_WINDOW
-    assert list(found.words[:3]) == ["/bin/tmux", "new-window", "-a"]
-    assert list(found.words[3:7]) == ["-n", "leave vim to return", "-c", "/home/ada/my files"], (
+    chosen = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=80)
+    assert chosen.place is Place.TMUX_WINDOW
+    assert list(chosen.words[:3]) == ["/bin/tmux", "new-window", "-a"]
+    assert list(chosen.words[3:7]) == ["-n", "leave vim to return", "-c", "/home/ada/my files"], (
         "tmux shows the name there"
     )
-    assert list(found.words[7:]) == IN_THE_TERMINAL["vim"]
+    assert list(chosen.words[7:]) == IN_THE_TERMINAL["vim"]
 
 
 @pytest.mark.parametrize(
     ("environment", "missing"), [({"TMUX": ""}, ()), ({"TMUX": "/tmp/tmux-1/default,1,0"}, ("tmux",))], ids=str
 )
 def test_without_a_tmux_to_ask_the_app_steps_aside(environment: dict[str, str], missing: tuple[str, ...]) -> None:
-    found = command({"EDITOR": "vim", **environment}, missing=missing)
-    assert (found.place, list(found.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
+    chosen = command({"EDITOR": "vim", **environment}, missing=missing)
+    assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
 
 
 @pytest.mark.parametrize(
@@ -137,20 +137,20 @@ def test_without_a_tmux_to_ask_the_app_steps_aside(environment: dict[str, str], 
 def test_in_the_terminal_of_vs_code_the_file_opens_in_vs_code(
     editor: str, missing: tuple[str, ...], program: str
 ) -> None:
-    found = command({"EDITOR": editor, "TERM_PROGRAM": "vscode"}, missing=missing)
-    assert list(found.words) == [f"/bin/{program}", "--goto", f"{FILE}:7"]
-    assert (found.place, found.origin) == (Place.OUTSIDE, "VS Code's terminal")
+    chosen = command({"EDITOR": editor, "TERM_PROGRAM": "vscode"}, missing=missing)
+    assert list(chosen.words) == [f"/bin/{program}", "--goto", f"{FILE}:7"]
+    assert (chosen.place, chosen.origin) == (Place.OUTSIDE, "VS Code's terminal")
 
 
 def test_in_vs_codes_terminal_the_settings_choose_the_editor() -> None:
-    found = command({"EDITOR": "nano", "TERM_PROGRAM": "vscode"}, setting="vim")
-    assert (found.place, list(found.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
+    chosen = command({"EDITOR": "nano", "TERM_PROGRAM": "vscode"}, setting="vim")
+    assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
 
 
 def test_in_vs_codes_terminal_without_its_command_the_named_editor_opens() -> None:
     none = ("code", "code-insiders", "codium", "cursor", "windsurf")
-    found = command({"EDITOR": "vim", "TERM_PROGRAM": "vscode"}, missing=none)
-    assert (found.place, list(found.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
+    chosen = command({"EDITOR": "vim", "TERM_PROGRAM": "vscode"}, missing=none)
+    assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
 
 
 def refusal(environment: dict[str, str], **others: object) -> UsageError:
@@ -188,7 +188,7 @@ RIGHT = "def twice(number):\n    return 2 * number\n"
 
 
 def make_program(folder: Path, name: str, body: str) -> Path:
-    """A program that writes its words into `NAME.words`, one a line, and does what `body` says, in Python."""
+    """Make a program that writes its words into `NAME.words`, a line each, and runs the Python code `body`."""
     folder.mkdir(exist_ok=True)
     program = folder / name
     program.write_text(
@@ -202,7 +202,7 @@ def make_program(folder: Path, name: str, body: str) -> Path:
 
 
 def words_of(program: Path) -> list[str]:
-    """What it was started with; nothing when it was not."""
+    """Return the words that `program` was started with; empty if it was not started."""
     words = program.with_name(program.name + ".words")
     return words.read_text().split("\n") if words.exists() else []
 
@@ -256,7 +256,7 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
     tmux, nano = make_program(programs, "tmux", ""), make_program(programs, "nano", "")
     monkeypatch.setenv("EDITOR", "nano")
     monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
-    for size, begin, told in (
+    for size, begin, notice in (
         ((140, 40), "split-window", "next to the app"),
         ((80, 24), "new-window", "leave nano to come back"),
     ):
@@ -264,7 +264,7 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
             await pilot.press("o")
             await until(pilot, lambda begin=begin: words_of(tmux)[:1] == [begin], "for tmux")  # type: ignore[misc]
             assert words_of(tmux)[-3:] == [str(nano), "+1", str(env.file())]
-            await until_shown(pilot, told)
+            await until_shown(pilot, notice)
 
 
 @pytest.mark.parametrize(
@@ -370,8 +370,8 @@ def test_sigterm_ends_the_app_without_waiting_for_the_editor(
 ) -> None:
     answer = "lambda *_: sys.exit(0)" if ends else "signal.SIG_IGN"
     end = f"signal.signal({int(number)}, {answer})\n"
-    told = "    print('I am the editor', os.getpid(), flush=True)\n    time.sleep(1000)\n"
-    nano = make_program(programs, "nano", f"{end}try:\n{told}finally:\n    words.with_suffix('.ended').touch()\n")
+    body = "    print('I am the editor', os.getpid(), flush=True)\n    time.sleep(1000)\n"
+    nano = make_program(programs, "nano", f"{end}try:\n{body}finally:\n    words.with_suffix('.ended').touch()\n")
     terminal, file = in_terminal(tmp_path, "nano")
     with terminal:
         terminal.press("f4")

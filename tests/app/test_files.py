@@ -299,8 +299,8 @@ async def test_a_file_that_becomes_unreadable_is_reported_once(
         screen, text = main_screen(pilot), env.file().read_text()
         spoil(env.file())
         await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        for told in (env.file().name, words, advice):
-            await until_shown(pilot, told)
+        for phrase in (env.file().name, words, advice):
+            await until_shown(pilot, phrase)
         await pilot.press("escape", "e", *"m=1")
         for _ in range(5):
             screen.files._first_edit_at = 0.0
@@ -325,8 +325,8 @@ async def test_a_file_unreadable_at_the_start_opens_once_it_is_fixed(
     spoil(env.file())
     async with env.start(size=(140, 40)) as pilot:
         screen = main_screen(pilot)
-        for told in (env.file().name, words, advice):
-            await until_shown(pilot, told)
+        for phrase in (env.file().name, words, advice):
+            await until_shown(pilot, phrase)
         await pilot.press("escape", "e", *"abc", "ctrl+s")
         await until_shown(pilot, words)
         await pilot.press("escape")

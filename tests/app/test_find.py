@@ -101,7 +101,7 @@ def bar_of(pilot: Pilot[None]) -> FindBar:
 
 
 async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
-    """The editor with a text, and the find bar open with keys typed into it."""
+    """Put a text into the editor, open the find bar and press the keys in it."""
     editor = editor_of(pilot)
     await pilot.press("e")
     await until(pilot, lambda: editor.has_focus, "for the editor")

@@ -38,12 +38,12 @@ def _at_noon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempts(env: AppEnv, *texts: str | None, exercise: int = 0) -> None:
-    """As if the texts had been run; None: an attempt whose text nobody kept."""
+    """Store an attempt for each text; None is an attempt without a stored text."""
     store = env.progress()
     for number, text in enumerate(texts):
         folder = env.course.exercises[exercise].folder
-        found = judge_by_text(GradeRequest(str(folder), text or WRONG, "x.py"))
-        store.record(found, text, run_ns=1_000_000 - number if text else None, peak_bytes=12 << 20 if text else None)
+        graded = judge_by_text(GradeRequest(str(folder), text or WRONG, "x.py"))
+        store.record(graded, text, run_ns=1_000_000 - number if text else None, peak_bytes=12 << 20 if text else None)
     store.close()
 
 
@@ -206,11 +206,11 @@ async def test_a_running_check_is_not_covered_by_an_older_report(env: AppEnv) ->
 
 async def test_of_five_hundred_attempts_only_those_in_sight_are_read(env: AppEnv) -> None:
     store = env.progress()
-    found = judge_by_text(GradeRequest(str(env.course.exercises[0].folder), WRONG, "x.py"))
-    text = json.dumps(found.to_json())
+    graded = judge_by_text(GradeRequest(str(env.course.exercises[0].folder), WRONG, "x.py"))
+    text = json.dumps(graded.to_json())
     with sqlite3.connect(store.path) as connection:
         statement = "INSERT INTO attempts (exercise, outcome, counted, report, source) VALUES (?, ?, 1, ?, ?)"
-        rows = [(found.exercise, "failed", text, f"{WRONG}# {number}\n") for number in range(500)]
+        rows = [(graded.exercise, "failed", text, f"{WRONG}# {number}\n") for number in range(500)]
         connection.executemany(statement, rows)
     connection.close()
     store.close()
@@ -316,6 +316,6 @@ def test_a_long_line_is_broken_where_code_would_be(line: str, rows: list[str]) -
 
 @given(st.text(" ab.,([=1日", max_size=60), st.integers(6, 40))
 def test_pieces_of_a_line_fit_and_nothing_but_blanks_is_lost(line: str, room: int) -> None:
-    found = pieces(line, room)
-    assert all(cell_len(piece) <= room for piece in found)
-    assert re.sub(r"[↪ ]", "", "".join(found)) == line.replace(" ", "")
+    wrapped = pieces(line, room)
+    assert all(cell_len(piece) <= room for piece in wrapped)
+    assert re.sub(r"[↪ ]", "", "".join(wrapped)) == line.replace(" ", "")

@@ -1,4 +1,4 @@
-"""Letters over everything that one can go to."""
+"""Letters over everything that a learner can jump to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def jump(pilot: Pilot[None], key: str = "semicolon") -> dict[str, Offset]:
 
 
 def letter_before(pilot: Pilot[None], words: str) -> str:
-    """The letter that stands right before some words."""
+    """Return the letter right before some words."""
     for letter, offset in letters(pilot).items():
         if screen_lines(pilot.app)[offset.y][offset.x + 1 :].lstrip().startswith(words):
             return letter
@@ -130,6 +130,6 @@ async def test_a_resize_takes_the_letters_away(pilot: Pilot[None]) -> None:
 
 def test_more_targets_than_letters_get_no_letter_twice() -> None:
     targets = [Target(Offset(x % 50, x % 7), list) for x in range(300)]
-    found = lettered(targets)
-    assert list(found) == list(LETTERS)
-    assert len({target.offset for target in found.values()}) == len(LETTERS)
+    by_letter = lettered(targets)
+    assert list(by_letter) == list(LETTERS)
+    assert len({target.offset for target in by_letter.values()}) == len(LETTERS)

@@ -148,9 +148,9 @@ def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
 
 
 def test_the_help_explains_arrows_and_where_the_cursor_is() -> None:
-    told = " ".join(TAB_ABOUT["Timeline"])
-    assert all(arrow in told for arrow in ARROWS.values())
-    assert "┝━┥" in told
+    about = " ".join(TAB_ABOUT["Timeline"])
+    assert all(arrow in about for arrow in ARROWS.values())
+    assert "┝━┥" in about
 
 
 wholes = st.builds(
@@ -226,11 +226,11 @@ def test_ticks_are_round_in_order_and_their_labels_do_not_touch(
     window: TimeWindow, steps: list[tuple[str, float]]
 ) -> None:
     window = moved(window, steps)
-    found = ticks(window)
-    for tick, following in pairwise(found):
+    shown = ticks(window)
+    for tick, following in pairwise(shown):
         assert tick.column + len(tick.label) < following.column
         assert tick.label != following.label
-    assert all(0 <= tick.column < window.columns for tick in found)
+    assert all(0 <= tick.column < window.columns for tick in shown)
 
 
 def test_ticks_have_as_many_digits_as_they_need() -> None:

@@ -1,4 +1,4 @@
-"""Help for the learner: comparisons that can be walked, a finished lesson, progress, and what is worth repeating."""
+"""Help for the learner: steps through comparisons, finished lessons, progress, exercises worth repeating."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(pilot: Pi
 
 
 def remember(env: AppEnv) -> None:
-    """Give the first lesson something to remember."""
+    """Add a section to remember to the first lesson."""
     path = env.course.folder / "01_lesson_1" / "lesson.md"
     path.write_text(f"{path.read_text()}\n## Remember\n\n- Twice is `2 *`.\n- Or add.\n\n## Read on\n\nMore.\n")
     env.course = load_course(env.course.folder)

@@ -88,16 +88,16 @@ EVERY = {row: cost(row) for row in range(1, 6)}
 )
 def test_costs_stay_with_their_lines(edited: list[str], wanted: dict[int, int]) -> None:
     costs = LineCosts(EVERY, LINES)
-    assert {row: found.line for row, found in costs.by_row(edited).items()} == wanted
+    assert {row: line_cost.line for row, line_cost in costs.by_row(edited).items()} == wanted
     assert costs.stale(edited) == (edited != LINES)
-    assert {row: found.line for row, found in costs.by_row(LINES).items()} == {row: row + 1 for row in range(5)}
+    assert {row: line_cost.line for row, line_cost in costs.by_row(LINES).items()} == {row: row + 1 for row in range(5)}
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
 def test_costs_map_to_equal_lines_and_never_two_to_one_line(old: list[str], new: list[str]) -> None:
     costs = LineCosts({line: cost(line) for line in range(1, len(old) + 1)}, old)
-    for row, found in costs.by_row(new).items():
-        assert new[row] == old[found.line - 1]
+    for row, line_cost in costs.by_row(new).items():
+        assert new[row] == old[line_cost.line - 1]
 
 
 async def with_costs(pilot: Pilot[None], times: str = "modelled") -> Editor:
@@ -251,7 +251,7 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "  a", "", "x = 1"]), max_size=12).m
 
 
 @pytest.mark.parametrize(
-    ("now", "line", "found"),
+    ("now", "line", "expected"),
     [
         ("a\nb\nc", 2, (2, True)),
         ("new\na\nb\nc", 2, (3, True)),
@@ -264,9 +264,9 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "  a", "", "x = 1"]), max_size=12).m
     ],
 )
 def test_a_line_is_found_by_its_text_and_else_by_the_lines_around_it(
-    now: str, line: int, found: tuple[int, bool]
+    now: str, line: int, expected: tuple[int, bool]
 ) -> None:
-    assert map_line("a\nb\nc", now, line) == found
+    assert map_line("a\nb\nc", now, line) == expected
 
 
 @given(TEXTS, TEXTS, st.integers(1, 14))
@@ -274,7 +274,7 @@ def test_it_is_always_a_line_of_the_newer_text_and_the_same_one_where_it_is_ther
     then: str, now: str, line: int
 ) -> None:
     old, new = then.split("\n"), now.split("\n")
-    found, is_there = map_line(then, now, line)
-    assert 1 <= found <= len(new)
+    mapped, is_there = map_line(then, now, line)
+    assert 1 <= mapped <= len(new)
     if is_there:
-        assert new[found - 1].strip() == old[line - 1].strip()
+        assert new[mapped - 1].strip() == old[line - 1].strip()

@@ -1,4 +1,4 @@
-"""Moving about: the list and what narrows it, widths, tabs, the palette, and where a learner left off."""
+"""Navigation: the list and its filters, widths, tabs, the palette, and the start where a learner left off."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = [(80, 24), (100, 30), (140, 40)]
 
 @pytest.fixture
 def long_env(env: AppEnv) -> AppEnv:
-    """A course of five lessons with four exercises each; one is called otherwise."""
+    """Return an app with five lessons of four exercises each; 3.2 has a title and summary of its own."""
     folder = write_course(env.folder / "long", exercises=4, lessons=5)
     settings = folder / "03_lesson_3" / "02_twice_3_2" / "exercise.toml"
     text = re.sub('title = ".*"', 'title = "Pinned [memory]"', settings.read_text())
@@ -35,7 +35,7 @@ def long_env(env: AppEnv) -> AppEnv:
 
 
 def listed_labels(pilot: Pilot[None]) -> list[str]:
-    """The labels of the exercises in the list."""
+    """Return the labels of the exercises in the list."""
     rows = main_screen(pilot).panes.course.list.options
     return re.findall(r"\b\d\.\d\b", "\n".join(str(row.prompt) for row in rows))
 
@@ -56,15 +56,15 @@ async def pass_first(pilot: Pilot[None]) -> None:
 def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
     rows = lesson_rows(long_env.course, {})
 
-    def found(words: str, state: State | None = None) -> list[str]:
+    def labels(words: str, state: State | None = None) -> list[str]:
         return [row.label for _, kept in filter_rows(rows, words, state) for row in kept]
 
-    assert found("MEMORY pinned") == ["3.2"]
-    assert found("wait copy") == ["3.2"], "the summary is looked through too"
-    assert found("small pinned") == ["3.2"], "and the lesson's title"
-    assert found("3.") == ["3.1", "3.2", "3.3", "3.4"]
-    assert found("nothing of this") == []
-    assert len(found("")) == 20
+    assert labels("MEMORY pinned") == ["3.2"]
+    assert labels("wait copy") == ["3.2"], "the summary is looked through too"
+    assert labels("small pinned") == ["3.2"], "and the lesson's title"
+    assert labels("3.") == ["3.1", "3.2", "3.3", "3.4"]
+    assert labels("nothing of this") == []
+    assert len(labels("")) == 20
     passed = lesson_rows(long_env.course, {long_env.course.exercises[0].key: ExerciseProgress(1, True)})
     assert [row.label for _, kept in filter_rows(passed, "", State.PASSED) for row in kept] == ["1.1"]
 

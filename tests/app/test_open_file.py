@@ -39,14 +39,14 @@ def by_writing(file: Path, text: str) -> None:
 
 
 def by_moving_over(file: Path, text: str) -> None:
-    """As editors do that never leave half a file."""
+    """Replace the file at once, as editors with atomic saves do."""
     new = file.with_suffix(".new")
     new.write_text(text)
     new.replace(file)
 
 
 def by_moving_away(file: Path, text: str) -> None:
-    """As vim does with `backupcopy=no`: for a moment there is no file."""
+    """Write like vim with `backupcopy=no`: for a moment there is no file."""
     file.rename(file.with_suffix(".py~"))
     file.write_text(text)
 
@@ -192,7 +192,7 @@ async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilo
 
 @pytest.mark.long
 async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pilot[None], env: AppEnv) -> None:
-    """The exercise that is left has a conflict, which comes first."""
+    """The exercise that the learner leaves has a conflict, which the app resolves first."""
     stop_ticking(pilot)
     screen = main_screen(pilot)
     await pilot.press("e", *"m=1")
@@ -307,7 +307,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def holder(file: Path, text: str) -> subprocess.Popen[str]:
-    """Another app that has a draft of the file."""
+    """Start another app that holds a draft of the file."""
     command = [sys.executable, "-c", HOLDER, str(file), text]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -321,13 +321,13 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def test_drafts_of_killed_apps_are_offered_oldest_first_but_not_locked_ones(file: Path) -> None:
-    one, two = holder(file, "one"), holder(file, "two")
+    first, second = holder(file, "one"), holder(file, "two")
     mine = Draft(file)
     mine.save("mine")
     late = Draft(file)
     assert late.take_left("") is None
-    kill(one)
-    kill(two)
+    kill(first)
+    kill(second)
     assert late.take_left("") == "one"
     assert Draft(file).take_left("") == "two", "what was taken is held"
     late.remove()

@@ -51,7 +51,7 @@ STEPS = (
     (("5",), "Enter line"),
     (("escape", "f3", "w"), "Worth repeating"),
 )
-"""Keys, and what is on the screen then."""
+"""Keys, and a text on the screen after them."""
 
 
 async def test_texts_of_a_run_are_harmless_everywhere(env: AppEnv) -> None:
@@ -84,12 +84,12 @@ async def test_a_file_with_control_characters_is_harmless_in_the_editor(env: App
 
 
 MARKUP = "[red]x[/] [/] [b {$a} \\\\["
-"""A title that a course may have: what markup would make of it is another text, or an error."""
+"""A valid title of a course, which as markup would be another text or an error."""
 
 
 @pytest.fixture
 def marked(env: AppEnv) -> AppEnv:
-    """A course whose every title, summary and text is hostile."""
+    """Return an app whose course has hostile titles, summaries and texts."""
     for lesson in env.course.lessons:
         exercises = [exercise.folder / "exercise.toml" for exercise in lesson.exercises]
         for file in (lesson.folder / "lesson.toml", *exercises):
@@ -118,7 +118,7 @@ TITLED = {
     "a comparison": ("escape", "V"),
     "a question": ("escape", "f3", "x"),
 }
-"""Keys, from one place to the next, to each that shows a title."""
+"""Keys that lead from each place with titles to the next."""
 
 
 @pytest.mark.long
@@ -196,7 +196,7 @@ def flood(request: GradeRequest) -> Report:
 
 
 class LongRun(ScriptedClient):
-    """A call of 20,000 events."""
+    """A client that records a call of 20,000 events."""
 
     def record(self, folder: Path, request: GradeRequest) -> None:
         make_recording(folder, long_trace(file=request.file_name), file=request.file_name)

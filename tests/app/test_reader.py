@@ -101,7 +101,7 @@ def targets(pilot: Pilot[None]) -> list[str]:
 
 
 async def read(pilot: Pilot[None], count: int) -> None:
-    """Open the lesson and wait until its links are there."""
+    """Open the lesson, and wait for its links."""
     await pilot.press("2")
     await until(pilot, lambda: len(targets(pilot)) >= count, "for the links")
     await pilot.pause()
@@ -113,17 +113,17 @@ async def read(pilot: Pilot[None], count: int) -> None:
 def test_every_link_of_the_course_leads_somewhere() -> None:
     course = load_course(builtin_course())
     pages: list[Lesson | Exercise] = [*course.lessons, *course.exercises]
-    found = 0
+    links = 0
     for page in pages:
         for target in linked_targets(course, page):
-            found += 1
+            links += 1
             if is_web(target) or target == "../glossary.md":
                 continue
             where = destination(course, target, page)
             assert where is not None, f"{page.folder}: {target}"
             if where.anchor:
                 assert line_of(text_of(where.page), where.anchor) is not None, f"{page.folder}: {target}"
-    assert found >= 2 * len(course.exercises), "each lesson names its exercises, and each task its lesson"
+    assert links >= 2 * len(course.exercises), "each lesson names its exercises, and each task its lesson"
     last = course.lessons[-1]
     named = re.findall(r"lesson (\d+)", last.text)
     assert named, "the last lesson names earlier ones"
@@ -288,11 +288,11 @@ async def test_links_are_found_where_they_stand_on_the_screen(linked: AppEnv, pi
     await read(pilot, 5)
     lines = screen_text(pilot.app).split("\n")
     starts = {"02_twice_1_2/task.md": "the sec", "../02_lesson_2/lesson.md#streams-and-events": "streams"}
-    found = {link.target: offset for link, offset in course_text(pilot).visible_links()}
+    offsets = {link.target: offset for link, offset in course_text(pilot).visible_links()}
     for target, words in starts.items():
-        offset = found[target]
+        offset = offsets[target]
         assert lines[offset.y][offset.x :].startswith(words)
-    assert "1.1" not in found, "that one is far below"
+    assert "1.1" not in offsets, "that one is far below"
 
 
 # Code that does not fit

@@ -1,4 +1,4 @@
-"""Lines of code as they are drawn: cut lines, brackets, invisible characters; lines that move."""
+"""Drawn lines of code: cut lines, brackets, invisible characters, moving lines."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
 
 
 def brackets(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
-    """Those that nothing closes, and those that nothing opened."""
+    """Return the positions of unclosed brackets, and of brackets that were never opened."""
     lines = text.split("\n")
-    found = find_brackets(lines, python_spans(lines))
-    return found.unclosed, found.unopened
+    pairing = find_brackets(lines, python_spans(lines))
+    return pairing.unclosed, pairing.unopened
 
 
 def test_brackets_in_strings_and_comments_are_none() -> None:
@@ -104,15 +104,15 @@ def test_a_statement_ends_what_is_still_open_above_it() -> None:
 
 @given(LINES)
 def test_every_bracket_has_a_partner_or_has_none(lines: list[str]) -> None:
-    found = find_brackets(lines, python_spans(lines))
-    assert all(found.partners[partner] == bracket for bracket, partner in found.partners.items())
-    assert not set(found.partners) & (found.unclosed | found.unopened)
-    for row, column in (*found.partners, *found.unclosed, *found.unopened):
+    pairing = find_brackets(lines, python_spans(lines))
+    assert all(pairing.partners[partner] == bracket for bracket, partner in pairing.partners.items())
+    assert not set(pairing.partners) & (pairing.unclosed | pairing.unopened)
+    for row, column in (*pairing.partners, *pairing.unclosed, *pairing.unopened):
         assert lines[row][column] in "()[]{}"
 
 
 def styled(editor: Editor, row: int, part: str) -> list[int]:
-    """The columns of a row that stand out."""
+    """Return the columns of a row at which the highlighting `part` begins."""
     return [start for start, _, kind in editor.marks_of(row) if kind == part]
 
 
@@ -282,7 +282,7 @@ async def test_undo_after_a_reload_brings_the_learner_s_text_back(
 
 
 async def test_undo_of_lines_that_needed_a_scroll_bar_moves_the_cursor_back(pilot: Pilot[None]) -> None:
-    """The scroll bar goes before the cursor does, and Textual looks for the cursor then."""
+    """Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved."""
     editor = await code(pilot, "a = 1\n")
     await pilot.press("end")
     editor.insert("\n" * 200)

@@ -147,7 +147,7 @@ def test_the_process_of_the_app_never_imports_torch(tmp_path: Path, monkeypatch:
 
 @pytest.fixture
 def collections() -> Iterator[list[int]]:
-    """The generations that were looked at; Python looks at none by itself."""
+    """Yield the generations that the garbage collector examines; restore its settings afterwards."""
     looked_at: list[int] = []
 
     def note(phase: str, about: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""What is on the screen, as text: goldens, small and colourless terminals, footers that are never cut."""
+"""The screen as text: goldens, small and colourless terminals, footers that are never cut."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "jump": ("semicolon",),
     "everything": ("r", "v"),
 }
-"""What lies below them is another golden's business."""
+"""Keys that open each screen from the start."""
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
@@ -64,7 +64,7 @@ async def test_no_size_crashes(pilot: Pilot[None]) -> None:
 
 
 def rows_from_head(exercise: Exercise) -> int:
-    """How far below the head of its function a starter's first place to write is."""
+    """Return the number of lines from the head of the starter's function to its first TODO."""
     before = exercise.starter.splitlines()[: initial_cursor(exercise.starter.splitlines())[0]]
     heads = [row for row, line in enumerate(before) if line.startswith(f"def {exercise.entry}(")]
     return len(before) - heads[0] if heads else 0
@@ -72,7 +72,7 @@ def rows_from_head(exercise: Exercise) -> int:
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
 async def test_a_new_exercise_opens_where_there_is_something_to_write(env: AppEnv, size: tuple[int, int]) -> None:
-    """In sight with the head of its function; tried where the two are the farthest from each other."""
+    """The TODO is in sight with the head of its function, even in the exercise where they are farthest apart."""
     env.course = load_course(builtin_course())
     far = max(env.course.exercises, key=rows_from_head)
     async with env.start(size, at_top=False) as pilot:
@@ -239,7 +239,7 @@ async def test_the_palette_finds_commands_and_exercises(env: AppEnv) -> None:
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
 async def test_a_long_list_shows_from_the_first_how_far_each_lesson_is(env: AppEnv, size: tuple[int, int]) -> None:
-    """Where it scrolls, the bar takes a column."""
+    """The scroll bar of a long list takes a column."""
     env.course = load_course(write_course(env.folder / "long", exercises=6, lessons=8))
     async with env.start(size) as pilot:
         await pilot.press("1")
@@ -248,7 +248,7 @@ async def test_a_long_list_shows_from_the_first_how_far_each_lesson_is(env: AppE
 
 @pytest.mark.parametrize(("width", "words"), [(80, "0 of 2 passed"), (100, "0/2")])
 async def test_all_lessons_of_the_list_say_alike_how_far_they_are(env: AppEnv, width: int, words: str) -> None:
-    """Also where there is room for the words with some titles only."""
+    """Some titles leave room for the words and others do not."""
     settings = env.course.folder / "02_lesson_2" / "lesson.toml"
     settings.write_text(settings.read_text().replace("Small things", "Architectures that suit a GPU"))
     env.course = load_course(env.course.folder)

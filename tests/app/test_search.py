@@ -25,7 +25,7 @@ LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page
 
 @pytest.fixture
 def searchable(env: AppEnv) -> AppEnv:
-    """Lesson 2 has something to find."""
+    """Return an app whose lesson 2 and exercise 2.2 contain the words of the tests."""
     (env.course.lessons[1].folder / "lesson.md").write_text(LESSON + "Some words.\n\n" * 60)
     (env.course.exercises[3].folder / "task.md").write_text("# Twice\n\nMake a buffer [/bold] that is locked.\n")
     env.course = load_course(env.course.folder)
@@ -46,10 +46,10 @@ def test_words_are_found_in_any_order_and_case_over_line_ends(searchable: AppEnv
 
 def test_names_come_before_headings_and_headings_before_texts() -> None:
     course = load_course(builtin_course())
-    found = TextIndex(course).find("pinned memory")
-    assert found.passages[0].where == "Task 5.5  Pinned memory"
-    assert found.passages[1].where.endswith("› Pinned memory")
-    assert found.total > 3
+    results = TextIndex(course).find("pinned memory")
+    assert results.passages[0].where == "Task 5.5  Pinned memory"
+    assert results.passages[1].where.endswith("› Pinned memory")
+    assert results.total > 3
     first, second, *_ = TextIndex(course).find("autocast").passages
     assert (first.where, second.where) == ("Task 7.1  Autocast", "Lesson 7  Precision › Autocast")
 
@@ -58,14 +58,16 @@ def test_a_heading_and_the_paragraph_below_it_are_one_place(searchable: AppEnv) 
     (searchable.course.lessons[1].folder / "lesson.md").write_text(
         "# Lesson 2\n\n## Streams\n\nStreams are queues.\n\nTwo streams run side by side.\n"
     )
-    found = TextIndex(load_course(searchable.course.folder)).find("streams")
-    assert [passage.text for passage in found.passages] == ["Streams are queues.", "Two streams run side by side."]
-    assert (found.total, found.passages[0].line) == (2, 2), "the heading is the better place"
+    results = TextIndex(load_course(searchable.course.folder)).find("streams")
+    assert [passage.text for passage in results.passages] == ["Streams are queues.", "Two streams run side by side."]
+    assert (results.total, results.passages[0].line) == (2, 2), "the heading is the better place"
 
 
 def test_no_place_of_the_course_is_found_twice() -> None:
     for query in ("stream", "copy", "device"):
-        shown = [(one.where, one.text) for one in TextIndex(load_course(builtin_course())).find(query).passages]
+        shown = [
+            (passage.where, passage.text) for passage in TextIndex(load_course(builtin_course())).find(query).passages
+        ]
         assert len(shown) == len(set(shown)) > 10
 
 
@@ -140,13 +142,13 @@ async def test_a_task_that_was_found_is_opened_with_its_exercise(
     await pilot.press("e", "shift+f3", *"locked", "down", "up")
     await until_shown(pilot, "Make a buffer [/bold] that is locked.")
     await until_shown(pilot, "Search: 2 places")
-    row = next(n for n, found in enumerate(_found(pilot.app.screen)) if "Task 2.2" in found)
+    row = next(n for n, place in enumerate(_places(pilot.app.screen)) if "Task 2.2" in place)
     await pilot.press(*["down"] * row, "enter")
     await until(pilot, lambda: screen.exercise.label == "2.2", "for the exercise")
     assert screen.panes.current is Pane.TASK
 
 
-def _found(screen: object) -> list[str]:
+def _places(screen: object) -> list[str]:
     assert isinstance(screen, SearchScreen)
     return [passage.where for passage in screen._results.passages]
 

@@ -1,4 +1,4 @@
-"""Settings: seen, changed, at once in effect, kept, and told where the file is wrong."""
+"""Settings: display, changes at once, storage, and messages about a wrong file."""
 
 from __future__ import annotations
 

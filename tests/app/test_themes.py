@@ -50,11 +50,11 @@ STEPS: dict[str, tuple[str, ...]] = {
     "device": ("d",),
 }
 LEAST = {NIGHT.name: 4.5, DAY.name: 4.5, CONTRAST.name: 7.0}
-"""What WCAG 2 calls AA and AAA for text of usual size."""
+"""Least contrast by theme: AA and AAA of WCAG 2 for text of usual size."""
 
 
 async def looks(pilot: Pilot[None]) -> AsyncIterator[str]:
-    """One screen after the other: its name, while it is shown."""
+    """Open each screen in turn, and yield its name while the app shows it."""
     for name, keys in STEPS.items():
         for key in keys:
             await pilot.press(key)
@@ -68,7 +68,7 @@ async def looks(pilot: Pilot[None]) -> AsyncIterator[str]:
 
 
 def segments(app: App[Any]) -> Iterator[Segment]:
-    """What is on the screen; under a dialog only the dialog, for the rest is dimmed on purpose."""
+    """Yield the segments on the screen; only those of a dialog if there is one, as the rest is dimmed on purpose."""
     region = Region(0, 0, *app.size)
     if isinstance(app.screen, ModalScreen):
         region = app.screen.query(".dialog, CommandList").first().region
@@ -78,12 +78,15 @@ def segments(app: App[Any]) -> Iterator[Segment]:
 
 
 def is_text(segment: Segment) -> bool:
-    """Whether it holds more than blanks, lines, bars, and the dots of a grid."""
-    return any(not one.isspace() and one != "·" and not 0x2500 <= ord(one) <= 0x259F for one in segment.text)
+    """Return True if it holds more than blanks, lines, bars, and the dots of a grid."""
+    return any(
+        not character.isspace() and character != "·" and not 0x2500 <= ord(character) <= 0x259F
+        for character in segment.text
+    )
 
 
 def contrast(segment: Segment) -> float:
-    """WCAG's ratio of the luminances of text and background."""
+    """Return WCAG's contrast ratio of text and background."""
     style = segment.style
     assert style is not None
     colours = [style.color, style.bgcolor]
@@ -99,7 +102,7 @@ def luminance(colour: tuple[int, int, int]) -> float:
 
 
 def judge_all(env: AppEnv) -> None:
-    """Every kind of verdict on one screen."""
+    """Make the judge return every kind of verdict in a single report."""
     env.client.judge = lambda request: report(
         request,
         verdict("loads", measured="0.50 × the baseline's time"),
@@ -129,14 +132,14 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) ->
     judge_all(env)
     async with env.start((140, 40)) as pilot:
         async for name in looks(pilot):
-            found = {
+            foreign = {
                 (name, str(colour), each.text)
                 for each in segments(pilot.app)
                 if each.style is not None
                 for colour in (each.style.color if each.text.strip() else None, each.style.bgcolor)
                 if colour is not None and colour.type not in (ColorType.DEFAULT, ColorType.STANDARD)
             }
-            assert found == set()
+            assert foreign == set()
 
 
 @pytest.mark.long
@@ -172,7 +175,7 @@ async def test_without_motion_nothing_slides_and_no_cursor_blinks(env: AppEnv) -
 
 @pytest.mark.long
 async def test_in_the_terminals_theme_nothing_stands_on_a_colour(env: AppEnv) -> None:
-    """Red on blue, or the terminal's own text colour on blue, cannot be read everywhere: what is chosen is reversed."""
+    """Red or the terminal's text colour on blue is unreadable in some terminals, so the choice is reversed text."""
     write(f'theme = "{TERMINAL.name}"\n')
     judge_all(env)
     reversed_on = set()
@@ -196,7 +199,7 @@ WALK = {
     "failure": ("escape", "4", "ctrl+s"),
     "failure_line": ("f12",),
 }
-"""Screens that one learner can see one after the other, and how each is reached from the one before."""
+"""Screens in an order of use, and the keys that lead to each from the previous screen."""
 EVENING = (
     *("f2", "j", "f3", "f4", "f5", "f12", "f1", "escape", "f3", "h", "s", "escape", "x", "escape", "/", *"twice"),
     *("escape", ",", "escape", "D", "escape", "w", "escape", "a", "escape", "d", "escape", ";", "escape", "ctrl+p"),
@@ -220,7 +223,7 @@ async def test_without_colours_every_screen_has_the_same_text(
 
 
 def colours_in(graphics: str) -> list[str]:
-    """What of the numbers of a terminal sequence asks for a colour: also a grey, and the terminal's own."""
+    """Return the numbers of a terminal sequence that set a colour, a grey or the terminal's default colour."""
     numbers = graphics.replace(":", ";").split(";")
     return [number for number in numbers if number and (30 <= int(number) <= 49 or 90 <= int(number) <= 107)]
 
@@ -258,7 +261,7 @@ CHOSEN = {
     "the tab of the device": ("d", "1 Timeline"),
     "the letter": ("semicolon", "a"),
 }
-"""Keys, and the text that they put the cursor on."""
+"""Keys, and the text under the cursor after them."""
 
 
 @pytest.mark.parametrize("what", CHOSEN)

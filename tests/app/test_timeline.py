@@ -1,4 +1,4 @@
-"""The device screen: how it is opened, what it says of a call, and how one gets from there to a line."""
+"""The device screen: opening it, its summary of a call, and the way from there to a line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def chart(screen: DeviceScreen) -> Chart:
 
 
 def one_line(pilot: Pilot[None]) -> str:
-    """The screen's text, wherever its lines are broken."""
+    """Return the screen's text without line breaks."""
     return " ".join(screen_text(pilot.app).split())
 
 
@@ -189,10 +189,10 @@ async def test_the_cursor_is_never_lost_outside_of_what_is_seen(pilot: Pilot[Non
     await pilot.press("up", "g", "z")
     for key in ("right", "right", "right", "left", "down", "G", "up", "n", "N", "plus", "n", "minus", "right"):
         await pilot.press(key)
-        one = chart(screen)
-        start, end = one.lane.start[one.number], one.lane.end[one.number]
-        assert start < one.window.end, key
-        assert end >= one.window.begin, key
+        timeline = chart(screen)
+        start, end = timeline.lane.start[timeline.number], timeline.lane.end[timeline.number]
+        assert start < timeline.window.end, key
+        assert end >= timeline.window.begin, key
 
 
 async def test_hazards_and_waits_are_visited_in_turn_and_told_in_words(pilot: Pilot[None], env: AppEnv) -> None:

@@ -31,7 +31,7 @@ from tests.support.traces import MIB, MS, Memory
 
 
 def view_with(figures: ProcessFigures) -> RunView:
-    """A call of which these figures are known."""
+    """Return the view of a call with these figures."""
     call = CallRecording("", "", 1000, 0, 0, None, 3, 0)
     recording = Recording((RunRecording("one GPU", "cuda:0", "modelled", (call,), (), ()),))
     loaded = LoadedCall((), ())
@@ -252,13 +252,13 @@ async def test_the_chosen_line_is_visible_from_its_start(timed: AppEnv) -> None:
 def view_of(folder: Path, *, factor: float = 1.0, device: str = "cuda:0, virtual T4", attempt: int = 2) -> RunView:
     trace, baseline = small_trace(factor=factor), small_trace(factor=4)
     recording = make_recording(folder / str(factor), trace, baseline=baseline, device=device)
-    found = first_view(recording, attempt=attempt, title="1.1 Twice", file_name="twice.py", source="a = 1\n")
-    assert found is not None
-    return found
+    view = first_view(recording, attempt=attempt, title="1.1 Twice", file_name="twice.py", source="a = 1\n")
+    assert view is not None
+    return view
 
 
 def roles(view: RunView) -> dict[str, TimeBar]:
-    return {one.words: one for one in all_bars(view)[0].bars}
+    return {bar.words: bar for bar in all_bars(view)[0].bars}
 
 
 @pytest.mark.parametrize(("at_most", "limit"), [(1.25, 1.25), (0.1, 0.1), (1.0, 1.0), (1 / 3, 1 / 3)])
@@ -275,12 +275,12 @@ def test_times_stand_on_one_scale_with_the_limit_and_the_floor(tmp_path: Path) -
     view = view_of(tmp_path)
     elapsed, baseline = view.run.elapsed_ns, sum(call.elapsed_ns for call in view.run.baselines[0].calls)
     view = replace(view, verdicts=(replace(verdict("speed"), sentence=describe_limit(0.5)),))
-    found = roles(view)
-    assert found["this attempt (2)"].time_ns == elapsed
-    assert found["this attempt (2)"].note == "0.25 × baseline.py"
-    assert found["baseline.py"].time_ns == baseline == 4 * elapsed
-    assert found["allowed"].time_ns == baseline // 2
-    assert found["the floor"].time_ns == view.run.floor_ns
+    bars = roles(view)
+    assert bars["this attempt (2)"].time_ns == elapsed
+    assert bars["this attempt (2)"].note == "0.25 × baseline.py"
+    assert bars["baseline.py"].time_ns == baseline == 4 * elapsed
+    assert bars["allowed"].time_ns == baseline // 2
+    assert bars["the floor"].time_ns == view.run.floor_ns
 
 
 def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None:
@@ -288,9 +288,9 @@ def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None
     (call,) = other.recording.runs[0].calls
     moved = replace(other.recording, runs=(replace(other.run, calls=(replace(call, words="with number=9"),)),))
     view = replace(view, others=(OtherAttempt("best", other.recording), OtherAttempt("before", moved)))
-    found = roles(view)
-    assert found["best"].note == "0.50 × baseline.py"
-    assert found["before"].note == "0.50 × baseline.py, with other inputs"
+    bars = roles(view)
+    assert bars["best"].note == "0.50 × baseline.py"
+    assert bars["before"].note == "0.50 × baseline.py, with other inputs"
 
 
 def test_modelled_and_measured_times_are_never_on_one_scale(tmp_path: Path) -> None:
@@ -345,7 +345,7 @@ def test_lines_are_paired_by_their_text_wherever_they_stand() -> None:
     left = ["x = 1", "for a in b:", "    y = work(a)", "z = 2"]
     right = ["# a comment", "x = 1", "y = work(a)", "q = 3"]
     pairs = line_pairs(left, [cost(3, 500, kernels=1), cost(4, 10)], right, [cost(3, 900, kernels=4), cost(4, 20)])
-    assert [(one.text, one.left_line, one.right_line, one.change_ns) for one in pairs] == [
+    assert [(pair.text, pair.left_line, pair.right_line, pair.change_ns) for pair in pairs] == [
         ("y = work(a)", 3, 3, -400),
         ("q = 3", None, 4, -20),
         ("z = 2", 4, None, 10),

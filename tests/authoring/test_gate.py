@@ -1,4 +1,4 @@
-"""The gate: a skeleton is green, and each mistake is told with its file, its line, and what to do."""
+"""The gate: a skeleton is green, and each mistake is reported with its file, line and advice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpututor.authoring.pool import Job, JudgePool, do_all
 from gpututor.authoring.trials import first_trial, trials_on
 from gpututor.authoring.verify import Listener, Subject, Verifier, example_problems, targets_of
 from gpututor.course.loader import load_course
-from tests.support.skeletons import Change, looked_at, skeleton, titles
+from tests.support.skeletons import Change, run_gate, skeleton, titles
 
 pytestmark = pytest.mark.long
-"""The gate looks at all exercises below once a process: a minute. `make test` runs it in test_new and test_grading."""
+"""The gate takes a minute for all exercises below. `make test` runs it in test_scaffold and test_grading."""
 
 PRODUCT = "batch.to(device) @ weights"
 WAITING = Change(
@@ -135,8 +135,8 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
 
 
 @pytest.fixture(scope="session")
-def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
-    """All of them, looked at once."""
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+    """Return the subjects of a course with all mistakes, from a single run of the gate."""
     course = tmp_path_factory.mktemp("courses") / "course"
     for slug, (changes, _) in MISTAKES.items():
         skeleton(course, slug, *changes)
@@ -148,14 +148,16 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
     (course / "01_lesson" / "99_missing").mkdir()
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("GPUTUTOR_HOME", str(tmp_path_factory.mktemp("home")))
-        return looked_at(course)
+        return run_gate(course)
 
 
-@pytest.mark.parametrize(("slug", "words"), [(slug, one) for slug, (_, words) in MISTAKES.items() for one in words])
-def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, looked: dict[str, Subject]) -> None:
-    subject = looked[slug]
-    found = titles(subject)
-    assert [title for title in found if title.startswith(words)], found
+@pytest.mark.parametrize(
+    ("slug", "words"), [(slug, words) for slug, (_, problems) in MISTAKES.items() for words in problems]
+)
+def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, subjects: dict[str, Subject]) -> None:
+    subject = subjects[slug]
+    listed = titles(subject)
+    assert [title for title in listed if title.startswith(words)], listed
     assert not subject.is_green
     assert all(fault.advice for fault in subject.problems)
     assert all("\n" not in fault.problem for fault in subject.problems)
@@ -164,20 +166,22 @@ def test_a_mistake_is_told_and_how_to_mend_it(slug: str, words: str, looked: dic
 @pytest.mark.parametrize(
     "slug", ["several", "endless", "now_and_then", "broken", "breaks", "unseeded", "unbuilt", "unguarded"]
 )
-def test_a_mistake_is_told_alone(slug: str, looked: dict[str, Subject]) -> None:
-    different = {title.partition("with seed")[0] for title in titles(looked[slug])}
+def test_a_mistake_is_told_alone(slug: str, subjects: dict[str, Subject]) -> None:
+    different = {title.partition("with seed")[0] for title in titles(subjects[slug])}
     assert len(different) == len(MISTAKES[slug][1])
 
 
-def test_what_is_as_it_should_be_is_green(looked: dict[str, Subject]) -> None:
-    subject = looked["excused"]
+def test_what_is_as_it_should_be_is_green(subjects: dict[str, Subject]) -> None:
+    subject = subjects["excused"]
     assert titles(subject) == []
     assert subject.gradings > 20
     assert (subject.mutants.survivors, subject.mutants.killed, subject.mutants.excused) == ((), 5, 1)
 
 
-def test_right_and_wrong_submissions_are_counted(looked: dict[str, Subject]) -> None:
-    counted = {slug: (looked[slug].counted("right"), looked[slug].counted("wrong")) for slug in ("several", "excused")}
+def test_right_and_wrong_submissions_are_counted(subjects: dict[str, Subject]) -> None:
+    counted = {
+        slug: (subjects[slug].counted("right"), subjects[slug].counted("wrong")) for slug in ("several", "excused")
+    }
     assert counted["several"] == ({"kept": 2, "of": 3}, {"kept": 3, "of": 4, "not_applicable": 0})
     assert counted["excused"] == ({"kept": 1, "of": 1}, {"kept": 4, "of": 4, "not_applicable": 0})
 
@@ -201,7 +205,7 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
         models=("T4", "H100"),
     )
     gate.run(1)
-    (subject,) = (one for one in gate.subjects if one.exercise is not None)
+    (subject,) = (candidate for candidate in gate.subjects if candidate.exercise is not None)
     assert sorted(titles(subject)) == [
         "right/there.py: it does not pass on H100, with seed 1",
         "wrong/signs_lost.py:1: it passes on H100",
@@ -213,8 +217,8 @@ def test_on_another_gpu_right_code_must_pass_and_wrong_code_must_fail(tmp_path: 
     assert not any(line.endswith("T4") for line in lines)
 
 
-def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(looked: dict[str, Subject]) -> None:
-    exercise, passed = looked["excused"].exercise, looked["excused"].solution
+def test_a_wrong_solution_may_pass_on_a_gpu_on_which_its_check_does_not_apply(subjects: dict[str, Subject]) -> None:
+    exercise, passed = subjects["excused"].exercise, subjects["excused"].solution
     assert exercise is not None
     assert passed is not None
     wrong = [trial for trial in trials_on(["B200"], exercise) if trial.counts == "wrong"]
@@ -242,8 +246,8 @@ def test_a_check_that_does_not_apply_is_a_number_of_its_own() -> None:
     assert subject.counted("right") == {"kept": 1, "of": 1}
 
 
-def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str, Subject]) -> None:
-    exercise, report = looked["excused"].exercise, looked["excused"].solution
+def test_a_solution_that_takes_over_half_of_its_limit_is_noted(subjects: dict[str, Subject]) -> None:
+    exercise, report = subjects["excused"].exercise, subjects["excused"].solution
     assert exercise is not None
     assert report is not None
     judge = first_trial(exercise).judge
@@ -253,19 +257,19 @@ def test_a_solution_that_takes_over_half_of_its_limit_is_noted(looked: dict[str,
     assert fault.problem == "the solution takes 6.0 s a scenario of the 10 s that are allowed"
 
 
-def test_mutants_tell_nothing_of_a_solution_that_does_not_pass(looked: dict[str, Subject]) -> None:
-    assert looked["never"].mutants.total == 0
+def test_mutants_tell_nothing_of_a_solution_that_does_not_pass(subjects: dict[str, Subject]) -> None:
+    assert subjects["never"].mutants.total == 0
 
 
-def test_a_survivor_is_counted(looked: dict[str, Subject]) -> None:
-    tally = looked["several"].mutants
+def test_a_survivor_is_counted(subjects: dict[str, Subject]) -> None:
+    tally = subjects["several"].mutants
     assert [mutant.change for mutant in tally.survivors] == ["drop torch.cuda.synchronize()"]
     assert 0.5 < tally.share < 1
     assert str(tally).endswith("killed (83 %), 1 still pass")
 
 
-def test_examples_of_a_lesson_that_raise_or_print_something_else_are_told(looked: dict[str, Subject]) -> None:
-    lesson = looked["lesson"]
+def test_examples_of_a_lesson_that_raise_or_print_something_else_are_told(subjects: dict[str, Subject]) -> None:
+    lesson = subjects["lesson"]
     assert titles(lesson) == [
         f"{lesson.folder}:30: the example does not print what the text says",
         f"{lesson.folder}:73: the example raises RuntimeError: "
@@ -274,8 +278,8 @@ def test_examples_of_a_lesson_that_raise_or_print_something_else_are_told(looked
     assert lesson.problems[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
 
 
-def test_what_the_catalogue_cannot_read_is_told_beside_the_rest(looked: dict[str, Subject]) -> None:
-    missing = [fault for name, subject in looked.items() if "99_missing" in name for fault in subject.problems]
+def test_what_the_catalogue_cannot_read_is_told_beside_the_rest(subjects: dict[str, Subject]) -> None:
+    missing = [fault for name, subject in subjects.items() if "99_missing" in name for fault in subject.problems]
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
 
 
@@ -299,14 +303,14 @@ def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_pa
     course = tmp_path / "course"
     skeleton(course, "first", WAITING)
     skeleton(course, "second")
-    told: list[str] = []
-    found = looked_at(course, str(course / "01_lesson" / "01_first"), stations=1, with_mutants=False, told=told)
-    assert list(found) == ["first"]
-    assert titles(found["first"]) == []
-    assert found["first"].mutants.total == 0
-    assert told[0] == "checks"
-    assert told[1] == "solution, seed 1"
-    assert told[-1] == "end 1.1 first"
+    log: list[str] = []
+    subjects = run_gate(course, str(course / "01_lesson" / "01_first"), stations=1, with_mutants=False, log=log)
+    assert list(subjects) == ["first"]
+    assert titles(subjects["first"]) == []
+    assert subjects["first"].mutants.total == 0
+    assert log[0] == "checks"
+    assert log[1] == "solution, seed 1"
+    assert log[-1] == "end 1.1 first"
 
 
 @pytest.mark.parametrize(
@@ -321,7 +325,7 @@ def test_checks_that_never_end_or_end_the_program_are_told(
 ) -> None:
     monkeypatch.setattr(pool, "EXAMINED_WITHIN_S", 1.0 if "while" in code else 60.0)
     folder = skeleton(tmp_path / "course", "first", Change("checks.py", "checks = [", f"{code}\nchecks = ["))
-    subject = looked_at(tmp_path / "course", str(folder))["first"]
+    subject = run_gate(tmp_path / "course", str(folder))["first"]
     (title,) = titles(subject)
     assert words in title
     assert subject.gradings == 0

@@ -1,4 +1,4 @@
-"""The form of exercises and lessons: a skeleton has it, and each mistake is reported with its file and line."""
+"""The form of exercises and lessons: a skeleton is valid, and each mistake is reported with its file and line."""
 
 from __future__ import annotations
 

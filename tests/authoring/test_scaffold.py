@@ -1,4 +1,4 @@
-"""`gpututor new`: a skeleton with the next number; nothing is overwritten. And `gpututor verify`, as a verb."""
+"""`gpututor new` makes a skeleton with the next number and overwrites nothing; `gpututor verify` as a verb."""
 
 from __future__ import annotations
 

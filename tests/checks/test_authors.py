@@ -1,4 +1,4 @@
-"""Calls of an author's functions: names of arguments are the author's to choose."""
+"""Calls of an author's functions, whose arguments may have any names."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ X = torch.arange(6.0).reshape(2, 3)
 
 
 def call_with(output: torch.Tensor, argument: torch.Tensor) -> Any:
-    """A run whose output was packed beside its argument, so that identities and storages can be compared."""
+    """Return a run with its output packed together with its argument, to compare identities and storages."""
     packer = Encoder()
     tree = packer.pack(output)
     facts = facts_by_path(packer.facts({"x": argument}))

@@ -1,4 +1,4 @@
-"""A time that the learner measured is held against the trace."""
+"""A time that the learner measured is compared with the trace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MILLISECOND = 1_000_000
 
 
 def products(*spans: tuple[int, int], waits: tuple[int, ...] = ()) -> Trace:
-    """Matrix products, when each was launched and ended, and when waits ended, in milliseconds."""
+    """Return a trace of matrix products (launch, end) and of waits that end at `waits`, in milliseconds."""
     events = [(launched, Kind.KERNEL, "aten::mm", end) for launched, end in spans]
     events += [(end - 1, Kind.SYNCHRONISE, "torch.cuda.synchronize", end) for end in waits]
     trace = Trace()

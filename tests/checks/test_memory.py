@@ -121,7 +121,7 @@ def test_a_leak_check_requests_three_calls_and_the_remaining_memory() -> None:
 
 
 def held(*uses: tuple[int, int, int | None], machine: Any = GPU) -> Run:
-    """Calls with equal inputs: (before, peak, left)."""
+    """Return calls with equal inputs: (before, peak, left)."""
     run = run_of(None, {}, machine=machine)
     calls = tuple(
         replace(run.calls[0], memory={"cuda:0": MemoryUse(before, peak, peak, left)}) for before, peak, left in uses

@@ -153,7 +153,7 @@ def test_an_error_of_few_elements_names_no_precision() -> None:
 
 
 def flipped_at_the_edge(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A ReLU in bfloat16 that lets small values through, or stops them, in a few places of 2,048."""
+    """Return a ReLU in bfloat16 that lets small values through, or stops them, in a few places of 2,048."""
     generator = torch.Generator().manual_seed(3)
     ref = torch.randn(32, 64, generator=generator, dtype=torch.float64).relu()
     got = ref.bfloat16().flatten()
@@ -163,7 +163,7 @@ def flipped_at_the_edge(count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def noise(scale: float, numel: int = 1 << 16) -> tuple[torch.Tensor, torch.Tensor]:
-    """Many values so close together that sorting hides their errors."""
+    """Return many values so close together that sorting hides their errors."""
     generator = torch.Generator().manual_seed(4)
     ref = torch.randn(numel, generator=generator, dtype=torch.float64)
     return (ref + scale * torch.randn(numel, generator=generator, dtype=torch.float64)).float(), ref
@@ -385,7 +385,7 @@ def test_a_single_element_has_no_factor() -> None:
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:
-    """Errors grow: each step doubles what the one before has lost."""
+    """Run a chain of steps, each of which doubles the error of the previous step."""
     for _ in range(12):
         x = 4 * x * (1 - x)
     return x

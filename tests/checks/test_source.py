@@ -303,7 +303,7 @@ def steps(text: str) -> int:
 
 
 def _lines(n: int, line: str, end: str = "") -> str:
-    """`line` for each number, where # is it and $ the next one."""
+    """Return `line` for each number, which replaces # and its successor $."""
     return "".join(line.replace("#", str(i)).replace("$", str(i + 1)) + "\n" for i in range(n)) + end
 
 

@@ -1,4 +1,4 @@
-"""Speed: read off the virtual clock, or taken from what the judge measured."""
+"""Speed: read from the virtual clock, or measured by the judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overlap is what the trace's times say, and races are what it records as hazards."""
+"""Overlap follows from the trace's times, and races from its hazards."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def work(streams):
 
 
 def trace_of(*events: tuple[Any, ...]) -> Trace:
-    """(up, down, wait, kernel or its stream; start; end; line; launch, when it is not the start)"""
+    """Return a trace of (up, down, wait, kernel or its stream; start; end; line; launch, when it is not the start)"""
     trace = Trace()
     for what, start, end, line, *launch in events:
         launched = launch[0] if launch else max(start, 0)

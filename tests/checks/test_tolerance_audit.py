@@ -1,4 +1,4 @@
-"""Tolerances that are too loose are found by trying nonsense on them."""
+"""Tolerances that are too loose accept nonsense, and the audit finds them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing trees: words for types and keys, paths that stay short, and each pair of tensors looked at once."""
+"""Comparison of trees: words for types and keys, short paths, and a single comparison of each pair of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Value: plain results compared with the author's."""
+"""Value: plain results, compared with the author's."""
 
 from __future__ import annotations
 

@@ -109,10 +109,10 @@ def test_a_folder_with_gradings_needs_resume(folder: ClassFolder, course: Course
 def test_a_broken_journal_entry_is_graded_again(folder: ClassFolder, broken: bytes, plan: Plan) -> None:
     first = plan()
     grade_all(first)
-    one, other = (job.key.file_in(folder.journal) for job in first.jobs)
-    one.write_bytes(broken)
+    entry, other = (job.key.file_in(folder.journal) for job in first.jobs)
+    entry.write_bytes(broken)
     assert list(plan(RESUME).jobs) == [first.jobs[0]]
-    one.write_bytes(other.read_bytes())  # of another grading
+    entry.write_bytes(other.read_bytes())  # of another grading
     again = plan(RESUME)
     assert list(again.jobs) == [first.jobs[0]]
     grade_all(again)

@@ -18,7 +18,7 @@ def only(recorder: Recorder) -> Event:
 
 
 def program(name: str, body: str) -> Callable[[Recorder], object]:
-    """The function `run(recorder)` of a program in a file of that name."""
+    """Return the function `run(recorder)` of a program in a file of that name."""
     scope: dict[str, Callable[[Recorder], object]] = {}
     exec(compile(f"def run(recorder):\n    {body}\n", name, "exec"), scope)
     return scope["run"]

@@ -1,4 +1,4 @@
-"""One station of the author's gate for all exercises: it is started once, and stays warm."""
+"""A warm station of the author's gate that all tests of exercises share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The capstone's faults, told from the report of the script that learners begin with."""
+"""The capstone's faults, as reported by the script that learners begin with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function does is said alike in the starter and in the solution: a comparison of the two shows code only."""
+"""Starter and solution have the same docstrings, so that a comparison of the two shows code only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpututor.paths import builtin_course
 
 
 def docstrings(source: str) -> dict[str, str | None]:
-    """The docstring of each function and class by its name."""
+    """Return the docstring of each function and class by its name."""
     kinds = (ast.FunctionDef, ast.ClassDef)
     return {
         node.name: ast.get_docstring(node, clean=False)

@@ -1,7 +1,7 @@
-"""Every exercise is graded on its idea, by the rules of the author's gate: `gpututor verify` tries the same.
+"""Every exercise accepts and refuses submissions by the rules of the author's gate, as in `gpututor verify`.
 
-With one seed, without mutants, and for some exercises on two GPUs that are far apart; all of it, on every GPU, is tried
-by the long tests, a lesson each.
+Short runs use a single seed, no mutants, and for some exercises two very different GPUs. The long tests, a lesson each,
+try everything on every GPU.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.support.shipped_course import COURSE, LESSONS, ONE_OF_EACH_LESSON, ON
 
 
 def not_so(exercise: Exercise, faults: list[Problem]) -> list[str]:
-    """What a reader of a failing test wants to see."""
+    """Return the titles and details of the faults, without notes, for the failure message."""
     wrong = [fault for fault in faults if not fault.is_note]
     return [line for fault in wrong for line in (fault.title(exercise.folder), *fault.details)]
 
 
 def is_quick(trial: Trial) -> bool:
-    """The starter, the wrong solutions, the baselines and the constants."""
+    """Return True for the starter, wrong solutions, baselines and constants."""
     return not trial.after_solution
 
 

@@ -1,4 +1,4 @@
-"""With an accelerator at hand: every exercise is graded on it and on the virtual GPU, and both say the same."""
+"""On a machine with an accelerator, every exercise has the same outcomes there and on the virtual GPU."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def graded(client: GradingClient, exercise: Exercise, source: str, device: str) 
 
 
 def said(report: Report) -> tuple[Outcome, dict[str, set[str]]]:
-    """The outcome, and for each scenario the checks that did not pass. Times are no part of it."""
+    """Return the outcome and the checks of each scenario that did not pass, without times."""
     broken: dict[str, set[str]] = {}
     for verdict in report.verdicts:
         if verdict.status is not Status.PASSED:

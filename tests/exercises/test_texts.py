@@ -1,4 +1,4 @@
-"""What learners read has the form that the author's gate asks for, and what lessons show is true."""
+"""Texts for learners pass the author's gate, and the examples of lessons print what they show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of topics leads to every exercise of the course, by the name and the number that it has."""
+"""The page of topics links to every exercise of the course by its name and number."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="say what was found")
     arguments = parser.parse_args()
     isolations = arguments.isolation or ["process", "bubblewrap"]
-    chosen = [one for one in members() if not arguments.word or any(word in one.id for word in arguments.word)]
+    chosen = [member for member in members() if not arguments.word or any(word in member.id for word in arguments.word)]
     with tempfile.TemporaryDirectory(prefix="hostile.") as folder, opened(Path(folder)) as ground:
         for member in chosen:
             started = time.monotonic()

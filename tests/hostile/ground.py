@@ -1,4 +1,4 @@
-"""Where the suite's files are graded: a judge for each isolation, and watch over all that they must leave alone."""
+"""Ground of the suite: a judge for each isolation, and watches over everything that members must not touch."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from tests.hostile.members import Member
 from tests.hostile.tiny_course import lay_out
 
 HANGS_AFTER_S = 240.0
-"""What still runs then hung the judge: all limits of the suite's exercises are far shorter, even on a busy machine."""
+"""Seconds after which a grading hung the judge: the limits of all exercises are far shorter, even on a busy machine."""
 SETTLES_WITHIN_S = 20.0
 BECOMES_IDLE_WITHIN_S = 3.0
 PORTS = (47311, 47312)
-"""On which members listen."""
+"""Ports on which members listen."""
 SHARED_MEMORY = Path("/dev/shm")
 
 
 @dataclass
 class Ground:
-    """Folders with secrets, a listener that nobody may reach, and judges that were started with secrets around them."""
+    """Folders with secrets, a listener that no member may reach, and judges that were started near those secrets."""
 
     folder: Path
     secret: str
@@ -55,7 +55,7 @@ class Ground:
         return self.folder / "watched"
 
     def grade(self, member: Member, isolation: str) -> Report:
-        """Grade one member. Raises `AssertionError` when the judge hangs, `GradingError` when it broke."""
+        """Grade a member. Raises `AssertionError` if the judge hangs, `GradingError` if it broke."""
         exercise = self.exercises[member.attacks]
         text = self._placed(member.text, exercise)
         return self.grade_text(text, exercise, isolation, member.file_name, member.device, member.is_of_class)
@@ -84,12 +84,12 @@ class Ground:
         return end.report
 
     def honest(self, isolation: str) -> Report:
-        """Grade a right solution: what a judge that was harmed cannot do."""
+        """Grade a right solution, which a harmed judge cannot do."""
         folder = self.exercises["label"]
         return self.grade_text((folder / "solution.py").read_text(encoding="utf-8"), folder, isolation)
 
     def client(self, isolation: str) -> GradingClient:
-        """The judge of that isolation, started at its first use."""
+        """Return the judge of that isolation; start it at its first use."""
         if isolation not in self._clients:
             self._clients[isolation] = _new_client(isolation)
             self.honest(isolation)
@@ -98,16 +98,16 @@ class Ground:
         return self._clients[isolation]
 
     def judge(self, isolation: str) -> int:
-        """The process id of that judge."""
+        """Return the process id of that judge."""
         process = self._clients[isolation]._judge
         assert process is not None
         return process.pid
 
     def outlived(self, isolation: str) -> list[str]:
-        """What is still there of a grading that has ended: processes, scratch folders, listeners, shared memory."""
+        """Return what an ended grading left behind: processes, scratch folders, listeners, shared memory."""
         judge = self.judge(isolation)
 
-        def found() -> list[str]:
+        def leftovers() -> list[str]:
             family = descendants(judge)
             left = [f"processes {family}"] if len(family) > self._idle[isolation] else []
             scratch = [path.name for path in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*")]
@@ -115,24 +115,24 @@ class Ground:
             left += [f"a listener on port {port}" for port in PORTS if _listens(port)]
             return left + sorted(_traces() - self._traces)
 
-        _settle(lambda: not found())
-        return found()
+        _settle(lambda: not leftovers())
+        return leftovers()
 
     def touched(self) -> dict[str, str]:
-        """Each watched file with a digest of what it holds."""
+        """Return the digest of each watched file."""
         roots = (self.watched, self.folder / "home", self.folder / "course", self.victim)
         files = [path for root in roots for path in sorted(root.rglob("*")) if path.is_file() or path.is_symlink()]
         return {str(path): _digest(path) for path in files}
 
     def was_reached(self) -> bool:
-        """Somebody connected to the listener."""
+        """Return True if a process connected to the listener."""
         with contextlib.suppress(BlockingIOError):
             self.listener.accept()[0].close()
             return True
         return False
 
     def leaked(self, report: Report) -> bool:
-        """The secret stands somewhere in the report."""
+        """Return True if the report contains the secret."""
         return self.secret in json.dumps(report.to_json())
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class Ground:
         shutil.rmtree(self.victim, ignore_errors=True)  # a test in this process may have removed all of its scratch
 
     def _placed(self, text: str, exercise: Path) -> str:
-        """The text with what an attacker could find out about the machine: where things are, who listens."""
+        """Replace the marks in the text by what an attacker could learn about the machine: paths and a port."""
         facts = {
             "@home@": self.folder / "home",
             "@watched@": self.watched,
@@ -159,7 +159,7 @@ class Ground:
 
 @contextlib.contextmanager
 def opened(folder: Path) -> Iterator[Ground]:
-    """A ground in `folder`; its judges end with it."""
+    """Yield a ground in `folder`; end its judges afterwards."""
     secret = f"canary-{secrets.token_hex(16)}"
     for name in ("home", "watched"):
         (folder / name).mkdir(parents=True)
@@ -190,14 +190,14 @@ def _new_client(isolation: str) -> GradingClient:
 
 
 def _settle(holds: Callable[[], bool]) -> None:
-    """Wait until it holds, or is not going to."""
+    """Wait until the condition holds, for a limited time."""
     deadline = time.monotonic() + SETTLES_WITHIN_S
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def _traces() -> set[str]:
-    """What members leave outside of their scratch folders when they can."""
+    """Return the files of members outside their scratch folders."""
     return {str(path) for place in (SHARED_MEMORY, Path(tempfile.gettempdir())) for path in place.glob("hostile-*")}
 
 

@@ -27,7 +27,7 @@ _MORE = re.compile(r"#   (.+)")
 
 @dataclass(frozen=True)
 class Member:
-    """One file."""
+    """A file of the suite."""
 
     kind: str
     name: str
@@ -39,9 +39,9 @@ class Member:
     device: str
     file_name: str
     is_of_class: bool
-    """True if it is graded as a class is: names of the static reading need a review."""
+    """True to grade it like a class: names in its source may need a review."""
     open: str
-    """Why it ends otherwise as yet; empty for all whose end is right."""
+    """Reason why it does not end as expected yet; empty if it does."""
 
     @property
     def id(self) -> str:
@@ -49,12 +49,12 @@ class Member:
 
 
 def members() -> list[Member]:
-    """All files, kind by kind. Raises `ValueError` that names a file whose first lines do not say what they must."""
+    """Return all files, kind by kind. Raises `ValueError` if the first lines of a file lack a field."""
     return [read_member(path) for kind in KINDS for path in sorted((FOLDER / kind).glob("*.py"))]
 
 
 def read_member(path: Path) -> Member:
-    """The member in the file at `path`."""
+    """Return the member in the file at `path`."""
     text = path.read_text(encoding="utf-8")
     said = _said(text)
     missing = {"attacks", "tries", "ends", "isolation"} - said.keys()
@@ -81,9 +81,9 @@ def _said(text: str) -> dict[str, str]:
     for line in text.splitlines():
         if not line.startswith("#"):
             break
-        if (found := _LINE.fullmatch(line)) is not None:
-            last = found[1]
-            said[last] = found[2].strip()
+        if (entry := _LINE.fullmatch(line)) is not None:
+            last = entry[1]
+            said[last] = entry[2].strip()
         elif (more := _MORE.fullmatch(line)) is not None and last:
             said[last] += f" {more[1].strip()}"
     return said

@@ -35,9 +35,12 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 
 def in_words(report: Report) -> str:
-    """What a reader of a failing test wants to see."""
+    """Return outcome, verdicts and output of a report for the failure message."""
     lines = [f"{report.outcome} {report.reason}"]
-    lines += [f"{one.scenario}: {one.check}: {one.status}; {one.expected}; {one.got}" for one in report.verdicts]
+    lines += [
+        f"{verdict.scenario}: {verdict.check}: {verdict.status}; {verdict.expected}; {verdict.got}"
+        for verdict in report.verdicts
+    ]
     return "\n".join([*lines, *(run.output[:2000] for run in report.runs)])
 
 
@@ -86,9 +89,9 @@ def test_hostile_files_may_not_pass_and_honest_ones_must() -> None:
 
 def test_every_kind_has_several_members_and_there_are_enough() -> None:
     of_kind = {kind: [member for member in ALL if member.kind == kind] for kind in KINDS}
-    assert all(len(found) >= 8 for found in of_kind.values())
-    assert sum(len(found) for kind, found in of_kind.items() if kind != HONEST) >= 60
-    assert all({member.name for member in found} >= set(ALWAYS[kind]) for kind, found in of_kind.items())
+    assert all(len(group) >= 8 for group in of_kind.values())
+    assert sum(len(group) for kind, group in of_kind.items() if kind != HONEST) >= 60
+    assert all({member.name for member in group} >= set(ALWAYS[kind]) for kind, group in of_kind.items())
     assert all(member.kind in ("forged", "patched", "fake") for member in ALL if member.open)
 
 

@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent / "course"
 
 @dataclass(frozen=True)
 class Tiny:
-    """One exercise: its folder under `course/`, and what its manifest says."""
+    """An exercise: its folder under `course/`, and the fields of its manifest."""
 
     folder: str
     entry: str

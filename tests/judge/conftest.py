@@ -1,4 +1,4 @@
-"""One judge for all tests of this folder, and a tiny course to be graded."""
+"""A judge that all tests of this folder share, and a tiny course for it to grade."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FACT = TensorFact("Tensor", (256,), "float32", "cuda:0", (1,), 0, 1, 1, False, T
 MEMORY = {"cuda:0": MemoryUse(2048, 3072, 3072)}
 
 
-def told(work: dict[str, Any] | None, result: torch.Tensor | None = None, **changed: Any) -> tuple[str, ...]:
+def suspicions_of(work: dict[str, Any] | None, result: torch.Tensor | None = None, **changed: Any) -> tuple[str, ...]:
     """Return the suspicions of a call that launches `work`, and takes memory for `result`."""
     trace = Trace()
     if work is not None:
@@ -49,25 +49,25 @@ def told(work: dict[str, Any] | None, result: torch.Tensor | None = None, **chan
     ],
 )
 def test_work_that_cannot_have_been_is_told(work: dict[str, Any] | None, words: str) -> None:
-    found = told(work)
-    assert len(found) == bool(words)
-    assert all(words in each for each in found)
+    suspicions = suspicions_of(work)
+    assert len(suspicions) == bool(words)
+    assert all(words in each for each in suspicions)
 
 
 def test_memory_as_it_is_when_it_is_taken_needs_no_work() -> None:
-    assert told(None, torch.zeros(256)) == ()
+    assert suspicions_of(None, torch.zeros(256)) == ()
 
 
 def test_memory_that_is_left_out_is_told() -> None:
-    assert told({}, memory={})
+    assert suspicions_of({}, memory={})
 
 
 def test_a_result_that_is_an_argument_with_other_values_is_told() -> None:
     given: dict[str, Any] = {"arguments": {"table": FACT}, "after": Encoder().digests({"table": torch.ones(256)})}
-    assert told({}, **given) == ()
-    assert told({}, torch.zeros(256), **given)
+    assert suspicions_of({}, **given) == ()
+    assert suspicions_of({}, torch.zeros(256), **given)
 
 
 def test_a_result_next_to_the_arguments_needs_memory_of_its_own() -> None:
     other = TensorFact("Tensor", (600,), "float32", "cuda:0", (1,), 0, 2, 2, False, True, False, "strided")
-    assert told({}, arguments={"table": other})
+    assert suspicions_of({}, arguments={"table": other})

@@ -85,9 +85,9 @@ def test_an_honest_run_is_not_suspected() -> None:
     ],
 )
 def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], words: str) -> None:
-    [found] = find_inconsistencies(_run(_honest_trace(**changed)), SPEC)
-    assert found.startswith("call 1: ")
-    assert words in found
+    [suspicion] = find_inconsistencies(_run(_honest_trace(**changed)), SPEC)
+    assert suspicion.startswith("call 1: ")
+    assert words in suspicion
 
 
 def test_a_result_on_a_device_that_holds_nothing_is_told() -> None:
@@ -189,8 +189,8 @@ def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
             node = packer.pack(output)
             value = Decoder(tuple(packer.buffers)).unpack(node)
             del output
-            found: dict[str, Any] = around.memory(left=True)
-            memory = {device: MemoryUse(**use) for device, use in found.items()}
+            measured: dict[str, Any] = around.memory(left=True)
+            memory = {device: MemoryUse(**use) for device, use in measured.items()}
             trace = machine.recorder.complete().since(before)
             calls.append(Call({}, {}, value, trace, span=Span(**around.span), memory=memory))
     run = Run(to_machine(SPEC, []), tuple(calls), path.read_text(), "work", (tuple(calls),))

@@ -36,7 +36,7 @@ def test_a_right_answer_beside_something_replaced_needs_review(grade: Grade, bod
     report = grade(f"{HEAD}def twice(number):\n{body}{RIGHT}")
 
     assert report.outcome is Outcome.NEEDS_REVIEW
-    assert [found for found in report.suspicions if words in found]
+    assert [suspicion for suspicion in report.suspicions if words in suspicion]
     assert not report.final
 
 

@@ -124,7 +124,7 @@ def test_the_store_summarises_all_attempts(store: ProgressStore) -> None:
 def test_an_unreadable_report_still_counts_as_an_attempt(store: ProgressStore) -> None:
     for text in ("{", "[]", '{"verdicts": 3}', '{"verdicts": [7]}'):
         store.rows("INSERT INTO attempts (exercise, outcome, counted, report) VALUES ('x/a', 'passed', 1, ?)", text)
-    assert [(one.passed, one.failed) for one in store.attempt_summaries()] == [(True, ())] * 4
+    assert [(summary.passed, summary.failed) for summary in store.attempt_summaries()] == [(True, ())] * 4
 
 
 def test_opened_solutions_and_restarts_are_stored(store: ProgressStore) -> None:

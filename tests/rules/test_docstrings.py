@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from itertools import chain
 
 from tests.support import ROOT
+from tests.support.sources import python_files
 
-CLEAN = ("checks", "devices/real", "docs", "fidelity", "rules", "trace")
-"""Folders of tests that follow the rule, as the whole package does."""
 FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|One|Its|See)\b")
 
 
@@ -24,10 +22,9 @@ def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_no_docstring_starts_with_a_question_word_or_a_preposition() -> None:
-    folders = [ROOT / "gpututor", *(ROOT / "tests" / name for name in CLEAN)]
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
-        for path in sorted(chain.from_iterable(folder.rglob("*.py") for folder in folders))
+        for path in python_files()
         for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
         if FORBIDDEN.match(text)
     ]

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from tests.support import ROOT
+from tests.support.sources import python_files
 
 EMPTY = {"found", "one", "told"}
 
@@ -16,7 +17,9 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
                 yield node.lineno, name
-            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.arg(arg=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 yield node.lineno, name
             case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
                 yield node.lineno, name
@@ -25,7 +28,7 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def test_no_name_is_empty() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
-        for path in sorted((ROOT / "gpututor").rglob("*.py"))
+        for path in python_files()
         for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
         if name in EMPTY
     ]
@@ -34,7 +37,8 @@ def test_no_name_is_empty() -> None:
 
 def test_every_kind_of_name_is_examined() -> None:
     source = (
-        "def one(found): told = [one for one in x]\nclass told: one: int\nmatch x:\n case [found, *one]: x.told = 1"
+        "def one(found): told = [one for one in x]\nclass told: one: int\nmatch x:\n case [found, *one]: x.told = 1\n"
+        "async def told(): pass"
     )
     assert sorted(names(ast.parse(source))) == [
         (1, "found"),
@@ -46,4 +50,5 @@ def test_every_kind_of_name_is_examined() -> None:
         (4, "found"),
         (4, "one"),
         (4, "told"),
+        (5, "told"),
     ]

@@ -1,4 +1,4 @@
-"""Helpers that tests of several folders share."""
+"""Helpers that the tests of several folders share."""
 
 from pathlib import Path
 

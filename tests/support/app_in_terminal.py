@@ -27,7 +27,7 @@ def ready_file(workspace: Path) -> Path:
 
 
 def launch(course: Path, workspace: Path, environment: Mapping[str, str], size: tuple[int, int] = (80, 24)) -> Terminal:
-    """The app in a terminal of its own, which has painted nothing yet. To be used in a `with`."""
+    """Start the app in its own terminal, before its first paint; use it in a `with`."""
     words = ["-m", "tests.support.app_in_terminal", str(course), str(workspace)]
     return Terminal(words, {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", **environment}, size)
 
@@ -39,7 +39,7 @@ def start(
     size: tuple[int, int] = (80, 24),
     patience_s: float = 60,
 ) -> Terminal:
-    """The app in a terminal of its own, ready for keys. To be used in a `with`."""
+    """Start the app in its own terminal, and wait until it is ready for keys; use it in a `with`."""
     ready_file(workspace).unlink(missing_ok=True)
     terminal = launch(course, workspace, environment, size)
     deadline = time.monotonic() + patience_s

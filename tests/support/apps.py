@@ -38,7 +38,7 @@ async def until(
 
 
 async def until_shown(pilot: Pilot[None], text: str) -> None:
-    """Let the app work until a text stands on the screen, wherever its lines are broken."""
+    """Let the app work until the screen shows a text, whatever its line breaks."""
 
     def shown() -> bool:
         return " ".join(text.split()) in " ".join(screen_text(pilot.app).replace("│", " ").split())
@@ -48,7 +48,7 @@ async def until_shown(pilot: Pilot[None], text: str) -> None:
 
 @dataclass
 class AppEnv:
-    """Everything that outlives one start of the app."""
+    """A course, a workspace and a client that outlive a start of the app."""
 
     folder: Path
     course: Course
@@ -72,7 +72,7 @@ class AppEnv:
     async def start(
         self, size: tuple[int, int] = (80, 24), *, first: bool = False, at_top: bool = True
     ) -> AsyncIterator[Pilot[None]]:
-        """The app under test; `first`: as at the very first start, without a workspace.
+        """Start the app under test; `first`: as at the very first start, without a workspace.
 
         `at_top`: files open at their top, where most tests type; else where there is something to write.
         """
@@ -112,7 +112,7 @@ def main_screen(pilot: Pilot[None]) -> MainScreen:
 
 
 def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
-    """From now on only commands look at the file; until what is returned is called."""
+    """Stop the timers that look at the file; return a function that starts them again."""
     timers = list(main_screen(pilot)._timers)
     for timer in timers:
         timer.pause()
@@ -134,7 +134,7 @@ DEFAULT_START = "def twice(number):"
 
 
 def burst(app: App[None], *keys: str) -> None:
-    """All the keys at once: the first one is only answered when the last one has arrived."""
+    """Send all keys at once: the app answers the first after the last has arrived."""
     for key in keys:
         app.post_message(events.Key(key, key if len(key) == 1 else None))
 

@@ -1,4 +1,4 @@
-"""One call of each operator on CUDA's autocast lists, given a function that makes a device tensor of some size."""
+"""A call of each operator on CUDA's autocast lists, given a function that makes a device tensor of some size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _signs(make: Make, *size: int) -> torch.Tensor:
 
 
 def _rnn(op: Any, gates: int, states: int) -> Call:
-    """A batch of 2 by 3 steps by 4 features through one layer of 4."""
+    """Run a batch of 2 by 3 steps by 4 features through a layer of 4."""
 
     def call(make: Make) -> Any:
         first = make(1, 2, 4)
@@ -94,7 +94,7 @@ LOWER_PRECISION: dict[str, Call] = {
 }
 
 ONLY_ON_A_GPU = {"_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "_scaled_dot_product_flash_attention"}
-"""Fused kernels that only CUDA has; the public functions that would choose them are in the lists too."""
+"""Fused kernels of CUDA alone; the lists also contain the public functions that choose them."""
 
 FLOAT32: dict[str, Call] = {
     **{name: _on_fractions(name) for name in ("acos", "asin", "erfinv", "log", "log10", "log2", "log1p", "rsqrt")},

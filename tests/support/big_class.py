@@ -37,7 +37,7 @@ SECRET = "08" * 32
 NOT_PASSED = frozenset(Outcome) - {Outcome.PASSED, Outcome.REJECTED, Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE}
 _REFUSED = frozenset({Outcome.REJECTED})
 _QUICK_RESOURCES = ("abort", "prints_a_lot", "segfault")
-"""Hostile files that use up resources quickly; the others take seconds each."""
+"""Hostile files that use up resources quickly; each of the others takes seconds."""
 
 _PLACED = re.compile(r"@[a-z]+@")
 """Placeholders of the hostile suite."""
@@ -45,7 +45,7 @@ _PLACED = re.compile(r"@[a-z]+@")
 
 @dataclass(frozen=True)
 class Submission:
-    """One file."""
+    """A submitted file."""
 
     student: str
     exercise: Exercise
@@ -125,7 +125,7 @@ def _course(folder: Path) -> Course:
 
 
 class _Kinds:
-    """Makes submissions without a student."""
+    """A maker of submissions without a student."""
 
     def __init__(self, course: Course, chance: random.Random) -> None:
         self._chance = chance

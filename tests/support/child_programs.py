@@ -1,4 +1,4 @@
-"""What children do; they import this."""
+"""Programs of child processes, which import this module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GPUS_AT_IMPORT = torch.cuda.device_count()
 
 
 def report(index: int) -> dict[str, Any]:
-    """What a child sees of the machine."""
+    """Return what a child process sees of the machine."""
     return {
         "gpus": torch.cuda.device_count(),
         "at import": GPUS_AT_IMPORT,
@@ -26,7 +26,7 @@ def put_report(index: int, answers: Any) -> None:
 
 
 def double_in_place(questions: Any, answers: Any) -> None:
-    """Waits for a device tensor, doubles it, and says what it is."""
+    """Wait for a device tensor, double it, and answer with its description."""
     tensor = questions.get(timeout=60)
     tensor.mul_(2)
     answers.put((str(tensor), tensor.requires_grad, type(tensor).__name__))

@@ -16,14 +16,14 @@ EVIL = "zoe[b]\x1b[2J"
 
 
 def judged(exercise: str, text: str, passes: bool | None = None) -> Report:
-    """As the scripted judge would say."""
+    """Return the report of the scripted judge; `passes` overrides its verdict."""
     lesson, slug = exercise.split("/")
     request = GradeRequest(f"/01_{lesson}/01_{slug}", text, "x.py")
     if passes if passes is not None else "2 * number" in text:
         made = report(request, verdict("loads"), verdict("placement"), verdict("parity"))
     else:
         made = report(request, verdict("loads"), failure(), verdict("parity", Status.NOT_RUN))
-    worth = tuple(replace(one, of=1.0, points=float(one.status is Status.PASSED)) for one in made.verdicts)
+    worth = tuple(replace(entry, of=1.0, points=float(entry.status is Status.PASSED)) for entry in made.verdicts)
     return replace(made, verdicts=worth, of=3.0)
 
 

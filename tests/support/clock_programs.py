@@ -1,4 +1,4 @@
-"""When collectives run, as programs of two ranks: each gives figures of its own trace."""
+"""Timing of collectives, as programs of two ranks that return figures of their own traces."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def program(function: Program) -> Program:
 
 
 class Seen(list[Event]):
-    """The events of a block, by name."""
+    """Events of a block, by name."""
 
     def named(self, *names: str) -> list[Any]:
-        """(start, end) of the events of these names."""
-        return [(one.start, one.end) for one in self if one.name in names]
+        """Return (start, end) of each event with one of these names."""
+        return [(event.start, event.end) for event in self if event.name in names]
 
     def of(self, kind: Kind) -> list[Event]:
-        return [one for one in self if one.kind is kind]
+        return [event for event in self if event.kind is kind]
 
     @property
     def hazards(self) -> list[str]:
-        return [one.name for one in self.of(Kind.HAZARD)]
+        return [event.name for event in self.of(Kind.HAZARD)]
 
 
 @contextmanager
 def seen() -> Iterator[Seen]:
-    machine, recorder, found = active_machine(), Recorder(), Seen()
+    machine, recorder, events = active_machine(), Recorder(), Seen()
     dist.barrier()
     before = machine.recorder
     machine.record_with(recorder)
-    yield found
+    yield events
     machine.record_with(before)
-    found.extend(recorder.trace)
+    events.extend(recorder.trace)
 
 
 def _now() -> int:
@@ -59,7 +59,7 @@ def _now() -> int:
 
 
 def _slower(rank: int) -> None:
-    """Rank 0 comes later than the other."""
+    """Delay rank 0."""
     if rank == 0:
         torch.cuda._sleep(CYCLES)
 
@@ -67,17 +67,17 @@ def _slower(rank: int) -> None:
 @program
 def slower_rank(rank: int, device: str) -> Any:
     values = torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         _slower(rank)
         dist.all_reduce(values)
         values.mul_(2)
         launched = _now()
         torch.cuda.synchronize()
-    (event,) = found.of(Kind.COLLECTIVE)
+    (event,) = events.of(Kind.COLLECTIVE)
     return {
-        "ready": found.named("torch.cuda._sleep")[0][1] if rank == 0 else event.launched,
+        "ready": events.named("torch.cuda._sleep")[0][1] if rank == 0 else event.launched,
         "collective": (event.start, event.end),
-        "next": found.named("aten::mul_")[0],
+        "next": events.named("aten::mul_")[0],
         "stream": event.stream,
         "bytes": event.size_bytes,
         "host went on": launched < event.start,
@@ -87,34 +87,34 @@ def slower_rank(rank: int, device: str) -> Any:
 @program
 def overlap(rank: int, device: str) -> Any:
     sent, other = torch.ones(1 << 24, device=device), torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         work: Any = dist.all_reduce(sent, async_op=True)
         other.add_(1)
         work.wait()
         sent.mul_(2)
-    return found.named("c10d::allreduce_"), found.named("aten::add_"), found.named("aten::mul_"), found.hazards
+    return events.named("c10d::allreduce_"), events.named("aten::add_"), events.named("aten::mul_"), events.hazards
 
 
 @program
 def used_too_early(rank: int, device: str) -> Any:
     sent = torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         work: Any = dist.all_reduce(sent, async_op=True)
         sent.mul_(2)
         work.wait()
-    return found.hazards
+    return events.hazards
 
 
 @program
 def never_waited_for(rank: int, device: str) -> Any:
-    """The whole GPU is waited for instead."""
+    """Synchronize the whole GPU instead of the work."""
     sent = torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         _slower(rank)
         work: Any = dist.all_reduce(sent, async_op=True)
         torch.cuda.synchronize()
         done = work.is_completed()
-    (event,) = found.of(Kind.COLLECTIVE)
+    (event,) = events.of(Kind.COLLECTIVE)
     return event.start, event.end, done
 
 
@@ -132,32 +132,32 @@ def polled(rank: int, device: str) -> Any:
 @program
 def chained(rank: int, device: str) -> Any:
     sent, other = torch.ones(1 << 24, device=device), torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         work: Any = dist.all_reduce(sent, async_op=True)
         future = work.get_future().then(lambda done: done.value()[0].mul_(2))
         other.add_(1)
         future.wait().sub_(1)
     names = ("c10d::allreduce_", "aten::add_", "aten::mul_", "aten::sub_")
-    return [found.named(name)[0] for name in names], found.hazards, float(sent[0])
+    return [events.named(name)[0] for name in names], events.hazards, float(sent[0])
 
 
 @program
 def functional_result(rank: int, device: str) -> Any:
     sent, other = torch.ones(1 << 24, device=device), torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         gathered = functional.all_reduce(sent, "sum", dist.group.WORLD)  # type: ignore[arg-type]
         other.add_(1)
         result = gathered * 2
         torch.cuda.synchronize()
         del gathered, result
     names = ("_c10d_functional::all_reduce", "aten::add_", "aten::mul")
-    return [found.named(name)[0] for name in names], found.hazards
+    return [events.named(name)[0] for name in names], events.hazards
 
 
 @program
 def messages(rank: int, device: str) -> Any:
     values = torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         _slower(rank)
         if rank == 0:
             dist.send(values, 1)
@@ -167,77 +167,77 @@ def messages(rank: int, device: str) -> Any:
             dist.send(values, 1)
         else:
             dist.recv(values)  # from anybody
-    return [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+    return [(event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
 
 
 @program
 def both_ways(rank: int, device: str) -> Any:
     mine, theirs = torch.ones(1 << 24, device=device), torch.empty(1 << 24, device=device)
-    with seen() as found:
+    with seen() as events:
         works = [dist.isend(mine, 1 - rank), dist.irecv(theirs, 1 - rank)]
         for work in works:
             assert work is not None
             work.wait()
-    return [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+    return [(event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
 
 
 @program
 def barrier(rank: int, device: str) -> Any:
-    with seen() as found:
+    with seen() as events:
         _slower(rank)
         dist.barrier()
         after = _now()
-    return after, [one.name for one in found.of(Kind.SYNCHRONISE)]
+    return after, [event.name for event in events.of(Kind.SYNCHRONISE)]
 
 
 @program
 def uneven(rank: int, device: str) -> Any:
-    """Rank 0 sends more than rank 1; both are done when that is through."""
+    """Send more from rank 0 than from rank 1; both end together."""
     sizes = [[1 << 20, 1 << 24], [1 << 4, 1 << 4]]
     sent = torch.ones(sum(sizes[rank]), device=device)
     received = torch.empty(sizes[0][rank] + sizes[1][rank], device=device)
-    with seen() as found:
+    with seen() as events:
         dist.all_to_all_single(received, sent, [sizes[0][rank], sizes[1][rank]], sizes[rank])
-    return [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+    return [(event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
 
 
 @program
 def smaller_group(rank: int, device: str) -> Any:
-    """A group of one waits for nobody, on a stream of its own."""
+    """Reduce in a group of a single rank, which waits for no other rank and has its own stream."""
     mine = [dist.new_group([number]) for number in range(RANKS)][rank]
     both = dist.new_group([0, 1])
     values = torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         _slower(rank)
         dist.all_reduce(values, group=mine)
         dist.all_reduce(values, group=both)
-    return [(one.stream, one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
+    return [(event.stream, event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
 
 
 @program
 def over_gloo(rank: int, device: str) -> Any:
     group = dist.new_group(backend="gloo")
     values = torch.ones(1 << 20, device=device)
-    with seen() as found:
+    with seen() as events:
         _slower(rank)
         dist.all_reduce(values, group=group)
         after = _now()
-    (event,) = found.of(Kind.COLLECTIVE)
-    return event.start, event.end, after, [one.name for one in found.of(Kind.SYNCHRONISE)]
+    (event,) = events.of(Kind.COLLECTIVE)
+    return event.start, event.end, after, [wait.name for wait in events.of(Kind.SYNCHRONISE)]
 
 
 @program
 def on_another_stream(rank: int, device: str) -> Any:
-    """What is launched later, beside what a collective waits for, still runs beside it."""
+    """Launch a kernel on another stream while a collective waits; both streams must overlap."""
     values = torch.ones(1 << 10, device=device)
     side = torch.cuda.Stream()
-    with seen() as found:
+    with seen() as events:
         torch.cuda._sleep(CYCLES)
         dist.all_reduce(values)
         with torch.cuda.stream(side):
             torch.ones(1 << 10, device=device)
         torch.cuda.synchronize()
-    return found.named("torch.cuda._sleep")[0], found.named("aten::fill_", "aten::ones")[-1]
+    return events.named("torch.cuda._sleep")[0], events.named("aten::fill_", "aten::ones")[-1]
 
 
 @program
@@ -258,22 +258,22 @@ def _wide(device: str) -> nn.Module:
 
 
 def _trained(rank: int, device: str, hook: Callable[..., Any] | None = None, *, synced: bool = True) -> Any:
-    """Of one backward pass: (collectives, kernels, hazards, when the last collective and the next kernel met)."""
+    """Return the intervals of a backward pass: (collectives, kernels, hazards, the first kernel after it)."""
     model = DistributedDataParallel(_wide(device), device_ids=[rank], bucket_cap_mb=1)
     if hook is not None:
         model.register_comm_hook(None, hook)
     for _ in range(2):
         model(torch.ones(1, 512, device=device)).sum().backward()  # the second one makes the buckets anew
     inputs = torch.ones(4096, 512, device=device)
-    with seen() as found:
+    with seen() as events:
         if synced:
             model(inputs).sum().backward()
         else:
             with model.no_sync():
                 model(inputs).sum().backward()
         model.module[0].weight.grad.neg_()
-    collectives = [(one.start, one.end) for one in found.of(Kind.COLLECTIVE)]
-    return collectives, found.named("aten::mm", "aten::addmm"), found.hazards, found.named("aten::neg_")
+    collectives = [(event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
+    return collectives, events.named("aten::mm", "aten::addmm"), events.hazards, events.named("aten::neg_")
 
 
 @program

@@ -33,12 +33,12 @@ def backend(rank: int, device: str) -> Any:
 
 @program
 def all_reduce(rank: int, device: str) -> Any:
-    found = {}
+    reduced = {}
     for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"):
         tensor = _own(rank, device)
         dist.all_reduce(tensor, op=getattr(dist.ReduceOp, name))
-        found[name] = tensor
-    return found
+        reduced[name] = tensor
+    return reduced
 
 
 @program
@@ -231,12 +231,12 @@ def functional_collectives(rank: int, device: str) -> Any:
 
 @program
 def other_dtypes(rank: int, device: str) -> Any:
-    found = []
+    reduced = []
     for dtype in (torch.float16, torch.bfloat16, torch.int64, torch.uint8):
         tensor = torch.ones(1, device=device, dtype=dtype)
         dist.all_reduce(tensor)
-        found.append(tensor.dtype is dtype and tensor)
-    return found
+        reduced.append(tensor.dtype is dtype and tensor)
+    return reduced
 
 
 @program

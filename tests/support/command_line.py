@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Said:
-    """How a verb ended, and what it printed."""
+    """Exit code and output of a verb."""
 
     code: int
     out: str

@@ -58,11 +58,11 @@ def _trained_alone() -> list[torch.Tensor]:
 
 
 def _largest_difference(ours: Any, theirs: Any) -> float:
-    return max(float((one.detach().cpu() - two).abs().max()) for one, two in zip(ours, theirs, strict=True))
+    return max(float((left.detach().cpu() - right).abs().max()) for left, right in zip(ours, theirs, strict=True))
 
 
 def _train(rank: int, device: str, hook: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """(largest difference from a single process on the whole batch, devices of the gradients)."""
+    """Return (largest difference from a single process on the whole batch, devices of the gradients)."""
     model = DistributedDataParallel(network().to(device), device_ids=[rank], **options)
     if hook is not None:
         model.register_comm_hook(None, hook)
@@ -71,7 +71,9 @@ def _train(rank: int, device: str, hook: Callable[..., Any] | None = None, **opt
     for _ in range(3):
         _step(model, optimiser, INPUTS[mine], TARGETS[mine].to(device))
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    return _largest_difference(model.parameters(), _trained_alone()), sorted({str(one.device) for one in gradients})
+    return _largest_difference(model.parameters(), _trained_alone()), sorted(
+        {str(gradient.device) for gradient in gradients}
+    )
 
 
 @program
@@ -145,7 +147,9 @@ def no_sync(rank: int, device: str) -> Any:
     # Twice the half batch, averaged over two ranks, is the whole batch.
     alone = network()
     alone(INPUTS).sum().backward()
-    return _largest_difference([one.grad for one in model.parameters()], [one.grad for one in alone.parameters()])
+    return _largest_difference(
+        [parameter.grad for parameter in model.parameters()], [parameter.grad for parameter in alone.parameters()]
+    )
 
 
 @program
@@ -173,7 +177,7 @@ def sync_batch_norm(rank: int, device: str) -> Any:
     return {
         "output": float((out.detach().cpu() - alone_out[mine].detach()).abs().max()),
         "gradient": _largest_difference(
-            [one.grad for one in model.parameters()], [one.grad for one in alone.parameters()]
+            [parameter.grad for parameter in model.parameters()], [parameter.grad for parameter in alone.parameters()]
         ),
         "running": _largest_difference(
             [model.module[1].running_mean, model.module[1].running_var], [alone[1].running_mean, alone[1].running_var]
@@ -212,9 +216,9 @@ def saved_and_loaded(rank: int, device: str) -> Any:
     model = DistributedDataParallel(nn.Linear(1, 1).to(device), device_ids=[rank])
     path = Path(gettempdir()) / f"gpututor-test-{os.getpid()}-{rank}.pt"
     torch.save(model.state_dict(), path)
-    found = torch.load(path, map_location=device)
+    loaded = torch.load(path, map_location=device)
     path.unlink()
-    return sorted((name, str(value.device)) for name, value in found.items())
+    return sorted((name, str(value.device)) for name, value in loaded.items())
 
 
 @program

@@ -15,10 +15,10 @@ from tests.support.fake_devices import Clock, Device, Working
 
 
 class Watched:
-    """A program on the device, and what was recorded of it."""
+    """A program on the device, and its recorded events."""
 
     def __init__(self, file: str, **options: Any) -> None:
-        """`file` is the learner's."""
+        """Record the events of the learner's `file`."""
         self.clock = Clock()
         self.device = Device(self.clock)
         self.recorder = Recorder([file])

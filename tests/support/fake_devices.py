@@ -11,11 +11,11 @@ from gpututor.devices.real.backends import Backend
 
 KERNEL_NS, LAUNCH_NS = 50_000, 2_000
 AHEAD_NS = 7_000_000_000
-"""The device's clock is that far from the host's."""
+"""Lead of the device's clock over the host's."""
 
 
 class Clock:
-    """The host's clock; each look at it takes 10 ns."""
+    """The host's clock, of which each reading takes 10 ns."""
 
     def __init__(self) -> None:
         self.time = 1_000_000
@@ -31,7 +31,7 @@ class Event:
 
 
 class Device(Backend):
-    """The kind `meta`: streams work one thing after another, beside each other."""
+    """A device of kind `meta`: each stream runs its work in order, and streams overlap."""
 
     granule = 512
     elapsed_waits = False
@@ -99,7 +99,7 @@ class Device(Backend):
         return self.bytes
 
     def work(self, duration: int) -> None:
-        """A kernel is launched on the current stream."""
+        """Launch a kernel on the current stream."""
         self._check()
         self.clock.time += LAUNCH_NS
         if not self.capturing:
@@ -112,7 +112,7 @@ class Device(Backend):
 
 
 class Working(TorchDispatchMode):
-    """Below the observer: operators on meta tensors keep the device busy; what is read from it is waited for."""
+    """A mode below the observer: operators on meta tensors keep the device busy, and reads wait for it."""
 
     def __init__(self, device: Device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -123,7 +123,7 @@ class Working(TorchDispatchMode):
         kwargs = kwargs or {}
         if self.fails is not None:
             raise self.fails
-        on_device = any(isinstance(one, torch.Tensor) and one.device.type == "meta" for one in args)
+        on_device = any(isinstance(argument, torch.Tensor) and argument.device.type == "meta" for argument in args)
         name = func.overloadpacket.__name__
         if on_device and (name == "_local_scalar_dense" or (name == "_to_copy" and "device" in kwargs)):
             self.device.work(KERNEL_NS)

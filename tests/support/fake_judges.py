@@ -33,7 +33,7 @@ def job_of(
 
 
 class Bench:
-    """Makes judges with the same behavior, and records their gradings."""
+    """A maker of judges with the same behavior, which records their gradings."""
 
     def __init__(self, deed: Deed | None = None) -> None:
         self._deed = deed

@@ -1,4 +1,4 @@
-"""Begins gradings, ends them in all ways, and counts what outlives them: `python ends.py ISOLATION TRIES FOLDER`.
+"""A program that interrupts gradings in all ways, and counts surviving processes: ISOLATION TRIES FOLDER.
 
 Orphans become children of this process, so what others run on the machine is never counted.
 """
@@ -19,13 +19,13 @@ from gpututor.processes import adopt_orphans, children, end_descendants
 
 WAYS = ("judge killed", "keeper killed", "both killed", "client killed", "client stops listening", "graded")
 MOST_S = 2.0
-"""Within which a grading is interrupted: later it would have ended."""
+"""Longest time before an interruption; a grading ends later than that."""
 SETTLES_WITHIN_S = 30.0
 RIGHT = "def twice(number):\n    return 2 * number\n"
 
 
 def grade(isolation: str, folder: str, way: str) -> None:
-    """Be a client, with a worker that is begun right before the end."""
+    """Grade as a client does, with a worker that starts right before the interruption."""
     client = GradingClient(isolation)  # type: ignore[arg-type]
     client.warm()
     if way == "client stops listening":
@@ -37,7 +37,7 @@ def grade(isolation: str, folder: str, way: str) -> None:
 
 
 def interrupt(client: int, way: str) -> None:
-    """Kill what `way` names, as far as it is there."""
+    """Kill the processes that `way` names, if they exist."""
     keepers = children(client)
     judges = [judge for keeper in keepers for judge in children(keeper)]
     victims = {
@@ -52,7 +52,7 @@ def interrupt(client: int, way: str) -> None:
 
 
 def left_over() -> int:
-    """Count children after a while in which all may end."""
+    """Return the number of children that are left after `SETTLES_WITHIN_S`."""
     deadline = time.monotonic() + SETTLES_WITHIN_S
     while (left := children(os.getpid())) and time.monotonic() < deadline:
         for child in left:

@@ -1,4 +1,4 @@
-"""PyTorch's own operator samples (`op_db`), computed on the CPU and on a virtual GPU, and what differs."""
+"""PyTorch's own operator samples (`op_db`), compared between the CPU and a virtual GPU."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDER = {
 
 
 def operators(dtype: torch.dtype) -> list[Any]:
-    """The operators that CUDA has in that dtype."""
+    """Return the operators that CUDA has in that dtype."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -40,18 +40,20 @@ def name_of(op: Any) -> str:
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    return [one for one in pytree.tree_leaves(value) if isinstance(one, torch.Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _gradients(outputs: list[torch.Tensor], inputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
-    used = [one for one in outputs if one.requires_grad]
-    wanted = [one for one in inputs if one.requires_grad]
+    used = [output for output in outputs if output.requires_grad]
+    wanted = [tensor for tensor in inputs if tensor.requires_grad]
     if not used or not wanted:
         return []
-    dense = [one if one.layout is torch.strided else one.to_dense() for one in used]
-    gradients = torch.autograd.grad([one.abs().sum() for one in dense], wanted, allow_unused=True)
+    dense = [output if output.layout is torch.strided else output.to_dense() for output in used]
+    gradients = torch.autograd.grad([output.abs().sum() for output in dense], wanted, allow_unused=True)
     # Adding zero gives memory to gradients that have none, which a mode would have to read.
-    return [one if one is None or one.layout is not torch.strided else one + 0 for one in gradients]
+    return [
+        gradient if gradient is None or gradient.layout is not torch.strided else gradient + 0 for gradient in gradients
+    ]
 
 
 def _roundings(expected: torch.Tensor, dtype: torch.dtype) -> dict[str, float]:
@@ -65,18 +67,18 @@ def _roundings(expected: torch.Tensor, dtype: torch.dtype) -> dict[str, float]:
 
 def _compare(got: list[Any], expected: list[Any], dtype: torch.dtype, values: bool) -> None:
     assert len(got) == len(expected)
-    for one, other in zip(got, expected, strict=True):
+    for result, other in zip(got, expected, strict=True):
         if other is None:
-            assert one is None
+            assert result is None
             continue
-        assert is_virtual(one), f"a result is on {one.device}"
-        assert (one.shape, one.dtype, one.layout) == (other.shape, other.dtype, other.layout)
+        assert is_virtual(result), f"a result is on {result.device}"
+        assert (result.shape, result.dtype, result.layout) == (other.shape, other.dtype, other.layout)
         if values:
             tolerance: dict[str, Any] = _roundings(other, dtype) if other.dtype in _WIDER else {}
-            found = host_tensor(one)
+            on_host = host_tensor(result)
             if other.layout is not torch.strided:
-                found, other = found.to_dense(), other.to_dense()
-            torch.testing.assert_close(found, other.detach(), equal_nan=True, **tolerance)
+                on_host, other = on_host.to_dense(), other.to_dense()
+            torch.testing.assert_close(on_host, other.detach(), equal_nan=True, **tolerance)
 
 
 def _cast(value: Any, kinds: dict[torch.dtype, torch.dtype]) -> Any:
@@ -92,7 +94,7 @@ def results(op: Any, arguments: Any) -> tuple[list[torch.Tensor], list[torch.Ten
 
 
 def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], list[Any]]:
-    """The CPU's results; where it does not compute in half precision, those of single precision, rounded."""
+    """Return the CPU's results; where it lacks half precision, round those of single precision."""
     try:
         return results(op, arguments)
     except (RuntimeError, NotImplementedError) as error:
@@ -101,9 +103,9 @@ def _on_cpu(op: Any, arguments: Any, dtype: torch.dtype) -> tuple[list[Any], lis
         ):
             raise
     narrower = {torch.float32: dtype, torch.complex64: torch.complex32}
-    wide = pytree.tree_map(lambda one: _cast(one, _WIDER), arguments)
+    wide = pytree.tree_map(lambda leaf: _cast(leaf, _WIDER), arguments)
     outputs, gradients = results(op, wide)
-    return [_cast(one.detach(), narrower) for one in outputs], [_cast(one, narrower) for one in gradients]
+    return [_cast(tensor.detach(), narrower) for tensor in outputs], [_cast(tensor, narrower) for tensor in gradients]
 
 
 def _moved(value: Any) -> Any:
@@ -115,7 +117,7 @@ def _moved(value: Any) -> Any:
 
 
 def _moved_with_storage(value: Any) -> Any:
-    """A view, as a view of its whole storage on the device: a plain move would carry its own elements only."""
+    """Move a view with its whole storage: a plain move would carry only the elements of the view."""
     if not isinstance(value, torch.Tensor):
         return value
     whole = torch.empty(0, dtype=value.dtype).set_(value.untyped_storage()).to("cuda")
@@ -139,7 +141,7 @@ def _conjugated(value: Any) -> Any:
 
 
 def _fault(op: Any, sample: Any, dtype: torch.dtype, conjugated: bool = False) -> str:
-    """What is wrong with one sample on the virtual GPU; empty when all is right."""
+    """Compare a sample on the virtual GPU with the CPU; return the error, or an empty text."""
     arguments = (sample.input, list(sample.args), dict(sample.kwargs))
     values = not any(word in name_of(op) for word in _NO_VALUES)
     try:
@@ -161,11 +163,11 @@ def _fault(op: Any, sample: Any, dtype: torch.dtype, conjugated: bool = False) -
 
 
 def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjugated: bool = False) -> dict[str, str]:
-    """The first fault of each operator that has one, by the operator's name.
+    """Return the first fault of each faulty operator by its name.
 
     `conjugated` gives the operators conjugate views of complex samples.
     """
-    found: dict[str, str] = {}
+    by_operator: dict[str, str] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in chosen:
@@ -175,16 +177,16 @@ def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjuga
                 for sample in islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), samples_each):
                     fault = _fault(op, sample, dtype, conjugated)
                     if fault:
-                        found[name_of(op)] = fault
+                        by_operator[name_of(op)] = fault
                         break
             except RuntimeError as error:  # of the generator of samples
-                found[name_of(op)] = f"no samples: {error}"
-    return found
+                by_operator[name_of(op)] = f"no samples: {error}"
+    return by_operator
 
 
 def sparse_faults() -> tuple[int, dict[str, str]]:
-    """Count `op_db`'s own samples of COO tensors that were tried, and give the first fault of each operator."""
-    tried, found = 0, {}
+    """Try `op_db`'s samples of COO tensors; return their number and the first fault of each operator."""
+    tried, by_operator = 0, {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for op in operators(torch.float32):
@@ -198,13 +200,13 @@ def sparse_faults() -> tuple[int, dict[str, str]]:
                 continue
             for sample in given:
                 try:
-                    for one in _tensors(op(sample.input, *sample.args, **sample.kwargs)):
-                        one.to_dense()
+                    for tensor in _tensors(op(sample.input, *sample.args, **sample.kwargs)):
+                        tensor.to_dense()
                 except (RuntimeError, NotImplementedError):
                     # The CPU refuses it.
                     continue
                 tried += 1
                 fault = _fault(op, sample, torch.float32)
                 if fault:
-                    found[name_of(op)] = fault
-    return tried, found
+                    by_operator[name_of(op)] = fault
+    return tried, by_operator

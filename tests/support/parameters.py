@@ -1,4 +1,4 @@
-"""Parameters of tests of which only some are tried each time, and all in `make test-all`."""
+"""Parameters of tests: `make test` tries some of them, and `make test-all` tries all."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 
 def mostly_long(values: Iterable[Any], quick: Collection[Any]) -> list[Any]:
-    """The values as parameters: those that are not in `quick` are marked `long`."""
+    """Return the values as parameters, and mark all that are not in `quick` as `long`."""
     return [value if value in quick else pytest.param(value, marks=pytest.mark.long) for value in values]

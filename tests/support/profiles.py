@@ -1,4 +1,4 @@
-"""What the profiler's tests read of a profile."""
+"""Readers of a profile, for tests of the profiler."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ON_CUDA = torch.autograd.DeviceType.CUDA  # type: ignore[attr-defined]
 
 
 def rows(seen: Any) -> dict[str, Any]:
-    """The averages of the host's part by name; of the device's part, where the host has none of that name."""
-    found: dict[str, Any] = {}
-    for one in seen.key_averages():
-        if one.key not in found or one.device_type != ON_CUDA:
-            found[one.key] = one
-    return found
+    """Return the averages by name: those of the host, or of the device where the host has none of that name."""
+    averages: dict[str, Any] = {}
+    for average in seen.key_averages():
+        if average.key not in averages or average.device_type != ON_CUDA:
+            averages[average.key] = average
+    return averages
 
 
 def works(seen: Any) -> list[Any]:
-    """Kernels and copies."""
-    return [one for one in seen.events() if one.device_type == ON_CUDA and not one.is_user_annotation]
+    """Return the events of kernels and copies."""
+    return [event for event in seen.events() if event.device_type == ON_CUDA and not event.is_user_annotation]

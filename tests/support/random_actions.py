@@ -1,4 +1,4 @@
-"""Storms: many things at random that a learner, a terminal and other programs can do; what must hold afterwards."""
+"""Storms: random actions of a learner, a terminal and other programs, and the checks that follow them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Click:
 
 @dataclass(frozen=True)
 class Scroll:
-    """The wheel is turned somewhere on the screen."""
+    """A turn of the wheel somewhere on the screen."""
 
     x: int
     y: int
@@ -56,7 +56,7 @@ class Scroll:
 
 @dataclass(frozen=True)
 class Resize:
-    """The terminal's window gets another size."""
+    """A new size of the terminal's window."""
 
     columns: int
     lines: int
@@ -64,14 +64,14 @@ class Resize:
 
 @dataclass(frozen=True)
 class Paste:
-    """A text is pasted."""
+    """A pasted text."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class DiskWrite:
-    """Another program writes an exercise's file."""
+    """A write of another program to an exercise's file."""
 
     exercise: int
     content: bytes
@@ -79,21 +79,21 @@ class DiskWrite:
 
 @dataclass(frozen=True)
 class DiskRemoval:
-    """Another program removes an exercise's file, or the whole folder."""
+    """A removal of an exercise's file, or of its whole folder, by another program."""
 
     exercise: int | None
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The judge goes on with what it held back, or holds back from now on."""
+    """A change of the judge: it releases held gradings, or holds back new ones."""
 
     holds: bool
 
 
 @dataclass(frozen=True)
 class Rest:
-    """Nothing for so many moments."""
+    """A pause of so many moments."""
 
     moments: int
 
@@ -135,7 +135,7 @@ LEAVING = ("ctrl+q", "ctrl+c", "terminated")
 
 
 def judge(request: GradeRequest) -> Report:
-    """Anything that a judge can say; which, depends on the text's length."""
+    """Return any kind of report, chosen by the text's length."""
     match len(request.submission) % 5:
         case 0:
             return report(request, verdict("loads"), verdict("placement"), output="printed\n" * 300)
@@ -150,27 +150,27 @@ def judge(request: GradeRequest) -> Report:
 
 
 class Keeper:
-    """Watches that no text of the learner's goes without being kept somewhere."""
+    """A watch over the learner's texts: a text may leave the editor only if a file keeps it."""
 
     def __init__(self, env: AppEnv) -> None:
         self._desk = env
         self.files = [env.file(number) for number in range(len(env.course.exercises))]
-        """The exercises' files, wherever they go."""
+        """Paths of the exercises' files."""
         self._not_the_learners = {""}
         self.lost: list[str] = []
 
     def note(self, text: str) -> None:
-        """This text came from elsewhere: nobody mourns it."""
+        """Note that the text came from elsewhere, so that it may get lost."""
         self._not_the_learners.add(with_newlines(text))
 
     def forgive(self, *paths: Path) -> None:
-        """Another program takes what is in these files: not the app's fault."""
+        """Note that another program removes these files, which is not the app's fault."""
         for path in paths:
             with contextlib.suppress(OSError):
                 self.note(path.read_bytes().decode(errors="replace"))
 
     def check(self, text: str) -> None:
-        """`text` is about to go from the editor."""
+        """Record `text`, which leaves the editor, as lost unless a file keeps it."""
         text = with_newlines(text)
         if text not in self._not_the_learners and text not in self._kept():
             self.lost.append(text)
@@ -185,7 +185,7 @@ class Keeper:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Look at every text that is put in the place of another."""
+        """Check each text that replaces another."""
         keeper, load, replace_all = self, TextArea.load_text, Editor.replace_all
 
         def load_text(editor: TextArea, text: str) -> None:
@@ -274,7 +274,7 @@ async def _do(pilot: Pilot[None], env: AppEnv, keeper: Keeper, action: Action) -
 
 
 async def _leave(pilot: Pilot[None], env: AppEnv, keeper: Keeper, leaving: str) -> None:
-    """By key, or as when the terminal is closed: what is in the editor then must be kept."""
+    """Leave by a key, or as a closed terminal does; a file must keep the text of the editor."""
     env.client.holds = False
     env.client.cancel()
     app = pilot.app
@@ -293,7 +293,7 @@ def _has_ended(app: App[None]) -> bool:
 
 
 def key_event(key: str) -> events.Key:
-    """What Textual makes of a key: named as in bindings, or the character itself."""
+    """Return Textual's event for a key, which is a name as in bindings or the character itself."""
     if len(key) == 1:
         return events.Key(name_of_key(key), key)
     return events.Key(key, _CHARACTERS.get(key))

@@ -21,13 +21,13 @@ LIMIT_S = 250.0
 Program = Callable[[int, str], Any]
 
 
-def _told(value: Any) -> Any:
-    """What travels back to the test: device tensors as (device, values)."""
+def _portable(value: Any) -> Any:
+    """Return the value with (device, values) in place of device tensors, to be pickled for the test."""
     if isinstance(value, torch.Tensor):
         return str(value.device), value.tolist()
     if isinstance(value, list | tuple):
-        return [_told(one) for one in value]
-    return {name: _told(one) for name, one in value.items()} if isinstance(value, dict) else value
+        return [_portable(item) for item in value]
+    return {name: _portable(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def _work(rank: int, folder: Path, module: str, table: str, backend: str | None) -> None:
@@ -42,20 +42,20 @@ def _work(rank: int, folder: Path, module: str, table: str, backend: str | None)
         device_id=device if backend is None else None,
     )
     programs: dict[str, Program] = getattr(importlib.import_module(module), table)
-    told: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, program in programs.items():
         try:
-            told[name] = _told(program(rank, str(device)))
+            results[name] = _portable(program(rank, str(device)))
         except (RuntimeError, ValueError, TypeError) as error:
-            told[name] = f"{type(error).__name__}: {error}"
-    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(told))
+            results[name] = f"{type(error).__name__}: {error}"
+    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(results))
     dist.destroy_process_group()
 
 
-def told_by_ranks(
+def run_ranks(
     folder: Path, module: str, table: str = "PROGRAMS", backend: str | None = "nccl", model: str = "A100"
 ) -> list[dict[str, Any]]:
-    """Run the programs of `module.table` in every rank; what each returned or raised, by rank and name.
+    """Run the programs of `module.table` in every rank; return each result or error, by rank and name.
 
     Raises `TimeoutError` when they are not done in time, after ending them.
     """

@@ -22,14 +22,14 @@ _NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
 
 @dataclass(frozen=True)
 class Nodes:
-    """Two nodes with one CPU each. The first is the head, and the grading process connects to it."""
+    """Two nodes with a CPU each. The first is the head, and the grading process connects to it."""
 
     address: str
     _cluster: Any
     _second: Any
 
     def kill_second(self) -> None:
-        """Kill the whole node at once, as a power cut does."""
+        """Kill the whole second node at once, like a power cut."""
         self._cluster.remove_node(self._second, allow_graceful=False)
 
     def kill_raylet(self) -> None:

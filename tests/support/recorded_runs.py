@@ -1,4 +1,4 @@
-"""A learner whose runs leave something to look at: a file of several lines, a baseline, memory that runs out."""
+"""Recorded runs for the device screen: a file of several lines, a baseline, memory that runs out."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ US, MIB = 1000, 1 << 20
 
 
 def loop_trace(file: str, *, steps: int = 3, refused: bool = True, hazard: bool = False) -> Trace:
-    """A loop that takes more and more memory, computes and waits."""
+    """Return the trace of a loop that takes more and more memory, computes and waits."""
     trace = Trace()
     held, now = 16 * MIB, 0
 
@@ -75,7 +75,7 @@ def loop_trace(file: str, *, steps: int = 3, refused: bool = True, hazard: bool 
 
 
 class Timed(ScriptedClient):
-    """Records two calls beside a baseline that takes twice as long; the checks compare both."""
+    """A client that records two calls and a baseline that takes twice as long; its checks compare them."""
 
     def __init__(self) -> None:
         super().__init__(_judged)
@@ -97,7 +97,7 @@ def _judged(request: GradeRequest) -> Report:
 
 
 async def run(pilot: Pilot[None], env: AppEnv, source: str = SOURCE) -> None:
-    """Grade a text, and wait until what it did can be looked at."""
+    """Grade a text, and wait for its recording."""
     screen = main_screen(pilot)
     before = len(screen.attempts.recordings.ids())
     screen.panes.editor.load_text(source)
@@ -120,7 +120,7 @@ async def see(pilot: Pilot[None], tab: str) -> DeviceScreen:
 
 
 async def open_device(pilot: Pilot[None], key: str = "d") -> DeviceScreen:
-    """Open the screen, and wait until it shows what there is."""
+    """Open the device screen, and wait until it shows the recording."""
     await pilot.press(key)
     await until(pilot, lambda: isinstance(pilot.app.screen, DeviceScreen), "for the screen")
     screen = pilot.app.screen

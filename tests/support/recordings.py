@@ -1,4 +1,4 @@
-"""Recordings made by hand: a folder as the judge writes it, without the judge."""
+"""Recordings made by hand: folders as the judge writes them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ US = 1000
 
 
 def small_trace(*, file: str = FILE, factor: float = 1.0, hazard: bool = True) -> Trace:
-    """Some 20 events on two streams: copies both ways, kernels, waits, memory with a peak, a range, and a hazard.
+    """Return some 20 events on two streams: copies, kernels, waits, memory with a peak, a range, and a hazard.
 
     `factor` makes every time so much longer.
     """
@@ -82,7 +82,7 @@ def small_trace(*, file: str = FILE, factor: float = 1.0, hazard: bool = True) -
 
 
 def long_trace(events: int = 20_000, *, file: str = FILE) -> Trace:
-    """Many kernels of two streams with a copy and a wait at times, as of a long loop."""
+    """Return the kernels of a long loop on two streams, with some copies and waits."""
     trace, now = Trace(), 0
     for number in range(events):
         launched, line = now, 1 + number % 7
@@ -156,7 +156,7 @@ def _held(event: Event) -> int:
 
 
 def line_costs(events: Sequence[Event], file: str = FILE) -> tuple[LineCost, ...]:
-    """What each line of the file costs."""
+    """Return the cost of each line of the file."""
     by_line: dict[int, list[Event]] = defaultdict(list)
     for event in events:
         if event.line is not None and event.file == file:
@@ -165,8 +165,8 @@ def line_costs(events: Sequence[Event], file: str = FILE) -> tuple[LineCost, ...
     def of(line: int, kind: Kind) -> list[Event]:
         return [event for event in by_line[line] if event.kind is kind]
 
-    def time(found: list[Event]) -> int:
-        return sum(event.duration for event in found)
+    def time(chosen: list[Event]) -> int:
+        return sum(event.duration for event in chosen)
 
     return tuple(
         LineCost(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gpututor.grading.report import Environment, Outcome, Report, RunSummary, SourceNote, Status, Verdict
 
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=12)
-"""Any text: also with control characters and halves of surrogate pairs."""
+"""Any text, even with control characters and halves of surrogate pairs."""
 FLOATS = st.floats(0, 1e9)
 
 

@@ -1,4 +1,4 @@
-"""Reports for tests that need one."""
+"""A report for tests that need any."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpututor.grading.report import Environment, Outcome, Report, RunSummary, St
 def report(
     exercise: str = "tensors/born", outcome: Outcome = Outcome.FAILED, *, seed: int = 0, elapsed_s: float = 0.5
 ) -> Report:
-    """A report with a verdict and a run; `seed` tells one from another."""
+    """Return a report with a verdict and a run; `seed` distinguishes reports."""
     status = Status.PASSED if outcome is Outcome.PASSED else Status.FAILED
     return Report(
         exercise=exercise,

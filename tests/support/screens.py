@@ -1,4 +1,4 @@
-"""What is on the screen, as lines of plain text; and goldens of it."""
+"""The screen as lines of plain text, and its goldens."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.support.parameters import mostly_long
 GOLDENS = Path(__file__).parents[1] / "app" / "goldens"
 SIZES = ((80, 24), (100, 30), (140, 40))
 TRIED_SIZES = mostly_long(SIZES, [(80, 24)])
-"""As parameters of tests: that between the others is tried where there is time."""
+"""Sizes as parameters of tests: short runs try the smallest only."""
 DIALOGS = ("devices", "everything", "finished", "help", "progress", "repeating", "reset", "settings", "solution")
-"""Goldens whose name begins so hold the dialog alone: what is below it can change."""
+"""Beginnings of the names of goldens that hold a dialog without the screen below it."""
 
 
 def screen_lines(app: App[Any]) -> list[str]:
-    """The screen's lines, without the spaces at their ends."""
+    """Return the screen's lines without trailing spaces."""
     width, height = app.size
     strips = app.screen._compositor.render_strips(Size(width, height))  # the compositor has no public way to its text
     return ["".join(segment.text for segment in strip).rstrip() for strip in strips]
@@ -34,7 +34,7 @@ def screen_text(app: App[Any]) -> str:
 
 
 async def assert_golden(pilot: Pilot[None], name: str, patience_s: float = 60.0) -> None:
-    """The screen becomes what `goldens/NAME.WxH.txt` holds; `GPUTUTOR_UPDATE_GOLDENS=1` writes it instead."""
+    """Wait until the screen equals `goldens/NAME.WxH.txt`; with `GPUTUTOR_UPDATE_GOLDENS=1`, write that file."""
     only = ".dialog" if name.startswith(DIALOGS) else ""
     width, height = pilot.app.size
     golden = GOLDENS / f"{name}.{width}x{height}.txt"

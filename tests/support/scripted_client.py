@@ -1,4 +1,4 @@
-"""A grading client that says what a test told it to, and reports to go with it."""
+"""A grading client with scripted answers, and reports for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def report(
     traceback: str = "",
     reason: str = "",
 ) -> Report:
-    """The report on a request; its outcome follows from the verdicts unless it is given."""
+    """Return the report on a request; by default its outcome follows from the verdicts."""
     scenarios = dict.fromkeys(each.scenario for each in verdicts)
     runs = tuple(RunSummary(name, DEVICE, True, output=output, traceback=traceback) for name in scenarios)
     failed = any(each.status is Status.FAILED for each in verdicts)
@@ -68,23 +68,23 @@ Judge = Callable[[GradeRequest], Report]
 
 
 def judge_by_text(request: GradeRequest) -> Report:
-    """Passes what returns twice its number, fails everything else on placement."""
+    """Pass a submission that doubles its number, and fail every other on placement."""
     if "2 * number" in request.submission:
         return report(request, verdict("loads"), verdict("placement"), verdict("parity"), output="hello\n")
     return report(request, verdict("loads"), failure(), verdict("parity", Status.NOT_RUN), output="hello\n")
 
 
 class ScriptedClient:
-    """Answers at once, or holds back after the first verdict until it is released or cancelled."""
+    """A client that answers at once, or waits after the first verdict until a test releases or cancels it."""
 
     def __init__(self, judge: Judge = judge_by_text, *, holds: bool = False) -> None:
         self.judge = judge
         self.holds = holds
         self.breaks: Exception | None = None
         self.records = True
-        """Whether it writes a recording where one is asked for."""
+        """True to write the recordings that requests ask for."""
         self.traces: Callable[[GradeRequest], Sequence[Trace]] = lambda request: [small_trace(file=request.file_name)]
-        """What it records of a request."""
+        """Traces of a request's calls, for its recording."""
         self.requests: list[GradeRequest] = []
         self.warmed = threading.Event()
         self.cancelled = threading.Event()

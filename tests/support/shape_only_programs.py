@@ -1,4 +1,4 @@
-"""Programs that need no values, and what a virtual machine sees of one, with values and without."""
+"""Programs that need no values, and their traces on a virtual machine with values and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = str(Path(__file__).parent)
 
 
 def seen_of(program: Callable[[], object], *, values: bool, **machine: Any) -> dict[str, Any]:
-    """The events of the trace, with their times, and the figures of memory of each GPU."""
+    """Run `program`; return the events of its trace, and the memory figures of each GPU."""
     # What PyTorch imports late keeps the tensors of its caller until the garbage is collected.
     torch_private.load_shape_rules()
     recorder = Recorder([HERE])
@@ -34,7 +34,10 @@ def seen_of(program: Callable[[], object], *, values: bool, **machine: Any) -> d
             recorder.complete()
             figures = [gpu.memory.figures() for gpu in box.gpus]
             count = len(box.gpus)
-            peaks = [(torch.cuda.max_memory_allocated(one), torch.cuda.memory_allocated(one)) for one in range(count)]
+            peaks = [
+                (torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device))
+                for device in range(count)
+            ]
     finally:
         gc.enable()
     return {"events": list(recorder.trace.since(0)), "peaks": peaks, "figures": figures}
@@ -100,7 +103,7 @@ def _copies_of_modules() -> None:
     with torch.device("meta"):
         empty = nn.Linear(8, 8)
     empty.to_empty(device="cuda").load_state_dict(average.state_dict())
-    average.load_state_dict({name: one.cpu() for name, one in nn.Linear(8, 8).state_dict().items()})
+    average.load_state_dict({name: value.cpu() for name, value in nn.Linear(8, 8).state_dict().items()})
 
 
 def _masks() -> None:

@@ -1,4 +1,4 @@
-"""The course that comes with gpututor, and what the tests are parametrised with."""
+"""The course that comes with gpututor, and parameters of tests from it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_OF_EACH_LESSON = [
     pytest.param(exercise, id=exercise.slug, marks=[] if exercise.number == 2 else [pytest.mark.long])
     for exercise in COURSE.exercises
 ]
-"""The others where there is time."""
+"""The second exercise of each lesson; long runs add the others."""
 SAMPLE = [
     pytest.param(exercise, id=exercise.slug)
     for exercise in sorted(
@@ -29,7 +29,7 @@ ONE_OF_SOME_LESSONS = [
     for exercise in COURSE.exercises
     if exercise.label in ("1.1", "5.1", "7.1", "9.4")
 ]
-"""The gate tries the others, where there is time."""
+"""Exercises of some lessons; long runs of the gate try all."""
 LESSONS = [pytest.param(lesson, id=lesson.slug) for lesson in COURSE.lessons]
 SOME_LESSONS = [
     pytest.param(lesson, id=lesson.slug, marks=[] if lesson.number % 2 else [pytest.mark.long])

@@ -1,4 +1,4 @@
-"""Sides that take simulated time: what they cost is arithmetic, and their noise is drawn from a seed."""
+"""Sides of a comparison that take simulated time, with noise from a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL_S = 1e-3
 
 
 class Fake:
-    """Answers with each input's `number`; a batch takes the round trip and `call_s` for each call, times the noise."""
+    """A side that answers with the `number` of each input, after a round trip and `call_s` a call, times noise."""
 
     def __init__(self, call_s: float, round_trip_s: float = ROUND_TRIP_S, noise: Callable[[], float] = lambda: 1.0):
         self.call_s = call_s
@@ -36,7 +36,7 @@ class Fake:
 
 
 class Fresh:
-    """Draws a number that was never drawn before."""
+    """A draw of inputs whose numbers never repeat."""
 
     def __init__(self) -> None:
         self.drawn = 0
@@ -63,7 +63,7 @@ def compared(
     settings: Settings | None = None,
     on_pair: Callable[[int], None] = lambda pairs: None,
 ) -> Comparison:
-    """Both sides from preparing to the answer."""
+    """Prepare and compare both sides; return the comparison."""
     null = null or Fake(0.0, baseline.round_trip_s, baseline.noise)
     comparer = PairedComparison(baseline, null, Fresh(), verify, random.Random(seed), settings)
     comparer.prepare()
@@ -71,7 +71,7 @@ def compared(
 
 
 def bursts(seed: int, often: float = 0.3) -> Callable[[], float]:
-    """Noise of a busy machine: a few per cent always, and now and then two to six times as long."""
+    """Return the noise of a busy machine: some per cent always, and at times a factor of two to six."""
     chance = random.Random(seed)
 
     def factor() -> float:

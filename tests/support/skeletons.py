@@ -1,4 +1,4 @@
-"""Courses of skeletons, each with one mistake, and a way to look at them."""
+"""Courses of skeletons, each with one mistake, and the author's gate to examine them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpututor.authoring.verify import Listener, Subject, Verifier, targets_of
 
 @dataclass(frozen=True)
 class Change:
-    """In a file of an exercise, `old` becomes `new`; with an empty `old`, `new` is put at the end, or is the file."""
+    """A change of `old` to `new` in an exercise's file; an empty `old` appends `new`, or makes the file."""
 
     file: str
     old: str
@@ -30,18 +30,18 @@ class Change:
 
 
 def skeleton(course: Path, slug: str, *changes: Change) -> Path:
-    """One more exercise of the lesson `lesson`; returns its folder."""
+    """Add an exercise with these changes to the lesson `lesson`; return its folder."""
     made = make_exercise(course, f"lesson/{slug}")
     for change in changes:
         change.make(made.exercise)
     return made.exercise
 
 
-def looked_at(
-    course: Path, *words: str, stations: int = 2, with_mutants: bool = True, told: list[str] | None = None
+def run_gate(
+    course: Path, *words: str, stations: int = 2, with_mutants: bool = True, log: list[str] | None = None
 ) -> dict[str, Subject]:
-    """What the gate finds, by the exercise's name or the folder's."""
-    lines = [] if told is None else told
+    """Run the author's gate; return its subjects by name, and append its messages to `log`."""
+    lines = [] if log is None else log
     listener = Listener(lambda subject, what: lines.append(what), lambda subject: lines.append(f"end {subject.name}"))
     gate = Verifier(targets_of(course, words), listener, with_mutants=with_mutants)
     gate.run(stations)
@@ -49,5 +49,5 @@ def looked_at(
 
 
 def titles(subject: Subject, *, notes: bool = False) -> Sequence[str]:
-    """What is not so of a subject, or its notes, with files as seen from it."""
+    """Return the titles of a subject's problems, or of its notes, with paths relative to its folder."""
     return [fault.title(subject.folder) for fault in subject.problems if fault.is_note is notes]

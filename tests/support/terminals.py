@@ -1,6 +1,6 @@
-"""A program in a pseudo-terminal: keys go in, and its screen is read as text. For tests and benchmarks.
+"""Programs in pseudo-terminals: tests and benchmarks send them keys and read their screens as text.
 
-Knows as much of a terminal as Textual's output needs: absolute positions, text, clearing. Colours are passed over.
+The terminal knows what Textual's output needs: absolute positions, text, clearing. It ignores colours.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KEYS = {
     "ctrl+end": b"\x1b[1;5F",
     "ctrl+home": b"\x1b[1;5H",
 }
-"""What terminals send for the keys that have a name; `ctrl+LETTER` and single characters need no entry."""
+"""Bytes that terminals send for named keys; `ctrl+LETTER` and single characters need no entry."""
 
 PATIENCE_S = 60.0
 _SEQUENCE = re.compile(
@@ -63,7 +63,7 @@ def key_bytes(key: str) -> bytes:
 
 
 class Grid:
-    """What stands on a screen of so many columns and lines after some output."""
+    """The characters on a terminal's screen after some output."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self.columns = columns
@@ -118,18 +118,18 @@ class Grid:
 
 
 class Terminal:
-    """A program that runs in a terminal of its own. Leaving the `with` kills it with all that it started."""
+    """A program in its own terminal. The end of the `with` kills it and all that it started."""
 
     def __init__(
         self, arguments: Sequence[str], environment: Mapping[str, str], size: tuple[int, int] = (80, 24)
     ) -> None:
-        """`arguments` are Python's."""
+        """Start Python with `arguments`."""
         columns, lines = size
         self.grid = Grid(columns, lines)
         self.output = bytearray()
-        """All that was written so far, as it came."""
+        """Output so far, as the program wrote it."""
         self.read_at = 0.0
-        """When the newest output was read, by `time.perf_counter`."""
+        """Time of the newest output, by `time.perf_counter`."""
         ready, go = os.pipe()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
@@ -161,7 +161,7 @@ class Terminal:
         os.write(self._terminal, text)
 
     def read(self, wait_s: float) -> bool:
-        """Draw what comes within `wait_s`, as soon as something comes; False at the end of the program."""
+        """Wait up to `wait_s` for output and draw it; return False at the end of the program."""
         if select.select([self._terminal], [], [], wait_s)[0]:
             try:
                 output = os.read(self._terminal, 1 << 16)
@@ -174,7 +174,7 @@ class Terminal:
         return True
 
     def until(self, holds: Callable[[str], bool], what: str = "", patience_s: float = PATIENCE_S) -> None:
-        """Read until the screen's text is as wanted; `read_at` says when that was."""
+        """Read until the screen's text satisfies `holds`; `read_at` is the time of that output."""
         deadline = time.perf_counter() + patience_s
         while not holds(self.grid.text):
             if time.perf_counter() > deadline or not self.read(0.2):
@@ -184,13 +184,13 @@ class Terminal:
         self.until(lambda screen: text in screen, f"for {text!r}", patience_s)
 
     def rest(self, seconds: float) -> None:
-        """Read for so long."""
+        """Read output for so many seconds."""
         deadline = time.perf_counter() + seconds
         while (left := deadline - time.perf_counter()) > 0 and self.read(left):
             pass
 
     def until_end(self, patience_s: float = PATIENCE_S) -> int:
-        """Read until the program ends; its exit status."""
+        """Read until the program ends; return its exit status."""
         deadline = time.perf_counter() + patience_s
         while self.read(0.2):
             if time.perf_counter() > deadline:

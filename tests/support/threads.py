@@ -1,4 +1,4 @@
-"""What tests of threads share."""
+"""Helpers for tests of threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def started(function: Callable[..., Any], *arguments: Any) -> threading.Thread:
 
 
 def slept(seconds: float, then: Callable[..., Any] | None = None, *arguments: Any) -> Any:
-    """What `then` gives after a sleep."""
+    """Sleep, then return the result of `then`."""
     time.sleep(seconds)
     return None if then is None else then(*arguments)
 

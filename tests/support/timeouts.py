@@ -1,4 +1,4 @@
-"""A test of something that could wait for ever fails instead of hanging."""
+"""A time limit for tests that could hang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE_S = 60.0
 
 @contextlib.contextmanager
 def no_waiting() -> Iterator[None]:
-    """Fail whatever still waits after `PATIENCE_S`; main thread only. No `OSError`: that may be caught on the way."""
+    """Fail a block that takes longer than `PATIENCE_S`; main thread only. The code in it may catch `OSError`."""
 
     def give_up(number: int, frame: object) -> None:
         raise AssertionError(f"still waiting after {PATIENCE_S} s")

@@ -1,4 +1,4 @@
-"""A tiny course in a folder of its own, for tests that need one."""
+"""A tiny course in its own folder, for tests that need any."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILES = {
 }
 
 WITHOUT_A_PLACE = "def twice(number):\n    return number\n"
-"""A starter in which nothing says where to write: the app opens it at its top."""
+"""A starter without a place to write, so that the app opens it at its top."""
 
 
 def write_course(folder: Path, exercises: int = 2, lessons: int = 1) -> Path:

@@ -18,7 +18,7 @@ for batch in torch.ones(12, 256, 256):
     loss = (batch.cuda() @ weights).sum()
     print(loss.item())
 """
-"""Five lines of output; line 7 copies and computes, line 8 waits."""
+"""A program with five lines of output; line 7 copies and computes, line 8 waits."""
 
 
 def trace(folder: Path, *words: object, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:

@@ -27,7 +27,7 @@ class Program:
     def kernel(
         self, line: int, time: int, *, name: str = "aten::mm", stream: int = 0, launch: int = 5 * US, flops: float = 0.0
     ) -> int:
-        """The host launches a kernel, and goes on."""
+        """Launch a kernel; the host continues."""
         self.now += launch
         start, end = self._run(stream, time)
         return self.trace.add(
@@ -56,7 +56,7 @@ class Program:
         up: bool = True,
         name: str = "aten::_to_copy",
     ) -> int:
-        """A copy to the device, or from it; the host waits for it unless it is asynchronous."""
+        """Copy to the device, or from it; the host waits for a synchronous copy."""
         self.now += 5 * US
         launched = self.now
         start, end = self._run(stream, time)
@@ -80,7 +80,7 @@ class Program:
         )
 
     def wait(self, line: int, name: str = "torch.cuda.synchronize") -> int:
-        """The host waits for all streams."""
+        """Wait on the host for all streams."""
         began = self.now
         self.now = max(self.now + 3 * US, *self.free_at.values())
         return self.trace.add(
@@ -88,27 +88,27 @@ class Program:
         )
 
     def read(self, line: int, time: int, *, launch: int) -> int:
-        """A value is copied to the host, which waits for it, as `.item()` does."""
+        """Copy a value to the host, which waits for it, as `.item()` does."""
         self.now += launch
         launched = self.now
         start, end = self._run(0, time)
         self.now = end
         name = "aten::_local_scalar_dense"
-        found: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
+        shared: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
         self.trace.add(
-            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **found
+            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **shared
         )
-        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **found)
+        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **shared)
 
     def compute(self, line: int, time: int, *, name: str = "aten::add", size_bytes: int = 0) -> int:
-        """An operator on the CPU."""
+        """Run an operator on the CPU."""
         began = self.now
         self.now += time
         times: dict[str, Any] = {"launched": began, "start": began, "end": self.now}
         return self.trace.add(Kind.KERNEL, name, "cpu", size_bytes=size_bytes, file=FILE, line=line, **times)
 
     def allocate(self, line: int, size_bytes: int) -> int:
-        """Memory is taken; a negative number of bytes is given back."""
+        """Allocate memory; a negative number of bytes frees it."""
         self.allocated += size_bytes
         return self._moment(
             Kind.ALLOCATE if size_bytes > 0 else Kind.FREE,
@@ -154,7 +154,7 @@ def mixed_program() -> Program:
 
 
 def filled(count: int, seed: int = 0) -> tuple[Trace, list[Event]]:
-    """A trace of random events, and the events."""
+    """Return a trace of random events, and the events."""
     draw = random.Random(seed)
     trace, events = Trace(), []
     for index in range(count):
@@ -206,8 +206,8 @@ class Memory:
         self._add(Kind.OUT_OF_MEMORY, at, line, size_bytes)
 
     def curve(self) -> MemoryTimeline:
-        (found,) = memory_curves(TraceArrays(self.trace))
-        return found
+        (timeline,) = memory_curves(TraceArrays(self.trace))
+        return timeline
 
     def _add(self, kind: Kind, at: int, line: int | None, size_bytes: int, partner: int = -1) -> int:
         return self.trace.add(

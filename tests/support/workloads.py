@@ -11,19 +11,19 @@ from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.hardware.gpus import gpu_spec
 
 Made = tuple[list[Tensor], list[Tensor], float]
-"""Inputs, outputs, FLOPs that the operator cannot do without."""
+"""Inputs, outputs, and the FLOPs that the operator needs at least."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """One operator; `make` gives its tensors for a number of elements and a type."""
+    """An operator; `make` returns its tensors for a number of elements and a dtype."""
 
     label: str
     name: str
     make: Callable[[int, str], Made]
 
     def price(self, gpu: str, elements: int, dtype: str, tf32: bool = False) -> Price:
-        """Its price on a GPU."""
+        """Return the operator's price on a GPU."""
         inputs, outputs, flops = self.make(elements, dtype)
         return price(gpu_spec(gpu), self.name, inputs, outputs, flops, tf32=tf32)
 
@@ -142,8 +142,8 @@ def _products() -> Iterator[tuple[str, str, Callable[[int, str], Made]]]:
 
 
 def workloads() -> list[Workload]:
-    """All of them."""
-    found = [
+    """Return all workloads."""
+    listed = [
         Workload(name, f"aten::{name}", _elementwise(inputs, outputs))
         for name, inputs, outputs in (
             ("add", 2, 1), ("exp", 1, 1), ("clone", 1, 1), ("add_", 2, 1), ("fill_", 1, 1), ("where", 3, 1),
@@ -151,13 +151,13 @@ def workloads() -> list[Workload]:
             ("mse_loss", 2, 1), ("flip", 1, 1), ("dot", 2, 0), ("something_of_mine", 2, 1),
         )
     ]  # fmt: skip
-    found.append(Workload("sum", "aten::sum", lambda n, d: ([_t(n, dtype=d)], [_t(dtype=d)], 0.0)))
-    found.append(Workload("cat", "aten::cat", lambda n, d: ([_t(n, dtype=d)] * 2, [_t(2 * n, dtype=d)], 0.0)))
+    listed.append(Workload("sum", "aten::sum", lambda n, d: ([_t(n, dtype=d)], [_t(dtype=d)], 0.0)))
+    listed.append(Workload("cat", "aten::cat", lambda n, d: ([_t(n, dtype=d)] * 2, [_t(2 * n, dtype=d)], 0.0)))
     for width in (16, 1000, 4096, 65536):
-        found += [Workload(f"{name} of {width}", f"aten::{name}", make) for name, make in _row_operators(width)]
+        listed += [Workload(f"{name} of {width}", f"aten::{name}", make) for name, make in _row_operators(width)]
     for channels, side in ((64, 56), (512, 8)):
-        found += [
+        listed += [
             Workload(f"{label} with {channels}", f"aten::{name}", make)
             for label, name, make in _image_operators(channels, side)
         ]
-    return found + [Workload(label, f"aten::{name}", make) for label, name, make in _products()]
+    return listed + [Workload(label, f"aten::{name}", make) for label, name, make in _products()]

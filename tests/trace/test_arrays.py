@@ -13,7 +13,7 @@ spans = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 12)), max_size=8)
 
 
 def intervals(drawn: list[tuple[int, int]]) -> tuple[Intervals, set[int]]:
-    """The intervals (start, length), and the moments that they cover."""
+    """Return intervals (start, length), and the moments that they cover."""
     drawn = sorted(drawn)
     start = np.array([begin for begin, _ in drawn], dtype=np.int64)
     end = start + np.array([length for _, length in drawn], dtype=np.int64)

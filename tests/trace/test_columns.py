@@ -1,4 +1,4 @@
-"""The trace's columns: what goes in comes out, from any thread, at any time."""
+"""The trace's columns: they return the stored events, in any thread and at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two recorded calls, and what they differ in."""
+"""Differences between two recorded calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory over time, and what was held at its peak."""
+"""Memory over time, and the tensors at its peak."""
 
 from __future__ import annotations
 

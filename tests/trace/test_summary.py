@@ -1,4 +1,4 @@
-"""Summaries: the figures of a program that was computed by hand."""
+"""Summaries, compared with figures computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a trace: which lanes there are, and that cells hold what a slow and simple count finds."""
+"""The picture of a trace: its lanes, and cells that agree with a slow and simple count."""
 
 from __future__ import annotations
 

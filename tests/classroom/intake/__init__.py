@@ -1,1 +1,1 @@
-"""What a class handed in: layouts, names, refusals."""
+"""Tests of a class's submitted files: layouts, names, refusals."""

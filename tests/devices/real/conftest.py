@@ -9,5 +9,5 @@ from tests.support.fake_device_programs import Watched
 
 @pytest.fixture
 def watched(request: pytest.FixtureRequest) -> Watched:
-    """The test's own file is the learner's."""
+    """Return a device that records the lines of the test's own file."""
     return Watched(str(request.path))

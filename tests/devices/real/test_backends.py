@@ -17,7 +17,7 @@ from tests.support.fake_devices import Clock, Device
 
 
 class OldEvent:
-    """Without a clock, as on a backend that has none."""
+    """An event without times, as on some backends."""
 
     def __init__(self, enable_timing: bool = False) -> None:
         if enable_timing:

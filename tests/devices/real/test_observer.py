@@ -349,6 +349,6 @@ def test_the_inventory_prints_one_json_object() -> None:
         timeout=120,
         check=True,
     )
-    found = json.loads(ended.stdout)
-    assert found["torch"] == torch.__version__
-    assert found["devices"][0]["name"] == "cpu"
+    inventory = json.loads(ended.stdout)
+    assert inventory["torch"] == torch.__version__
+    assert inventory["devices"][0]["name"] == "cpu"

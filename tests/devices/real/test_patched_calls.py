@@ -1,4 +1,4 @@
-"""The calls that no operator tells of: graphs, ranges, printing; on a device that only the tests move."""
+"""Calls that dispatch no operator: graphs, ranges and printing, on a device that only the tests move."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.fake_devices import KERNEL_NS, LAUNCH_NS, Device
 
 
 class Graph:
-    """Stands for `torch.cuda.CUDAGraph`."""
+    """A substitute for `torch.cuda.CUDAGraph`."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -77,7 +77,7 @@ def test_nvtx_ranges_are_recorded_with_their_first_line(watched: Watched, monkey
 
 def test_printing_is_one_copy_and_one_wait(watched: Watched) -> None:
     class Printed(torch.Tensor):
-        """The meta device cannot print, nor would it be recorded: this tensor says that it is elsewhere."""
+        """A tensor that claims another device than meta, which cannot print and leaves no record."""
 
         @property
         def device(self) -> torch.device:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""When work ran on a device, found out by events; on a device that only the tests move."""
+"""Times of work by a device's events, on a device that only the tests move."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.fake_devices import KERNEL_NS, LAUNCH_NS, Clock, Device
 
 
 class Bench:
-    """A stopwatch, its device, and the times that it told."""
+    """A stopwatch, its device, and the times that it measured."""
 
     def __init__(self, **options: object) -> None:
         self.clock = Clock()

@@ -1,4 +1,4 @@
-"""Calls that could crash a process, each with the device to run it on; the CPU's answer is the right one."""
+"""Calls that could crash a process, as functions of a device; the CPU gives the right answer."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ calls(
 
 
 class _Pretender:
-    """Says that it has GPU memory at address 0."""
+    """An object that claims GPU memory at address 0."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ calls(
     deep_storage=lambda d: copy.deepcopy(ones(d).untyped_storage()) and None,
     deep_not_a_leaf=lambda d: copy.deepcopy(leaf(d) * 2),
     shallow=lambda d: copy.copy(ones(d)),
-    deep_twice=lambda d: [one.tolist() for one in copy.deepcopy([ones(d)] * 2)],
+    deep_twice=lambda d: [copied.tolist() for copied in copy.deepcopy([ones(d)] * 2)],
     half_made=lambda d: object.__reduce_ex__(ones(d), 2) and None,
     setstate=lambda d: ones(d).__setstate__((ones(d).untyped_storage(), 0, (2,), (1,))),
     rebuild=lambda d: torch._utils._rebuild_tensor_v2(ones(d, 4).untyped_storage(), 0, (2,), (1,), False, {}),

@@ -1,4 +1,4 @@
-"""Calls every overload of aten from number `sys.argv[1]` on with arguments that its schema allows, and little sense."""
+"""A program that calls each overload of aten from number `sys.argv[1]` on with odd arguments of valid types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _argument(kind: str, position: int, made: str) -> Any:
 
 
 def _fault(operator: Any, schema: Any, made: str) -> str:
-    """What is wrong with how a call ends, or nothing."""
+    """Call the operator; return its internal or empty error, or an empty text."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for position, argument in enumerate(schema.arguments):
@@ -53,8 +53,8 @@ def _fault(operator: Any, schema: Any, made: str) -> str:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    schemas = sorted(torch._C._jit_get_all_schemas(), key=lambda one: (one.name, one.overload_name))
-    aten = [one for one in schemas if one.name.startswith("aten::")]
+    schemas = sorted(torch._C._jit_get_all_schemas(), key=lambda schema: (schema.name, schema.overload_name))
+    aten = [schema for schema in schemas if schema.name.startswith("aten::")]
     with virtual_gpu(2):
         for number, schema in list(enumerate(aten))[int(sys.argv[1]) :]:
             packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)

@@ -1,4 +1,4 @@
-"""More calls that could crash a process: compilers, threads, the engine, odd moments. They add themselves to CALLS."""
+"""More calls that could crash a process, added to CALLS: compilers, threads, the engine, odd moments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ calls(
     raises=lambda d: _Fails.apply(leaf(d)).sum().backward(),
     wrong_shape=lambda d: _WrongShape.apply(leaf(d)).sum().backward(),
     on_host=lambda d: _OnHost.apply(leaf(d)).sum().backward(),
-    twice=lambda d: [one.backward() for one in [leaf(d).exp().sum()] * 2] and None,
+    twice=lambda d: [loss.backward() for loss in [leaf(d).exp().sum()] * 2] and None,
     no_grad=lambda d: ones(d).sum().backward(),
     not_a_scalar=lambda d: (leaf(d) * 2).backward(),
     changed_in_place=lambda d: _changed_in_place(d),
@@ -130,7 +130,7 @@ def copied_in_many_threads(device: str) -> Any:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(one[0].weight.equal(model[0].weight) for one in copies)
+    return sum(copied[0].weight.equal(model[0].weight) for copied in copies)
 
 
 @call

@@ -1,4 +1,4 @@
-"""Runs hostile calls from the one with number `sys.argv[1]` on, in this process; a line before and after each."""
+"""A program that runs hostile calls from number `sys.argv[1]` on, and prints a line before and after each."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def _plain(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {tuple(value.shape)} {value.detach().to_dense().tolist()}"
     if isinstance(value, list | tuple):
-        return str([_plain(one) for one in value])
+        return str([_plain(item) for item in value])
     return str(value)
 
 
 def _answer(call: Any, device: str) -> tuple[str, str]:
-    """What a call gives, or raises, as one line."""
+    """Return ('gave', result) or (class of the error, its text), each on a single line."""
     try:
         return "gave", _plain(call(device)).replace("\n", " ")
     except Exception as error:
@@ -36,7 +36,7 @@ def _answer(call: Any, device: str) -> tuple[str, str]:
 
 
 def _verdict(call: Any) -> str:
-    """Why what the device says is wrong, or nothing."""
+    """Compare the call on the device and on the CPU; return the difference, or an empty text."""
     there, said = _answer(call, "cuda")
     here, right = _answer(call, "cpu")
     if _META.search(said) and not _META.search(right):
@@ -60,7 +60,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     refusals = [patch.replacement for patch in PATCHES if isinstance(getattr(patch.replacement, "refuses", None), str)]
     work: list[tuple[str, Callable[[], str]]] = [
-        *((f"refused {one.refuses}", partial(_refused, one.refuses, one)) for one in refusals),
+        *((f"refused {refusal.refuses}", partial(_refused, refusal.refuses, refusal)) for refusal in refusals),
         *((name, partial(_verdict, call)) for name, call in CALLS.items()),
     ]
     with virtual_gpu(2):

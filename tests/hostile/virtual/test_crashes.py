@@ -1,4 +1,4 @@
-"""No call ends the process: each is run in a child, and gives the right result or a refusal in words."""
+"""No call ends its process: each gives the right result, or an error with a message."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = 600
 
 
 def _children(module: str) -> tuple[list[str], list[str]]:
-    """The calls that were run, and what was wrong: a child that dies names its call, and the next one goes on after."""
+    """Run the calls in children; return their names and faults. After a crash, another child continues."""
     ran: list[str] = []
     wrong: list[str] = []
     number = 0

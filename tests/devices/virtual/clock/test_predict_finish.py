@@ -18,14 +18,14 @@ def test_predictions_come_true() -> None:
 
 def test_listeners_are_notified_once_for_each_task() -> None:
     clock = MachineClock(1)
-    told: list[int] = []
-    clock.gpus[0].played = lambda row, start, end: told.append(row)
+    rows: list[int] = []
+    clock.gpus[0].played = lambda row, start, end: rows.append(row)
     clock.launch(0, 0, 1_000, WHOLE, 100, row=7)
     mark = clock.record(0, 0)
     predict_finish(clock.gpus, clock.gpus[0], mark)
-    assert told == []
+    assert rows == []
     clock.finish()
-    assert told == [7]
+    assert rows == [7]
 
 
 def test_work_launched_after_a_prediction_overlaps_predicted_work() -> None:

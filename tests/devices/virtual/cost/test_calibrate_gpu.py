@@ -108,8 +108,8 @@ def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path, monke
     for dtype, rate in RATES.items():
         size = 4096 if dtype == "float64" else 8192
         kind = "float32" if dtype == "tf32" else dtype
-        one = ((size, size), kind)
-        modelled = price(result, "aten::mm", [one, one], [one], 2.0 * size**3, tf32=dtype == "tf32").seconds
+        matrix = ((size, size), kind)
+        modelled = price(result, "aten::mm", [matrix, matrix], [matrix], 2.0 * size**3, tf32=dtype == "tf32").seconds
         assert modelled == pytest.approx(2 * size**3 / rate, rel=0.03), dtype
 
 

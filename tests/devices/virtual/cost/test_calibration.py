@@ -46,8 +46,8 @@ def test_factors_fitted_without_a_quarter_of_the_programs_hold_on_it() -> None:
     from fit import fit
     from programs import Measured, measured, ratios, within
 
-    def left(one: Measured) -> bool:
-        return int(one.program.split("_")[0]) % 4 == 2
+    def left(case: Measured) -> bool:
+        return int(case.program.split("_")[0]) % 4 == 2
 
     factors = fit([case for case in measured() if not left(case)])
     judged = [case for case in measured() if left(case)]

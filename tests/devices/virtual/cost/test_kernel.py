@@ -102,7 +102,7 @@ def test_a_convolution_is_never_faster_than_physics(
                      "aten._fft_c2c.default", "aten._linalg_svd.default", "aten.smooth_l1_loss.default"]),
     st.sampled_from(["T4", "A100", "RTX 4090"]), st.integers(1, 300), st.integers(1, 300),
 )  # fmt: skip
-def test_more_of_the_same_never_takes_less_time(name: str, gpu: str, one: int, other: int) -> None:
+def test_more_of_the_same_never_takes_less_time(name: str, gpu: str, first: int, second: int) -> None:
     def costs(batch: int) -> float:
         image, matrix = tensor(batch, 32, 40, 40), tensor(batch, 64, 96)
         match short_name(name):
@@ -118,7 +118,7 @@ def test_more_of_the_same_never_takes_less_time(name: str, gpu: str, one: int, o
                 return seconds(gpu, name, [matrix], [matrix, tensor(batch, 64, 1), tensor(batch, 64, 1)])
         return seconds(gpu, name, [matrix, matrix], [matrix])
 
-    few, many = sorted((one, other))
+    few, many = sorted((first, second))
     assert costs(few) <= costs(many)
 
 

@@ -45,8 +45,8 @@ def test_nvlink_carries_more_between_gpus_than_pcie() -> None:
 
 
 @given(st.sampled_from(gpu_names()), st.integers(0, 2**34), st.integers(0, 2**34))
-def test_more_bytes_never_take_less_time(name: str, one: int, other: int) -> None:
-    gpu, (few, many) = gpu_spec(name), sorted((one, other))
+def test_more_bytes_never_take_less_time(name: str, first: int, second: int) -> None:
+    gpu, (few, many) = gpu_spec(name), sorted((first, second))
     for pinned in (True, False):
         assert copy_s(gpu, few, pinned=pinned) <= copy_s(gpu, many, pinned=pinned)
     assert peer_s(gpu, few) <= peer_s(gpu, many)

@@ -74,8 +74,8 @@ def test_foreach_operators_launch_few_kernels() -> None:
         price(gpu_spec("T4"), "aten::_foreach_sqrt_", [tensor(10)] * count, []).seconds for count in (100, 1100)
     )
     assert many == pytest.approx(10 * few, rel=0.1)
-    one, all_of_them = (launches("aten::_foreach_add_", tensors=count) for count in (1, 1000))
-    assert 1 <= one < all_of_them < 100 < 1000 * launches("aten::add_")
+    single, all_of_them = (launches("aten::_foreach_add_", tensors=count) for count in (1, 1000))
+    assert 1 <= single < all_of_them < 100 < 1000 * launches("aten::add_")
 
 
 def test_writes_at_indices_in_place_leave_the_rest_of_the_table() -> None:

@@ -15,7 +15,7 @@ SIZES = [2**power for power in range(29)]
 DTYPES = ["float32", "float16", "bfloat16", "float64"]
 BY_BANDWIDTH = ["T4", "A100 40", "A100 80", "H100", "H200", "B200"]
 _WAVES = 0.98
-"""A few more blocks can fall into the same wave, or split better: so much less a price may become with more work."""
+"""Least ratio of the prices of more and less work: additional blocks can fill a wave, or split better."""
 
 each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda value: value.label)
 

@@ -115,9 +115,9 @@ def test_iterations_of_1024_columns_take_what_they_do_on_an_a100() -> None:
 
 
 def test_small_matrices_of_a_batch_are_factored_side_by_side() -> None:
-    one, many = tensor(16, 16), tensor(100, 16, 16)
+    single, many = tensor(16, 16), tensor(100, 16, 16)
     for name in ("linalg_cholesky_ex", "_linalg_eigh", "_linalg_svd"):
-        assert ms(name, [many], [many]) < 3 * ms(name, [one], [one])
+        assert ms(name, [many], [many]) < 3 * ms(name, [single], [single])
     large = tensor(100, 64, 64)
     assert ms("_linalg_svd", [large], [large]) > 50 * ms("_linalg_svd", [tensor(64, 64)], [tensor(64, 64)])
 
@@ -153,10 +153,10 @@ def test_a_bag_reads_a_row_for_each_index() -> None:
 
 
 def test_the_steps_of_ctc_come_one_after_another() -> None:
-    def one(steps: int) -> float:
+    def loss_ms(steps: int) -> float:
         return ms("_ctc_loss", [tensor(steps, 8, 50), tensor(8, 20, dtype="int64")], [tensor(8), tensor(8, steps, 41)])
 
-    assert one(4000) > 3.5 * one(1000) > 3
+    assert loss_ms(4000) > 3.5 * loss_ms(1000) > 3
 
 
 CALLS = {
@@ -185,16 +185,16 @@ def test_a_factorization_synchronizes_to_check_errors(name: str, values: bool) -
 def test_unchecked_factorizations_do_not_synchronize(values: bool) -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder, values=values):
-        one = torch.eye(32, device="cuda")
-        torch.linalg.qr(one)
-        torch.linalg.solve_triangular(one, one, upper=True)
-        torch.linalg.cholesky_ex(one)
+        matrix = torch.eye(32, device="cuda")
+        torch.linalg.qr(matrix)
+        torch.linalg.solve_triangular(matrix, matrix, upper=True)
+        torch.linalg.cholesky_ex(matrix)
     assert not [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE]
 
 
 def test_the_flops_of_distances_are_in_the_trace() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder, values=False):
-        one = torch.zeros(64, 32, device="cuda")
-        torch.cdist(one, one, p=1)
+        points = torch.zeros(64, 32, device="cuda")
+        torch.cdist(points, points, p=1)
     assert [event.flops for event in recorder.trace if "cdist" in event.name] == [3 * 64 * 64 * 32]

@@ -204,8 +204,8 @@ def test_a_script_is_run_on_virtual_gpus_from_the_command_line(tmp_path: Path) -
     script = tmp_path / "script.py"
     (tmp_path / "beside.py").write_text("import torch\ncount = torch.cuda.device_count()")
     script.write_text("import sys, torch, beside\nprint(sys.argv[1:], beside.count, torch.cuda.get_device_name())")
-    told = _python("-m", "gpututor.devices.virtual", "--gpus", "3", "--model", "H100", str(script), "--gpus", "x")
-    assert told == "['--gpus', 'x'] 3 NVIDIA H100 80GB HBM3\n"
+    printed = _python("-m", "gpututor.devices.virtual", "--gpus", "3", "--model", "H100", str(script), "--gpus", "x")
+    assert printed == "['--gpus', 'x'] 3 NVIDIA H100 80GB HBM3\n"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_torchruns_workers_train_on_virtual_gpus(tmp_path: Path, attempt: int) -
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "gpu")
-    told = _python("-m", "gpututor.devices.virtual", "--gpus", "2", *torchrun, str(script))
-    assert sorted(told.splitlines()) == [
+    printed = _python("-m", "gpututor.devices.virtual", "--gpus", "2", *torchrun, str(script))
+    assert sorted(printed.splitlines()) == [
         f"rank {rank}: tensor([[1.5000, 1.5000]], device='cuda:{rank}')" for rank in (0, 1)
     ]

@@ -9,38 +9,38 @@ import pytest
 from gpututor.devices.virtual.cost.links import collective_s
 from gpututor.hardware.gpus import gpu_spec
 from tests.support import clock_programs
-from tests.support.ranks import RANKS, told_by_ranks
+from tests.support.ranks import RANKS, run_ranks
 
-Told = list[dict[str, Any]]
+Results = list[dict[str, Any]]
 Interval = tuple[int, int]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return told_by_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
 
 
 @pytest.fixture(scope="module")
-def told_again(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return told_by_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
+def repeated_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
 
 
 @pytest.fixture(scope="module")
-def told_on_t4(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return told_by_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
+def t4_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
 
 
 def _ns(name: str, size_bytes: int, model: str = "A100") -> int:
     return round(collective_s(gpu_spec(model), name, size_bytes, RANKS) * 1e9)
 
 
-def _meet(one: Interval, other: Interval) -> bool:
-    return max(one[0], other[0]) < min(one[1], other[1])
+def _meet(interval: Interval, other: Interval) -> bool:
+    return max(interval[0], other[0]) < min(interval[1], other[1])
 
 
 @pytest.mark.long
-def test_all_ranks_begin_when_the_slowest_is_ready(told: Told) -> None:
-    slow, fast = (rank["slower_rank"] for rank in told)
+def test_all_ranks_begin_when_the_slowest_is_ready(results: Results) -> None:
+    slow, fast = (rank["slower_rank"] for rank in results)
     assert fast["ready"] < slow["ready"]
     for rank in (slow, fast):
         start, end = rank["collective"]
@@ -51,30 +51,30 @@ def test_all_ranks_begin_when_the_slowest_is_ready(told: Told) -> None:
         assert rank["bytes"] == 4 << 20
 
 
-def test_other_work_overlaps_a_pending_collective(told: Told) -> None:
-    for rank in told:
+def test_other_work_overlaps_a_pending_collective(results: Results) -> None:
+    for rank in results:
         (collective,), (beside,), (after,), hazards = rank["overlap"]
         assert _meet(collective, beside)
         assert after[0] == collective[1]
         assert hazards == []
 
 
-def test_using_the_result_before_wait_is_a_hazard(told: Told) -> None:
-    assert [rank["used_too_early"] for rank in told] == [["write after write"]] * RANKS
+def test_using_the_result_before_wait_is_a_hazard(results: Results) -> None:
+    assert [rank["used_too_early"] for rank in results] == [["write after write"]] * RANKS
 
 
-def test_synchronize_waits_for_collectives(told: Told) -> None:
-    slow, fast = (rank["never_waited_for"] for rank in told)
+def test_synchronize_waits_for_collectives(results: Results) -> None:
+    slow, fast = (rank["never_waited_for"] for rank in results)
     assert slow == fast
     assert slow[2]
 
 
-def test_polling_is_completed_ends(told: Told) -> None:
-    assert [rank["polled"] for rank in told] == [True] * RANKS
+def test_polling_is_completed_ends(results: Results) -> None:
+    assert [rank["polled"] for rank in results] == [True] * RANKS
 
 
-def test_a_future_callback_runs_after_its_collective(told: Told) -> None:
-    for rank in told:
+def test_a_future_callback_runs_after_its_collective(results: Results) -> None:
+    for rank in results:
         (collective, beside, chained, last), hazards, value = rank["chained"]
         assert _meet(collective, beside)
         assert collective[1] == chained[0]
@@ -83,44 +83,44 @@ def test_a_future_callback_runs_after_its_collective(told: Told) -> None:
         assert value == 2.0 * RANKS - 1
 
 
-def test_a_functional_collective_is_waited_for_immediately(told: Told) -> None:
-    for rank in told:
+def test_a_functional_collective_is_waited_for_immediately(results: Results) -> None:
+    for rank in results:
         (collective, beside, after), hazards = rank["functional_result"]
         assert collective[1] <= beside[0] < after[0]
         assert hazards == []
 
 
-def test_a_message_arrives_after_it_was_sent(told: Told) -> None:
-    sent, received = (rank["messages"] for rank in told)
+def test_a_message_arrives_after_it_was_sent(results: Results) -> None:
+    sent, received = (rank["messages"] for rank in results)
     assert sent == received
     assert [end - start for start, end in sent] == [_ns("send", 4 << 20)] * 2
 
 
-def test_messages_both_ways_travel_at_once(told: Told) -> None:
-    for rank in told:
+def test_messages_both_ways_travel_at_once(results: Results) -> None:
+    for rank in results:
         sent, received = rank["both_ways"]
         assert _meet(sent, received)
 
 
-def test_after_a_barrier_all_hosts_have_the_same_time(told: Told) -> None:
-    slow, fast = (rank["barrier"] for rank in told)
+def test_after_a_barrier_all_hosts_have_the_same_time(results: Results) -> None:
+    slow, fast = (rank["barrier"] for rank in results)
     assert slow == fast
     assert slow[1] == ["c10d::barrier"]
 
 
-def test_a_collective_takes_as_long_as_the_rank_with_most_to_send(told: Told) -> None:
-    assert told[0]["uneven"] == told[1]["uneven"]
+def test_a_collective_takes_as_long_as_the_rank_with_most_to_send(results: Results) -> None:
+    assert results[0]["uneven"] == results[1]["uneven"]
 
 
-def test_groups_have_their_own_streams_and_ranks(told: Told) -> None:
-    (slow_alone, slow_both), (fast_alone, fast_both) = (rank["smaller_group"] for rank in told)
+def test_groups_have_their_own_streams_and_ranks(results: Results) -> None:
+    (slow_alone, slow_both), (fast_alone, fast_both) = (rank["smaller_group"] for rank in results)
     assert fast_alone[1] < slow_alone[1]
     assert slow_both == fast_both
     assert slow_alone[0] != slow_both[0]
 
 
-def test_with_gloo_the_host_waits(told: Told) -> None:
-    slow, fast = (rank["over_gloo"] for rank in told)
+def test_with_gloo_the_host_waits(results: Results) -> None:
+    slow, fast = (rank["over_gloo"] for rank in results)
     assert slow == fast
     start, end, after, waits = slow
     assert end - start > _ns("all_reduce", 4 << 20)
@@ -128,47 +128,47 @@ def test_with_gloo_the_host_waits(told: Told) -> None:
     assert waits == ["c10d::allreduce_"]
 
 
-def test_predicting_a_ranks_start_does_not_affect_later_work(told: Told) -> None:
-    for rank in told:
+def test_predicting_a_ranks_start_does_not_affect_later_work(results: Results) -> None:
+    for rank in results:
         before, beside = rank["on_another_stream"]
         assert _meet(before, beside)
 
 
-def test_collectives_in_graphs_are_refused_by_name(told: Told) -> None:
-    for rank in told:
+def test_collectives_in_graphs_are_refused_by_name(results: Results) -> None:
+    for rank in results:
         assert rank["captured"] == "The virtual GPU does not support c10d::allreduce_ in CUDA graphs."
 
 
 @pytest.mark.parametrize("name", ["ddp", "ddp_with_a_hook"])
-def test_ddp_reduces_gradients_while_backward_computes_others(told: Told, name: str) -> None:
-    for collectives, kernels, hazards, ((after, _),) in (rank[name] for rank in told):
+def test_ddp_reduces_gradients_while_backward_computes_others(results: Results, name: str) -> None:
+    for collectives, kernels, hazards, ((after, _),) in (rank[name] for rank in results):
         assert len(collectives) > 3
         assert all(any(_meet(work, kernel) for kernel in kernels) for work in collectives[:-1])
         # Who uses the gradients waits for the last of them.
         assert after >= collectives[-1][1]
         assert hazards == []
-    assert told[0][name][0] == told[1][name][0]
+    assert results[0][name][0] == results[1][name][0]
 
 
-def test_without_sync_ddp_sends_nothing(told: Told) -> None:
-    assert [rank["ddp_no_sync"][0] for rank in told] == [[]] * RANKS
+def test_without_sync_ddp_sends_nothing(results: Results) -> None:
+    assert [rank["ddp_no_sync"][0] for rank in results] == [[]] * RANKS
 
 
-def test_the_wait_for_other_ranks_is_recorded(told: Told) -> None:
-    slow, fast = (rank["waited_for_others"] for rank in told)
+def test_the_wait_for_other_ranks_is_recorded(results: Results) -> None:
+    slow, fast = (rank["waited_for_others"] for rank in results)
     assert slow == []
     assert len(fast) == 1
     assert fast[0] > 5_000_000
 
 
 @pytest.mark.long
-def test_collective_times_are_reproducible(told: Told, told_again: Told) -> None:
-    assert told == told_again
+def test_collective_times_are_reproducible(results: Results, repeated_results: Results) -> None:
+    assert results == repeated_results
 
 
 @pytest.mark.long
-def test_a_collective_takes_the_time_of_the_link(told: Told, told_on_t4: Told) -> None:
-    nvlink, pcie = (rank["slower_rank"]["collective"] for rank in (told[0], told_on_t4[0]))
+def test_a_collective_takes_the_time_of_the_link(results: Results, t4_results: Results) -> None:
+    nvlink, pcie = (rank["slower_rank"]["collective"] for rank in (results[0], t4_results[0]))
     assert nvlink[1] - nvlink[0] == _ns("all_reduce", 4 << 20)
     assert pcie[1] - pcie[0] == _ns("all_reduce", 4 << 20, "T4")
     assert pcie[1] - pcie[0] > 4 * (nvlink[1] - nvlink[0])

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.support import collective_programs
-from tests.support.ranks import told_by_ranks
+from tests.support.ranks import run_ranks
 
-Told = list[dict[str, Any]]
+Results = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return told_by_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
 
 
 def _both(first: Any, second: Any | None = None) -> list[Any]:
@@ -23,23 +23,23 @@ def _both(first: Any, second: Any | None = None) -> list[Any]:
 
 
 @pytest.mark.long
-def test_the_backend_calls_itself_nccl(told: Told) -> None:
-    assert [rank["backend"] for rank in told] == [["nccl", True]] * 2
+def test_the_backend_calls_itself_nccl(results: Results) -> None:
+    assert [rank["backend"] for rank in results] == [["nccl", True]] * 2
 
 
 @pytest.mark.parametrize(
     ("operation", "result"), [("SUM", 3.0), ("AVG", 1.5), ("PRODUCT", 2.0), ("MIN", 1.0), ("MAX", 2.0)]
 )
-def test_all_reduce_knows_each_operation_of_nccl(told: Told, operation: str, result: float) -> None:
-    assert [rank["all_reduce"][operation] for rank in told] == _both([result])
+def test_all_reduce_knows_each_operation_of_nccl(results: Results, operation: str, result: float) -> None:
+    assert [rank["all_reduce"][operation] for rank in results] == _both([result])
 
 
-def test_a_view_is_reduced_in_place(told: Told) -> None:
-    assert [rank["all_reduce_in_place_of_a_view"] for rank in told] == _both([0.0, 3.0, 0.0])
+def test_a_view_is_reduced_in_place(results: Results) -> None:
+    assert [rank["all_reduce_in_place_of_a_view"] for rank in results] == _both([0.0, 3.0, 0.0])
 
 
-def test_a_work_returns_its_tensor(told: Told) -> None:
-    for rank, (tensor, completed, value, same) in enumerate(message["asynchronous"] for message in told):
+def test_a_work_returns_its_tensor(results: Results) -> None:
+    for rank, (tensor, completed, value, same) in enumerate(message["asynchronous"] for message in results):
         assert tensor == (f"cuda:{rank}", [3.0])
         assert value == [tensor]
         assert completed
@@ -70,12 +70,12 @@ def test_a_work_returns_its_tensor(told: Told) -> None:
         ("coalescing", [[(f"cuda:{rank}", [3.0]), (f"cuda:{rank}", [6.0])] for rank in (0, 1)]),
     ],
 )
-def test_the_result_is_right_and_on_the_ranks_own_device(told: Told, name: str, expected: list[Any]) -> None:
-    assert [rank[name] for rank in told] == expected
+def test_the_result_is_right_and_on_the_ranks_own_device(results: Results, name: str, expected: list[Any]) -> None:
+    assert [rank[name] for rank in results] == expected
 
 
-def test_functional_collectives_give_device_tensors(told: Told) -> None:
-    for number, rank in enumerate(told):
+def test_functional_collectives_give_device_tensors(results: Results) -> None:
+    for number, rank in enumerate(results):
         device = f"cuda:{number}"
         assert rank["functional_collectives"] == {
             "sum": (device, [3.0]),
@@ -85,8 +85,8 @@ def test_functional_collectives_give_device_tensors(told: Told) -> None:
         }
 
 
-def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(told: Told) -> None:
-    assert [rank["other_dtypes"] for rank in told] == [[(f"cuda:{rank}", [2])] * 4 for rank in (0, 1)]
+def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(results: Results) -> None:
+    assert [rank["other_dtypes"] for rank in results] == [[(f"cuda:{rank}", [2])] * 4 for rank in (0, 1)]
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(told: Told) -> No
         ("monitored_barrier", "ValueError: monitored_barrier is only implemented for GLOO backend."),
     ],
 )
-def test_nccls_errors_are_raised(told: Told, name: str, message: str) -> None:
-    assert [rank[name] for rank in told] == [message] * 2
+def test_nccls_errors_are_raised(results: Results, name: str, message: str) -> None:
+    assert [rank[name] for rank in results] == [message] * 2
 
 
-def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(told: Told) -> None:
-    for number, rank in enumerate(told):
+def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(results: Results) -> None:
+    for number, rank in enumerate(results):
         (event,) = rank["trace"]
         assert event[:4] == ["collective", "c10d::allreduce_", f"cuda:{number}", 32]
         assert isinstance(event[4], int)
@@ -116,6 +116,6 @@ def test_a_collective_is_one_event_of_the_trace_with_the_bytes_sent(told: Told) 
         ("fully_sharded_data_parallel", "torch.distributed.fsdp.FullyShardedDataParallel"),
     ],
 )
-def test_fsdp_is_refused_by_name(told: Told, name: str, call: str) -> None:
+def test_fsdp_is_refused_by_name(results: Results, name: str, call: str) -> None:
     message = f"NotImplementedError: The virtual GPU does not support {call}. Use DistributedDataParallel."
-    assert [rank[name] for rank in told] == [message] * 2
+    assert [rank[name] for rank in results] == [message] * 2

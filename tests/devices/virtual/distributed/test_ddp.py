@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.support import ddp_programs
-from tests.support.ranks import told_by_ranks
+from tests.support.ranks import run_ranks
 
-Told = list[dict[str, Any]]
+Results = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    return told_by_ranks(tmp_path_factory.mktemp("ranks"), ddp_programs.__name__, backend=None)
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return run_ranks(tmp_path_factory.mktemp("ranks"), ddp_programs.__name__, backend=None)
 
 
 @pytest.mark.parametrize(
@@ -28,60 +28,60 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
         ("fp16_compress_hook", 1e-3),
     ],
 )
-def test_training_equals_one_process_with_the_whole_batch(told: Told, name: str, tolerance: float) -> None:
-    for rank, result in enumerate(message[name] for message in told):
+def test_training_equals_one_process_with_the_whole_batch(results: Results, name: str, tolerance: float) -> None:
+    for rank, result in enumerate(message[name] for message in results):
         difference, devices = result
         assert difference <= tolerance
         assert devices == [f"cuda:{rank}"]
 
 
-def test_gradients_travel_in_collectives_and_never_over_the_host(told: Told) -> None:
-    assert [rank["no_transfer_in_backward"] for rank in told] == [[0, 1]] * 2
+def test_gradients_travel_in_collectives_and_never_over_the_host(results: Results) -> None:
+    assert [rank["no_transfer_in_backward"] for rank in results] == [[0, 1]] * 2
 
 
-def test_unused_parameters_are_found_when_ddp_is_told_to_look(told: Told) -> None:
-    assert [rank["find_unused_parameters"] for rank in told] == [[None, "cuda:0"], [None, "cuda:1"]]
+def test_unused_parameters_are_found_when_ddp_is_told_to_look(results: Results) -> None:
+    assert [rank["find_unused_parameters"] for rank in results] == [[None, "cuda:0"], [None, "cuda:1"]]
 
 
-def test_unused_parameters_are_an_error_otherwise(told: Told) -> None:
-    for rank in told:
+def test_unused_parameters_are_an_error_otherwise(results: Results) -> None:
+    for rank in results:
         assert rank["unused_parameters"].startswith("RuntimeError: Expected to have finished reduction in the prior")
 
 
-def test_no_sync_adds_up_gradients_until_the_next_backward(told: Told) -> None:
-    assert max(rank["no_sync"] for rank in told) <= 1e-5
+def test_no_sync_adds_up_gradients_until_the_next_backward(results: Results) -> None:
+    assert max(rank["no_sync"] for rank in results) <= 1e-5
 
 
-def test_buffers_come_from_rank_zero(told: Told) -> None:
-    assert [rank["buffers"] for rank in told] == [("cuda:0", 1.0), ("cuda:1", 1.0)]
+def test_buffers_come_from_rank_zero(results: Results) -> None:
+    assert [rank["buffers"] for rank in results] == [("cuda:0", 1.0), ("cuda:1", 1.0)]
 
 
 @pytest.mark.parametrize("what", ["output", "gradient", "running"])
-def test_sync_batch_norm_sees_the_batch_of_all_ranks(told: Told, what: str) -> None:
-    assert max(rank["sync_batch_norm"][what] for rank in told) <= 1e-4
+def test_sync_batch_norm_sees_the_batch_of_all_ranks(results: Results, what: str) -> None:
+    assert max(rank["sync_batch_norm"][what] for rank in results) <= 1e-4
 
 
-def test_a_distributed_sampler_gives_each_rank_its_share(told: Told) -> None:
-    assert [rank["distributed_sampler"] for rank in told] == [
+def test_a_distributed_sampler_gives_each_rank_its_share(results: Results) -> None:
+    assert [rank["distributed_sampler"] for rank in results] == [
         [("cuda:0", [0, 2, 4, 6, 8])],
         [("cuda:1", [1, 3, 5, 7, 9])],
     ]
 
 
-def test_join_lets_ranks_have_different_numbers_of_batches(told: Told) -> None:
-    assert [rank["join"] for rank in told] == ["cuda:0", "cuda:1"]
+def test_join_lets_ranks_have_different_numbers_of_batches(results: Results) -> None:
+    assert [rank["join"] for rank in results] == ["cuda:0", "cuda:1"]
 
 
-def test_a_module_on_the_host_is_refused_in_ddps_own_words(told: Told) -> None:
-    for rank in told:
+def test_a_module_on_the_host_is_refused_in_ddps_own_words(results: Results) -> None:
+    for rank in results:
         assert "only work with single-device/multiple-device GPU modules" in rank["host_module_with_device_ids"]
         assert rank["host_module"] == "RuntimeError: No backend type associated with device type cpu"
 
 
-def test_a_state_dict_is_loaded_onto_the_ranks_own_device(told: Told) -> None:
-    for number, rank in enumerate(told):
+def test_a_state_dict_is_loaded_onto_the_ranks_own_device(results: Results) -> None:
+    for number, rank in enumerate(results):
         assert rank["saved_and_loaded"] == [["module.bias", f"cuda:{number}"], ["module.weight", f"cuda:{number}"]]
 
 
-def test_tensor_parallel_layers_compute_what_the_whole_layers_do(told: Told) -> None:
-    assert [rank["tensor_parallel"] for rank in told] == [["cuda:0", True], ["cuda:1", True]]
+def test_tensor_parallel_layers_compute_what_the_whole_layers_do(results: Results) -> None:
+    assert [rank["tensor_parallel"] for rank in results] == [["cuda:0", True], ["cuda:1", True]]

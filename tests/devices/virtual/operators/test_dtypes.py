@@ -115,7 +115,7 @@ def test_histograms_of_floats_have_no_cuda_kernel() -> None:
 _ELSEWHERE = {torch.bfloat16, torch.complex32, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz}
 
 _EVERY = 5
-"""One pair of operator and dtype in this many is tried each time."""
+"""Short runs try every fifth pair of operator and dtype."""
 
 
 def _lacking() -> list[Any]:

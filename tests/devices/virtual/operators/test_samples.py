@@ -21,7 +21,7 @@ WANTED_SHARE = {torch.float32: 0.98, torch.float16: 0.97, torch.bfloat16: 0.97}
 _EVERY = 16
 """The short test takes every nth operator."""
 _PARTS = 4
-"""The long test is done in this many parts, which can run side by side."""
+"""Number of parts of the long test, which can run at the same time."""
 # The samples of these call unsupported operators, or have tensors in CSR.
 _UNSUPPORTED = {
     *(

@@ -21,7 +21,7 @@ INDICES = [[0, 1, 1], [2, 0, 2]]
 VALUES = [3.0, 4.0, 5.0]
 COMPRESSED = (torch.sparse_csr, torch.sparse_csc)
 _sparse_coo_tensor: Any = torch.sparse_coo_tensor
-"""Its stub knows no lists."""
+"""Untyped, because the stub does not accept lists."""
 Call = Callable[[torch.Tensor, torch.Tensor], Any]
 
 

@@ -1,0 +1,16 @@
+"""Python files of the repository that follow its rules."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+from tests.hostile.members import FOLDER, KINDS
+from tests.support import ROOT
+
+
+def python_files() -> list[Path]:
+    """Return the files of the package and of the tests, without hostile submissions and their course."""
+    submissions = {FOLDER / name for name in (*KINDS, "course")}
+    files = chain.from_iterable((ROOT / name).rglob("*.py") for name in ("gpututor", "tests"))
+    return sorted(path for path in files if submissions.isdisjoint(path.parents))
