@@ -182,7 +182,7 @@ def test_a_duplicate_exercise_is_refused(folder: Path) -> None:
 def test_a_misnamed_lesson_folder_is_reported(folder: Path, name: str) -> None:
     (folder / name).mkdir()
     (title,) = titles(load_course(folder))
-    assert title.startswith(f"{name}: not the name of a folder for a lesson")
+    assert title.startswith(f"{name}: not the name ")
 
 
 def test_hidden_folders_caches_and_files_are_ignored(folder: Path) -> None:
@@ -198,7 +198,8 @@ def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
     (folder / "03_empty" / "lesson.md").write_text("")
     shutil.copy(folder / "01_lesson_1" / "lesson.toml", folder / "03_empty")
     course = load_course(folder)
-    assert titles(course) == ["03_empty: the lesson has no exercises"]
+    (title,) = titles(course)
+    assert title.startswith("03_empty: ")
     assert len(course.lessons) == 3
 
 
@@ -206,20 +207,20 @@ def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
 def test_a_folder_without_lessons_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
         (tmp_path / name).mkdir()
-    with pytest.raises(CourseError, match="there are no lessons in it"):
+    with pytest.raises(CourseError, match="no lessons"):
         load_course(tmp_path)
 
 
 def test_a_nested_course_is_suggested(tmp_path: Path) -> None:
     write_course(tmp_path / "unpacked" / "tiny")
-    with pytest.raises(CourseError, match="there are no lessons in it") as refused:
+    with pytest.raises(CourseError, match="no lessons") as refused:
         load_course(tmp_path / "unpacked")
-    assert refused.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
+    assert refused.value.advice.endswith(f": {tmp_path / 'unpacked' / 'tiny'}")
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     for load in (load_course, load_exercise):
-        with pytest.raises(CourseError, match="there is no such folder"):
+        with pytest.raises(CourseError, match="no such folder"):
             load(tmp_path / "none")
 
 
@@ -370,17 +371,17 @@ def test_a_folder_precedes_a_pack(installed: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_an_unknown_pack_suggests_the_nearest(installed: Path) -> None:
-    with pytest.raises(CourseError) as refused:
+    with pytest.raises(CourseError, match="no installed course") as refused:
         course_folder("secnod")
-    assert "no installed course of that name" in refused.value.title
-    assert "Did you mean 'second'? Installed: first, gone, second." in refused.value.advice
+    assert "'second'?" in refused.value.advice
+    assert "first, gone, second." in refused.value.advice
 
 
 def test_a_pack_without_its_package_is_refused(installed: Path) -> None:
-    with pytest.raises(CourseError, match=r"gone_pack\.course, and there is no such package"):
+    with pytest.raises(CourseError, match=r"gone_pack\.course, .* no such package"):
         course_folder("gone")
 
 
 def test_without_packs_a_name_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--course", "nowhere"]) != 0
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such folder" in capsys.readouterr().err

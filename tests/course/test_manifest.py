@@ -158,7 +158,7 @@ def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
     path = tmp_path / "exercise.toml"
     path.write_text(GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
     (mistake,) = exercise_mistakes(read_manifest(path, EXERCISE_KEYS).values)
-    assert (mistake.key, mistake.problem) == ("processes", "a function runs in one process")
+    assert mistake.key == "processes"
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,10 @@ def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
 
 def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
     scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
-    mistakes = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
-    assert mistakes == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
+    same, unknown = exercise_mistakes({"scenario": scenarios})
+    assert (same.key, unknown.key) == ("scenario", "scenario[1].gpu")
+    assert "'a'" in same.problem
+    assert "'T5'" in unknown.problem
     assert Scenario("").gpu in gpu_names()
 
 
@@ -239,7 +241,7 @@ def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "exercise.toml")
     with no_waiting():
         (mistake,) = read_manifest(tmp_path / "exercise.toml", EXERCISE_KEYS).mistakes
-    assert mistake.title == f"{tmp_path / 'exercise.toml'}: cannot be read (Not an ordinary file)"
+    assert mistake.title.startswith(f"{tmp_path / 'exercise.toml'}: cannot be read")
 
 
 scalars = st.one_of(
