@@ -309,7 +309,7 @@ def test_one_exercise_is_looked_at_without_the_others_and_without_mutants(tmp_pa
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("while True: pass", "Looking at its checks took over 1 s."),
+        ("while True: pass", "over 1 s"),
         ("import os; os._exit(3)", "ended the process (exit status 3)."),
     ],
 )

@@ -40,12 +40,12 @@ def test_a_result_with_the_references_structure_passes() -> None:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (X, "a tensor instead of a dict"),
+        (X, "instead of a dict"),
         ({"double": X}, "without 'sizes'"),
         ({"double": X, "sizes": torch.tensor([2, 3]), "more": 1}, "with the unknown 'more'"),
         ({"double": X[:1], "sizes": torch.tensor([2, 3])}, "shape (1, 3) instead of (2, 3)"),
         ({"double": X.double(), "sizes": torch.tensor([2, 3])}, "torch.float64 instead of torch.float32"),
-        ({"double": None, "sizes": torch.tensor([2, 3])}, "None instead of a tensor"),
+        ({"double": None, "sizes": torch.tensor([2, 3])}, "instead of a tensor"),
     ],
 )
 def test_the_part_that_differs_is_named(result: Any, words: str) -> None:

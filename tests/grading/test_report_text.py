@@ -43,52 +43,47 @@ def test_only_a_pass_has_the_pass_glyph() -> None:
     assert [outcome for outcome in Outcome if OUTCOME_TITLES[outcome].startswith("✓")] == [Outcome.PASSED]
 
 
+LOADS = said("loads", Status.FAILED, of=0)
+NOT_RUN = said("x", Status.NOT_RUN)
+BROKEN_WITHOUT_GPU = tuple(replace(verdict, scenario="no GPU") for verdict in (LOADS, NOT_RUN))
+
+
 @pytest.mark.parametrize(
-    ("graded", "line"),
+    ("graded", "start", "counts"),
     [
-        (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed: all 2 checks"),
-        (report(Outcome.PASSED, said("parity")), "✓ Passed"),
-        (report(Outcome.REJECTED), "✗ Refused"),
+        (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed", ["2"]),
+        (report(Outcome.PASSED, said("parity")), "✓ Passed", []),
+        (report(Outcome.REJECTED), "✗ Refused", []),
         (
-            report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), said("x", Status.NOT_RUN)),
-            "✗ Failed: 1 of 3 checks passed, 1 not run",
+            report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), NOT_RUN),
+            "✗ Failed",
+            ["1", "3", "1"],
         ),
         (
             report(Outcome.FAILED, said("placement", Status.HELD_BACK), said("parity", Status.FAILED)),
-            "✗ Failed: 0 of 2 checks passed, 1 held back",
+            "✗ Failed",
+            ["0", "2", "1"],
         ),
+        (report(Outcome.ERROR, LOADS, NOT_RUN), "✗ Does not run yet", []),
+        (report(Outcome.TIMEOUT, LOADS, NOT_RUN), "✗ Took too long", []),
         (
-            report(Outcome.ERROR, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
-            "✗ Does not run yet: no checks were made",
+            report(Outcome.ERROR, *BROKEN_WITHOUT_GPU, said("loads", of=0), said("x")),
+            "✗ Stopped by an error",
+            ["2", "4", "1"],
         ),
-        (
-            report(Outcome.TIMEOUT, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
-            "✗ Took too long: no checks were made",
-        ),
-        (
-            report(
-                Outcome.ERROR,
-                *(said("loads", Status.FAILED, of=0, scenario="no GPU"), said("x", Status.NOT_RUN, scenario="no GPU")),
-                *(said("loads", of=0), said("x")),
-            ),
-            "✗ Stopped by an error: 2 of 4 checks passed, 1 not run",
-        ),
-        (
-            report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)),
-            "✗ Too slow: 1 of 2 checks passed, 1 too slow",
-        ),
-        (
-            report(Outcome.PASSED, said("parity", of=2), said("speed", of=0.5)),
-            "✓ Passed: all 2 checks, 2.5 of 2.5 points",
-        ),
+        (report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)), "✗ Too slow", ["1", "2", "1"]),
+        (report(Outcome.PASSED, said("parity", of=2), said("speed", of=0.5)), "✓ Passed", ["2", "2.5", "2.5"]),
         (
             report(Outcome.FAILED, said("parity", of=7), said("speed", Status.FAILED, of=3)),
-            "✗ Failed: 1 of 2 checks passed, 7 of 10 points",
+            "✗ Failed",
+            ["1", "2", "7", "10"],
         ),
     ],
 )
-def test_an_outcome_fits_on_one_line(graded: Report, line: str) -> None:
-    assert outcome_line(graded) == line
+def test_an_outcome_fits_on_one_line(graded: Report, start: str, counts: list[str]) -> None:
+    line = outcome_line(graded)
+    assert line.startswith(start)
+    assert re.findall(r"\d[.\d]*", line) == counts
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
