@@ -196,7 +196,10 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
     class_ = read_class(source, course, ClassFolder(tmp_path / "out"))
     head, *lines = (line.strip() for line in summary(class_, course, most=3))
     assert re.findall(r"`folders`|\d+", head) == ["`folders`", "3", "5", "2"]
-    assert lines[:2] == ["1.1 find_the_gpu  1 student", "5.1 one_big_copy  3 students, 4 files, 1 refused"]
+    assert [re.findall(r"\w+", line)[2:] for line in lines[:2]] == [
+        ["find_the_gpu", "1", "student"],
+        ["one_big_copy", "3", "students", "4", "files", "1", "refused"],
+    ]
     starts = ("1 student ", "ana", "1 file refused:", "ana/5.1.py: ", "4 files ")
     starts += ("lee/0.txt: ", "lee/1.txt: ", "lee/2.txt: ", "… and 1 more: class.json", "1 file ")
     assert [line.startswith(start) for line, start in zip(lines[2:], starts, strict=True)] == [True] * len(starts)
