@@ -92,7 +92,7 @@ def test_an_error_names_its_rank_and_its_line(grade: Grade) -> None:
     assert (outcome, check) == (Outcome.ERROR, "runs")
     assert got.startswith("ValueError: no ")
     assert "rank 1 of 2" in got
-    assert got.endswith("line 15")
+    assert "line 15" in got
 
 
 @pytest.mark.parametrize(
