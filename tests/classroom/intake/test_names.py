@@ -200,8 +200,8 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
         ["find_the_gpu", "1", "student"],
         ["one_big_copy", "3", "students", "4", "files", "1", "refused"],
     ]
-    starts = ("1 student ", "ana", "1 file refused:", "ana/5.1.py: ", "4 files ")
-    starts += ("lee/0.txt: ", "lee/1.txt: ", "lee/2.txt: ", "… and 1 more: class.json", "1 file ")
+    starts = ["1 student ", "ana", "1 file refused:", "ana/5.1.py: ", "4 files "]
+    starts += ["lee/0.txt: ", "lee/1.txt: ", "lee/2.txt: ", "… and 1 more: class.json", "1 file "]
     assert [line.startswith(start) for line, start in zip(lines[2:], starts, strict=True)] == [True] * len(starts)
 
 
