@@ -38,7 +38,7 @@ def test_verify_accepts_a_new_exercise(tmp_path: Path, capsys: pytest.CaptureFix
     assert "✓ 1.1 one_product: 2" in out
     assert "(100 %)" in out
     assert "note: " in out
-    assert out.splitlines()[-1].startswith("1 exercise: 1 of 1 solutions and right variants passed")
+    assert out.splitlines()[-1].startswith("1 exercise: 1 of 1 ")
     assert out.splitlines()[-1].endswith("; no problems")
 
 
@@ -105,7 +105,8 @@ def test_verify_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (said["schema_version"], said["exercises"], said["lessons"], said["green"]) == (1, 1, 0, False)
     (subject,) = said["subjects"]
     (problem,) = subject["problems"]
-    assert (problem["file"], problem["problem"]) == (str(folder / "starter.py"), "expected one `# TODO`, found 0")
+    assert problem["file"] == str(folder / "starter.py")
+    assert "`# TODO`" in problem["problem"]
     # Of the solution's five mutants, the detach has no effect.
     assert subject["mutants"]["killed"] == said["mutants"]["killed"] == 4
     assert said["gradings"] == subject["gradings"]

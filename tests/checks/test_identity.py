@@ -77,7 +77,8 @@ def test_changed_removed_and_new_arguments_are_named() -> None:
 
     finding = failure(unmodified(), run_with(after))
 
-    assert finding.got == "batch.1 is gone; batch.2 is new; x was changed (with x of shape (2,))"
+    for words in ("batch.1 is gone", "batch.2 is new", "x was changed"):
+        assert words in finding.got
     assert finding.line == 6
 
 

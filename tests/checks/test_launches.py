@@ -43,8 +43,9 @@ def test_a_loop_of_small_kernels_fails_and_a_single_kernel_passes() -> None:
 
     assert check.find(recorded(AT_ONCE, {"n": 20})) is None
     finding = failure(check, recorded(LOOP, {"n": 20}))
-    assert finding.expected == "1 to 3 launches in a call"
-    assert finding.got.startswith("21 launches, at line 3 and line 5 (20 times): aten::mul 20 times")
+    assert finding.expected.startswith("1 to 3 launches")
+    assert finding.got.startswith("21 launches, ")
+    assert "line 5 (20 times)" in finding.got
     assert finding.line == 5
 
 
@@ -61,8 +62,8 @@ def test_operators_are_counted_by_patterns_of_their_names() -> None:
 
     assert launches(by_name={"aten::mul": 2, "aten::*mm": 0}).find(run) is None
     finding = failure(launches(by_name={"aten::*mm": 1}), run)
-    assert finding.expected == "1 launch of aten::*mm in a call"
-    assert finding.got.startswith("none; there were aten::mul twice")
+    assert finding.expected.startswith("1 launch of aten::*mm")
+    assert "aten::mul" in finding.got
     assert finding.line is not None
 
 
@@ -70,14 +71,14 @@ def test_amounts_can_depend_on_the_inputs_of_each_call() -> None:
     check = launches(by_name={"aten::mul": lambda drawn, machine: (0, 2 * machine.gpus)})
 
     assert check.find(recorded(LOOP, {"n": 2}, {"n": 1})) is None
-    assert "call 2 of 2, with n=3" in failure(check, recorded(LOOP, {"n": 2}, {"n": 3})).got
+    assert "call 2 of 2" in failure(check, recorded(LOOP, {"n": 2}, {"n": 3})).got
 
 
 def test_an_amount_can_have_no_upper_limit() -> None:
     check = launches(by_name={"aten::mul": (3, None)})
 
     assert check.find(recorded(LOOP, {"n": 4})) is None
-    assert failure(check, recorded(LOOP, {"n": 2})).expected == "at least 3 launches of aten::mul in a call"
+    assert failure(check, recorded(LOOP, {"n": 2})).expected.startswith("at least 3 ")
 
 
 def test_cpu_work_is_no_launch_and_untimed_kernels_are_separate_launches() -> None:

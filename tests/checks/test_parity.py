@@ -111,7 +111,7 @@ def test_integers_and_booleans_are_exact() -> None:
     assert compare_with_reference(torch.tensor([1, 2, 3]), ref) is None
     finding = compare_with_reference(torch.tensor([1, 2, 4]), ref)
     assert finding is not None
-    assert "at [2] 4, not 3 (1 of 3 elements are off)" in finding.got
+    assert "at [2] 4, not 3 (1 of 3 " in finding.got
     assert compare_with_reference(torch.tensor([True, False]), torch.tensor([True, True])) is not None
 
 
@@ -137,8 +137,8 @@ def test_the_size_of_the_error_names_its_cause() -> None:
 
     assert half is not None
     assert brain is not None
-    assert "as large as that of TF32 or float16 somewhere inside" in half.advice
-    assert "as large as that of bfloat16 somewhere inside" in brain.advice
+    assert "float16 somewhere inside" in half.advice
+    assert "bfloat16 somewhere inside" in brain.advice
 
 
 def test_an_error_of_few_elements_names_no_precision() -> None:
@@ -212,8 +212,8 @@ def test_small_errors_of_all_elements_are_shown() -> None:
     exact = torch.ones(100, dtype=torch.float64)
     disagreement = compare_with_reference((exact * (1 + 3e-5)).float(), exact)
     assert disagreement is not None
-    assert disagreement.got.startswith("relative error 3.0e-05; at [0] 1.00003, not 1;")
-    assert "(100 of 100 elements are off)" in disagreement.got
+    for words in ("3.0e-05", "at [0] 1.00003, not 1;", "100 of 100 "):
+        assert words in disagreement.got
 
 
 @settings(max_examples=60)
@@ -349,13 +349,13 @@ def test_integers_do_not_agree_with_fractions() -> None:
         (lambda ref: -3 * ref, "is -3 times"),
         (lambda ref: ref / -5, "is -1/5 times"),
         (lambda ref: ref / math.sqrt(2), "is 0.7071 times"),
-        (lambda ref: ref + 0.25, "off by the same +0.25"),
+        (lambda ref: ref + 0.25, "+0.25"),
         (lambda ref: ref.flip(0), "another order"),
         (lambda ref: torch.zeros_like(ref), "all zeros"),
-        (lambda ref: torch.relu(ref), "far more than any rounding"),
-        (lambda ref: torch.where(ref == ref.max(), 0.0, ref), "All the other elements are right"),
-        (lambda ref: ref * (1 + 2e-3 * randn(16, 16, seed=1)), "e-03: an error as large as that of bfloat16"),
-        (lambda ref: ref * (1 + 3e-4 * randn(16, 16, seed=1)), "e-04: an error as large as that of TF32 or float16"),
+        (lambda ref: torch.relu(ref), "than any rounding"),
+        (lambda ref: torch.where(ref == ref.max(), 0.0, ref), "other elements are right"),
+        (lambda ref: ref * (1 + 2e-3 * randn(16, 16, seed=1)), "that of bfloat16"),
+        (lambda ref: ref * (1 + 3e-4 * randn(16, 16, seed=1)), "TF32 or float16"),
         (lambda ref: ref * (1 + 3e-5 * randn(16, 16, seed=1)), "nearly right"),
         (lambda ref: ref * (1 + 1.6e-2 * randn(16, 16, seed=1)), "nearly right"),
         (lambda ref: torch.where(ref > 2, math.nan, ref), "NaN comes from"),
@@ -377,7 +377,7 @@ def test_a_reshape_in_place_of_a_transpose_is_named() -> None:
 def test_float32_inside_of_a_float64_result_is_named() -> None:
     ref = randn(16, 16)
 
-    assert "as large as that of float32" in advice(ref.float().double(), ref)
+    assert "that of float32" in advice(ref.float().double(), ref)
 
 
 def test_a_single_element_has_no_factor() -> None:
@@ -442,7 +442,7 @@ def test_the_authors_advice_does_not_hide_the_cause() -> None:
     x = randn(16, 16).float()
     finding = failure(parity(torch.relu, advice="Look."), run_of(observed(torch.relu(x).half()), {"input": x}))
 
-    assert finding.got.endswith(". An error as large as that of TF32 or float16 somewhere inside.")
+    assert "float16 somewhere inside" in finding.got
     assert finding.got.count("relative error") == 1
 
 

@@ -38,7 +38,7 @@ def test_autocast_passes_and_a_float32_product_fails() -> None:
     assert CHECK.find(recorded(forward(), INPUTS)) is None
     finding = failure(CHECK, recorded(forward(enabled=False), INPUTS))
     assert finding.expected == "aten::mm in float16"
-    assert finding.got.startswith("1 of 1 in float32, at line 5")
+    assert finding.got.startswith("1 of 1 in float32")
     assert finding.line == 5
 
 
@@ -46,7 +46,8 @@ def test_everything_in_half_by_hand_fails_at_the_softmax() -> None:
     finding = failure(CHECK, recorded(BY_HAND, INPUTS))
 
     assert finding.expected == "aten::_softmax in float32"
-    assert finding.got.startswith("1 of 1 in float16, at line 5")
+    assert finding.got.startswith("1 of 1 in float16")
+    assert finding.line == 5
 
 
 def test_several_types_can_be_allowed_and_patterns_match() -> None:
@@ -68,7 +69,7 @@ def work(x, w):
 
     assert precision(half_share=0.75).find(run) is None
     finding = failure(precision(half_share=0.76), run)
-    assert finding.got.startswith("75 % of 32,768 floating-point operations, most of the rest at line 6")
+    assert finding.got.startswith("75 % of 32,768 ")
     assert finding.line == 6
 
 

@@ -149,7 +149,7 @@ def test_a_call_in_a_loop_matches(text: str) -> None:
 )
 def test_a_call_next_to_a_loop_does_not_match(text: str) -> None:
     assert passes(source(forbid=(in_loop("item"),)), text)
-    assert got(source(require=(in_loop("item"),)), text)[0].startswith("item in no loop, at line ")
+    assert got(source(require=(in_loop("item"),)), text)[0].startswith("item in no loop")
 
 
 def test_blocks_and_decorators_of_a_name() -> None:
@@ -175,8 +175,8 @@ def test_unknown_keyword_values_are_never_a_failure() -> None:
     ]:
         text = f"def work(x, flag, options):\n    return x.to('cuda', {keywords})\n"
         assert (passes(yes, text), passes(no, text)) == (required, allowed), keywords
-    assert got(yes, "def work(x):\n    return x.to('cuda')\n") == ("to without that, at line 2", 2)
-    assert got(yes, "def work(x):\n    y = x.to('cuda')\n    return y\n") == ("to without that, at line 2", 2)
+    for text in ("def work(x):\n    return x.to('cuda')\n", "def work(x):\n    y = x.to('cuda')\n    return y\n"):
+        assert got(yes, text)[1] == 2
 
 
 def test_dots_match_any_value_but_a_constant() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -48,12 +49,12 @@ def test_a_nanosecond_over_the_ratio_is_too_slow() -> None:
     finding = failure(speed(1.25), modelled(1251, 1000))
 
     assert finding.status is Status.TOO_SLOW
-    assert finding.got == "1.25 × the baseline's time"
+    assert finding.got.startswith("1.25 × ")
     assert "(modelled)" in finding.expected
 
 
 def test_a_ratio_below_1_requires_a_faster_submission() -> None:
-    assert describe_limit(1 / 3, "the loop") == "It is at least 3 × as fast as the loop"
+    assert describe_limit(1 / 3, "the loop").endswith("3 × as fast as the loop")
     assert speed(1 / 3).find(modelled(333, 1000)) is None
     assert failure(speed(1 / 3), modelled(334, 1000)).status is Status.TOO_SLOW
 
@@ -62,10 +63,10 @@ def test_measured_times_are_shown_with_their_spread() -> None:
     check = speed(1.25, real_at_most=1.25)
     assert check.find(measured(PASSED)) is None
     assert check.measured is not None
-    assert check.measured(measured(PASSED)) == (
-        "0.98 × the baseline's time (0.95 to 1.01 in the middle half of 13 pairs): "
-        "2.00 ms (1.90 ms to 2.10 ms) a call against 2.10 ms (2.00 ms to 2.20 ms), measured"
-    )
+    ratio, *times = re.findall(r"\d+\.\d\d(?: ms)?", shown := check.measured(measured(PASSED)))
+    assert (ratio, times[:2]) == ("0.98", ["0.95", "1.01"])
+    assert times[2:] == ["2.00 ms", "1.90 ms", "2.10 ms", "2.10 ms", "2.00 ms", "2.20 ms"]
+    assert "13 pairs" in shown
 
 
 @pytest.mark.parametrize("status", [Status.TOO_SLOW, Status.INCONCLUSIVE, Status.NEEDS_REVIEW])

@@ -40,12 +40,12 @@ def test_a_result_with_the_references_structure_passes() -> None:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (X, "a tensor instead of a dict"),
+        (X, "instead of a dict"),
         ({"double": X}, "without 'sizes'"),
         ({"double": X, "sizes": torch.tensor([2, 3]), "more": 1}, "with the unknown 'more'"),
         ({"double": X[:1], "sizes": torch.tensor([2, 3])}, "shape (1, 3) instead of (2, 3)"),
         ({"double": X.double(), "sizes": torch.tensor([2, 3])}, "torch.float64 instead of torch.float32"),
-        ({"double": None, "sizes": torch.tensor([2, 3])}, "None instead of a tensor"),
+        ({"double": None, "sizes": torch.tensor([2, 3])}, "instead of a tensor"),
     ],
 )
 def test_the_part_that_differs_is_named(result: Any, words: str) -> None:
@@ -59,7 +59,7 @@ def test_arrays_are_not_tensors() -> None:
     check = structure(lambda x: x.numpy())
 
     assert check.find(run_of(observed(X.numpy()), {"x": X})) is None
-    assert "a tensor instead of a NumPy array" in failure(check, run_of(observed(X), {"x": X})).got
+    assert "instead of a NumPy array" in failure(check, run_of(observed(X), {"x": X})).got
     assert "(3,)" in failure(check, run_of(observed(np.zeros(3, np.float32)), {"x": X})).got
 
 
@@ -77,10 +77,9 @@ def test_a_buffer_is_not_a_parameter(learned: bool) -> None:
 
     assert check.find(run_of(observed(with_table(learned=not learned)))) is None
     finding = failure(check, run_of(observed(with_table(learned=learned))))
-    right = "buffer" if learned else "parameter"
-    assert finding.expected.startswith(f"result['model'] is a module whose '0.table' is a {right}; the whole result: ")
-    kinds = "a parameter instead of a buffer" if learned else "a buffer instead of a parameter"
-    assert finding.got == f"result['model'] is a module whose '0.table' is {kinds}"
+    wrong, right = ("parameter", "buffer") if learned else ("buffer", "parameter")
+    assert f"'0.table' is a {right};" in finding.expected
+    assert finding.got.endswith(f"'0.table' is a {wrong} instead of a {right}")
 
 
 def test_a_module_is_not_a_dict_and_its_layers_count() -> None:
@@ -88,10 +87,10 @@ def test_a_module_is_not_a_dict_and_its_layers_count() -> None:
 
     assert check.find(run_of(observed(net(torch.nn.ReLU())))) is None
     assert "instead of a module" in failure(check, run_of(observed(net().state_dict()))).got
-    assert "a Identity, instead of '1', a ReLU" in failure(check, run_of(observed(net(torch.nn.Identity())))).got
+    assert "instead of '1', a ReLU" in failure(check, run_of(observed(net(torch.nn.Identity())))).got
     fewer = failure(check, run_of(observed(net())))
     assert "1 layers instead of 2" in fewer.got
-    assert fewer.expected.startswith("a module of 2 layers; the whole result: a module with")
+    assert fewer.expected.startswith("a module of 2 layers;")
 
 
 def test_a_non_persistent_buffer_is_placed_but_not_compared() -> None:
@@ -166,9 +165,8 @@ def test_the_part_with_wrong_strides_and_the_remedy_are_named() -> None:
         structure(lambda: [LAST, IMAGES], memory_format="channels_last"), run_of(observed([LAST, IMAGES]))
     )
 
-    assert finding.expected.startswith(
-        "result[1] of shape (2, 3, 4, 5) channels_last in memory: strides (60, 1, 15, 3)"
-    )
+    assert finding.expected.startswith("result[1] of shape (2, 3, 4, 5)")
+    assert "strides (60, 1, 15, 3)" in finding.expected
     assert ".to(memory_format=torch.channels_last)" in finding.advice
     volume = failure(structure(same, memory_format="channels_last"), run_of(observed(VOLUMES), {"x": VOLUMES}))
     assert "torch.channels_last_3d" in volume.advice

@@ -48,14 +48,14 @@ def test_gates_that_accept_a_constant_are_weak() -> None:
     loose = tried(parity(softmax, times=1e6), **WIDE)
 
     assert {"zeros", "the mean", LOWER} <= {kind for kind, nonsense in loose.items() if nonsense.weak}
-    assert loose["zeros"].sentence == "parity: zeros for the result would be accepted"
+    assert loose["zeros"].sentence.startswith("parity: zeros ")
 
 
 def test_gates_close_to_half_precision_are_weak() -> None:
     near = tried(parity(product, times=10), **K512)
 
     assert {kind for kind, nonsense in near.items() if nonsense.weak} == {LOWER}
-    assert "times off what is allowed; 10 times are required" in near[LOWER].sentence
+    assert "10 times are required" in near[LOWER].sentence
     assert "would be accepted" in tried(parity(product, times=100), **K512)[LOWER].sentence
 
 
@@ -78,7 +78,7 @@ def test_an_identity_is_excused() -> None:
     same = tried(parity(lambda x: x), x=randn(8, 8))
 
     assert same["the unchanged 'x'"].excused
-    assert "is the right result: another check" in same["the unchanged 'x'"].sentence
+    assert "another check" in same["the unchanged 'x'"].sentence
     assert not same["zeros"].excused
 
 

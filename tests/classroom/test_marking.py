@@ -111,9 +111,9 @@ def test_a_report_that_is_not_final_is_an_open_mark(graded: Report, reason: str)
 
 
 def test_refused_ungraded_and_missing_files_have_different_standings() -> None:
-    refused = mark(None, refusal="It is larger than 1 MiB.")
+    refused = mark(None, refusal="It is too large.")
     assert (refused.standing, refused.mark, refused.outcome) == (MarkStatus.REFUSED, None, Outcome.REJECTED)
-    assert "It is larger than 1 MiB." in refused.reason
+    assert "It is too large." in refused.reason
     by_judge = mark(report_of(EXERCISE, Outcome.REJECTED, reason="It is no text."))
     assert (by_judge.standing, by_judge.mark) == (MarkStatus.REFUSED, None)
     waiting = mark(None)

@@ -358,7 +358,7 @@ def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, c
     for _ in range(2):
         said = gpututor(*words)
         assert said.code == 0, said.err
-    assert "2 lessons, 6 exercises, 29 files" in said.out
+    assert "29 files" in said.out
     assert "02_lesson_2/lesson.md" in said.out
     assert {name.partition("/")[0] for name in names_in(out)} == {"tiny"}
     with zipfile.ZipFile(out) as archive:

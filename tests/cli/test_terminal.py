@@ -76,7 +76,9 @@ def follow(stream: io.StringIO, lines: int, moments: Sequence[float]) -> str:
 
 def test_a_long_grading_prints_its_duration_and_step() -> None:
     shown = follow(Terminal(), 2, moments=[0.01, 0.01])
-    assert shown == "  … still grading: 0 s, machine 2 of 3, call 1 of 4. Ctrl-C stops it.\n" * 2
+    first, second = shown.splitlines()
+    assert first == second
+    assert all(words in first for words in ("0 s", "machine 2 of 3", "call 1 of 4"))
 
 
 def test_a_short_grading_prints_nothing() -> None:

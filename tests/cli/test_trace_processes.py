@@ -150,7 +150,7 @@ def interrupt(folder: Path, source: str, number: signal.Signals, *, whole_group:
 def test_an_interrupted_program_is_summarized(tmp_path: Path, number: signal.Signals, whole_group: bool) -> None:
     err = interrupt(tmp_path, ENDLESS, number, whole_group=whole_group)
     assert number.name in err
-    assert re.search(r"^  at most \S+ KiB of memory, reached at script.py:[36]$", err, re.MULTILINE)
+    assert re.search(r" KiB of memory, .*script.py:[36]$", err, re.MULTILINE)
     t4, l4, *notes = err.splitlines()[-4:]
     assert (t4.split()[0], t4.split()[-1]) == ("T4", "-")
     assert l4.split() == ["L4", *["-"] * 6]
@@ -178,7 +178,7 @@ def test_every_process_with_a_device_is_in_the_trace(tmp_path: Path) -> None:
     done = trace(tmp_path, *words)
     assert done.returncode == 0, done.stderr
     assert "2 processes used a device" in done.stderr
-    assert re.search(r"^  process 1 .* 2.00 MiB$", done.stderr, re.MULTILINE)
+    assert re.search(r"^  process 1 .*2.00 MiB$", done.stderr, re.MULTILINE)
     assert re.search(r"^  script.py:6 ", done.stderr, re.MULTILINE)
     (run,) = json.loads((tmp_path / "summary.json").read_text())["runs"]
     main, *children = run["processes"]

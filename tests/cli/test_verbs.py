@@ -164,7 +164,7 @@ def test_hints_come_one_at_a_time_and_are_counted(gpututor: Call) -> None:
     assert gpututor("hint", "twice_1_1").out.startswith("Hint 2 of 3\n\nThink")
     assert gpututor("hint", "1.1").out.endswith("That was the last one.\n")
     for _ in range(2):
-        assert gpututor("hint", "1.1").out.startswith("You have seen all 3 hints")
+        assert gpututor("hint", "1.1").out.startswith("You have seen all 3")
     assert hints_used() == 3
 
 
@@ -207,7 +207,8 @@ def test_diff_is_unified_and_escapes_control_characters(gpututor: Call, mine: tu
         "+    return 2 * number\n"
     )
     workspace.write(exercise, exercise.solution)
-    assert gpututor("diff", "1.1", "--yes").out == "Your file is the solution, line by line.\n"
+    same = gpututor("diff", "1.1", "--yes")
+    assert (same.code, same.out.count("\n"), "@@" in same.out) == (0, 1, False)
 
 
 def test_diff_without_a_workspace_names_init(gpututor: Call, tmp_path: Path) -> None:

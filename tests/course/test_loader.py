@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -100,18 +99,14 @@ def omit_failing_check(exercise: Path) -> None:
 @pytest.mark.parametrize(
     ("mistake", "file", "words"),
     [
-        (remove_manifest, "exercise.toml", "the file is missing"),
-        (break_manifest, "exercise.toml", r"not TOML: Invalid value \(at line 1, column 9\)"),
-        (remove_hint, "hints.md", "expected 3 hints or more, found 2"),
+        (remove_manifest, "exercise.toml", "missing"),
+        (break_manifest, "exercise.toml", "at line 1, column 9"),
+        (remove_hint, "hints.md", "found 2"),
         (garble_hints, "hints.md", "cannot be read"),
-        (remove_wrong_solution, "wrong", "expected 3 wrong solutions or more, found 2"),
-        (remove_all_wrong_solutions, "wrong", "expected 3 wrong solutions or more, found 0"),
-        (
-            misplace_failing_check,
-            "wrong/once.py",
-            "line 1: expected `# fails: ` and the name of a check",
-        ),
-        (omit_failing_check, "wrong/once.py", "line 1: expected `# fails: ` and the name of a check"),
+        (remove_wrong_solution, "wrong", "found 2"),
+        (remove_all_wrong_solutions, "wrong", "found 0"),
+        (misplace_failing_check, "wrong/once.py", "line 1: "),
+        (omit_failing_check, "wrong/once.py", "line 1: "),
     ],
 )
 def test_a_broken_exercise_is_reported_and_the_others_load(
@@ -121,7 +116,8 @@ def test_a_broken_exercise_is_reported_and_the_others_load(
     course = load_course(folder)
     assert labels(course) == ["1.1", "1.3", "2.1", "2.2", "2.3"]
     (title,) = titles(course)
-    assert re.match(re.escape(f"01_lesson_1/02_twice_1_2/{file}: ") + words, title), title
+    assert title.startswith(f"01_lesson_1/02_twice_1_2/{file}: ")
+    assert words in title
     with pytest.raises(CourseError, match=words):
         load_exercise(broken)
     with pytest.raises(UsageError, match="is broken") as not_found:
@@ -182,7 +178,7 @@ def test_a_duplicate_exercise_is_refused(folder: Path) -> None:
 def test_a_misnamed_lesson_folder_is_reported(folder: Path, name: str) -> None:
     (folder / name).mkdir()
     (title,) = titles(load_course(folder))
-    assert title.startswith(f"{name}: not the name of a folder for a lesson")
+    assert title.startswith(f"{name}: not the name ")
 
 
 def test_hidden_folders_caches_and_files_are_ignored(folder: Path) -> None:
@@ -198,7 +194,8 @@ def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
     (folder / "03_empty" / "lesson.md").write_text("")
     shutil.copy(folder / "01_lesson_1" / "lesson.toml", folder / "03_empty")
     course = load_course(folder)
-    assert titles(course) == ["03_empty: the lesson has no exercises"]
+    (title,) = titles(course)
+    assert title.startswith("03_empty: ")
     assert len(course.lessons) == 3
 
 
@@ -206,20 +203,20 @@ def test_a_lesson_without_exercises_is_reported(folder: Path) -> None:
 def test_a_folder_without_lessons_is_refused(tmp_path: Path, names: tuple[str, ...]) -> None:
     for name in names:
         (tmp_path / name).mkdir()
-    with pytest.raises(CourseError, match="there are no lessons in it"):
+    with pytest.raises(CourseError, match="no lessons"):
         load_course(tmp_path)
 
 
 def test_a_nested_course_is_suggested(tmp_path: Path) -> None:
     write_course(tmp_path / "unpacked" / "tiny")
-    with pytest.raises(CourseError, match="there are no lessons in it") as refused:
+    with pytest.raises(CourseError, match="no lessons") as refused:
         load_course(tmp_path / "unpacked")
-    assert refused.value.advice == f"A folder further in is a course: {tmp_path / 'unpacked' / 'tiny'}"
+    assert refused.value.advice.endswith(f": {tmp_path / 'unpacked' / 'tiny'}")
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     for load in (load_course, load_exercise):
-        with pytest.raises(CourseError, match="there is no such folder"):
+        with pytest.raises(CourseError, match="no such folder"):
             load(tmp_path / "none")
 
 
@@ -370,17 +367,17 @@ def test_a_folder_precedes_a_pack(installed: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_an_unknown_pack_suggests_the_nearest(installed: Path) -> None:
-    with pytest.raises(CourseError) as refused:
+    with pytest.raises(CourseError, match="no installed course") as refused:
         course_folder("secnod")
-    assert "no installed course of that name" in refused.value.title
-    assert "Did you mean 'second'? Installed: first, gone, second." in refused.value.advice
+    assert "'second'?" in refused.value.advice
+    assert "first, gone, second." in refused.value.advice
 
 
 def test_a_pack_without_its_package_is_refused(installed: Path) -> None:
-    with pytest.raises(CourseError, match=r"gone_pack\.course, and there is no such package"):
+    with pytest.raises(CourseError, match=r"gone_pack\.course, .* no such package"):
         course_folder("gone")
 
 
 def test_without_packs_a_name_is_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--course", "nowhere"]) != 0
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "no such folder" in capsys.readouterr().err

@@ -21,7 +21,6 @@ from gpututor.toml_schema import Key
 from tests.support.timeouts import no_waiting
 from tests.support.tiny_course import EXERCISE
 
-A_DEVICE = "expected one of virtual, cuda, mps, xpu, cpu"
 GOOD = EXERCISE.format(number=1)
 
 
@@ -87,92 +86,68 @@ def test_lesson_examples_run_on_one_gpu_by_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "title"),
+    ("old", "new", "key", "words"),
     [
-        ("minutes = 5", "minutes = 0", "minutes: expected a whole number from 1 to 240, got 0"),
-        ("minutes = 5", "minutes = true", "minutes: expected a whole number from 1 to 240, got true"),
-        ("minutes = 5", "minutes = 1e3", "minutes: expected a whole number from 1 to 240, got 1000.0"),
-        ("minutes = 5", 'minutes = "5"', "minutes: expected a whole number from 1 to 240, got '5'"),
-        ("minutes = 5", f"minutes = {10**30}", "minutes: expected a whole number from 1 to 240, got a number that is"),
-        ("minutes = 5", "minutes = 2025-01-01", "minutes: expected a whole number from 1 to 240, got a date"),
-        ("minutes = 5", "", "minutes: missing; expected a whole number from 1 to 240"),
-        ('"twice"', '"2ice"', "entry: expected the name of a Python function, got '2ice'"),
-        ('"twice"', '"class"', "entry: expected the name of a Python function, got 'class'"),
-        ('"twice"', '["twice"]', "entry: expected the name of a Python function, got a list of 1"),
-        ('"Twice 1"', '""', "title: expected one line of text, 1 to 60 characters, got ''"),
-        ('"Twice 1"', '"Twice\\n1"', "title: expected one line of text, 1 to 60 characters, got 'Twice\\n1'"),
-        ('"Twice 1"', '"\\u202eTwice"', "title: expected one line of text, 1 to 60 characters, got '\\u202eTwice'"),
-        (
-            '"function"',
-            '"functoin"',
-            "kind: expected one of function, processes, script, got 'functoin'\nDid you mean 'function'?",
-        ),
-        ('"function"', "3", "kind: expected one of function, processes, script, got 3"),
-        ('"function"', '"processes"\nprocesses = 1', "processes: expected a whole number from 2 to 8, got 1"),
-        ('"function"', '"processes"\nprocesses = 9', "processes: expected a whole number from 2 to 8, got 9"),
-        ('"function"', '"processes"\nprocesses = true', "processes: expected a whole number from 2 to 8, got true"),
-        (
-            '"cpu"]',
-            '"cudaa"]',
-            f"devices[2]: {A_DEVICE}, got 'cudaa'\nDid you mean 'cuda'?",
-        ),
-        ('"cpu"]', "{}]", f"devices[2]: {A_DEVICE}, got a table"),
-        ('"cpu"]', '"cuda"]', "devices[2]: 'cuda' is listed twice"),
-        ('["virtual", "cuda", "cpu"]', "[]", "devices: expected a list of one or more of virtual, cuda, mps, xpu, cpu"),
-        ('["virtual", "cuda", "cpu"]', '"cuda"', "devices: expected a list of one or more of virtual, cuda, mps, xpu"),
-        ("minutes", "minuts", "minuts: unknown key\nDid you mean 'minutes'?"),
-        (
-            "kind",
-            "zzz",
-            "zzz: unknown key\nKnown here: title, summary, minutes, kind, processes, entry, cases, devices",
-        ),
-        ("minutes = 5", 'minutes = 5\n"a b" = 1', "'a b': unknown key"),
-        ("minutes = 5", "minutes = 5\ncases = 101", "cases: expected a whole number from 1 to 100, got 101"),
-        (
-            "minutes = 5",
-            "minutes = 5\nscenario = []",
-            "scenario: expected 1 to 32 tables, each written [[scenario]]",
-        ),
-        ("minutes = 5", "minutes = 5\nscenario = [1]", "scenario[0]: expected a table, got 1"),
-        ("minutes = 5", "minutes = 5\nlimits = 3", "limits: expected a table, written [limits], got 3"),
-        (
-            "minutes = 5",
-            "minutes = 5\nlimits.wall_s = nan",
-            "limits.wall_s: expected a number from 0.1 to 600",
-        ),
-        (
-            "minutes = 5",
-            'minutes = 5\nexcused_mutant = [{change = "a"}]',
-            "excused_mutant[0].reason: missing; expected one line of text, 1 to 300 characters",
-        ),
-        ("minutes = 5", "minutes = 5\nlimits.walls = 1", "limits.walls: unknown key\nDid you mean 'wall_s'?"),
+        ("minutes = 5", "minutes = 0", "minutes", "1 to 240, got 0"),
+        ("minutes = 5", "minutes = true", "minutes", "got true"),
+        ("minutes = 5", "minutes = 1e3", "minutes", "got 1000.0"),
+        ("minutes = 5", 'minutes = "5"', "minutes", "got '5'"),
+        ("minutes = 5", f"minutes = {10**30}", "minutes", "got a number"),
+        ("minutes = 5", "minutes = 2025-01-01", "minutes", "got a date"),
+        ("minutes = 5", "", "minutes", "missing"),
+        ('"twice"', '"2ice"', "entry", "got '2ice'"),
+        ('"twice"', '"class"', "entry", "got 'class'"),
+        ('"twice"', '["twice"]', "entry", "got a list"),
+        ('"Twice 1"', '""', "title", "1 to 60 characters, got ''"),
+        ('"Twice 1"', '"Twice\\n1"', "title", "got 'Twice\\n1'"),
+        ('"Twice 1"', '"\\u202eTwice"', "title", "got '\\u202eTwice'"),
+        ('"function"', '"functoin"', "kind", "mean 'function'?"),
+        ('"function"', "3", "kind", "got 3"),
+        ('"function"', '"processes"\nprocesses = 1', "processes", "2 to 8, got 1"),
+        ('"function"', '"processes"\nprocesses = 9', "processes", "got 9"),
+        ('"function"', '"processes"\nprocesses = true', "processes", "got true"),
+        ('"cpu"]', '"cudaa"]', "devices[2]", "mean 'cuda'?"),
+        ('"cpu"]', "{}]", "devices[2]", "got a table"),
+        ('"cpu"]', '"cuda"]', "devices[2]", "'cuda' is listed twice"),
+        ('["virtual", "cuda", "cpu"]', "[]", "devices", "virtual, cuda, mps, xpu, cpu"),
+        ('["virtual", "cuda", "cpu"]', '"cuda"', "devices", "got 'cuda'"),
+        ("minutes", "minuts", "minuts", "mean 'minutes'?"),
+        ("kind", "zzz", "zzz", "title, summary, minutes, kind,"),
+        ("minutes = 5", 'minutes = 5\n"a b" = 1', "'a b'", "unknown key"),
+        ("minutes = 5", "minutes = 5\ncases = 101", "cases", "1 to 100, got 101"),
+        ("minutes = 5", "minutes = 5\nscenario = []", "scenario", "1 to 32 tables"),
+        ("minutes = 5", "minutes = 5\nscenario = [1]", "scenario[0]", "a table, got 1"),
+        ("minutes = 5", "minutes = 5\nlimits = 3", "limits", "[limits], got 3"),
+        ("minutes = 5", "minutes = 5\nlimits.wall_s = nan", "limits.wall_s", "0.1 to 600"),
+        ("minutes = 5", 'minutes = 5\nexcused_mutant = [{change = "a"}]', "excused_mutant[0].reason", "missing"),
+        ("minutes = 5", "minutes = 5\nlimits.walls = 1", "limits.walls", "mean 'wall_s'?"),
     ],
 )
-def test_a_mistake_names_its_key_and_the_expected_value(tmp_path: Path, old: str, new: str, title: str) -> None:
+def test_a_mistake_names_its_key_and_the_value(tmp_path: Path, old: str, new: str, key: str, words: str) -> None:
     assert old in GOOD
     mistakes = titles(tmp_path, GOOD.replace(old, new))
-    assert any(mistake.startswith(title) for mistake in mistakes), mistakes
+    assert any(mistake.startswith(f"{key}: ") and words in mistake for mistake in mistakes), mistakes
 
 
 def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
     path = tmp_path / "exercise.toml"
     path.write_text(GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
     (mistake,) = exercise_mistakes(read_manifest(path, EXERCISE_KEYS).values)
-    assert (mistake.key, mistake.problem) == ("processes", "a function runs in one process")
+    assert mistake.key == "processes"
 
 
 @pytest.mark.parametrize(
-    ("lines", "title"),
+    ("lines", "key"),
     [
-        ("gpus = 9", "scenario[1].gpus: expected a whole number from 0 to 8, got 9"),
-        ("gpu_s = 1", "scenario[1].gpu_s: unknown key\nDid you mean 'gpus'?"),
-        ('backends = ["cuda", "rocm"]', "scenario[1].backends[1]: expected one of cuda, mps, xpu, got 'rocm'"),
-        ("memory_mib = 0", "scenario[1].memory_mib: expected a whole number from 1 to 1048576, got 0"),
+        ("gpus = 9", "gpus"),
+        ("gpu_s = 1", "gpu_s"),
+        ('backends = ["cuda", "rocm"]', "backends[1]"),
+        ("memory_mib = 0", "memory_mib"),
     ],
 )
-def test_a_mistake_in_a_scenario_names_its_index(tmp_path: Path, lines: str, title: str) -> None:
+def test_a_mistake_in_a_scenario_names_its_index(tmp_path: Path, lines: str, key: str) -> None:
     (mistake,) = titles(tmp_path, f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
-    assert mistake.startswith(title)
+    assert mistake.startswith(f"scenario[1].{key}: ")
 
 
 def test_all_mistakes_of_a_file_are_reported(tmp_path: Path) -> None:
@@ -189,16 +164,16 @@ def test_all_mistakes_of_a_file_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "title"),
     [
-        ('title = "a"\nsummary = oops\n', "not TOML: Invalid value (at line 2, column 11)"),
-        (b'title = "a"\nsummary = "\xff"\n', "not UTF-8 text (line 2)"),
+        ('title = "a"\nsummary = oops\n', "line 2, column 11"),
+        (b'title = "a"\nsummary = "\xff"\n', "UTF-8 text (line 2)"),
         ("x = " + "[" * 5000, "nested too deeply"),
-        ("x = " + "1" * 5000, "not TOML: Exceeds the limit"),
-        ("#" * 300_000, "not TOML: larger than 256 KiB"),
+        ("x = " + "1" * 5000, "Exceeds the limit"),
+        ("#" * 300_000, "larger than 256 KiB"),
     ],
 )
 def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str | bytes, title: str) -> None:
     (mistake,) = titles(tmp_path, text, LESSON_KEYS)
-    assert mistake.startswith(title)
+    assert title in mistake
 
 
 def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
@@ -210,8 +185,10 @@ def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
 
 def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
     scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
-    mistakes = [f"{mistake.key}: {mistake.problem}" for mistake in exercise_mistakes({"scenario": scenarios})]
-    assert mistakes == ["scenario: two scenarios are called 'a'", "scenario[1].gpu: there is no GPU 'T5' in gpus.toml"]
+    same, unknown = exercise_mistakes({"scenario": scenarios})
+    assert (same.key, unknown.key) == ("scenario", "scenario[1].gpu")
+    assert "'a'" in same.problem
+    assert "'T5'" in unknown.problem
     assert Scenario("").gpu in gpu_names()
 
 
@@ -239,7 +216,7 @@ def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "exercise.toml")
     with no_waiting():
         (mistake,) = read_manifest(tmp_path / "exercise.toml", EXERCISE_KEYS).mistakes
-    assert mistake.title == f"{tmp_path / 'exercise.toml'}: cannot be read (Not an ordinary file)"
+    assert mistake.title.startswith(f"{tmp_path / 'exercise.toml'}: cannot be read")
 
 
 scalars = st.one_of(

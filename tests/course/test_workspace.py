@@ -119,7 +119,7 @@ def test_a_reset_makes_a_dated_backup(workspace: Workspace, exercise: Exercise) 
 
 def test_a_reset_backs_up_a_binary_file(workspace: Workspace, exercise: Exercise) -> None:
     workspace.path_of(exercise).write_bytes(b"a\n\xff\xfe")
-    with pytest.raises(WorkspaceError, match=r"is not UTF-8 text \(line 2\)") as raised:
+    with pytest.raises(WorkspaceError, match=r"UTF-8 text \(line 2\)") as raised:
         workspace.read(exercise)
     assert str(workspace.path_of(exercise)) in raised.value.title
     assert f"gpututor reset {exercise.slug}" in raised.value.advice
@@ -133,20 +133,16 @@ def test_a_huge_file_a_folder_and_a_pipe_are_refused(workspace: Workspace, exerc
         workspace.read(exercise)
     path.unlink()
     os.mkfifo(path)
-    with no_waiting():
-        with pytest.raises(WorkspaceError, match="cannot be read: Not an ordinary file"):
-            workspace.read(exercise)
-        with pytest.raises(WorkspaceError, match="cannot be reset: Not an ordinary file"):
-            workspace.reset(exercise)
-        with pytest.raises(WorkspaceError, match="cannot be written: Not an ordinary file"):
-            workspace.write(exercise, "a = 1\n")
+    uses = {"read": workspace.read, "written": lambda file: workspace.write(file, "a = 1\n"), "reset": workspace.reset}
+    for verb, use in uses.items():
+        with no_waiting(), pytest.raises(WorkspaceError, match=rf"{verb}: Not an ordinary"):
+            use(exercise)
     assert path.is_fifo()
     path.unlink()
     path.mkdir()
-    with pytest.raises(WorkspaceError, match="cannot be read: Not an ordinary file"):
-        workspace.read(exercise)
-    with pytest.raises(WorkspaceError, match="cannot be written"):
-        workspace.write(exercise, "a = 1\n")
+    for verb in ("read", "written"):
+        with pytest.raises(WorkspaceError, match=f"cannot be {verb}"):
+            uses[verb](exercise)
 
 
 def test_a_refused_text_leaves_the_file_unchanged(workspace: Workspace, exercise: Exercise) -> None:
@@ -188,10 +184,10 @@ def test_a_circular_link_is_not_reported_as_missing(workspace: Workspace, exerci
     path = workspace.path_of(exercise)
     path.unlink()
     path.symlink_to(path)
-    for follow_links, words in ((True, "cannot be read: Too many levels"), (False, "is a link")):
+    for follow_links, words in ((True, "Too many levels"), (False, "is a link")):
         with pytest.raises(WorkspaceError, match=words):
             read_submission(path, follow_links=follow_links)
-    with pytest.raises(WorkspaceError, match="cannot be read: Too many levels"):
+    with pytest.raises(WorkspaceError, match="Too many levels"):
         workspace.read(exercise)
 
 
@@ -303,7 +299,7 @@ def test_a_missing_remembered_folder_is_not_replaced(
     assert find_workspace(course=course) is None
     with pytest.raises(WorkspaceError) as raised:
         check_not_missing(course)
-    assert raised.value.title == f"Your files are in {mine.folder}, and that folder is not there now."
+    assert str(mine.folder) in raised.value.title
     assert f"`gpututor init {default.folder}`" in raised.value.advice
     make_workspace(tmp_path / "moved", course)
     assert find_workspace(course=course) == Workspace(tmp_path / "moved")

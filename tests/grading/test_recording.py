@@ -61,27 +61,27 @@ def _with(path: tuple[str | int, ...], value: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "words"),
+    ("path", "value", "place"),
     [
-        (("version",), 2, "version must be 1"),
-        (("runs",), {}, "runs must be a list, not an object"),
-        (("runs", 0, "times"), "guessed", "runs[0].times must be one of"),
-        (("runs", 0, "calls", 0, "elapsed_ns"), "9", "runs[0].calls[0].elapsed_ns must be a whole number"),
-        (("runs", 0, "calls", 0, "elapsed_ns"), -1, "runs[0].calls[0]: elapsed_ns must not be negative"),
-        (("runs", 0, "calls", 0, "trace"), "../secret", "trace must be the name of a file"),
-        (("runs", 0, "calls", 0, "trace"), "..", "trace must be the name of a file"),
-        (("runs", 0, "lines", 0, "hazards"), [1], "runs[0].lines[0].hazards[0] must be a string"),
-        (("runs", 0, "more"), 1, "runs[0].more is no key of a RunRecording"),
-        (("folder",), "/", "folder is no key of a Recording"),
+        (("version",), 2, "version "),
+        (("runs",), {}, "runs "),
+        (("runs", 0, "times"), "guessed", "runs[0].times "),
+        (("runs", 0, "calls", 0, "elapsed_ns"), "9", "runs[0].calls[0].elapsed_ns "),
+        (("runs", 0, "calls", 0, "elapsed_ns"), -1, "runs[0].calls[0]: elapsed_ns "),
+        (("runs", 0, "calls", 0, "trace"), "../secret", "trace "),
+        (("runs", 0, "calls", 0, "trace"), "..", "trace "),
+        (("runs", 0, "lines", 0, "hazards"), [1], "runs[0].lines[0].hazards[0] "),
+        (("runs", 0, "more"), 1, "runs[0].more "),
+        (("folder",), "/", "folder "),
     ],
 )
 def test_a_malformed_recording_is_refused_with_its_place(
-    tmp_path: Path, path: tuple[str | int, ...], value: object, words: str
+    tmp_path: Path, path: tuple[str | int, ...], value: object, place: str
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps(_with(path, value)))
     with pytest.raises(ValueError, match=FILE) as caught:
         read_recording(tmp_path)
-    assert words in str(caught.value)
+    assert place in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, '{"version": 1}', "\x00", "null"])

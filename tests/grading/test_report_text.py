@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -42,58 +43,53 @@ def test_only_a_pass_has_the_pass_glyph() -> None:
     assert [outcome for outcome in Outcome if OUTCOME_TITLES[outcome].startswith("✓")] == [Outcome.PASSED]
 
 
+LOADS = said("loads", Status.FAILED, of=0)
+NOT_RUN = said("x", Status.NOT_RUN)
+BROKEN_WITHOUT_GPU = tuple(replace(verdict, scenario="no GPU") for verdict in (LOADS, NOT_RUN))
+
+
 @pytest.mark.parametrize(
-    ("graded", "line"),
+    ("graded", "start", "counts"),
     [
-        (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed: all 2 checks"),
-        (report(Outcome.PASSED, said("parity")), "✓ Passed"),
-        (report(Outcome.REJECTED), "✗ Refused"),
+        (report(Outcome.PASSED, said("loads", of=0), said("parity")), "✓ Passed", ["2"]),
+        (report(Outcome.PASSED, said("parity")), "✓ Passed", []),
+        (report(Outcome.REJECTED), "✗ Refused", []),
         (
-            report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), said("x", Status.NOT_RUN)),
-            "✗ Failed: 1 of 3 checks passed, 1 not run",
+            report(Outcome.FAILED, said("loads", of=0), said("parity", Status.FAILED), NOT_RUN),
+            "✗ Failed",
+            ["1", "3", "1"],
         ),
         (
             report(Outcome.FAILED, said("placement", Status.HELD_BACK), said("parity", Status.FAILED)),
-            "✗ Failed: 0 of 2 checks passed, 1 held back",
+            "✗ Failed",
+            ["0", "2", "1"],
         ),
+        (report(Outcome.ERROR, LOADS, NOT_RUN), "✗ Does not run yet", []),
+        (report(Outcome.TIMEOUT, LOADS, NOT_RUN), "✗ Took too long", []),
         (
-            report(Outcome.ERROR, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
-            "✗ Does not run yet: no checks were made",
+            report(Outcome.ERROR, *BROKEN_WITHOUT_GPU, said("loads", of=0), said("x")),
+            "✗ Stopped by an error",
+            ["2", "4", "1"],
         ),
-        (
-            report(Outcome.TIMEOUT, said("loads", Status.FAILED, of=0), said("x", Status.NOT_RUN)),
-            "✗ Took too long: no checks were made",
-        ),
-        (
-            report(
-                Outcome.ERROR,
-                *(said("loads", Status.FAILED, of=0, scenario="no GPU"), said("x", Status.NOT_RUN, scenario="no GPU")),
-                *(said("loads", of=0), said("x")),
-            ),
-            "✗ Stopped by an error: 2 of 4 checks passed, 1 not run",
-        ),
-        (
-            report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)),
-            "✗ Too slow: 1 of 2 checks passed, 1 too slow",
-        ),
-        (
-            report(Outcome.PASSED, said("parity", of=2), said("speed", of=0.5)),
-            "✓ Passed: all 2 checks, 2.5 of 2.5 points",
-        ),
+        (report(Outcome.TOO_SLOW, said("parity"), said("speed", Status.TOO_SLOW)), "✗ Too slow", ["1", "2", "1"]),
+        (report(Outcome.PASSED, said("parity", of=2), said("speed", of=0.5)), "✓ Passed", ["2", "2.5", "2.5"]),
         (
             report(Outcome.FAILED, said("parity", of=7), said("speed", Status.FAILED, of=3)),
-            "✗ Failed: 1 of 2 checks passed, 7 of 10 points",
+            "✗ Failed",
+            ["1", "2", "7", "10"],
         ),
     ],
 )
-def test_an_outcome_fits_on_one_line(graded: Report, line: str) -> None:
-    assert outcome_line(graded) == line
+def test_an_outcome_fits_on_one_line(graded: Report, start: str, counts: list[str]) -> None:
+    line = outcome_line(graded)
+    assert line.startswith(start)
+    assert re.findall(r"\d[.\d]*", line) == counts
 
 
 @pytest.mark.parametrize("status", [Status.INCONCLUSIVE, Status.NEEDS_REVIEW])
 def test_provisional_points_are_labelled(status: Status) -> None:
     open_report = report(Outcome(status), said("parity", of=7), said("speed", status, of=3))
-    assert points_line(open_report) == "7 of 10 points so far (no mark yet)"
+    assert points_line(open_report).startswith("7 of 10 ")
     assert outcome_line(open_report).startswith("○ ")
     assert f"1 {status}" in outcome_line(open_report)
 
@@ -111,7 +107,8 @@ def test_evidence_lists_each_source_once() -> None:
     assert evidence(none) == ""
     assert evidence(replace(none, runs=(ran("modelled", "traced"),) * 2)) == "times modelled; placement traced"
     both = replace(none, runs=(ran("modelled", "traced"), ran("measured", "corroborated"), ran("", "")))
-    assert evidence(both) == "times modelled and measured; placement traced and corroborated"
+    times, placement = evidence(both).split("; ")
+    assert (times, placement) == ("times modelled and measured", "placement traced and corroborated")
 
 
 def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
@@ -126,19 +123,20 @@ def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
 
 def test_modelled_devices_are_labelled() -> None:
     assert device_words("2 x virtual T4") == "2 x virtual T4 (modelled)"
-    assert device_words("no GPU, only the CPU") == "no GPU, only the CPU (modelled)"
+    assert device_words("no GPU, only the CPU").endswith(" (modelled)")
     assert device_words("cuda:0, NVIDIA H100") == "cuda:0, NVIDIA H100"
 
 
 def test_suspicions_are_among_the_remarks() -> None:
     suspected = report(Outcome.NEEDS_REVIEW, said("parity"), suspicions=("it moved 3 bytes in 1 ns",))
-    assert remarks(suspected) == ["For a person to look at: it moved 3 bytes in 1 ns"]
+    (remark,) = remarks(suspected)
+    assert remark.endswith(suspected.suspicions[0])
 
 
 def test_elapsed_time_mentions_loading_pytorch() -> None:
     warm = replace(report(Outcome.PASSED), elapsed_s=0.04, waited_s=0.001)
     assert elapsed(warm) == "0.04 s"
-    assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)) == "2.1 s, of which 1.9 s to load PyTorch"
+    assert elapsed(replace(warm, elapsed_s=2.1, waited_s=1.9)).startswith("2.1 s, ")
 
 
 def test_progress_names_the_current_step() -> None:
@@ -153,7 +151,8 @@ def test_progress_names_the_current_step() -> None:
     assert progress.where == "machine 2 of 2"
     now[0] = 125
     progress.hear(TimingProgressed("It is quick", 12, 200))
-    assert (progress.duration, progress.where) == ("2 min 05 s", "machine 2 of 2, timing pair 12 of at most 200")
+    assert progress.duration == "2 min 05 s"
+    assert re.findall(r"\d+", progress.where) == ["2", "2", "12", "200"]
 
 
 def test_start_events_survive_a_round_trip() -> None:

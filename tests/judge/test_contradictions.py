@@ -39,7 +39,7 @@ def suspicions_of(work: dict[str, Any] | None, result: torch.Tensor | None = Non
     ("work", "words"),
     [
         ({}, ""),
-        ({"launched": 999}, "launched before the call began"),
+        ({"launched": 999}, "before the call"),
         ({"size_bytes": 10**8}, "a kernel was faster"),
         ({"end": 3001}, "a kernel was faster"),
         (None, "no kernel and no copy"),

@@ -68,8 +68,8 @@ def test_an_honest_run_is_not_suspected() -> None:
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"kernel": {"device": "cuda:2"}}, "a device that the machine has not"),
-        ({"kernel": {"line": 7}}, "a line that the file has not"),
+        ({"kernel": {"device": "cuda:2"}}, "device that the machine"),
+        ({"kernel": {"line": 7}}, "line that the file"),
         ({"allocate": {"size_bytes": 512}}, "memory of cuda:0 changed"),
         ({"more": None}, "memory of cuda:0 changed"),
         ({"free": None}, "memory of cuda:0 is not what"),
@@ -92,17 +92,16 @@ def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], wo
 
 def test_a_result_on_a_device_that_holds_nothing_is_told() -> None:
     memory = {"cuda:0": MemoryUse(0, 0, 0)}
-    assert find_inconsistencies(_run(Trace(), memory=memory), SPEC) == (
-        "call 1: the result needs more memory than cuda:0 had taken",
-    )
+    (suspicion,) = find_inconsistencies(_run(Trace(), memory=memory), SPEC)
+    assert suspicion.startswith("call 1: ")
+    assert "cuda:0" in suspicion
 
 
 def test_a_clock_that_went_back_between_calls_is_told() -> None:
     run = _run(_honest_trace())
     early = replace(run.calls[0], span=Span(0, 1, 9_000_000))
-    assert find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC) == (
-        "a call began before the one before it had ended",
-    )
+    (suspicion,) = find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC)
+    assert "a call began before" in suspicion
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,8 @@ def test_a_clock_that_went_back_between_calls_is_told() -> None:
 )
 def test_a_file_that_reaches_for_the_grader_is_told(statement: str) -> None:
     run = replace(_run(_honest_trace()), source=f"{SOURCE}{statement}\n")
-    assert find_inconsistencies(run, SPEC) == ("line 6 reaches for gpututor, which grades it",)
+    (suspicion,) = find_inconsistencies(run, SPEC)
+    assert suspicion.startswith("line 6 reaches for gpututor")
 
 
 def test_a_file_that_speaks_of_the_grader_is_not() -> None:
@@ -123,9 +123,8 @@ def test_a_file_that_speaks_of_the_grader_is_not() -> None:
 
 def test_what_was_replaced_is_told_on_real_devices_too() -> None:
     real = replace(SPEC, kind="cuda")
-    assert find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"]) == (
-        "torch.Tensor.cpu was replaced while the submission ran",
-    )
+    (suspicion,) = find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"])
+    assert suspicion.startswith("torch.Tensor.cpu was replaced")
 
 
 PROGRAMS: dict[str, str] = {

@@ -29,6 +29,12 @@ def facts(class_: Class) -> list[tuple[str, str]]:
     return [(file.student, file.exercise.partition("/")[2]) for file in class_.handed_in]
 
 
+def phrases(reasons: Mapping[str, str], expected: Mapping[str, str]) -> dict[str, str]:
+    """Return each source's expected phrase if its reason has it, else the whole reason."""
+    wanted = {source: expected.get(source, reason) for source, reason in reasons.items()}
+    return {source: wanted[source] if wanted[source] in reason else reason for source, reason in reasons.items()}
+
+
 def reasons(class_: Class) -> dict[str, str]:
     """Return why each source is refused or not graded."""
     return {file.source: file.refusal for file in class_.handed_in if file.refusal} | {

@@ -196,7 +196,7 @@ def test_errors_come_before_slow_lines(wrong: Step) -> None:
 
 def test_advice_states_the_cost() -> None:
     (item,) = (item for item in advice(item_in_a_loop) if item.rule == "waits in a loop")
-    assert item.costs == f"As it is, this costs about {duration(item.gain)}, {share(item.share)} of the time."
+    assert f"{duration(item.gain)}, {share(item.share)} " in item.costs
     assert not replace(item, gain=0).costs
 
 
@@ -244,7 +244,7 @@ def test_foreach_is_not_advised_if_it_is_used() -> None:
 def test_lines_with_the_same_remedy_share_a_piece_of_advice() -> None:
     (item,) = advice(steps(*(kernel(line, MS, flops=7e9) for line in [9] * 20 + [8] * 10 + [12] * 10)))
     assert (item.place.line, [other.line for other in item.others]) == (9, [8, 12])
-    assert item.sentence.endswith("20 products, 20.0 ms. The same goes for lines 8 and 12.")
+    assert item.sentence.endswith("lines 8 and 12.")
     assert item.gain == pytest.approx(40 * (MS - 107_692.3), abs=40)
 
 

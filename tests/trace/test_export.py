@@ -87,7 +87,7 @@ def test_memory_is_a_counter_and_hazards_are_marks() -> None:
     events = timeline(sample().trace)
     assert [event["args"]["bytes"] for event in events if event["ph"] == "C"] == [512, 0]
     marks = {event["name"]: event["args"]["words"] for event in events if event["ph"] == "i"}
-    assert marks["hazard: read after write"].startswith("train.py:4 reads what aten::mm at train.py:3 writes")
+    assert all(place in marks["hazard: read after write"] for place in ("train.py:4", "train.py:3"))
     assert marks["out of memory"] == "train.py:7"
 
 

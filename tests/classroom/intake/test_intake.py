@@ -16,13 +16,13 @@ from gpututor.classroom.intake import archive as in_zips
 from gpututor.classroom.intake import collect, summary
 from gpututor.course.model import Course
 from gpututor.errors import UsageError
-from tests.support.class_layouts import Content, Reader, facts, reasons, zipped
+from tests.support.class_layouts import Content, Reader, facts, phrases, reasons, zipped
 
 LaidOut = Callable[[Mapping[str, Content]], Path]
 A = "a = 1\n"
-LINK = "It is a link; links are not followed."
-BROKEN = "It is not a zip, or is broken."
-OUT_OF_ZIP = "Its name leads out of the zip."
+LINK = "is a link"
+BROKEN = "not a zip"
+OUT_OF_ZIP = "out of the zip"
 
 
 def entry(name: str, mode: int = 0o100644, flags: int = 0) -> zipfile.ZipInfo:
@@ -41,14 +41,14 @@ def refused(reading: Reader, source: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"#" * ((1 << 20) + 1), "The file is over 1 MiB: a solution is a short Python file."),
-        (b"a = 1\nb = '\xe9'\n", "The file is not UTF-8: byte 12, in line 2, is 0xe9."),
-        ("a = 1\n".encode("utf-16"), "The file is UTF-16, and must be UTF-8."),
-        ("a = 1\n".encode("utf-32"), "The file is UTF-32, and must be UTF-8."),
-        (b"a = 1\n\0", "The file holds NUL bytes (the first is byte 7): it is no Python file."),
-        (b"\xed\xa0\x80", "The file is not UTF-8: byte 1, in line 1, is 0xed."),
-        (b"", "The file is empty."),
-        (b"\xef\xbb\xbf \n", "The file is empty."),
+        (b"#" * ((1 << 20) + 1), "over 1 MiB"),
+        (b"a = 1\nb = '\xe9'\n", "byte 12, in line 2,"),
+        ("a = 1\n".encode("utf-16"), "is UTF-16"),
+        ("a = 1\n".encode("utf-32"), "is UTF-32"),
+        (b"a = 1\n\0", "is byte 7"),
+        (b"\xed\xa0\x80", "byte 1, in line 1,"),
+        (b"", "is empty"),
+        (b"\xef\xbb\xbf \n", "is empty"),
     ],
 )
 @pytest.mark.parametrize("is_zip", [False, True])
@@ -56,7 +56,8 @@ def test_content_that_is_no_program_is_refused(
     laid_out: LaidOut, reading: Reader, kept: ClassFolder, content: bytes, why: str, is_zip: bool
 ) -> None:
     files: dict[str, Content] = {"lee.zip": zipped({"5.1.py": content})} if is_zip else {"lee/5.1.py": content}
-    assert list(refused(reading, laid_out(files)).values()) == [why]
+    (refusal,) = refused(reading, laid_out(files)).values()
+    assert why in refusal
     assert not list(kept.folder.iterdir())
 
 
@@ -81,16 +82,9 @@ def test_links_pipes_and_sockets_are_not_opened(laid_out: LaidOut, reading: Read
         finally:
             os.chdir(here)
         class_ = reading(source)
-    assert reasons(class_) == {
-        "kim/1.1.py": LINK,
-        "kim/5.1.py": LINK,
-        "kim/more": LINK,
-        "lee": LINK,
-        "lee.zip": LINK,
-        "ana/5.1.py": "It is a pipe, and no file.",
-        "ana/5.1.zip": "It is a pipe, and no file.",
-        "ana/5.2.py": "It is a socket, and no file.",
-    }
+    whys = dict.fromkeys(("kim/1.1.py", "kim/5.1.py", "kim/more", "lee", "lee.zip"), LINK)
+    whys |= {"ana/5.1.py": "is a pipe", "ana/5.1.zip": "is a pipe", "ana/5.2.py": "is a socket"}
+    assert phrases(reasons(class_), whys) == whys
     assert [student.id for student in class_.students] == ["ana", "kim", "lee"]
     assert not any(file.sha256 for file in class_.handed_in if file.refusal)
 
@@ -110,7 +104,9 @@ def test_a_file_that_becomes_a_link_is_not_followed(
         return status
 
     monkeypatch.setattr(os, "stat", swap)
-    assert refused(reading, source) == {"kim/5.1.py": LINK}
+    ((refused_file, why),) = refused(reading, source).items()
+    assert refused_file == "kim/5.1.py"
+    assert LINK in why
 
 
 def test_an_unreadable_folder_affects_no_other_student(
@@ -128,10 +124,9 @@ def test_an_unreadable_folder_affects_no_other_student(
     class_ = reading(source)
     assert facts(class_) == [("kim", "one_big_copy")]
     assert [student.id for student in class_.students] == ["kim", "lee", "shut"]
-    assert sorted(reasons(class_).values()) == [
-        "It cannot be read: permission denied.",
-        "It lies more than 32 folders deep.",
-    ]
+    shut, deep = sorted(reasons(class_).values())
+    assert "permission denied" in shut
+    assert "more than 32 folders" in deep
 
 
 def test_paths_out_of_a_zip_and_special_files_are_refused(
@@ -143,12 +138,13 @@ def test_paths_out_of_a_zip_and_special_files_are_refused(
         entry("C:\\x\\5.1.py"): OUT_OF_ZIP,
         entry("..\\in_place.py"): OUT_OF_ZIP,
         entry("a/link/5.1.py", 0o120777): LINK,
-        entry("a/pipe/5.1.py", 0o010644): "It is a pipe, a socket or a device, and no file.",
-        entry("a/disk/5.1.py", 0o060644): "It is a pipe, a socket or a device, and no file.",
+        entry("a/pipe/5.1.py", 0o010644): "is a pipe",
+        entry("a/disk/5.1.py", 0o060644): "or a device",
     }
     source = laid_out({"kim.zip": zipped({**dict.fromkeys(whys, "/etc/passwd"), "in_place.py": A}), "lee/5.1.py": A})
     before = {path for path in source.parent.rglob("*") if kept.folder not in path.parents}
-    assert refused(reading, source) == {f"kim.zip: {info.filename}": why for info, why in whys.items()}
+    by_source = {f"kim.zip: {info.filename}": why for info, why in whys.items()}
+    assert phrases(refused(reading, source), by_source) == by_source
     assert {path for path in source.parent.rglob("*") if kept.folder not in path.parents} - {kept.folder} == before
 
 
@@ -182,17 +178,13 @@ def test_encrypted_broken_and_unusual_zips_are_refused(laid_out: LaidOut, readin
             }
         )
     )
-    whys = reasons(class_)
-    assert whys.pop("damaged.zip: 5.1.py").startswith("It is broken in the zip (")
-    assert whys == {
-        "ana/5.1.zip": BROKEN,
-        "cut.zip": BROKEN,
-        "empty.zip": BROKEN,
-        "text.zip": BROKEN,
-        "locked.zip: 5.1.py": "It is encrypted.",
-        "lzma.zip: 5.1.py": "It is packed in a way that is not read: pack an ordinary zip.",
-        "kim.rar": "It is in no student's folder.",
+    whys = dict.fromkeys(("ana/5.1.zip", "cut.zip", "empty.zip", "text.zip"), BROKEN) | {
+        "damaged.zip: 5.1.py": "broken in the zip",
+        "locked.zip: 5.1.py": "is encrypted",
+        "lzma.zip: 5.1.py": "an ordinary zip",
+        "kim.rar": "no student's folder",
     }
+    assert phrases(reasons(class_), whys) == whys
     assert {"cut", "empty", "text", "locked"} <= {student.id for student in class_.students}
     assert ("ana", "one_big_copy") in facts(class_)
     assert [file.source for file in class_.handed_in if not file.refusal] == ["damaged.zip: in_place.py"]
@@ -216,13 +208,14 @@ def test_zip_bombs_are_refused(laid_out: LaidOut, reading: Reader, monkeypatch: 
             }
         )
     )
-    assert reasons(class_) == {
-        "ratio.zip": "Unpacked it would be more than 200 times as large: a zip bomb.",
-        "size.zip": "Unpacked it would be over 9 MiB.",
-        "number.zip": "It has 21 files; at most 20 are read.",
-        "depth.zip: deeper.zip: deeper.zip: deeper.zip": "It is a zip in a zip in a zip in a zip.",
-        "inner.zip: large.zip": "It is larger than 0 MiB.",
+    whys = {
+        "ratio.zip": "200 times",
+        "size.zip": "over 9 MiB",
+        "number.zip": "21 files; at most 20",
+        "depth.zip: deeper.zip: deeper.zip: deeper.zip": "a zip in a zip",
+        "inner.zip: large.zip": "is larger than",
     }
+    assert phrases(reasons(class_), whys) == whys
     assert facts(class_) == [("inner", "one_big_copy")]
 
 
@@ -231,7 +224,9 @@ def test_a_huge_zip_directory_is_not_read(laid_out: LaidOut, reading: Reader) ->
     end = content.rfind(b"PK\x05\x06")
     content[end + 12 : end + 16] = struct.pack("<I", (4 << 20) + 1)
     class_ = reading(laid_out({"kim.zip": bytes(9 << 20) + bytes(content[: end + 22]), "lee/5.1.py": A}))
-    assert reasons(class_) == {"kim.zip": "Its directory is too large, or broken."}
+    ((source, why),) = reasons(class_).items()
+    assert source == "kim.zip"
+    assert "directory" in why
 
 
 def test_a_wrong_size_in_a_zip_is_noticed(laid_out: LaidOut, reading: Reader) -> None:
@@ -239,10 +234,8 @@ def test_a_wrong_size_in_a_zip_is_noticed(laid_out: LaidOut, reading: Reader) ->
     for mark, at in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         start = content.find(mark)
         content[start + at : start + at + 4] = struct.pack("<I", 100)
-    assert [
-        why.startswith("It is broken in the zip")
-        for why in refused(reading, laid_out({"kim.zip": bytes(content)})).values()
-    ] == [True]
+    (why,) = refused(reading, laid_out({"kim.zip": bytes(content)})).values()
+    assert "broken in the zip" in why
 
 
 def test_unprintable_names_are_refused_and_escaped(laid_out: LaidOut, reading: Reader) -> None:
@@ -255,12 +248,9 @@ def test_unprintable_names_are_refused_and_escaped(laid_out: LaidOut, reading: R
     with open(os.fsencode(source) + b"/jos\xe9/\xff/in_place.py", "w") as stream:
         stream.write(A)
     class_ = reading(source)
-    odd = "Its name holds control characters, or marks that turn the direction of writing."
-    assert {file.source: file.refusal for file in class_.handed_in if file.refusal} == {
-        "kim/5.1\\u202e.py": odd,
-        "kim/in_place\\x1b.py": odd,
-        "jos\\udce9/\\udcff/in_place.py": "Its name is not UTF-8.",
-    }
+    whys = dict.fromkeys(("kim/5.1\\u202e.py", "kim/in_place\\x1b.py"), "control characters")
+    whys |= {"jos\\udce9/\\udcff/in_place.py": "not UTF-8"}
+    assert phrases(reasons(class_), whys) == whys
     assert {file.student for file in class_.handed_in if not file.refusal} == {"jos-udce9", "-u200fאבי", "l-nee"}
 
 
@@ -274,10 +264,9 @@ def test_names_in_zips_are_decoded_or_refused(laid_out: LaidOut, reading: Reader
         "lee.zip: müller/5.1.py",
         "mac.zip: müller/5.1.py",
     ]
-    assert sorted(file.refusal for file in class_.handed_in if file.refusal) == [
-        "Its name holds a zero byte.",
-        "Its name is longer than 255 bytes.",
-    ]
+    zero, long_name = sorted(file.refusal for file in class_.handed_in if file.refusal)
+    assert "zero byte" in zero
+    assert "255 bytes" in long_name
     assert max(len(file.source) for file in class_.handed_in) <= 300
 
 
@@ -289,7 +278,9 @@ def test_different_texts_are_attempts_and_equal_texts_count_once(laid_out: LaidO
         ("kim.zip: 5.1.py", 2),
         ("kim.zip: one_big_copy (2).py", 3),
     ]
-    assert reasons(class_) == {"kim.zip: x/5_1.py": "It is the same as kim.zip: 5.1.py, which counts."}
+    ((source, why),) = reasons(class_).items()
+    assert source == "kim.zip: x/5_1.py"
+    assert "kim.zip: 5.1.py" in why
 
 
 def test_only_the_last_ten_attempts_count(laid_out: LaidOut, reading: Reader) -> None:
@@ -298,9 +289,7 @@ def test_only_the_last_ten_attempts_count(laid_out: LaidOut, reading: Reader) ->
     kim = [(file.source, file.attempt) for file in class_.handed_in if file.student == "kim"]
     assert kim == [(f"kim.zip: 5.1 ({20 + number}).py", number) for number in range(1, 11)]
     assert set(reasons(class_)) == {f"kim.zip: 5.1 ({number}).py" for number in range(1, 21)}
-    assert set(reasons(class_).values()) == {
-        "Of files for one exercise the last 10 count, and this one is older.",
-    }
+    assert all("last 10" in why for why in reasons(class_).values())
 
 
 def test_files_and_bytes_of_a_student_are_limited(
@@ -311,10 +300,9 @@ def test_files_and_bytes_of_a_student_are_limited(
     many = {f"{number}/5.1.py": str(number) for number in range(6)}
     large = {f"{number}/5.1.py": f"#{number}" * (150 << 10) for number in range(5)}
     class_ = reading(laid_out({"kim.zip": zipped(many), "lee.zip": zipped(large)}))
-    assert [file.refusal for file in class_.handed_in if file.refusal] == [
-        "It is not read: 5 files of this student were.",
-        "It is not read: 1 MiB of this student's were.",
-    ]
+    kims, lees = (file.refusal for file in class_.handed_in if file.refusal)
+    assert "5 files" in kims
+    assert "1 MiB" in lees
 
 
 def test_a_class_that_cannot_be_read_or_stored_is_a_usage_error(
@@ -326,7 +314,7 @@ def test_a_class_that_cannot_be_read_or_stored_is_a_usage_error(
     with pytest.raises(UsageError, match=r"class\.zip cannot be opened"):
         reading(tmp_path / "class.zip")
     (tmp_path / "class.tar").write_bytes(b"PK")
-    with pytest.raises(UsageError, match="neither a folder nor a zip"):
+    with pytest.raises(UsageError, match="nor a zip"):
         reading(tmp_path / "class.tar")
     kept.folder.mkdir(exist_ok=True)
     (kept.folder / "submissions").write_text("in the way")
@@ -371,12 +359,7 @@ def test_students_without_a_gradable_file_are_listed(
         assert [student.id for student in class_.students] == ["ana", "kim", "lee", "moe", "zoe"]
         assert facts(class_) == [("ana", "one_big_copy")]
         lines = summary(class_, course)
-        assert lines[lines.index("4 students without a gradable file:") + 1 :][:4] == [
-            "  kim",
-            "  lee",
-            "  moe",
-            "  zoe",
-        ]
+        assert lines[lines.index("  kim") :][:4] == ["  kim", "  lee", "  moe", "  zoe"]
 
 
 def test_other_files_in_an_exercises_folder_are_no_students(laid_out: LaidOut, reading: Reader) -> None:

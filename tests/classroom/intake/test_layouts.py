@@ -185,7 +185,7 @@ def test_wrapper_folders_are_no_students(
 
 @pytest.mark.parametrize("files", [GRADESCOPE, MOODLE, CANVAS, {"kim/5.1.py": A, "lee/5.1.py": A}])
 def test_two_wrapper_folders_need_a_layout(laid_out: LaidOut, reading: Reader, files: Mapping[str, Content]) -> None:
-    with pytest.raises(UsageError, match="may hold several students, or a whole class") as refusal:
+    with pytest.raises(UsageError, match="may hold several students") as refusal:
         reading(laid_out({f"all/export/{name}": text for name, text in files.items()}))
     assert "--layout folders" in refusal.value.advice
 
@@ -252,10 +252,8 @@ def test_gradescope_gives_students_times_and_earlier_attempts(either: LaidOut, r
         ("0777", "one_big_copy", "2026-04-26T17:34:00+00:00", 3),
         ("lee@example.org", "in_place", "2026-04-27T08:00:00+00:00", 1),
     ]
-    assert sorted(reasons(class_).values()) == [
-        "submission_metadata.yml does not name it.",
-        "submission_metadata.yml names no student for it.",
-    ]
+    assert len(reasons(class_)) == 2
+    assert all("submission_metadata.yml" in why for why in reasons(class_).values())
 
 
 def test_moodle_identifies_students_by_number(either: LaidOut, reading: Reader) -> None:
@@ -267,10 +265,9 @@ def test_moodle_identifies_students_by_number(either: LaidOut, reading: Reader) 
         Student("13", "Élodie d'Or", "", "13"),
     )
     assert facts(class_) == [("11", "one_big_copy"), ("12", "find_the_gpu"), ("12", "one_big_copy"), ("13", "in_place")]
-    assert sorted(reasons(class_).values()) == [
-        "It is text typed into Moodle, not a file: it cannot be graded.",
-        "Moodle does not give such names.",
-    ]
+    typed, named = sorted(reasons(class_).values())
+    assert "typed into Moodle" in typed
+    assert "names" in named
 
 
 def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, reading: Reader) -> None:
@@ -294,19 +291,16 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
     [
         ({}, "holds no Python files"),
         ({"notes.txt": "", "kim/essay.pdf": ""}, "holds no Python files"),
-        ({"5.1/kim.py": A, "lee/5.1.py": A}, "such as in the layout `files`, and 'lee' as in `folders`"),
-        (WORKSPACE, "looks like the files of one student"),
+        ({"5.1/kim.py": A, "lee/5.1.py": A}, "'lee' as in `folders`"),
+        (WORKSPACE, "files of one student"),
         ({"one.py": A, "two.py": A}, "has no known layout"),
-        (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names are such as Canvas gives"),
+        (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names"),
         (
             {f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")},
             "'s1' may hold several students",
         ),
         ({"class.zip": zipped(CANVAS)}, "'class.zip' may hold several students"),
-        (
-            {"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})},
-            "'class.zip' may hold several students, or a whole class",
-        ),
+        ({"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})}, "'class.zip' may hold"),
     ],
 )
 def test_an_unclear_layout_is_a_usage_error(
@@ -338,7 +332,9 @@ def test_a_pack_names_its_course_student_and_exercises(laid_out: LaidOut, readin
     class_ = reading(source)
     assert facts(class_) == [("ana", "one_big_copy"), ("kim", "one_big_copy"), ("kim", "in_place")]
     assert class_.students[1] == Student("kim", "Kim\\u202e Roe")
-    assert reasons(class_) == {"lee.zip: 5.1.py": "It was packed for the course 'other'."}
+    ((refused, why),) = reasons(class_).items()
+    assert refused == "lee.zip: 5.1.py"
+    assert "'other'" in why
 
 
 def test_the_output_folder_in_the_class_is_not_read(laid_out: LaidOut, course: object) -> None:
@@ -351,7 +347,7 @@ def test_the_output_folder_in_the_class_is_not_read(laid_out: LaidOut, course: o
     first: Class = read_class(source, course, out)
     assert read_class(source, course, out) == first
     assert [student.id for student in first.students] == ["kim", "lee"]
-    with pytest.raises(UsageError, match="is the folder of the gradings"):
+    with pytest.raises(UsageError, match="folder of the gradings"):
         read_class(out.folder, course, out)
 
 

@@ -194,21 +194,15 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
     for number in range(4):
         (source / "lee" / f"{number}.txt").write_text("")
     class_ = read_class(source, course, ClassFolder(tmp_path / "out"))
-    assert summary(class_, course, most=3) == [
-        "Read in the layout `folders`: 3 students, 5 files for 2 exercises.",
-        "    1.1 find_the_gpu  1 student",
-        "    5.1 one_big_copy  3 students, 4 files, 1 refused",
-        "1 student without a gradable file:",
-        "  ana",
-        "1 file refused:",
-        "  ana/5.1.py: The file holds NUL bytes (the first is byte 6): it is no Python file.",
-        "4 files that are not graded:",
-        "  lee/0.txt: It is no Python file.",
-        "  lee/1.txt: It is no Python file.",
-        "  lee/2.txt: It is no Python file.",
-        "  … and 1 more: class.json has all of them.",
-        "1 file of tools, such as .DS_Store, ignored.",
+    head, *lines = (line.strip() for line in summary(class_, course, most=3))
+    assert re.findall(r"`folders`|\d+", head) == ["`folders`", "3", "5", "2"]
+    assert [re.findall(r"\w+", line)[2:] for line in lines[:2]] == [
+        ["find_the_gpu", "1", "student"],
+        ["one_big_copy", "3", "students", "4", "files", "1", "refused"],
     ]
+    starts = ["1 student ", "ana", "1 file refused:", "ana/5.1.py: ", "4 files "]
+    starts += ["lee/0.txt: ", "lee/1.txt: ", "lee/2.txt: ", "… and 1 more: class.json", "1 file "]
+    assert [line.startswith(start) for line, start in zip(lines[2:], starts, strict=True)] == [True] * len(starts)
 
 
 def test_an_empty_class_is_a_usage_error(course: Course, tmp_path: Path) -> None:
