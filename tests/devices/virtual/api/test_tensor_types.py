@@ -159,4 +159,4 @@ def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> Non
 
 def test_a_typed_constructor_is_not_recommended() -> None:
     with virtual_gpu(), pytest.warns(UserWarning, match="no longer recommended"):
-        torch.cuda.FloatTensor([1.0])
+        CUDA.FloatTensor([1.0])
