@@ -5,12 +5,15 @@ Most of them are torch's own Python (`memory_stats`, `memory_summary`), which ca
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
-from gpututor.devices.virtual.machine import active_machine
+from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
+from gpututor.devices.virtual.memory.history import MemoryHistory
 from gpututor.devices.virtual.memory.pool import Block, Pool
 
 
@@ -92,31 +95,83 @@ def empty_cache() -> None:
 
 
 def snapshot(mempool: Any = None) -> dict[str, Any]:
-    """Return every segment with its blocks; there is no history, so there are no traces."""
+    """Return every segment with its blocks, and the recorded history."""
     segments = []
     for gpu in active_machine().gpus:
         gpu.memory.settle()
+        if gpu.memory.history is not None:
+            gpu.memory.history.add("snapshot", 0, 0)
         for pool in gpu.memory.pools:
-            segments += [_segment(gpu.index, pool, address, first) for address, first in pool.segments.items()]
+            segments += [_segment(gpu, pool, address, first) for address, first in pool.segments.items()]
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
-        "device_traces": [[] for _ in active_machine().gpus],
+        "device_traces": [_history_of(gpu) for gpu in active_machine().gpus],
         "allocator_settings": {},
         "external_annotations": [],
     }
 
 
-def _segment(index: int, pool: Pool, address: int, first: Block) -> dict[str, Any]:
+_ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot")
+_CONTEXTS = {None: (), "state": ("alloc",), "alloc": ("alloc",), "all": _ACTIONS}
+"""The actions that get a stack, by the argument `context`."""
+
+
+def record_history(
+    enabled: str | None,
+    context: str | None = "all",
+    stacks: str = "all",
+    most_entries: int = sys.maxsize,
+    clear_history: bool = False,
+    compile_context: bool = False,
+    global_record_annotations: bool = False,
+    skip_actions: Sequence[str] = (),
+) -> None:
+    """Record the history of all GPUs from now on: `all` events, or the `state` of live blocks; None ends it."""
+    if enabled not in (None, "state", "all"):
+        raise RuntimeError("expected state to be 'state', 'all', or None")  # torch/csrc/cuda/memory_snapshot.cpp
+    if context not in _CONTEXTS:
+        raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
+    if unknown := [action for action in skip_actions if action not in _ACTIONS]:
+        raise RuntimeError(f"unknown action {unknown[0]!r}: choose from {', '.join(_ACTIONS)}")
+    machine = active_machine()
+    for gpu in machine.gpus:
+        if enabled is None:
+            gpu.memory.history = None
+        elif gpu.memory.history is None or clear_history:
+            gpu.memory.history = MemoryHistory(
+                lambda: machine.clock.host.now,
+                most_entries=most_entries,
+                with_entries=enabled == "all",
+                contexts=_CONTEXTS[context],
+                skipped=skip_actions,
+            )
+
+
+def record_history_legacy(
+    enabled: bool, record_context: bool = True, most_entries: int = 1, traces_have_context: bool = False, *_: Any
+) -> None:
+    """Record the history with the older arguments: without `traces_have_context`, only live blocks have stacks."""
+    context = ("all" if traces_have_context else "state") if record_context else None
+    record_history(("all" if most_entries > 1 else "state") if enabled else None, context, most_entries=most_entries)
+
+
+def _history_of(gpu: VirtualGpu) -> list[dict[str, Any]]:
+    return [] if gpu.memory.history is None else gpu.memory.history.entries()
+
+
+def _segment(gpu: VirtualGpu, pool: Pool, address: int, first: Block) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
+    history = gpu.memory.history
     block: Block | None = first
     while block is not None:
         state = "inactive" if block.is_free else "active_allocated"
         sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
-        blocks.append({**sizes, "state": state, "frames": []})
+        frames = [] if block.is_free or history is None else history.frames_of(block.address)
+        blocks.append({**sizes, "state": state, "frames": frames})
         block = block.after
     in_use = [entry for entry in blocks if entry["state"] != "inactive"]
     return {
-        "device": index,
+        "device": gpu.index,
         "address": address,
         "total_size": sum(entry["size"] for entry in blocks),
         "allocated_size": sum(entry["size"] for entry in in_use),

@@ -20,6 +20,7 @@ from gpututor.devices.virtual.clock.machine_clock import Key
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory import events
 from gpututor.devices.virtual.memory.events import AllocationLog, Moment
+from gpututor.devices.virtual.memory.history import MemoryHistory
 from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Block, Pool, Statistics, segment_size
 
 PoolId = tuple[int, int]
@@ -94,7 +95,7 @@ class CachingAllocator:
 
     __slots__ = (
         *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        *("graphs", "of_thread", "values_on_host", "watch"),
+        *("graphs", "history", "of_thread", "values_on_host", "watch"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -106,6 +107,8 @@ class CachingAllocator:
         self.graphs = GraphPools()
         self.statistics = Statistics()
         self.watch: AllocationLog | None = None
+        self.history: MemoryHistory | None = None
+        """None unless the program records it."""
         self.values_on_host = True
         """True if storages take as much of the host's memory."""
         self.of_thread = _OfThread()
@@ -132,11 +135,16 @@ class CachingAllocator:
             self.statistics.note(pool, size, requested)
             watch = self.watch
             block.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
+            if self.history is not None:
+                self.history.add("alloc", block.address, size, 0 if watch is None else watch.stream())
         return block
 
     def leave(self, block: Block, size: int, stream: int) -> None:
         """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back."""
         self._freed.append((block, size, None if self.watch is None else self.watch.moment(stream)))
+        if self.history is not None:
+            self.history.add("free_requested", block.address, size, stream)
+            self.history.add("free_completed", block.address, size, stream)
 
     def expect(self, requested: int) -> None:
         """Raise CUDA's out-of-memory error if a storage of that size would not fit; allocate nothing.
@@ -263,6 +271,8 @@ class CachingAllocator:
             if self.reserved + wanted > self.limit:
                 raise self._out_of_memory(size)
         pool.add_segment(self._next_address, wanted)
+        if self.history is not None:
+            self.history.add("segment_alloc", self._next_address, wanted)
         self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
         self.statistics.segments_changed(pool, 1, wanted)
         if self.watch is not None:
@@ -275,7 +285,11 @@ class CachingAllocator:
             self.watch.shrinking()
         for pool in pools:
             before = pool.reserved
-            count = pool.release_idle()
+            released = pool.release_idle()
+            count = len(released)
+            if self.history is not None:
+                for address, size in released:
+                    self.history.add("segment_free", address, size)
             if count:
                 self.statistics.segments_changed(pool, -count, pool.reserved - before)
                 if self.watch is not None:
@@ -284,6 +298,8 @@ class CachingAllocator:
     def _out_of_memory(self, size: int) -> Exception:
         self.statistics.out_of_memories += 1
         allocated = self._in_use
+        if self.history is not None:
+            self.history.add("oom", self.free, size)
         if self.watch is not None:
             self.watch.short(size, allocated)
         return cuda_errors.out_of_memory(

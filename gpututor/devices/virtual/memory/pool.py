@@ -123,15 +123,15 @@ class Pool:
         self.idle += 1
         self.idle_bytes += size_bytes
 
-    def release_idle(self) -> int:
-        """Return the segments without storages to the driver; return their number."""
+    def release_idle(self) -> list[tuple[int, int]]:
+        """Return the segments without storages to the driver; return the (address, bytes) of each."""
         idle = [entry for entry in self.free if entry[2].before is None and entry[2].after is None]
         for size, address, block in idle:
             self._forget(block)
             del self.segments[address]
             self.reserved -= size
         self.idle = self.idle_bytes = 0
-        return len(idle)
+        return [(address, size) for size, address, _ in idle]
 
     def _forget(self, block: Block) -> None:
         del self.free[bisect_left(self.free, (block.size, block.address))]

@@ -223,6 +223,8 @@ MEMORY: tuple[Patch, ...] = (
         _cuda_getMemoryFraction=memory.fraction,
         _cuda_emptyCache=memory.empty_cache,
         _cuda_memorySnapshot=memory.snapshot,
+        _cuda_record_memory_history=memory.record_history,
+        _cuda_record_memory_history_legacy=memory.record_history_legacy,
         _cuda_getAllocatorBackend=lambda: "native",
     ),
     *patch_all(
