@@ -20,6 +20,7 @@ from gpututor.devices.virtual.cost import kernel as cost
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
 from gpututor.devices.virtual.memory.events import AllocationLog, PendingCopies
+from gpututor.devices.virtual.memory.settings import AllocatorSettings
 from gpututor.devices.virtual.options import MAX_GPUS
 from gpututor.hardware.gpus import GpuSpec
 
@@ -118,10 +119,13 @@ class VirtualMachine:
         recorder: Recorder | None,
         values: bool = True,
         look_again: Callable[[], tuple[VirtualGpu, ...] | None] = lambda: None,
+        allocator_settings: Callable[[], AllocatorSettings] = AllocatorSettings,
     ) -> None:
         self.gpus = gpus
         self._look_again = look_again
         """Returns the GPUs that the process sees if the environment has changed, otherwise None."""
+        self._allocator_settings = allocator_settings
+        """Returns the settings of the environment."""
         self.values = values
         """True if tensors have values; without, they have shapes only, and nothing is computed."""
         self.host_device = CPU if values else NOWHERE
@@ -186,6 +190,9 @@ class VirtualMachine:
             raise cuda_errors.bad_fork()
         if not self.started:
             self.look()
+            settings = self._allocator_settings()
+            for gpu in self.gpus if settings.text else ():
+                gpu.memory.settings = settings
         if not self.gpus:
             raise cuda_errors.no_gpus()
         self.started = True

@@ -19,6 +19,7 @@ from gpututor.devices.virtual.distributed import child_processes
 from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine, is_on, set_active_machine
+from gpututor.devices.virtual.memory.settings import settings_of_environment
 from gpututor.devices.virtual.operator_registry import add_rules
 from gpututor.devices.virtual.operators import autocast, dispatch, shape_only, special
 from gpututor.devices.virtual.operators.special import special_rules
@@ -208,4 +209,4 @@ def _build(settings: MachineSettings, recorder: Recorder | None) -> VirtualMachi
         before, seen = seen, visible_slots(count)
         return None if seen == before else gpus_in(seen)
 
-    return VirtualMachine(gpus_in(seen), backends, recorder, settings.values, look_again)
+    return VirtualMachine(gpus_in(seen), backends, recorder, settings.values, look_again, settings_of_environment)

@@ -6,15 +6,16 @@ Most of them are torch's own Python (`memory_stats`, `memory_summary`), which ca
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
 from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
-from gpututor.devices.virtual.memory.history import MemoryHistory
+from gpututor.devices.virtual.memory.history import ACTIONS, MemoryHistory
 from gpututor.devices.virtual.memory.pool import Block, Pool
+from gpututor.devices.virtual.memory.settings import AllocatorSettings, parsed
 
 
 def _started_memory(device: Any) -> CachingAllocator | None:
@@ -102,17 +103,16 @@ def snapshot(mempool: Any = None) -> dict[str, Any]:
         if gpu.memory.history is not None:
             gpu.memory.history.add("snapshot", 0, 0)
         for pool in gpu.memory.pools:
-            segments += [_segment(gpu, pool, address, first) for address, first in pool.segments.items()]
+            segments += [_segment(gpu, pool, blocks) for first in pool.segments.values() for blocks in _mapped(first)]
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
         "device_traces": [_history_of(gpu) for gpu in active_machine().gpus],
-        "allocator_settings": {},
+        "allocator_settings": _settings().as_dict(),
         "external_annotations": [],
     }
 
 
-_ACTIONS = ("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "oom", "snapshot")
-_CONTEXTS = {None: (), "state": ("alloc",), "alloc": ("alloc",), "all": _ACTIONS}
+_CONTEXTS = {None: (), "state": ("alloc",), "alloc": ("alloc",), "all": ACTIONS}
 """The actions that get a stack, by the argument `context`."""
 
 
@@ -131,8 +131,8 @@ def record_history(
         raise RuntimeError("expected state to be 'state', 'all', or None")  # torch/csrc/cuda/memory_snapshot.cpp
     if context not in _CONTEXTS:
         raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
-    if unknown := [action for action in skip_actions if action not in _ACTIONS]:
-        raise RuntimeError(f"unknown action {unknown[0]!r}: choose from {', '.join(_ACTIONS)}")
+    if unknown := [action for action in skip_actions if action not in ACTIONS]:
+        raise RuntimeError(f"unknown action {unknown[0]!r}: choose from {', '.join(ACTIONS)}")
     machine = active_machine()
     for gpu in machine.gpus:
         if enabled is None:
@@ -159,20 +159,34 @@ def _history_of(gpu: VirtualGpu) -> list[dict[str, Any]]:
     return [] if gpu.memory.history is None else gpu.memory.history.entries()
 
 
-def _segment(gpu: VirtualGpu, pool: Pool, address: int, first: Block) -> dict[str, Any]:
-    blocks: list[dict[str, Any]] = []
-    history = gpu.memory.history
+def _mapped(first: Block) -> Iterator[list[Block]]:
+    """Yield each run of adjacent blocks that have memory: a segment, or the parts of an expandable one."""
+    run = list[Block]()
     block: Block | None = first
     while block is not None:
+        if block.is_mapped:
+            run.append(block)
+        elif run:
+            yield run
+            run = []
+        block = block.after
+    if run:
+        yield run
+
+
+def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
+    blocks: list[dict[str, Any]] = []
+    history = gpu.memory.history
+    for block in run:
         state = "inactive" if block.is_free else "active_allocated"
         sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
         frames = [] if block.is_free or history is None else history.frames_of(block.address)
         blocks.append({**sizes, "state": state, "frames": frames})
-        block = block.after
     in_use = [entry for entry in blocks if entry["state"] != "inactive"]
+    before, after = run[0].before, run[-1].after
     return {
         "device": gpu.index,
-        "address": address,
+        "address": run[0].address,
         "total_size": sum(entry["size"] for entry in blocks),
         "allocated_size": sum(entry["size"] for entry in in_use),
         "active_size": sum(entry["size"] for entry in in_use),
@@ -180,7 +194,25 @@ def _segment(gpu: VirtualGpu, pool: Pool, address: int, first: Block) -> dict[st
         "stream": 0,
         "segment_type": "small" if pool.is_small else "large",
         "segment_pool_id": (0, 0),
-        "is_expandable": False,
+        # Addresses without memory are before or after it.
+        "is_expandable": before is not None or after is not None,
         "frames": [],
         "blocks": blocks,
     }
+
+
+def _settings() -> AllocatorSettings:
+    gpus = active_machine().gpus
+    return gpus[0].memory.settings if gpus else AllocatorSettings()
+
+
+def set_allocator_settings(text: str) -> None:
+    """Give the allocators of all GPUs other settings. Raises `ValueError` for an unknown key or value."""
+    settings = parsed(text)
+    for gpu in active_machine().gpus:
+        gpu.memory.settings = settings
+
+
+def allocator_settings() -> str:
+    """Return the settings as they were written."""
+    return _settings().text

@@ -18,10 +18,11 @@ from typing import Any
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.clock.machine_clock import Key
 from gpututor.devices.virtual.clock.timeline import Task
-from gpututor.devices.virtual.memory import events
+from gpututor.devices.virtual.memory import events, expandable
 from gpututor.devices.virtual.memory.events import AllocationLog, Moment
 from gpututor.devices.virtual.memory.history import MemoryHistory
-from gpututor.devices.virtual.memory.pool import GRANULE, ROUND_LARGE, SMALL_SIZE, Block, Pool, Statistics, segment_size
+from gpututor.devices.virtual.memory.pool import ROUND_LARGE, SMALL_SIZE, Block, Pool, Statistics, segment_size
+from gpututor.devices.virtual.memory.settings import AllocatorSettings
 
 PoolId = tuple[int, int]
 
@@ -95,7 +96,7 @@ class CachingAllocator:
 
     __slots__ = (
         *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        *("graphs", "history", "of_thread", "values_on_host", "watch"),
+        *("_settings", "graphs", "history", "of_thread", "values_on_host", "watch"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -115,10 +116,22 @@ class CachingAllocator:
         self._freed: deque[tuple[Block, int, Moment | None]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
+        self.settings = AllocatorSettings()
+
+    @property
+    def settings(self) -> AllocatorSettings:
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: AllocatorSettings) -> None:
+        """Use other settings from now on; memory that is allocated stays as it is."""
+        self._settings = settings
+        for pool in self.pools:
+            pool.max_split_bytes = settings.max_split_bytes
 
     def take(self, requested: int) -> Block:
         """Return memory for a storage of `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
-        size = -(-requested // GRANULE) * GRANULE
+        size = self._settings.rounded(requested)
         pools: CachingAllocator | GraphPool = self
         if self.graphs.capturing is not None:
             pools = self.graphs.chosen() or self
@@ -151,13 +164,16 @@ class CachingAllocator:
 
         Raise `MemoryError` if it fits on the GPU, but its values do not fit in the host's real memory.
         """
-        size = -(-requested // GRANULE) * GRANULE
+        size = self._settings.rounded(requested)
         pool = self.small if size <= SMALL_SIZE else self.large
         with self._lock:
             self._settle()
             fits_now = bool(pool.free) and pool.free[-1][0] >= size
             idle = self.small.idle_bytes + self.large.idle_bytes
-            if not fits_now and segment_size(size) > self.limit - self.reserved + idle:
+            if self._settings.expandable:
+                # What a free block has need not be mapped for another.
+                idle += sum(entry[0] for part in (self.small, self.large) for entry in part.free)
+            if not fits_now and self._missing(pool, size) > self.limit - self.reserved + idle:
                 self._release_idle()
                 raise self._out_of_memory(size)
         if self.values_on_host:
@@ -264,36 +280,69 @@ class CachingAllocator:
                 self.watch.left(size, self._in_use, moment, row)
 
     def _grow(self, pool: Pool, size: int) -> None:
-        wanted = segment_size(size)
+        wanted = self._missing(pool, size)
         if self.reserved + wanted > self.limit:
             self.statistics.retries += 1
             self._release_idle()
+            wanted = self._missing(pool, size)
             if self.reserved + wanted > self.limit:
                 raise self._out_of_memory(size)
-        pool.add_segment(self._next_address, wanted)
-        if self.history is not None:
-            self.history.add("segment_alloc", self._next_address, wanted)
-        self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
-        self.statistics.segments_changed(pool, 1, wanted)
+        if self._settings.expandable:
+            self._map(pool, size, wanted)
+        else:
+            pool.add_segment(self._next_address, wanted)
+            if self.history is not None:
+                self.history.add("segment_alloc", self._next_address, wanted)
+            self._next_address += -(-wanted // ROUND_LARGE) * ROUND_LARGE
+            self.statistics.segments_changed(pool, 1, wanted)
         if self.watch is not None:
             self.watch.spend(events.allocation_ns(wanted))
 
+    def _missing(self, pool: Pool, size: int) -> int:
+        """Return the bytes that the driver has to give before the pool has a free block of `size` bytes."""
+        if not self._settings.expandable:
+            return segment_size(size)
+        page = expandable.page_of(pool)
+        return expandable.bytes_to_map(expandable.run_for(pool, size), size, page) or -(-size // page) * page
+
+    def _map(self, pool: Pool, size: int, wanted: int) -> None:
+        """Let an expandable segment grow until it has a free block of `size` bytes; `wanted` bytes are missing."""
+        page = expandable.page_of(pool)
+        run = expandable.run_for(pool, size)
+        if not run:
+            # The driver gives addresses for all of the memory and an eighth more.
+            pages = -(-self.total * 9 // (8 * page))
+            address = -(-self._next_address // page) * page
+            self._next_address = address + pages * page
+            expandable.add_expandable_segment(pool, address, pages * page)
+            run = expandable.run_for(pool, size)
+        first_unmapped = next(block.address for block in run if not block.is_free)
+        expandable.map_pages(pool, run, size, page)
+        self.statistics.segments_changed(pool, 0, wanted)
+        if self.history is not None:
+            self.history.add("segment_map", first_unmapped, wanted)
+
     def _release_idle(self) -> None:
         self.statistics.synchronized += 1
-        pools = [pool for pool in (self.small, self.large, *self.graphs.left()) if pool.idle]
-        if pools and self.watch is not None:
-            self.watch.shrinking()
+        pools = [pool for pool in (self.small, self.large, *self.graphs.left()) if pool.free]
+        waited = False
         for pool in pools:
             before = pool.reserved
             released = pool.release_idle()
             count = len(released)
+            unmapped = expandable.unmap_free_pages(pool)
+            if self.watch is not None and (released or unmapped) and not waited:
+                self.watch.shrinking()
+                waited = True
             if self.history is not None:
                 for address, size in released:
                     self.history.add("segment_free", address, size)
-            if count:
+                for address, size in unmapped:
+                    self.history.add("segment_unmap", address, size)
+            if released or unmapped:
                 self.statistics.segments_changed(pool, -count, pool.reserved - before)
                 if self.watch is not None:
-                    self.watch.spend(events.free_ns(count, before - pool.reserved))
+                    self.watch.spend(events.free_ns(count + len(unmapped), before - pool.reserved))
 
     def _out_of_memory(self, size: int) -> Exception:
         self.statistics.out_of_memories += 1
@@ -336,7 +385,7 @@ class Allocation:
         self._block: Block | None = None
         if size_bytes:
             self._block = memory.take(size_bytes)
-            self.size_bytes = -(-size_bytes // GRANULE) * GRANULE
+            self.size_bytes = self._block.counted
 
     @property
     def address(self) -> int:
@@ -349,7 +398,7 @@ class Allocation:
             return
         block = self._memory.take(size_bytes)
         self._free()
-        self._block, self.size_bytes = block, -(-size_bytes // GRANULE) * GRANULE
+        self._block, self.size_bytes = block, block.counted
 
     def __del__(self) -> None:
         self._free()

@@ -14,6 +14,10 @@ from typing import Any
 
 _OURS = str(Path(__file__).parents[1])
 Frame = dict[str, Any]
+ACTIONS = (
+    *("alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap"),
+    *("oom", "snapshot"),
+)
 
 
 def python_stack() -> list[Frame]:
@@ -50,8 +54,7 @@ class MemoryHistory:
     def add(self, action: str, address: int, size: int, stream: int = 0) -> None:
         """Record an event. Takes no lock: destructors call it.
 
-        `action` is `alloc`, `free_requested`, `free_completed`, `segment_alloc`, `segment_free`, `oom` or `snapshot`.
-        `size` is in bytes; `address` is the free memory of the device for `oom`.
+        `action` is one of `ACTIONS`; is in bytes, and `address` is the free memory of the device for `oom`.
         """
         frames = python_stack() if action in self._contexts else []
         if action == "alloc":

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-GRANULE = 512
-"""Bytes to a multiple of which every allocation is rounded up (kMinBlockSize)."""
+from gpututor.devices.virtual.memory.settings import GRANULE
+
 SMALL_SIZE = 1 << 20
 """Largest allocation of the small pool, in bytes (kSmallSize)."""
 SMALL_SEGMENT = 2 << 20
@@ -33,7 +33,7 @@ def segment_size(size_bytes: int) -> int:
 class Block:
     """Range of addresses in one segment, free or the memory of a storage; linked with its neighbors."""
 
-    __slots__ = ("address", "after", "before", "is_free", "pool", "requested", "row", "size")
+    __slots__ = ("address", "after", "before", "counted", "is_free", "is_mapped", "pool", "requested", "row", "size")
 
     def __init__(self, pool: Pool, address: int, size: int, before: Block | None, after: Block | None) -> None:
         self.pool = pool
@@ -41,7 +41,11 @@ class Block:
         self.size = size
         self.requested = 0
         """Bytes requested, before rounding; 0 while it is free."""
+        self.counted = 0
+        """Bytes that the storage in it takes, after rounding; the block can be larger."""
         self.is_free = True
+        self.is_mapped = True
+        """False if it has addresses, but no memory (see `gpututor.devices.virtual.memory.expandable`)."""
         self.row = -1
         """Trace event of its allocation; -1 for none."""
         self.before = before
@@ -51,7 +55,10 @@ class Block:
 class Pool:
     """Segments for small or for large allocations; free blocks are taken by best fit."""
 
-    __slots__ = ("_least_rest", "allocated", "free", "idle", "idle_bytes", "is_small", "reserved", "segments")
+    __slots__ = (
+        *("_least_rest", "allocated", "expands", "free", "idle", "idle_bytes"),
+        *("is_small", "max_split_bytes", "reserved", "segments"),
+    )
 
     def __init__(self, is_small: bool) -> None:
         self.is_small = is_small
@@ -66,6 +73,10 @@ class Pool:
         self.idle = 0
         """Number of segments without storages; they have `idle_bytes` bytes."""
         self.idle_bytes = 0
+        self.expands = False
+        """True if it has expandable segments."""
+        self.max_split_bytes: int | None = None
+        """Blocks of at least this size are not split; None for no limit."""
         # The rest of a block is split off only from this size on (should_split).
         self._least_rest = GRANULE if is_small else SMALL_SIZE + 1
 
@@ -73,14 +84,16 @@ class Pool:
         """Return the best fitting free block, cut to `size_bytes` (a multiple of 512); None if none is large enough."""
         free = self.free
         position = bisect_left(free, (size_bytes,))
-        if position == len(free):
+        if position == len(free) or (
+            self.max_split_bytes is not None and self._is_oversize(free[position][0], size_bytes)
+        ):
             return None
         whole, address, block = free.pop(position)
         if block.before is None and block.after is None:
             self.idle -= 1
             self.idle_bytes -= whole
         rest = whole - size_bytes
-        if rest >= self._least_rest:
+        if rest >= self._least_rest and (self.max_split_bytes is None or self.is_small or whole < self.max_split_bytes):
             block.size = size_bytes
             after = block.after
             tail = block.after = Block(self, address + size_bytes, rest, block, after)
@@ -88,8 +101,16 @@ class Pool:
                 after.before = tail
             insort(free, (rest, tail.address, tail))
         block.is_free = False
+        block.counted = size_bytes
         self.allocated += size_bytes
         return block
+
+    def _is_oversize(self, whole: int, size_bytes: int) -> bool:
+        """Return True if a block of `whole` bytes is too large for a request, and may not be split (get_free_block)."""
+        most = self.max_split_bytes
+        if most is None or self.is_small:
+            return False
+        return whole >= most if size_bytes < most else whole >= size_bytes + LARGE_SEGMENT
 
     def give_back(self, block: Block, size_bytes: int) -> None:
         """Free a block, of which `size_bytes` were counted, and merge it with its free neighbors."""
@@ -98,13 +119,13 @@ class Pool:
         block.requested = 0
         after, before = block.after, block.before
         if after is not None and after.is_free:
-            self._forget(after)
+            self.forget(after)
             block.size += after.size
             block.after = after.after
             if after.after is not None:
                 after.after.before = block
         if before is not None and before.is_free:
-            self._forget(before)
+            self.forget(before)
             before.size += block.size
             before.after = block.after
             if block.after is not None:
@@ -127,13 +148,14 @@ class Pool:
         """Return the segments without storages to the driver; return the (address, bytes) of each."""
         idle = [entry for entry in self.free if entry[2].before is None and entry[2].after is None]
         for size, address, block in idle:
-            self._forget(block)
+            self.forget(block)
             del self.segments[address]
             self.reserved -= size
         self.idle = self.idle_bytes = 0
         return [(address, size) for size, address, _ in idle]
 
-    def _forget(self, block: Block) -> None:
+    def forget(self, block: Block) -> None:
+        """Remove a block from the free blocks."""
         del self.free[bisect_left(self.free, (block.size, block.address))]
 
 

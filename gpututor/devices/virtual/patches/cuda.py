@@ -226,6 +226,8 @@ MEMORY: tuple[Patch, ...] = (
         _cuda_record_memory_history=memory.record_history,
         _cuda_record_memory_history_legacy=memory.record_history_legacy,
         _cuda_getAllocatorBackend=lambda: "native",
+        _accelerator_setAllocatorSettings=memory.set_allocator_settings,
+        _accelerator_getAllocatorSettings=memory.allocator_settings,
     ),
     *patch_all(
         "torch.cuda.memory",

@@ -1,0 +1,151 @@
+"""Settings of the caching allocator: `PYTORCH_ALLOC_CONF` and `torch.cuda.memory._set_allocator_settings`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.memory.settings import MIB, parsed
+
+SIZE = 84 * MIB
+"""Bytes whose roundings PyTorch's own test of the settings uses."""
+
+
+@pytest.mark.parametrize(
+    ("text", "taken"),
+    [
+        ("", 84 * MIB),
+        ("roundup_power2_divisions:1", 84 * MIB),
+        ("roundup_power2_divisions:2", 96 * MIB),
+        ("roundup_power2_divisions:4", 96 * MIB),
+        ("roundup_power2_divisions:8", 88 * MIB),
+        ("roundup_power2_divisions:[64:8,128:2,256:2,512:2,1024:1,>:1]", 88 * MIB),
+        ("roundup_power2_divisions:[32:8,64:2,>:1]", 96 * MIB),
+        ("garbage_collection_threshold:0.5,max_split_size_mb:40", 84 * MIB),
+    ],
+)
+def test_sizes_are_rounded_up_to_the_divisions(text: str, taken: int) -> None:
+    assert parsed(text).rounded(SIZE) == taken
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("foo:1,bar:2", "foo"),
+        ("expandable_segments:True,bar:2", "bar"),
+        ("garbage_collection_threshold:1.2", "garbage_collection_threshold"),
+        ("garbage_collection_threshold:low", "garbage_collection_threshold"),
+        ("max_split_size_mb:2", "max_split_size_mb"),
+        ("max_split_size_mb:", "max_split_size_mb"),
+        ("release_lock_on_cudamalloc:none", "release_lock_on_cudamalloc"),
+        ("pinned_num_register_threads:3", "pinned_num_register_threads"),
+        ("pinned_num_register_threads:1024", "pinned_num_register_threads"),
+        ("roundup_power2_divisions:3", "divisions"),
+        ("roundup_power2_divisions:[3:1]", "intervals"),
+        ("backend:other", "backend"),
+    ],
+)
+def test_an_unknown_key_or_value_is_named(text: str, key: str) -> None:
+    with virtual_gpu(), pytest.raises(ValueError, match=key):
+        torch._C._accelerator_setAllocatorSettings(text)
+
+
+def test_settings_hold_until_others_replace_them() -> None:
+    with virtual_gpu():
+        torch._C._accelerator_setAllocatorSettings("roundup_power2_divisions:8,max_split_size_mb:40")
+        kept = torch.empty(SIZE, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_allocated() == 88 * MIB
+        settings = torch.cuda.memory._snapshot()["allocator_settings"]
+        assert (settings["max_split_size"], settings["roundup_power2_divisions"]["64"]) == (40 * MIB, 8)
+        torch._C._accelerator_setAllocatorSettings("")
+        assert torch._C._accelerator_getAllocatorSettings() == ""
+        other = torch.empty(SIZE, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_allocated() == (88 + 84) * MIB
+        del kept, other
+        assert torch.cuda.memory_allocated() == 0
+
+
+def test_the_environment_is_read_at_the_first_use_of_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    with virtual_gpu():
+        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+        torch.ones(1, device="cuda")
+        monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "foo:1")
+        assert torch.cuda.memory._snapshot()["allocator_settings"]["expandable_segments"] is True
+    with virtual_gpu():
+        assert torch.cuda.is_available()
+        with pytest.raises(ValueError, match="'foo'"):
+            torch.ones(1, device="cuda")
+
+
+def test_large_blocks_are_not_split_beyond_the_limit() -> None:
+    with virtual_gpu():
+        torch._C._accelerator_setAllocatorSettings("max_split_size_mb:40")
+        torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
+        small = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+        # The cached block of 100 MiB is left for large requests, and gets no rest.
+        assert torch.cuda.memory_reserved() == 130 * MIB
+        large = torch.empty(90 * MIB, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_reserved() == 130 * MIB
+        del small, large
+
+
+def test_an_expandable_segment_grows_by_pages() -> None:
+    with virtual_gpu():
+        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+        first = torch.empty(25 * MIB, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_reserved() == 40 * MIB
+        second = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_reserved() == 60 * MIB
+        small = torch.empty(MIB, dtype=torch.uint8, device="cuda")
+        assert torch.cuda.memory_reserved() == 62 * MIB
+        segments = torch.cuda.memory_snapshot()
+        assert [(segment["is_expandable"], segment["total_size"]) for segment in segments] == [
+            (True, 60 * MIB),
+            (True, 2 * MIB),
+        ]
+        del first, second, small
+
+
+def test_an_expandable_segment_gives_back_whole_pages_between_tensors() -> None:
+    with virtual_gpu():
+        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+        first, middle, last = (torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (10, 60, 10))
+        del middle
+        torch.cuda.empty_cache()
+        # The pages from 20 to 60 MiB have no tensor; those before and after have one.
+        assert (torch.cuda.memory_allocated(), torch.cuda.memory_reserved()) == (20 * MIB, 40 * MIB)
+        assert len(torch.cuda.memory_snapshot()) == 2
+        middle = torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
+        assert (len(torch.cuda.memory_snapshot()), torch.cuda.memory_reserved()) == (1, 80 * MIB)
+        del first, middle, last
+        torch.cuda.empty_cache()
+        assert torch.cuda.memory_reserved() == 0
+
+
+@pytest.mark.parametrize(("text", "fits"), [("", False), ("expandable_segments:True", True)])
+def test_expandable_segments_do_not_fragment_memory(text: str, fits: bool) -> None:
+    with virtual_gpu(memory_bytes=100 * MIB):
+        torch._C._accelerator_setAllocatorSettings(text)
+        torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
+        # It takes a tenth of the cached memory, and the rest can only be given back by pages.
+        kept = torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
+        large = None
+        try:
+            large = torch.empty(70 * MIB, dtype=torch.uint8, device="cuda")
+        except torch.OutOfMemoryError:
+            assert torch.cuda.memory_reserved() == 40 * MIB
+        assert (large is not None) is fits
+        del kept
+
+
+def test_the_history_names_pages() -> None:
+    with virtual_gpu():
+        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+        torch.cuda.memory._record_memory_history()
+        torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+        torch.cuda.empty_cache()
+        (trace,) = torch.cuda.memory._snapshot()["device_traces"]
+        torch.cuda.memory._record_memory_history(enabled=None)
+    pages = [(entry["action"], entry["size"]) for entry in trace if entry["action"].startswith("segment")]
+    assert pages == [("segment_map", 40 * MIB), ("segment_unmap", 40 * MIB)]
