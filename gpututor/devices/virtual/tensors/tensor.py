@@ -63,7 +63,17 @@ class Hooks:
     """Context manager that enters the modes of a thread."""
 
 
-class VirtualTensor(torch.Tensor):
+class _TensorType(type(torch.Tensor)):  # type: ignore[misc]
+    """Type of `VirtualTensor`: all tensors are instances of `type(x)` of a tensor on a device, as on CUDA."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Tensor)
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, torch.Tensor)
+
+
+class VirtualTensor(torch.Tensor, metaclass=_TensorType):
     """Tensor with values in `_host`, the device that Python sees in `_device` (`cuda:0`), and memory in `_block`."""
 
     _host: torch.Tensor

@@ -75,6 +75,15 @@ def test_the_class_of_a_device_tensor_is_called_torch_tensor(two_gpus: VirtualMa
         assert (type(same), same.device, same.tolist()) == (type(x), x.device, x.tolist())
 
 
+def test_all_tensors_are_instances_of_the_type_of_a_device_tensor(two_gpus: VirtualMachine) -> None:
+    x, host = torch.ones(1, device="cuda"), torch.ones(1)
+    for other in (x, host, nn.Parameter(host), nn.Parameter(x)):
+        assert isinstance(other, type(x))
+        assert issubclass(type(other), type(x))
+    assert not isinstance(1, type(x))
+    assert not issubclass(int, type(x))
+
+
 def test_numpy_arrays_meet_device_tensors_as_on_cuda(two_gpus: VirtualMachine) -> None:
     x, array = torch.ones(2, device="cuda"), np.ones(2)
     # NumPy defers to torch, which raises; the same happens for a CPU tensor.
