@@ -14,7 +14,7 @@ from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
-from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage, gpu_device, storage_on
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
@@ -98,10 +98,13 @@ def place(storage: Any, location: str) -> Any:
 
 
 def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False) -> Any:
-    """Replace a storage's `.cuda()`, which a `map_location` function calls while a file is loaded."""
-    if not _session.depth:
-        raise cuda_errors.unsupported("Storage.cuda()", "Move the tensor instead: tensor.cuda().")
-    return place(storage, str(meant_device("cuda" if device is None else device)))
+    """Replace a storage's `.cuda()`, which a `map_location` function calls too while a file is loaded."""
+    target = meant_device("cuda" if device is None else device)
+    if _session.depth:
+        return place(storage, str(target))
+    untyped = _untyped(storage)
+    made = storage_on(gpu_device(target), untyped, CPU, "UntypedStorage.cuda")
+    return made if untyped is storage else VirtualTypedStorage(made._host, made._block, made.device, storage.dtype)
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:

@@ -74,17 +74,34 @@ class VirtualStorage:
         return True
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
-        """Return the storage itself if it is on that GPU."""
-        wanted = active_machine().current.index if device is None else torch.device(device).index
-        if wanted != self.device.index:
-            raise cuda_errors.unsupported("UntypedStorage.cuda() to another GPU", "Move the tensor.")
+        """Return the storage itself if it is on that GPU; otherwise a copy there."""
+        wanted = gpu_device(meant_device("cuda" if device is None else device))
+        return self if wanted == self.device else self._copy_on(wanted, "UntypedStorage.cuda")
+
+    def clone(self) -> VirtualStorage:
+        return self._copy_on(self.device, "UntypedStorage.clone")
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> VirtualStorage:
+        """Copy the bytes of a storage of the same size into this one."""
+        host = source._host if isinstance(source, VirtualStorage) else source
+        if host.nbytes() != self.nbytes():
+            raise RuntimeError(  # torch/csrc/StorageMethods.cpp
+                f"size does not match, self was {self.nbytes()} bytes but src was {host.nbytes()} bytes"
+            )
+        record_copy_of_bytes(source.device, self.device, self.nbytes(), "UntypedStorage.copy_")
+        with torch_private.host_only():
+            self._host.copy_(host)
         return self
+
+    def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
+        return storage_on(device, self._host, self.device, name)
 
     def cpu(self) -> torch.UntypedStorage:
         """Return a copy on the host: one transfer, one wait."""
         self._check_values("UntypedStorage.cpu()")
         record_copy_of_bytes(self.device, CPU, self._host.nbytes(), "UntypedStorage.cpu")
-        copy: torch.UntypedStorage = self._host.clone()
+        with torch_private.host_only():
+            copy: torch.UntypedStorage = self._host.clone()
         return copy
 
     def _check_values(self, what: str) -> None:
@@ -113,12 +130,38 @@ class VirtualStorage:
         return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise cuda_errors.unsupported("pickling an UntypedStorage", "Save the tensor.")
+        with torch_private.host_only():
+            values = torch.empty((0,), dtype=torch.uint8).set_(self.cpu())
+            return _unpickled, (values.numpy().tobytes(), str(self.device))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         raise cuda_errors.unsupported(f"UntypedStorage.{name}")
+
+
+def gpu_device(device: torch.device) -> torch.device:
+    """Return the machine's own object for a device of type cuda; without an index, the current GPU's."""
+    machine = active_machine()
+    return machine.current.device if device.index is None else machine.gpu(device.index).device
+
+
+def storage_on(device: torch.device, host: torch.UntypedStorage, source: torch.device, name: str) -> VirtualStorage:
+    """Return a storage on a GPU with the bytes of `host`, copied from the device `source`."""
+    memory = active_machine().home(device).memory
+    memory.of_thread.writer = None
+    block = Allocation(memory, host.nbytes())
+    record_copy_of_bytes(source, device, host.nbytes(), name)
+    with torch_private.host_only():
+        return VirtualStorage(host.clone(), block, device)
+
+
+def _unpickled(values: bytes, device: str) -> VirtualStorage:
+    with torch_private.host_only():
+        host = torch.UntypedStorage(0)
+        if values:  # an empty buffer is refused
+            host = torch.frombuffer(bytearray(values), dtype=torch.uint8).untyped_storage()
+    return storage_on(gpu_device(torch.device(device)), host, CPU, "pickle.loads")
 
 
 class VirtualTypedStorage(VirtualStorage):
@@ -146,6 +189,13 @@ class VirtualTypedStorage(VirtualStorage):
         block = Allocation(memory, size_bytes)
         host = torch_private.new_storage(torch.UntypedStorage, size_bytes, device=active_machine().host_device)
         return VirtualTypedStorage(host, block, place, self.dtype)
+
+    def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
+        untyped = super()._copy_on(device, name)
+        return VirtualTypedStorage(untyped._host, untyped._block, device, self.dtype)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise cuda_errors.unsupported("pickling a TypedStorage", "Save the tensor.")
 
     def untyped(self) -> VirtualStorage:
         return VirtualStorage(self._host, self._block, self.device)

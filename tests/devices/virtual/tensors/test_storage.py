@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pickle
 import warnings
@@ -11,7 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.devices.virtual.machine import VirtualMachine
+from gpututor.trace.events import Kind
 
 CUDA: Any = torch.cuda
 REAL_FLOAT_TENSOR: Any = torch.FloatTensor
@@ -53,11 +57,48 @@ def test_setting_a_storage_of_another_device_is_refused_in_cudas_words(two_gpus:
     assert empty.set_(torch.ones(3)).tolist() == [1.0] * 3
 
 
+def test_a_storage_is_cloned_copied_moved_and_pickled(two_gpus: VirtualMachine) -> None:
+    x = torch.tensor([1.0, 2.0], device="cuda")
+    storage: Any = x.untyped_storage()
+    host: Any = torch.tensor([3.0, 4.0]).untyped_storage()
+    copies = {
+        "clone": storage.clone(),
+        "pickle": pickle.loads(pickle.dumps(storage)),
+        "deepcopy": copy.deepcopy(storage),
+        "second GPU": storage.cuda(1),
+        "host": storage.cpu(),
+    }
+    devices = {name: str(each.device) for name, each in copies.items()}
+    on_first = dict.fromkeys(("clone", "pickle", "deepcopy"), "cuda:0")
+    assert devices == {**on_first, "second GPU": "cuda:1", "host": "cpu"}
+    assert (torch.cuda.memory_allocated(0), torch.cuda.memory_allocated(1)) == (4 * 512, 512)
+    storage.copy_(host)
+    assert x.tolist() == [3.0, 4.0]
+    assert [each.tolist() for each in copies.values()] == [torch.tensor([1.0, 2.0]).untyped_storage().tolist()] * 5
+    empty: Any = torch.empty(0, device="cuda").untyped_storage()
+    assert pickle.loads(pickle.dumps(empty)).nbytes() == 0
+    assert storage.cuda() is storage
+    moved = host.cuda(1)
+    assert (str(moved.device), moved.tolist()) == ("cuda:1", host.tolist())
+    with pytest.raises(RuntimeError, match="self was 8 bytes but src was 12 bytes"):
+        storage.copy_(torch.ones(3).untyped_storage())
+
+
+def test_copies_of_storages_are_transfers_and_kernels() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(recorder=recorder):
+        storage: Any = torch.ones(2, device="cuda").untyped_storage()
+        host = torch.ones(2).untyped_storage()
+        first = len(recorder.trace)
+        storage.clone()
+        storage.copy_(host)
+    kinds = [event.kind for event in recorder.complete().since(first)]
+    assert kinds.count(Kind.KERNEL) == kinds.count(Kind.TRANSFER) == kinds.count(Kind.ALLOCATE) == 1
+
+
 def test_saving_a_bare_storage_is_refused_by_name(two_gpus: object) -> None:
-    storage = torch.ones(2, device="cuda").untyped_storage()
-    for save in (lambda: torch.save(storage, io.BytesIO()), lambda: pickle.dumps(storage)):
-        with pytest.raises(NotImplementedError, match="UntypedStorage"):
-            save()
+    with pytest.raises(NotImplementedError, match="UntypedStorage"):
+        torch.save(torch.ones(2, device="cuda").untyped_storage(), io.BytesIO())
 
 
 def test_legacy_cpu_types_work_as_without_the_virtual_gpu(two_gpus: object) -> None:
