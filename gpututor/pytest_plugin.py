@@ -231,7 +231,7 @@ def _options(count: object = 1, model: object = None, memory: object = None) -> 
 
 
 def _reset_machine() -> None:
-    """Reset what one test must not pass to another: the GPUs' generators, cached memory, peaks.
+    """Reset what one test must not pass to another: a failed assertion, the GPUs' generators, cached memory, peaks.
 
     Live tensors, the current device and the default device stay, as on a real GPU.
     """
@@ -239,6 +239,7 @@ def _reset_machine() -> None:
 
     from gpututor.devices.virtual.machine import CUDA_DEFAULT_SEED, active_machine
 
+    active_machine().recover()
     torch.cuda.manual_seed_all(CUDA_DEFAULT_SEED)
     torch.cuda.empty_cache()
     for gpu in active_machine().gpus:

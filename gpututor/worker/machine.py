@@ -59,6 +59,7 @@ class VirtualMeter:
         return self._machine.clock.host.now
 
     def synchronize(self) -> int:
+        self._machine.check()
         clock = self._machine.clock
         clock.host.wait_until(max(clock.finish(), clock.host.last_work()))
         return clock.host.now

@@ -231,6 +231,8 @@ def _answer_to_call(
         finally:
             scenario.tamper_guard.check_recorder(before + sizes.events)
             recorder.enabled = False
+            if machine.virtual is not None:
+                machine.virtual.recover()  # the next call has GPUs that work
         encoder = Encoder(machine.view, sizes.result_bytes)
         encoded = _encode(encoder, output, arguments, path, with_state="arguments" in wants)
         header = {"event": "returned", "line": line, **encoded}

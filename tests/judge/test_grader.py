@@ -88,6 +88,21 @@ def test_a_traceback_has_the_learners_frames_without_paths(grade: Grade) -> None
     assert "/" not in text.replace("a.py", "")
 
 
+def test_an_assertion_that_a_kernel_failed_cannot_be_caught(grade: Grade) -> None:
+    """As on CUDA: the device stays unusable, which shows when the caller waits for it."""
+    faulty = (
+        "import torch\n\ndef twice(number):\n    try:\n"
+        "        torch.ones(3, device='cuda')[torch.tensor([7], device='cuda')]\n"
+        "    except torch.AcceleratorError:\n        pass\n    return 2 * number\n"
+    )
+    report = grade(faulty)
+    assert report.outcome is Outcome.ERROR
+    check, got, _ = failure(report)
+    assert check == "runs"
+    assert "device-side assert" in got
+    assert grade(RIGHT).outcome is Outcome.PASSED
+
+
 def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: Path) -> None:
     time_limit(exercise_folder, 1)
     report = grade("def twice(number):\n    while True:\n        number += 0\n")

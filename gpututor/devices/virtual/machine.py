@@ -141,6 +141,8 @@ class VirtualMachine:
         """The last copy of each host storage to each GPU (see `execution.copies`)."""
         self.capture: GraphCapture | None = None
         """The graph that is being captured; None if no graph is."""
+        self.has_failed = False
+        """True after a kernel failed an assertion: every later call of CUDA raises the same error."""
         self.sync_debug = 0
         """The mode that `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         self.waits_in_real_time = False
@@ -188,6 +190,7 @@ class VirtualMachine:
         """Start CUDA at its first use; raise its errors if that is impossible."""
         if self.in_bad_fork:
             raise cuda_errors.bad_fork()
+        self.check()
         if not self.started:
             self.look()
             settings = self._allocator_settings()
@@ -214,8 +217,26 @@ class VirtualMachine:
         """Return the GPU of a virtual tensor's device; raise `RuntimeError` for a tensor of another machine."""
         gpu = self.by_device.get(id(device))
         if gpu is None:
+            self.check()
             raise cuda_errors.forked_tensor() if self.in_bad_fork else cuda_errors.left_over()
         return gpu
+
+    def fail(self) -> None:
+        """Make every later call of CUDA raise the error of a failed assertion, until `recover`."""
+        self.has_failed = True
+        # `home` looks there for every operator, so that a working GPU costs no test.
+        self.by_device = {}
+
+    def check(self) -> None:
+        """Raise the error of a failed assertion, if there was one."""
+        if self.has_failed:
+            raise cuda_errors.device_assert()
+
+    def recover(self) -> None:
+        """Make the GPUs work again; on a real GPU, only a new process does."""
+        if self.has_failed:
+            self.has_failed = False
+            self.by_device = {id(gpu.device): gpu for gpu in self.gpus}
 
     def stream_of(self, gpu: VirtualGpu) -> int:
         """Return the number of this thread's current stream on that GPU; 0 is the default stream."""

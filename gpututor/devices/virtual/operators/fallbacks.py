@@ -4,7 +4,7 @@ CUDA has half-precision kernels that the CPU lacks: these operators are computed
 
 An index out of range raises immediately on the CPU. On CUDA it fails an assertion inside the kernel, and a later call
 that synchronizes reports it. Here it raises immediately, as with CUDA_LAUNCH_BLOCKING=1, with the CPU's error as its
-cause. The GPU remains usable, while a CUDA context would not be.
+cause. All later calls of CUDA raise it again, until the process, the test or the graded call ends.
 
 Operators that the CPU lacks are refused by name. Operators that `operators.toml` lists as unsupported are refused
 before they run.
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.operator_facts import unsupported
 from gpututor.devices.virtual.operator_registry import Operator, Rule
 
@@ -42,6 +43,7 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
     if op.facts.asserts_index and _OUT_OF_RANGE.search(message):
         if message.endswith(_FROM_HOST):
             raise error
+        active_machine().fail()
         raise cuda_errors.device_assert() from error
     if message == "ZeroDivisionError":
         if op.writes:  # the CPU has written a part of the result

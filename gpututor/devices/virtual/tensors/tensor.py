@@ -276,8 +276,12 @@ def size_bytes(tensor: torch.Tensor) -> int:
 
 def record_copy_to_host(tensor: VirtualTensor, name: str) -> None:
     """Record a blocking copy of the whole tensor to the host: one transfer and one wait."""
-    if is_on() and tensor.numel() and id(tensor._device) in active_machine().by_device:
-        execution.copy_to_host(active_machine(), tensor._device, size_bytes(tensor), name)
+    if not is_on() or not tensor.numel():
+        return
+    machine = active_machine()
+    machine.check()
+    if id(tensor._device) in machine.by_device:
+        execution.copy_to_host(machine, tensor._device, size_bytes(tensor), name)
 
 
 def text_of(tensor: VirtualTensor) -> str:

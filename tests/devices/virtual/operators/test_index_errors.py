@@ -54,6 +54,29 @@ def test_an_index_out_of_range_is_a_device_side_assertion(two_gpus: VirtualMachi
     assert caught.value.__cause__ is not None
 
 
+def test_a_failed_assertion_makes_every_later_call_of_cuda_raise() -> None:
+    with virtual_gpu(2) as machine:
+        x, host = torch.ones(3, device="cuda"), torch.ones(3)
+        with pytest.raises(torch.AcceleratorError):
+            x[torch.tensor([7], device="cuda")]
+        calls: list[Callable[[], object]] = [
+            lambda: x + 1,
+            lambda: torch.ones(1, device="cuda:1"),
+            lambda: host.cuda(),
+            lambda: x.cpu(),
+            lambda: str(x),
+            torch.cuda.synchronize,
+        ]
+        for call in calls:
+            with pytest.raises(torch.AcceleratorError) as caught:
+                call()
+            assert str(caught.value) == WORDS
+        assert (host + 1).tolist() == [2.0, 2.0, 2.0]
+        assert x.shape == (3,)
+        machine.recover()
+        assert (x + 1).tolist() == [2.0, 2.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
