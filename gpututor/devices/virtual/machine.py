@@ -58,6 +58,7 @@ class GraphCapture(Protocol):
     gpu: VirtualGpu
     undo: dict[int, Callable[[], None]]
     own: set[int]
+    results: list[torch.Tensor]
     read: WeakSet[Allocation]
     written: WeakSet[Allocation]
     made: WeakSet[Allocation]

@@ -1,7 +1,7 @@
 """CUDA graphs: captured and replayed work; torch's own `graph` and `make_graphed_callables` call it.
 
-On CUDA nothing runs during a capture, and its results hold anything until the first replay. Here they are computed: an
-unspecified value that happens to be right. Earlier tensors and generators are restored.
+On CUDA nothing runs during a capture, and its results hold anything until the first replay. Here operators are
+computed, as Python needs their shapes. At the end, results become NaN, and earlier tensors and generators are restored.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 from weakref import WeakKeyDictionary, WeakSet
 
+import torch
+
 from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost.kernel import Cost
@@ -67,6 +69,8 @@ class Capture:
         """Functions that restore the values from before the capture, by storage that has been written since."""
         self.own: set[int] = set()
         """Storages created by the capture."""
+        self.results: list[torch.Tensor] = []
+        """The values of tensors created by the capture."""
         self.read: WeakSet[Allocation] = WeakSet()
         self.written: WeakSet[Allocation] = WeakSet()
         self.made: WeakSet[Allocation] = WeakSet()

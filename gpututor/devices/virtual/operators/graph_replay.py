@@ -1,7 +1,7 @@
 """The values of a CUDA graph: each captured operator is computed again, into the tensors that it returned then.
 
-CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs; earlier tensors
-that they wrote to are restored at the end.
+CUDA runs nothing during a capture. Here operators are computed, as later operators need their outputs. At the end,
+earlier tensors that they wrote to are restored, and new ones hold nonsense until the first replay.
 """
 
 from __future__ import annotations
@@ -63,10 +63,20 @@ def _restore(storage: torch.UntypedStorage, saved: torch.UntypedStorage) -> None
 
 
 def forget_effects(capture: GraphCapture) -> None:
-    """Restore everything that the capture wrote to: on CUDA nothing has run so far."""
-    with torch_private.host_only():
+    """Restore everything that the capture wrote to, and spoil its results: on CUDA nothing has run so far."""
+    with torch_private.host_only(), torch.no_grad():
         for undo in capture.undo.values():
             undo()
+        for result in capture.results:
+            _spoil(result)
+
+
+def _spoil(result: Tensor) -> None:
+    """Write NaN, or the smallest integer; on CUDA, unwritten memory holds anything."""
+    if result.dtype.is_floating_point or result.dtype.is_complex:
+        result.fill_(torch.nan)
+    elif result.dtype is not torch.bool:
+        result.fill_(torch.iinfo(result.dtype).min)
 
 
 def capture_operator(
@@ -90,13 +100,19 @@ def capture_operator(
     )
     known = _storages((args, kwargs))
     out = _resolved(out)
-    capture.own |= _storages(out) - known
+    own = [leaf for leaf in _tensors(out) if torch_private.storage_id(leaf) not in known]
+    capture.own |= _storages(own)
+    capture.results += own
     capture.add(lambda: _write(_compute(op, args, kwargs, gpu), out, known), (op.name,))
     return out
 
 
+def _tensors(values: Any) -> list[Tensor]:
+    return [leaf for leaf in torch_private.tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
 def _storages(values: Any) -> set[int]:
-    return {torch_private.storage_id(leaf) for leaf in torch_private.tree_leaves(values) if isinstance(leaf, Tensor)}
+    return {torch_private.storage_id(leaf) for leaf in _tensors(values)}
 
 
 def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:

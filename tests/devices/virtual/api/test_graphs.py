@@ -230,3 +230,18 @@ def test_make_graphed_callables_gives_the_same_values_and_gradients(two_gpus: Vi
     result.sum().backward()
     torch.testing.assert_close(result, expected)
     torch.testing.assert_close(net[0].weight.grad, gradient)
+
+
+def test_results_hold_nonsense_until_the_first_replay(two_gpus: VirtualMachine) -> None:
+    x, total = torch.ones(4, device="cuda"), torch.zeros(4, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tripled = x * 3
+        places = tripled.argsort()
+        total += tripled
+    assert tripled.isnan().all()
+    assert (places < 0).all()
+    assert total.tolist() == [0.0] * 4
+    graph.replay()
+    assert tripled.tolist() == total.tolist() == [3.0] * 4
+    assert sorted(places.tolist()) == [0, 1, 2, 3]
