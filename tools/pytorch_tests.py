@@ -182,7 +182,8 @@ class Runner:
         by_test: dict[str, Result] = {}
         for line in lines:
             result = Result(*json.loads(line))
-            if by_test.get(result.test, result).outcome != "failed":
+            before = by_test.get(result.test)
+            if before is None or before.outcome != "failed":
                 by_test[result.test] = result
         return list(by_test.values()), ending
 

@@ -89,7 +89,7 @@ def test_a_traceback_has_the_learners_frames_without_paths(grade: Grade) -> None
 
 
 def test_an_assertion_that_a_kernel_failed_cannot_be_caught(grade: Grade) -> None:
-    """As on CUDA: the device stays unusable, which shows when the caller waits for it."""
+    """The device stays unusable, as on CUDA: the error shows when the caller waits for the device."""
     faulty = (
         "import torch\n\ndef twice(number):\n    try:\n"
         "        torch.ones(3, device='cuda')[torch.tensor([7], device='cuda')]\n"
