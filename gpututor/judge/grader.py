@@ -404,10 +404,8 @@ class _Grading:
 
         on_pair(0)
         seed, baseline = secrets.randbits(32), self.exercise.file(limit.baseline)
-        with self._locks.alone():
-            return measure(
-                self._pool, self.exercise, spec, run.source, baseline, self._code, limit, seed, on_pair=on_pair
-            )
+        options: dict[str, Any] = {"on_pair": on_pair, "alone": self._locks.alone}
+        return measure(self._pool, self.exercise, spec, run.source, baseline, self._code, limit, seed, **options)
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
