@@ -1,4 +1,4 @@
-"""Exercises about time on real GPUs, most of which finish a kernel before an observed host goes on."""
+"""Exercises about time and precision on real GPUs, most of which finish a kernel before an observed host goes on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from functools import cache
 from typing import Any
 
 import pytest
+import torch
 
-from gpututor.checks.model import Check, Run
+from gpututor.checks.model import Check, Machine, Run
 from gpututor.judge.author_code import load_code
+from tests.support.check_runs import GPU, observed
 from tests.support.shipped_course import COURSE
-from tests.support.simulated_gpu import SimulatedGpu
+from tests.support.simulated_gpu import REAL_GPU, SimulatedGpu
 
 MICROSECOND = 1_000
 HOSTS = (10 * MICROSECOND, 30 * MICROSECOND, 300 * MICROSECOND)
@@ -145,3 +147,29 @@ def test_times_of_sizes_without_a_wait_fail(host_ns: int, work_ns: int) -> None:
     finding = check_of("when_small_is_slow", "gpu_times").find(run)
     assert finding is not None
     assert "modelled" not in finding.expected
+
+
+def narrowed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return float32 with the 10 bits behind the point that TF32 keeps."""
+    return (tensor.view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("is_exact", "in_tf32", "broken"), [(1, 1, "exact"), (0, 0, "matrix_units"), (1, 0, ""), (0, 1, "")]
+)
+def test_errors_tell_tf32_from_float32(is_exact: int, in_tf32: int, broken: str) -> None:
+    chance = torch.Generator().manual_seed(0)
+    rows, table = torch.randn(64, 256, generator=chance), torch.randn(128, 256, generator=chance)
+    product = narrowed(rows) @ narrowed(table).T if in_tf32 else rows @ table.T
+    gpu = SimulatedGpu(HOSTS[0])
+    gpu.launch("aten::mm", 145 * MICROSECOND)
+    drawn = {"vectors": list(rows), "table": table, "exact": bool(is_exact), "tf32_on": True}
+    run = gpu.run_of(observed(product, "cuda:0"), drawn)
+    failed = [name for name in ("exact", "matrix_units") if not passes(run, "tensor_cores", name)]
+    assert failed == ([broken] if broken else [])
+
+
+@pytest.mark.parametrize(("machine", "applies"), [(REAL_GPU, True), (GPU, False)])
+def test_matrix_units_are_judged_by_errors_on_real_gpus(machine: Machine, applies: bool) -> None:
+    """The virtual GPU computes TF32 with all digits, and judges its modelled time."""
+    assert check_of("tensor_cores", "matrix_units").applies(machine) is applies
