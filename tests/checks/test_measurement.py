@@ -125,6 +125,17 @@ def test_only_events_may_be_read_after_the_next_launch(source: str, passes: bool
     assert (first.find(replace(reports(0.004, NEXT), source=source)) is None) is passes
 
 
+def test_work_that_ends_on_another_device_meanwhile_needs_no_wait_of_its_own() -> None:
+    trace = Trace()
+    for device, start, end in (("cuda:0", 50, 58), ("cuda:1", 51, 55)):
+        launched = start * MILLISECOND
+        trace.add(Kind.KERNEL, "aten::mm", device, launched=launched, start=launched, end=end * MILLISECOND)
+    waited = 58 * MILLISECOND
+    trace.add(Kind.SYNCHRONISE, "torch.cuda.synchronize", "cuda:0", launched=waited - 1, start=waited - 1, end=waited)
+    both = measurement(lambda call: taken(call, list(call.trace)[:2]))
+    assert both.find(reports(0.008, trace)) is None
+
+
 def test_each_figure_of_a_list_is_compared() -> None:
     def truths(call: Call) -> list[Taken]:
         return [Taken(1.0, 1.0), Taken(2.0, 2.0, work="the large product")]
