@@ -37,6 +37,9 @@ from gpututor.trace.formatting import duration
 ALLOWANCE_S = 2.0
 """Seconds for verifying: references run in float64 on the CPU, which may be far slower than the device."""
 
+TIMING_WORKERS = 3
+"""Workers of a timing: the baseline's, the submission's, and one for the round trip."""
+
 
 class Verifier:
     """Verifier of timed results: of every result during the allowance, later of one random result in each batch.
@@ -110,7 +113,7 @@ def measure(
     Nothing that the submission does raises. Raises `CourseError` for a baseline that does not run or is wrong,
     `GradingError` if a worker broke by itself.
     """
-    with _take_workers(pool, 3) as (null, baseline, submission):
+    with _take_workers(pool, TIMING_WORKERS) as (null, baseline, submission):
         others = SuspendedProcesses(os.getpid(), [null.pid, baseline.pid], pool.suspended_pids)
         machine = to_machine(spec, baseline.devices)
         chance = random.Random(seed)

@@ -249,8 +249,9 @@ class PairedComparison:
             largest = min(
                 settings.most_calls // calls_a_round,
                 settings.most_bytes * self._rounds // max(1, size.timed.size_bytes),
-                int(settings.longest_s * self._rounds / size.attempt_s),
             )
+            if own_s >= settings.least_share * size.null_s:  # else more work may stand out, whatever it takes
+                largest = min(largest, int(settings.longest_s * self._rounds / size.attempt_s))
             if largest <= self._rounds:
                 break
             self._rounds = min(rounds, largest)
@@ -267,8 +268,12 @@ class PairedComparison:
             # Both by themselves take at least as long as by the clock around them, also when it is simulated.
             attempt_s = max(now_s() - began, timed.elapsed_s + null.elapsed_s)
             sizes.append(_Size(timed.elapsed_s, null.elapsed_s, attempt_s, timed))
-        baseline_s, null_s, attempt_s = (min(size[place] for size in sizes) for place in range(3))
-        return _Size(baseline_s, null_s, attempt_s, sizes[0].timed)
+        return _Size(
+            min(size.baseline_s for size in sizes),
+            min(size.null_s for size in sizes),
+            min(size.attempt_s for size in sizes),
+            sizes[0].timed,
+        )
 
     def _least(self, sides: list[TimedSide], verified: TimedSide | None = None) -> list[float]:
         """Return the least time of each side out of some attempts, each with fresh inputs and in random order."""
