@@ -59,7 +59,21 @@ def load_code(exercise: Exercise) -> ExerciseCode:
     repeated = [name for name, times in Counter(check.name for check in checks).items() if times > 1]
     if repeated:
         raise CourseError(f"{checks_path}: two checks are called {repeated[0]!r}", "Give one of them another name=.")
+    _check_real_limits(exercise, checks)
     return ExerciseCode(draw, given, tuple(checks))
+
+
+def _check_real_limits(exercise: Exercise, checks: Sequence[Check]) -> None:
+    """Raise `CourseError` for a time limit that no real device can judge, also on a machine without one."""
+    limited = [check for check in checks if check.speed is not None and check.speed.real_at_most is not None]
+    if not limited:
+        return
+    lead = f"{exercise.folder / 'checks.py'}: check {limited[0].name!r} has a limit for real devices"
+    if exercise.kind != "function":
+        advice = "Leave out real_at_most: only functions are timed on real devices."
+        raise CourseError(f"{lead}, but the exercise's kind is {exercise.kind!r}", advice)
+    if not any(check.results_only for check in checks):
+        raise CourseError(f"{lead}, but no check verifies timed results", "Add parity(), structure() or value().")
 
 
 def draw_inputs(code: ExerciseCode, folder: Path, seed: int, case: int) -> dict[str, Any]:

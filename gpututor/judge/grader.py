@@ -18,7 +18,7 @@ from typing import Any
 
 from gpututor import __version__
 from gpututor.checks.authors import authors_frames, fault_of
-from gpututor.checks.model import Check, Run, Timing
+from gpututor.checks.model import Check, Machine, Run, Timing
 from gpututor.checks.work import reference_flops
 from gpututor.course.loader import load_exercise
 from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
@@ -61,7 +61,7 @@ from gpututor.judge.recorder import RecordingWriter
 from gpututor.judge.runner import Observation, Opener, RunPlan, Submission, make_run_plan, run_submission
 from gpututor.judge.source_review import names_of, review, suspicions_in
 from gpututor.judge.suspicions import find_inconsistencies
-from gpututor.judge.timing.measure import measure
+from gpututor.judge.timing.measure import TIMING_WORKERS, measure
 from gpututor.judge.timing.sequential_test import MOST_PAIRS
 from gpututor.judge.verdicts import (
     LONGEST,
@@ -293,8 +293,11 @@ class _Grading:
         self._recorder = RecordingWriter(self.request.recording_folder, code.checks, self.exercise.cases)
         self._locks = locks_for(specs, self._devices, lambda device: self._emit(WaitingForDevice(device)))
         with contextlib.closing(Opener(self._pool, self.exercise)) as self._opener, self._locks.shared():
-            if any(plan.opens or plan.baselines for plan in plans):
-                self._pool.warm()  # a second worker will be needed, and may take seconds to start
+            # More workers will be needed, and may take seconds to start.
+            if any(_is_timed(check, machine) for check in code.checks for machine in machines):
+                self._pool.warm(TIMING_WORKERS)
+            elif any(plan.opens or plan.baselines for plan in plans):
+                self._pool.warm()
             for number, (spec, plan) in enumerate(zip(specs, plans, strict=True), 1):
                 device = describe_device(spec, self._devices)
                 self._emit(ScenarioStarted(spec.scenario.name, device, number, len(specs)))
@@ -370,7 +373,7 @@ class _Grading:
         judged: list[tuple[Check, Verdict]] = []
         applying = [check for check in checks if check.applies(run.machine)]
         # Timing takes seconds, and says nothing about wrong code.
-        timed = [check for check in applying if check.speed is not None and not run.machine.virtual]
+        timed = [check for check in applying if _is_timed(check, run.machine)]
         for check in applying:
             if check in timed:
                 continue
@@ -404,14 +407,17 @@ class _Grading:
 
         on_pair(0)
         seed, baseline = secrets.randbits(32), self.exercise.file(limit.baseline)
-        with self._locks.alone():
-            return measure(
-                self._pool, self.exercise, spec, run.source, baseline, self._code, limit, seed, on_pair=on_pair
-            )
+        options: dict[str, Any] = {"on_pair": on_pair, "alone": self._locks.alone}
+        return measure(self._pool, self.exercise, spec, run.source, baseline, self._code, limit, seed, **options)
 
     def _add(self, verdict: Verdict) -> None:
         self._verdicts.append(verdict)
         self._emit(CheckFinished(verdict))
+
+
+def _is_timed(check: Check, machine: Machine) -> bool:
+    """Return True if the judge times the submission for this check, on a real device."""
+    return check.speed is not None and not machine.virtual and check.applies(machine)
 
 
 def _summary(spec: MachineSpec, device: str, observation: Observation, exercise: Exercise) -> RunSummary:

@@ -86,21 +86,38 @@ class VirtualMeter:
         return lambda: asdict(watch.read())
 
 
+class HostClock:
+    """The host's clock in nanoseconds since its first reading.
+
+    Observer and meter share it: then the times of a call and those of its trace have one origin.
+    """
+
+    def __init__(self) -> None:
+        self._zero: int | None = None
+
+    def __call__(self) -> int:
+        now = perf_counter_ns()
+        if self._zero is None:
+            self._zero = now
+        return now - self._zero
+
+
 class RealMeter:
     """Meter of the real devices of one kind: `cpu`, without memory, or an accelerator."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, clock_ns: Callable[[], int]) -> None:
+        self._clock_ns = clock_ns
         self._backend: Backend | None = backends().get(kind)
         self._module: Any = getattr(torch, kind, None)
 
     def now(self) -> int:
-        return perf_counter_ns()
+        return self._clock_ns()
 
     def synchronize(self) -> int:
         if self._backend is not None:
             for index in self._indices():
                 self._backend.synchronise(index)
-        return perf_counter_ns()
+        return self._clock_ns()
 
     def result_returned(self, result: object) -> None:
         """Do nothing: real devices record no races."""
@@ -207,8 +224,10 @@ def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True
         return
     if spec.kind in ("cuda", "xpu"):  # there is only one mps
         torch.accelerator.set_device_index(spec.index)
-    with observe(recorder) if observed else contextlib.nullcontext():
-        yield EnteredMachine(recorder, plain_view(), RealMeter(spec.kind))
+    # The observer reads the clock first: its recording begins at 0.
+    clock_ns = HostClock()
+    with observe(recorder, clock_ns=clock_ns) if observed else contextlib.nullcontext():
+        yield EnteredMachine(recorder, plain_view(), RealMeter(spec.kind, clock_ns))
 
 
 def _virtual_view() -> TensorView:

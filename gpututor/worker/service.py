@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -220,6 +221,8 @@ def _answer_to_call(
     before = len(recorder.complete())
     recorder.trace.limit = before + sizes.events
     measurement = CallMeasurement(machine.meter)
+    if scenario.spec.kind != "virtual":
+        forget_compiled()
     try:
         # A tuple: code of the submission that reaches this frame cannot write to it.
         digests = (*Encoder(machine.view).digests(arguments).items(),)
@@ -246,6 +249,12 @@ def _answer_to_call(
     del output, encoder
     header |= {"memory": measurement.memory(left="left" in wants)}
     return {**header, "trace": trace_to_json(recorder.complete().since(before))}, buffers
+
+
+def forget_compiled() -> None:
+    """Drop what `torch.compile` compiled in an earlier call, so that each call's first use compiles."""
+    if "torch._dynamo" in sys.modules:  # imported by the first compilation; takes a second
+        torch.compiler.reset()
 
 
 def _encode(

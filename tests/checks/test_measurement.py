@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpututor.checks.measurement import LAUNCHES_ONLY, copies, enclosed, launch_to_end, measurement
-from gpututor.checks.model import Check, Run
+from gpututor.checks.measurement import LAUNCHES_ONLY, Taken, copies, enclosed, launch_to_end, measurement, taken
+from gpututor.checks.model import Call, Check, Run
 from gpututor.errors import CourseError
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
@@ -89,9 +89,9 @@ def test_copies_can_be_measured() -> None:
 
 
 def test_the_range_is_wider_on_real_devices() -> None:
-    real = replace(reports(0.0055), machine=replace(GPU, virtual=False))
+    real = replace(reports(0.005), machine=replace(GPU, virtual=False))
     assert check().find(real) is None
-    assert check().find(reports(0.0055)) is not None
+    assert check().find(reports(0.005)) is not None
 
 
 @pytest.mark.parametrize(("seconds", "passes"), [(0.003, False), (0.004, True), (0.009, True), (0.013, False)])
@@ -113,6 +113,41 @@ def test_a_right_time_without_a_wait_fails() -> None:
     assert "a wait" in failure(check(), reports(0.004, products((0, 40), (50, 54), waits=(50,)))).expected
     asks = replace(reports(0.004, products((0, 40), (50, 54))), source="while not end.query():\n    pass\n")
     assert check().find(asks) is None
+
+
+NEXT = products((0, 40), (50, 54), (55, 59), waits=(50, 60))
+"""A trace of a product that nothing waits for before the next launch."""
+
+
+@pytest.mark.parametrize(("source", "passes"), [("", False), ("start.elapsed_time(end)", True)])
+def test_only_events_may_be_read_after_the_next_launch(source: str, passes: bool) -> None:
+    first = measurement(lambda call: taken(call, list(call.trace)[2:3]))
+    assert (first.find(replace(reports(0.004, NEXT), source=source)) is None) is passes
+
+
+def test_work_that_ends_on_another_device_meanwhile_needs_no_wait_of_its_own() -> None:
+    trace = Trace()
+    for device, start, end in (("cuda:0", 50, 58), ("cuda:1", 51, 55)):
+        launched = start * MILLISECOND
+        trace.add(Kind.KERNEL, "aten::mm", device, launched=launched, start=launched, end=end * MILLISECOND)
+    waited = 58 * MILLISECOND
+    trace.add(Kind.SYNCHRONISE, "torch.cuda.synchronize", "cuda:0", launched=waited - 1, start=waited - 1, end=waited)
+    both = measurement(lambda call: taken(call, list(call.trace)[:2]))
+    assert both.find(reports(0.008, trace)) is None
+
+
+def test_each_figure_of_a_list_is_compared() -> None:
+    def truths(call: Call) -> list[Taken]:
+        return [Taken(1.0, 1.0), Taken(2.0, 2.0, work="the large product")]
+
+    of_both = measurement(truths, part="gpu")
+    assert of_both.find(reports({"gpu": [1.0, 2.0]})) is None
+    wrong = failure(of_both, reports({"gpu": [1.0, 1.0]}))
+    assert "the large product" in wrong.expected
+    assert "gpu.1" in wrong.got
+    assert of_both.find(reports({"gpu": [1.0]})) is not None
+    with pytest.raises(CourseError):
+        measurement(lambda call: [Taken(2.0, 1.0)]).find(reports([1.0]))
 
 
 def test_a_failing_truth_and_an_impossible_range_are_rejected() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from gpututor.classroom.rules import points_of
-from gpututor.course.loader import load_course
+from gpututor.course.loader import load_course, load_exercise
 from gpututor.errors import CourseError, GradingError
 from gpututor.grading.client import GradingClient
 from gpututor.grading.report import Outcome, Report, Status
-from gpututor.judge.author_code import describe
+from gpututor.judge.author_code import describe, load_code
 from gpututor.judge.responses import WorkerProtocolError
 from gpututor.judge.verdicts import LONGEST
 from gpututor.paths import builtin_course
@@ -151,6 +151,32 @@ def test_broken_checks_do_not_harm_the_judge(client: GradingClient, exercise_fol
         client.describe(str(exercise_folder / "gone"))
     (exercise_folder / "checks.py").write_text(before)
     assert client.describe(str(exercise_folder)) == right
+
+
+LIMIT = "from gpututor.checks import speed, syncs, value\n\n\nchecks = [speed(1.25, real_at_most=1.5), {other}]\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "is_possible"),
+    [
+        ("function", "value(lambda drawn, machine: 1)", True),
+        ("function", "syncs(at_most=0)", False),
+        ("script", "value(lambda drawn, machine: 1)", False),
+    ],
+)
+def test_a_limit_that_no_real_device_can_judge_is_refused(
+    exercise_folder: Path, kind: str, other: str, is_possible: bool
+) -> None:
+    (exercise_folder / "checks.py").write_text(LIMIT.format(other=other))
+    manifest = exercise_folder / "exercise.toml"
+    lines = [line for line in manifest.read_text().splitlines() if kind == "function" or not line.startswith("entry")]
+    manifest.write_text("\n".join(lines).replace('kind = "function"', f'kind = "{kind}"'))
+    code = load_exercise(exercise_folder)
+    if is_possible:
+        assert load_code(code).checks[0].speed is not None
+    else:
+        with pytest.raises(CourseError, match=r"checks\.py"):
+            load_code(code)
 
 
 def test_every_exercise_of_the_course_is_described() -> None:

@@ -1,4 +1,4 @@
-"""Torch's defaults, restored before each submission."""
+"""Torch's defaults, restored before each submission, and compiled code, dropped before each call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 from gpututor.hardware.scenario import Scenario
 from gpututor.protocol.messages import MachineSpec
-from gpututor.worker.service import _restore_defaults
+from gpututor.worker.service import _restore_defaults, forget_compiled
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +42,19 @@ def test_tf32_convolutions_are_off_on_a_real_gpu(kind: str, allowed: bool) -> No
     assert torch.get_float32_matmul_precision() == "highest"
     assert torch.is_grad_enabled()
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_code_is_compiled_again_after_it_was_forgotten() -> None:
+    compiled = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        compiled.append(graph)
+        return graph.forward
+
+    double = torch.compile(lambda x: 2 * x, backend=backend)
+    for _ in range(2):
+        double(torch.ones(3))
+    assert len(compiled) == 1
+    forget_compiled()
+    double(torch.ones(3))
+    assert len(compiled) == 2

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from gpututor.checks import Call, Check, Finding, Machine, Run, transfers
+from gpututor.checks import UNKNOWN, Call, Check, Finding, Machine, Run, Taken, measurement, taken, transfers
 from gpututor.trace.events import Event
 
-LOW, HIGH = 0.85, 1.3
-"""The learner's figure over the trace's, on the virtual GPU: a clock is read and a wait is made besides."""
-REAL_LOW, REAL_HIGH = 0.5, 3.0
-WAIT_S = 15e-6
-"""Beside them, what a launch and a wait may add: for the smallest products that is most of the time."""
-REAL_WAIT_S = 60e-6
+RANGE = (0.85, 1.3)
+"""The learner's figure over the trace's, on the virtual GPU."""
+CLOCK_S = 1e-6
+"""Seconds that reading the clock may add to the CPU's time."""
 
 
 def reference(sizes: list[int]) -> dict[str, Any]:
@@ -28,41 +27,27 @@ def products(call: Call, size: int) -> list[Event]:
     return [event for event in found if event.flops == flops and event.dtype == "float32"]
 
 
-def on_the_cpu(call: Call, size: int) -> float | None:
+def on_the_cpu(products: list[Event], call: Call) -> Taken:
     """Seconds of the last one on the CPU."""
-    found = [event for event in products(call, size) if event.device == "cpu"]
-    return found[-1].duration / 1e9 if found else None
+    last = [event.duration / 1e9 for event in products if event.device == "cpu"][-1:]
+    return Taken(last[0], last[0] + CLOCK_S) if last else UNKNOWN
 
 
-def on_the_gpu(call: Call, size: int) -> float | None:
-    """Seconds of the last one on the device, from its launch, or from the end of the one before, until it was done."""
-    found = [event for event in products(call, size) if event.device != "cpu"]
-    if not found:
-        return None
-    began = max([found[-1].launched, *(event.end for event in found[-2:-1])])
-    return (found[-1].end - began) / 1e9
+def on_the_gpu(products: list[Event], call: Call) -> Taken:
+    """Seconds of the last one on the device, from its launch until it was done."""
+    return taken(call, [event for event in products if event.device != "cpu"][-1:])
 
 
-def wrong_time(
-    part: str, truth: Callable[[Call, int], float | None], extra_s: float
-) -> Callable[[Run], Finding | None]:
-    """Finds the first time that is not that of the trace."""
+def for_each_size(truth: Callable[[list[Event], Call], Taken]) -> Callable[[Call], list[Taken]]:
+    """Return the truth for all sizes of a call."""
 
-    def find(run: Run) -> Finding | None:
-        low, high = (LOW, HIGH) if run.machine.virtual else (REAL_LOW, REAL_HIGH)
-        spare = extra_s if run.machine.virtual else REAL_WAIT_S
-        for call in run.calls:
-            for size, told in zip(call.drawn["sizes"], call.output[part], strict=True):
-                took = truth(call, size)
-                where = f"for size {size}{run.which(call)}"
-                if took is None:
-                    return Finding(f"a float32 product {where}", "none was computed there", run.line_of(call))
-                if not low * took <= told <= high * took + spare:
-                    expected = f"about the {took * 1e6:.1f} µs that it took {where}"
-                    return Finding(expected, f"result[{part!r}] says {told * 1e6:.1f} µs", run.line_of(call))
-        return None
+    def truths(call: Call) -> list[Taken]:
+        return [
+            truth(products(call, size), call)._replace(work=f"the product of size {size}")
+            for size in call.drawn["sizes"]
+        ]
 
-    return find
+    return truths
 
 
 def wrong_shape(run: Run) -> Finding | None:
@@ -99,6 +84,24 @@ def is_virtual(machine: Machine) -> bool:
     return machine.virtual and machine.device != "cpu"
 
 
+gpu_times = measurement(
+    for_each_size(on_the_gpu),
+    part="gpu",
+    name="gpu_times",
+    virtual=RANGE,
+    why="Without a wait every size seems to take as long as a launch; with copies in it, you time the bus.",
+    advice="Make the matrices on the device, warm up, synchronize, read the clock, compute, synchronize, read.",
+)
+cpu_times = measurement(
+    for_each_size(on_the_cpu),
+    part="cpu",
+    name="cpu_times",
+    virtual=RANGE,
+    why="The CPU's time is the other half of the comparison: the same product, in the same type.",
+    advice="Read the clock just before and just after the product on the CPU, with no wait for the GPU in between.",
+    on=is_virtual,
+)
+
 checks = [
     Check(
         "structure",
@@ -114,26 +117,8 @@ checks = [
         why="A copy is not part of the product; if it is timed as well, it hides how fast the product is.",
         advice="Make the matrices on the device, and wait without copying a result to the host.",
     ),
-    Check(
-        "gpu_times",
-        lambda machine: "Its times on the GPU are those that the products took",
-        wrong_time("gpu", on_the_gpu, WAIT_S),
-        needs=("structure",),
-        why="Without a wait every size seems to take as long as a launch; with copies in it, you time the bus.",
-        advice="Make the matrices on the device, warm up, synchronize, read the clock, compute, synchronize, read.",
-        on="gpu",
-        kind="values",
-    ),
-    Check(
-        "cpu_times",
-        lambda machine: "Its times on the CPU are those that the products took",
-        wrong_time("cpu", on_the_cpu, 1e-6),
-        needs=("structure",),
-        why="The CPU's time is the other half of the comparison: the same product, in the same type.",
-        advice="Read the clock just before and just after the product on the CPU, with no wait for the GPU in between.",
-        on=is_virtual,
-        kind="values",
-    ),
+    replace(gpu_times, sentence=lambda machine: "Its times on the GPU are those that the products took"),
+    replace(cpu_times, sentence=lambda machine: "Its times on the CPU are those that the products took"),
     Check(
         "wins_at",
         lambda machine: "It finds the first size at which the GPU is faster",

@@ -60,7 +60,9 @@ def wrong_seconds(run: Run) -> Finding | None:
                     return Finding(f"several runs {where}", "there are none", run.line_of(call))
                 if not low * took <= told <= high * took:
                     got = f"result['seconds'][{name!r}][{position}] says {told * 1e6:.4g} µs"
-                    return Finding(f"about {took * 1e6:.4g} µs for a run {where}", got, run.line_of(call))
+                    label = "modelled" if run.machine.virtual else "measured"
+                    expected = f"about {took * 1e6:.4g} µs ({label}) for a run {where}"
+                    return Finding(expected, got, run.line_of(call))
     return None
 
 

@@ -338,7 +338,6 @@ checks = [
     ),
     speed(
         1 / 10,
-        real_at_most=1 / 3,
         beside="the script that you began with",
         why="Each fault takes its share; with the last one gone the device does little but the work.",
         advice="Look at `gpututor trace` on your file: which lines cost most, and what they wait for.",

@@ -8,6 +8,8 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from gpututor.checks.model import Call, Check, Finding, Machine, Run, SpeedLimit, Spread, Timing
@@ -32,8 +34,11 @@ from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
 from gpututor.trace.formatting import duration
 
-ALLOWANCE_S = 30.0
+ALLOWANCE_S = 2.0
 """Seconds for verifying: references run in float64 on the CPU, which may be far slower than the device."""
+
+TIMING_WORKERS = 3
+"""Workers of a timing: the baseline's, the submission's, and one for the round trip."""
 
 
 class Verifier:
@@ -100,18 +105,15 @@ def measure(
     seed: int,
     settings: Settings | None = None,
     on_pair: Callable[[int], None] = lambda pairs: None,
+    alone: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> Timing:
     """Time `submission_source` against `baseline_source` on the real device of `spec`.
 
+    `alone` is entered when the workers are ready: other gradings wait for the device only while this one times.
     Nothing that the submission does raises. Raises `CourseError` for a baseline that does not run or is wrong,
     `GradingError` if a worker broke by itself.
     """
-    if exercise.kind != "function":
-        raise CourseError(
-            f"{exercise.folder / 'checks.py'}: a speed limit of a {exercise.kind!r} exercise on a real device",
-            "Leave out its real_at_most: only single functions are timed on real devices.",
-        )
-    with _take_workers(pool, 3) as (null, baseline, submission):
+    with _take_workers(pool, TIMING_WORKERS) as (null, baseline, submission):
         others = SuspendedProcesses(os.getpid(), [null.pid, baseline.pid], pool.suspended_pids)
         machine = to_machine(spec, baseline.devices)
         chance = random.Random(seed)
@@ -141,8 +143,14 @@ def measure(
             NullWorker(null, *trusted, during_batch=others.suspend),
         )
         comparison = PairedComparison(*sides, draw, verify, chance, settings)
-        with _without_gc():
-            _prepare(comparison, sides, exercise, limit, code, verifier)
+        path = exercise.folder / limit.baseline
+        with _names_baseline(path):
+            inputs = _load(sides, exercise, code)
+            if (wrong := verifier.find(inputs, sides[0].time(inputs).outputs, "")) is not None:
+                raise Stopped(wrong, wrong.status)
+        with alone(), _without_gc():
+            with _names_baseline(path):
+                comparison.prepare()
             if comparison.result.too_small:
                 return _too_small(comparison.result)
             own_file = ("solution.py", submission_source)
@@ -156,30 +164,24 @@ def measure(
         return decide_timing(result, least_s[0], settings or Settings())
 
 
-def _prepare(
-    comparison: PairedComparison,
-    sides: tuple[TimingWorker, ...],
-    exercise: Exercise,
-    limit: SpeedLimit,
-    code: ExerciseCode,
-    verifier: Verifier,
-) -> None:
-    """Run everything that comes before the submission. Raises `CourseError` for a bad baseline."""
-    path = exercise.folder / limit.baseline
+def _load(sides: tuple[TimingWorker, ...], exercise: Exercise, code: ExerciseCode) -> Inputs:
+    """Load the baseline on both sides, and return the inputs of its first calls. May raise `Stopped`."""
+    for side in sides:
+        side.load(code.given_source)
+    return [draw_inputs(code, exercise.folder, case, case) for case in range(exercise.cases)]
+
+
+@contextlib.contextmanager
+def _names_baseline(path: Path) -> Iterator[None]:
+    """Raise `CourseError` for a baseline that stops or is wrong inside the block."""
     try:
-        for side in sides:
-            side.load(code.given_source)
-        inputs = [draw_inputs(code, exercise.folder, case, case) for case in range(exercise.cases)]
-        wrong = verifier.find(inputs, sides[0].time(inputs).outputs, "")
-        if wrong is None:
-            comparison.prepare()
+        yield
     except Stopped as stopped:
         wrong = stopped.finding
-    if wrong is not None:
         raise CourseError(
             f"{path}: the baseline is no good: expected {wrong.expected}; got {wrong.got}",
             "Fix it: it is timed against, and has to do what the solution does.",
-        )
+        ) from None
 
 
 def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Timing:

@@ -113,8 +113,11 @@ class Settings:
     """Calls of a batch."""
     most_bytes: int = 64 << 20
     """Bytes of inputs and results of a batch."""
-    longest_s: float = 0.5
-    """Seconds of a batch from which it is not enlarged."""
+    longest_s: float = 0.1
+    """Seconds of an attempt from which batches are not enlarged: its inputs are drawn and sent, and results come back.
+
+    A learner waits for at least 30 attempts.
+    """
     least_share: float = 0.25
     """Least share of the baseline's own work in the round trip of its batch: less cannot be measured."""
     attempts: int = 3
@@ -151,6 +154,16 @@ class Comparison:
     def ratios(self) -> list[float]:
         pairs = zip(self.submission_s, self.baseline_s, strict=True)
         return [submission / baseline for submission, baseline in pairs if baseline > 0]
+
+
+class _Size(NamedTuple):
+    """The least seconds of some batches of one size."""
+
+    baseline_s: float
+    null_s: float
+    attempt_s: float
+    timed: Timed
+    """A batch of the baseline."""
 
 
 class PairedComparison:
@@ -220,36 +233,47 @@ class PairedComparison:
         return result
 
     def _size_batch(self) -> None:
-        """Find the number of rounds at which the baseline exceeds the round trip."""
+        """Find the number of rounds at which the baseline exceeds the round trip, if the time allows it."""
         settings = self._settings
         single_s = 0.0
         while True:
-            baseline_s, null_s, timed = self._try_batch()
-            single_s = single_s or null_s
-            own_s = baseline_s - null_s
+            size = self._try_batch()
+            single_s = single_s or size.null_s
+            own_s = size.baseline_s - size.null_s
             wanted_s = max(settings.shortest_s, settings.over_round_trip * single_s)
             if own_s >= wanted_s:
                 break
             factor = min(wanted_s / own_s * 1.1, 8.0) if own_s > 0 else 8.0
             rounds = max(self._rounds + 1, round(self._rounds * factor))
-            calls_a_round = len(timed.outputs) // self._rounds
+            calls_a_round = len(size.timed.outputs) // self._rounds
             largest = min(
                 settings.most_calls // calls_a_round,
-                settings.most_bytes * self._rounds // max(1, timed.size_bytes),
-                int(settings.longest_s * self._rounds / baseline_s),
+                settings.most_bytes * self._rounds // max(1, size.timed.size_bytes),
             )
+            if own_s >= settings.least_share * size.null_s:  # else more work may stand out, whatever it takes
+                largest = min(largest, int(settings.longest_s * self._rounds / size.attempt_s))
             if largest <= self._rounds:
                 break
             self._rounds = min(rounds, largest)
-        self.result.calls = len(timed.outputs)
-        self.result.too_small = own_s < settings.least_share * null_s or own_s <= 0
+        self.result.calls = len(size.timed.outputs)
+        self.result.too_small = own_s < settings.least_share * size.null_s or own_s <= 0
         self._nulls.clear()
 
-    def _try_batch(self) -> tuple[float, float, Timed]:
-        """Return the least times of the baseline and the null worker for a batch of the current size."""
-        timings = [self._baseline.time(self._draw(self._rounds)) for _ in range(self._settings.attempts)]
-        nulls = [self._null.time(self._draw(self._rounds)) for _ in range(self._settings.attempts)]
-        return min(timed.elapsed_s for timed in timings), min(timed.elapsed_s for timed in nulls), timings[0]
+    def _try_batch(self) -> _Size:
+        """Time the baseline and the null worker for a batch of the current size."""
+        now_s, sizes = self._settings.now_s, []
+        for _ in range(self._settings.attempts):
+            began = now_s()
+            timed, null = self._baseline.time(self._draw(self._rounds)), self._null.time(self._draw(self._rounds))
+            # Both by themselves take at least as long as by the clock around them, also when it is simulated.
+            attempt_s = max(now_s() - began, timed.elapsed_s + null.elapsed_s)
+            sizes.append(_Size(timed.elapsed_s, null.elapsed_s, attempt_s, timed))
+        return _Size(
+            min(size.baseline_s for size in sizes),
+            min(size.null_s for size in sizes),
+            min(size.attempt_s for size in sizes),
+            sizes[0].timed,
+        )
 
     def _least(self, sides: list[TimedSide], verified: TimedSide | None = None) -> list[float]:
         """Return the least time of each side out of some attempts, each with fresh inputs and in random order."""

@@ -157,6 +157,16 @@ def test_a_batch_keeps_to_its_bounds(settings: Settings, most: int) -> None:
     assert 1 <= compared(Fake(CALL_S), Fake(CALL_S), settings=settings).calls <= most
 
 
+def test_inputs_that_take_long_to_draw_keep_batches_small() -> None:
+    """A learner waits for drawing too; the calls by themselves would fit into the time."""
+    clock = itertools.count()
+    quick, slow = (
+        compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(longest_s=0.5, most_s=1e9, now_s=now_s)).calls
+        for now_s in (lambda: 0.0, lambda: float(next(clock)))
+    )
+    assert slow == 1 < quick
+
+
 def test_work_that_is_lost_in_the_round_trip_is_called_too_small() -> None:
     baseline = Fake(CALL_S / 1000, 100 * CALL_S)
     assert compared(baseline, Fake(CALL_S)).too_small

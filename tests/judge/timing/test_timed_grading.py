@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
 
+from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished, TimingProgressed
 from gpututor.grading.report import Outcome, Status
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.author_code import load_code
+from gpututor.judge.isolation import Process
+from gpututor.judge.timing.measure import measure
+from gpututor.judge.workers import WorkerPool, pool
+from gpututor.judge.workers.pool import SpawnedWorkers
+from gpututor.protocol.messages import MachineSpec
 from tests.support.timed_gradings import BASELINE, CHECKS, GradeTimed
 
 SLEEPS = BASELINE.replace("    return product", "    import time\n    time.sleep(0.006)\n    return product")
@@ -192,3 +201,24 @@ def test_a_baseline_that_is_wrong_is_the_exercises_fault(client: GradingClient, 
     assert isinstance(end, GradingFinished)
     assert end.report.outcome is Outcome.INTERNAL_ERROR
     assert "baseline.py: " in end.report.reason
+
+
+def test_the_device_is_taken_alone_only_when_the_workers_are_ready(
+    timed_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "reap_orphans", lambda keep: None)  # this process has other children
+    exercise = load_exercise(timed_folder)
+    code = load_code(exercise)
+    workers = WorkerPool(SpawnedWorkers(Process()), is_last=True)
+
+    class Entered(Exception):
+        """The moment at which other gradings have to wait."""
+
+    def alone() -> contextlib.nullcontext[None]:
+        assert len(workers._in_use) == 3
+        raise Entered
+
+    spec = MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0)
+    limit = next(check.speed for check in code.checks if check.speed is not None)
+    with pytest.raises(Entered):
+        measure(workers, exercise, spec, BASELINE, BASELINE, code, limit, 0, alone=alone)
