@@ -158,15 +158,13 @@ class Runner:
             results, ending = self._run_slice(batch)
             yield from results
             finished = {result.test for result in results}
-            if ending and (left := [test for test in batch if test not in finished]):
+            if left := [test for test in batch if test not in finished]:
                 yield Result(left[0], "failed", ending)  # the test that ended its process
                 finished.add(left[0])
-            else:
-                finished.update(batch)
             waiting = [test for test in waiting if test not in finished]
 
     def _run_slice(self, batch: Sequence[str]) -> tuple[list[Result], str]:
-        """Run tests in a process; return their results, and how the process ended if that was too early."""
+        """Run tests in a process; return their results, and how the process ended."""
         self._results.unlink(missing_ok=True)
         command = [*self._command, f"--timeout={self._suite.timeout_s}", "--timeout-method=thread", *batch]
         limit_s = 120 + self._suite.timeout_s * len(batch)
@@ -177,7 +175,7 @@ class Runner:
         except subprocess.TimeoutExpired:
             ending = f"no end after {limit_s} s"
         else:
-            ending = "" if done.returncode in (0, 1) else f"the process ended by {done.returncode}: {_last(done)}"
+            ending = f"the process ended by {done.returncode}: {_last(done)}"
         lines = self._results.read_text(encoding="utf-8").splitlines() if self._results.exists() else []
         by_test: dict[str, Result] = {}
         for line in lines:
