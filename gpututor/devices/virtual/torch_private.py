@@ -142,9 +142,31 @@ def explicit_composite(operator: Any) -> Any:
     return None
 
 
-def run_composite(operator: Any, *args: Any) -> Any:
+def run_composite(operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Run the operator as C++ composes it of others; `decompose` prefers Python code for compilers."""
-    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
+    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
+def higher_order_body(operator: Any) -> Any:
+    """Return the function that runs an operator of functions without a compiler; None if it refuses modes.
+
+    Such as `torch.cond`: only the functions that it calls may have a mode.
+    """
+    refuses = operator.name() in ("cond", "while_loop", "while_loop_stack_output", "scan")
+    return None if refuses else operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+
+
+def is_traced(kinds: Any) -> bool:
+    """Return True if one of these classes is a fake or functional tensor, which a compiler traces programs with."""
+    return any(kind.__module__.startswith("torch._subclasses.") for kind in kinds)
+
+
+_ordinary_dispatch: Any = torch.Tensor.__torch_dispatch__
+
+
+def has_own_dispatch(kinds: Any) -> bool:
+    """Return True if one of these classes of tensors runs operators in its own way."""
+    return any(kind.__torch_dispatch__ is not _ordinary_dispatch for kind in kinds)
 
 
 _has_computed_kernel: Any = torch._C._dispatch_has_computed_kernel_for_dispatch_key

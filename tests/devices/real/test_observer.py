@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gpututor.devices.real import observe
-from gpututor.devices.real.observer import requested_bytes
+from gpututor.devices.real.observation import requested_bytes
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.support.fake_device_programs import Watched, row
@@ -193,7 +193,8 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
 
 def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched) -> None:
     """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
-    from gpututor.devices.real.observer import Observation, ObservingMode
+    from gpututor.devices.real.observation import Observation
+    from gpututor.devices.real.observer import ObservingMode
 
     mode = ObservingMode(Observation(watched.recorder, known={"meta": watched.device}, clock_ns=watched.clock))
     hidden: dict[str, Any] = {"torch": torch, "mode": mode}

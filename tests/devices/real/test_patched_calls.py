@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ class Graph:
 
 def test_a_captured_graph_is_one_kernel_at_each_replay(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
-    monkeypatch.setattr(patched_calls, "_graphs_device", lambda: torch.device("meta", 0))
+    monkeypatch.setattr(patched_calls, "_current_device", lambda: torch.device("meta", 0))
     with watched.on():
         x = row()
         graph = Graph(watched.device)
@@ -92,11 +93,12 @@ def test_printing_is_one_copy_and_one_wait(watched: Watched) -> None:
 
 
 def test_every_row_of_the_table_is_a_call_of_this_torch() -> None:
+    importlib.import_module("torch._inductor.runtime.triton_heuristics")  # loaded by the first compilation
     for call in TABLE:
         owner: Any = torch
-        for part in call.owner.split("."):
+        for part in filter(None, call.owner.split(".")):
             owner = getattr(owner, part)
-        assert call.name in vars(owner), f"torch.{call.owner}.{call.name}"
+        assert callable(getattr(owner, call.name)), call.full_name
 
 
 def test_calls_that_torch_lacks_are_left_out(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

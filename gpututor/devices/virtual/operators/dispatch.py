@@ -159,7 +159,7 @@ def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any
     if op.custom:
         return custom_operators.run(func, tuple(args), kwargs)
     with DeviceMode():
-        return func.decompose(*args, **kwargs)
+        return torch_private.run_composite(func, *args, **kwargs)
 
 
 def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
