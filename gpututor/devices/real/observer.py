@@ -115,6 +115,9 @@ class ObservingMode(TorchDispatchMode):
             if isinstance(error, torch.OutOfMemoryError):
                 self._observation.lacked(device, error, lap.stream, self._place())
             raise
+        if type(out) is not Tensor and torch_private.is_traced((type(out),)):
+            watch.drop(lap)  # a factory in a program that a compiler traces
+            return out
         if runs:
             self._write(func, op, (args, kwargs), out, (device, watch, lap))
         if op.is_plain:
@@ -123,6 +126,8 @@ class ObservingMode(TorchDispatchMode):
 
     def _higher_order(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run an operator of functions, such as `torch.cond`, and see what the functions do."""
+        if torch_private.is_traced(map(type, _tensors(args))):
+            return func(*args, **kwargs)
         body = torch_private.higher_order_body(func)
         if body is None:
             return func(*map(self._seen, args), **kwargs)
