@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +20,7 @@ from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.trace.events import Event, Kind
 from tests.fidelity.amounts import MIB, allocated, reserved, taken
-from tests.fidelity.program import Outcome, Program, outcome
+from tests.fidelity.program import Outcome, Program, as_expected, load_programs, outcome
 
 GRAPH = "cuda graph"
 """On a real GPU a graph's replay is one kernel of that name; the virtual one knows the kernels in it."""
@@ -167,15 +169,33 @@ def on_virtual(program: Program, model: str = "H100", gpus: int = 1) -> Figures:
 
 
 def on_real(program: Program) -> Figures:
-    """Run it on this machine's GPU, a second time: what libraries load and keep at their first use is there then."""
-    outcome(program)
+    """Run it on this machine's GPU; in a process of its own if it breaks the process's state."""
+    if not program.breaks:
+        outcome(program)  # from the second run on, what libraries load and keep is there
+        return _observed(program)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(_observed_by_name, program.name).result()
+
+
+def _observed_by_name(name: str) -> Figures:
+    return _observed(next(program for program in load_programs() if program.name == name))
+
+
+def _observed(program: Program) -> Figures:
     recorder = Recorder([program.run.__code__.co_filename])
     return _figures(program, recorder, observe(recorder))
+
+
+def needs_two_gpus(program: Program) -> bool:
+    """Return True if a program does as expected on two GPUs, and something else on one."""
+    one, two = (as_expected(on_virtual(program, gpus=gpus).result, program.expected) for gpus in (1, 2))
+    return two and not one
 
 
 def _figures(program: Program, recorder: Recorder, watched: AbstractContextManager[object]) -> Figures:
     gc.collect()
     torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = allocated(), reserved()
