@@ -224,15 +224,10 @@ class Observation:
         """Record that an operator ran out of memory."""
         backend = self.backends.get(device.type)
         if self._records_memory and backend is not None:
-            size, allocated = requested_bytes(str(error)), backend.allocated(self.index_of(device))
+            name, size = self.name_of(device), requested_bytes(str(error))
+            allocated, self._retries[name] = backend.figures(self.index_of(device))
             self.recorder.memory(
-                Kind.OUT_OF_MEMORY,
-                self.name_of(device),
-                size,
-                allocated,
-                launched=self.now(),
-                stream=stream,
-                place=place,
+                Kind.OUT_OF_MEMORY, name, size, allocated, launched=self.now(), stream=stream, place=place
             )
 
     def settle(self) -> None:

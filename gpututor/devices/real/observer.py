@@ -59,6 +59,16 @@ def _device_of(args: Any, kwargs: Any) -> torch.device:
     return _CPU if device is None else torch.device(device)
 
 
+def _run(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an operator below the mode. It is dispatched for the second time: a profiler has seen it already."""
+    if not torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
+        return func(*args, **kwargs)
+    if op.made_of_others is not None and not torch_private.has_kernel(func.name()):
+        return op.made_of_others(*args, **kwargs)
+    with torch_private.unprofiled():
+        return func(*args, **kwargs)
+
+
 class ObservingMode(TorchDispatchMode):
     """Sees each operator after autograd, as a device does.
 
@@ -93,23 +103,23 @@ class ObservingMode(TorchDispatchMode):
             with self:
                 return torch_private.run_composite(func, *args, **kwargs)
         if func is aten.lift_fresh.default:
-            return self._lifted(func(*args, **kwargs))
+            return self._lifted(_run(func, op, args, kwargs))
         is_read = func is aten._local_scalar_dense.default
         if not (op.is_kernel or op.is_plain or is_read):
-            return func(*args, **kwargs)
+            return _run(func, op, args, kwargs)
         device = _device_of(args, kwargs)
         if not self._recorder.enabled:
             self._recorder.unseen(device.type)
-            return func(*args, **kwargs)
+            return _run(func, op, args, kwargs)
         if func is aten.copy_.default and args[1].device.type != "cpu":
             device = args[1].device  # between two GPUs it is the source that copies
         watch = self._observation.watch_of(device)
         if watch is None:
-            return func(*args, **kwargs)
+            return _run(func, op, args, kwargs)
         runs = op.is_kernel or is_read
         lap = watch.start() if runs else Lap(-1)
         try:
-            out = func(*args, **kwargs)
+            out = _run(func, op, args, kwargs)
         except BaseException as error:
             watch.drop(lap)
             if isinstance(error, torch.OutOfMemoryError):

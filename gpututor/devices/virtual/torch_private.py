@@ -128,6 +128,11 @@ def has_composite_kernel(operator: str) -> bool:
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
+def has_kernel(operator: str) -> bool:
+    """Return True if an operator has a kernel on the CPU, and so on other devices."""
+    return bool(_has_kernel(operator, "CPU"))
+
+
 _EXPLICIT_COMPOSITES = (
     torch._C.DispatchKey.CompositeExplicitAutograd,
     torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
@@ -159,6 +164,16 @@ def higher_order_body(operator: Any) -> Any:
 def is_traced(kinds: Any) -> bool:
     """Return True if one of these classes is a fake or functional tensor, which a compiler traces programs with."""
     return any(kind.__module__.startswith("torch._subclasses.") for kind in kinds)
+
+
+@contextmanager
+def unprofiled() -> Iterator[None]:
+    """Let no profiler see this thread's operators in the block."""
+    torch._C._autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        torch._C._autograd._enable_record_function(True)
 
 
 _ordinary_dispatch: Any = torch.Tensor.__torch_dispatch__
