@@ -128,6 +128,17 @@ def has_composite_kernel(operator: str) -> bool:
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
+def is_slow_convolution(image: torch.Tensor, weight: torch.Tensor, options: Any) -> bool:
+    """Return True for a convolution on the CPU that PyTorch leaves neither to oneDNN nor to a variant of its own.
+
+    `options` are the arguments of `aten::convolution` from `bias` on, which are as many as it has.
+    """
+    with host_only():
+        alike = torch.empty(weight.shape, dtype=weight.dtype)
+        chosen = torch._C._select_conv_backend(image, alike, None, *options[1:7])
+    return bool(chosen == torch._C._ConvBackend.Slow2d)
+
+
 def has_kernel(operator: str) -> bool:
     """Return True if an operator has a kernel on the CPU, and so on other devices."""
     return bool(_has_kernel(operator, "CPU"))
