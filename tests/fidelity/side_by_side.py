@@ -183,7 +183,12 @@ def _observed_by_name(name: str) -> Figures:
 
 def _observed(program: Program) -> Figures:
     recorder = Recorder([program.run.__code__.co_filename])
-    return _figures(program, recorder, observe(recorder))
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # the first run has had the warnings that PyTorch gives once
+    try:
+        return _figures(program, recorder, observe(recorder))
+    finally:
+        torch.set_warn_always(before)
 
 
 def needs_two_gpus(program: Program) -> bool:

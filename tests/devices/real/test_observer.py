@@ -148,6 +148,35 @@ def test_a_failed_allocation_is_recorded_and_raised(watched: Watched) -> None:
     assert watched.events(Kind.KERNEL)[1].end > 0
 
 
+def test_memory_returned_to_make_room_is_a_wait(watched: Watched) -> None:
+    with watched.on():
+        x = row()
+        watched.device.retries += 1
+        y = row()
+        z = row()
+    assert [event.name for event in watched.events(Kind.SYNCHRONISE)] == ["cudaFree"]
+    assert len((x, y, z)) == 3
+
+
+def test_a_missing_device_is_torchs_error(watched: Watched) -> None:
+    watched.working.fails = RuntimeError("nothing here")
+    with watched.on(), pytest.raises(RuntimeError, match="nothing here"):
+        torch.ones(4, device="meta:9")
+    assert watched.events() == []
+
+
+def test_values_lifted_to_a_device_are_a_copy_and_take_memory(watched: Watched) -> None:
+    with watched.on():
+        x = torch.ops.aten.lift_fresh(torch.ones(4, device="meta"))
+        torch.ops.aten.lift_fresh(torch.ones(4))
+    (copy,) = watched.events(Kind.TRANSFER)
+    assert (copy.source, copy.target, copy.size_bytes, copy.asynchronous) == ("cpu", "meta:0", 16, False)
+    assert copy.line is not None
+    assert copy.launched > 0
+    assert x.shape == (4,)
+    assert watched.events(Kind.SYNCHRONISE) == []
+
+
 def test_the_requested_bytes_are_read_from_the_error() -> None:
     assert requested_bytes("Tried to allocate 20.00 MiB. GPU 0") == 20 * 2**20
     assert requested_bytes("Tried to allocate 512 bytes.") == 512

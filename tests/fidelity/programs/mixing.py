@@ -127,7 +127,7 @@ def a_convolution_left_on_the_cpu() -> Any:
     source="aten/src/ATen/native/Convolution.cpp",
 )
 def images_left_on_the_cpu() -> Any:
-    return nn.Conv2d(1, 1, 1).cuda()(torch.ones(2, 1, 2, 2))
+    return nn.Conv2d(3, 8, 3).cuda()(torch.ones(16, 3, 32, 32))
 
 
 @raises(
