@@ -169,12 +169,16 @@ def on_virtual(program: Program, model: str = "H100", gpus: int = 1) -> Figures:
 
 
 def on_real(program: Program) -> Figures:
-    """Run it on this machine's GPU; in a process of its own if it breaks the process's state."""
-    if not program.breaks:
-        outcome(program)  # from the second run on, what libraries load and keep is there
-        return _observed(program)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(_observed_by_name, program.name).result()
+    """Run it on this machine's GPU, a second time: what libraries load and keep at their first use is there then."""
+    outcome(program)
+    return _observed(program)
+
+
+def on_real_in_processes(programs: list[Program]) -> list[Figures]:
+    """Run each program once, in a process of its own, as it breaks the state of its process."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(1, len(programs)), spawn, max_tasks_per_child=1) as processes:
+        return list(processes.map(_observed_by_name, [program.name for program in programs]))
 
 
 def _observed_by_name(name: str) -> Figures:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ import torch
 
 from gpututor.devices.real.backends import Backend, backends
 from gpututor.devices.real.timers import DeviceStopwatch, HostStopwatch, Stopwatch
-from gpututor.devices.recorder import Place, Recorder
+from gpututor.devices.recorder import NOWHERE, Place, Recorder
 from gpututor.trace.events import Kind
 
 _REQUESTED = re.compile(r"Tried to allocate ([\d.]+) (bytes|[KMGT]iB)")
@@ -70,9 +71,21 @@ class Observation:
         self._retries: dict[str, int] = {}
         self._open: Captured | None = None
         self._aside: set[int] = set()
+        self._thread = threading.get_ident()
         self.reads = 0
         """The number of elements that the mode has seen being read."""
         self._graphs: weakref.WeakKeyDictionary[Any, Captured] = weakref.WeakKeyDictionary()
+
+    def place(self) -> Place | None:
+        """Return the line that launched this thread's work; None for the line that runs now.
+
+        Autograd's threads work for the line at which the observed thread waits for them.
+        """
+        if threading.get_ident() == self._thread:
+            return None
+        place = self.recorder.place()
+        waiting = sys._current_frames().get(self._thread)
+        return self.recorder.place(0, waiting) if place == NOWHERE and waiting is not None else place
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -182,8 +195,10 @@ class Observation:
         if not timed:
             watch.drop(lap)
         watch.stop(lap)
-        place = self.name_of(device)
-        row = self.recorder.kernel(name, place, size_bytes, stream=lap.stream, flops=flops, launched=lap.launched)
+        where, place = self.name_of(device), self.place()
+        row = self.recorder.kernel(
+            name, where, size_bytes, stream=lap.stream, flops=flops, launched=lap.launched, place=place
+        )
         watch.keep(lap, row)
         return out
 

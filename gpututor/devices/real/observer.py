@@ -6,8 +6,6 @@ sees the operators that the compiled code calls. `gpututor.devices.real.patched_
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from gpututor.devices.real.observation import Observation
 from gpututor.devices.real.timers import Lap, Stopwatch
-from gpututor.devices.recorder import NOWHERE, Place
+from gpututor.devices.recorder import Place
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.execution.prices import flops_of
 from gpututor.devices.virtual.operator_registry import Operator, operator_of
@@ -79,7 +77,6 @@ class ObservingMode(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._observation = observation
         self._recorder = observation.recorder
-        self._thread = threading.get_ident()
 
     supports_higher_order_operators = True
 
@@ -123,7 +120,7 @@ class ObservingMode(TorchDispatchMode):
         except BaseException as error:
             watch.drop(lap)
             if isinstance(error, torch.OutOfMemoryError):
-                self._observation.lacked(device, error, lap.stream, self._place())
+                self._observation.lacked(device, error, lap.stream, self._observation.place())
             raise
         if type(out) is not Tensor and torch_private.is_traced((type(out),)):
             watch.drop(lap)  # a factory in a program that a compiler traces
@@ -186,7 +183,7 @@ class ObservingMode(TorchDispatchMode):
             return tensor
         lap = watch.start()
         watch.drop(lap)  # the copy is over: its times are unknown
-        name, place = self._observation.name_of(device), self._place()
+        name, place = self._observation.name_of(device), self._observation.place()
         recorder.transfer("cpu", name, bytes_of(tensor), stream=lap.stream, launched=lap.launched, place=place)
         self._memory(device, tensor, lap.stream)
         return tensor
@@ -221,7 +218,7 @@ class ObservingMode(TorchDispatchMode):
         (args, kwargs), (device, watch, lap) = call, launch
         waits = device.type != "cpu" and op.waits is not None and op.waits(args)
         watch.stop(lap, waited=waits)
-        recorder, name, place = self._recorder, self._observation.name_of(device), self._place()
+        recorder, name, place = self._recorder, self._observation.name_of(device), self._observation.place()
         size = sum(map(bytes_of, (*_tensors([out]), *_tensors(args), *_tensors(kwargs.values()))))
         flops = flops_of(func, args, kwargs, out)
         if self._observation.captured(device, size, flops):
@@ -250,7 +247,7 @@ class ObservingMode(TorchDispatchMode):
 
     def _copy(self, source: Tensor, target: Tensor, non_blocking: bool, name: str, watch: Stopwatch, lap: Lap) -> None:
         """Record a copy as CUDA does it; see `gpututor.devices.virtual.tensors.moves`."""
-        recorder, place = self._recorder, self._place()
+        recorder, place = self._recorder, self._observation.place()
         start, end = self._observation.name_of(source.device), self._observation.name_of(target.device)
         count = target.numel()
         source_bytes, target_bytes = count * source.element_size(), count * target.element_size()
@@ -281,7 +278,7 @@ class ObservingMode(TorchDispatchMode):
 
     def _to_host(self, device: str, size_bytes: int, name: str, watch: Stopwatch, lap: Lap) -> None:
         """Record a copy to the host, which waited for it."""
-        place = self._place()
+        place = self._observation.place()
         row = self._recorder.transfer(
             device, "cpu", size_bytes, name=name, stream=lap.stream, launched=lap.launched, place=place
         )
@@ -300,12 +297,4 @@ class ObservingMode(TorchDispatchMode):
             return
         for tensor in _tensors([out]):
             if tensor.device.type != "cpu":
-                self._observation.made(tensor, stream, self._place())
-
-    def _place(self) -> Place | None:
-        """Return the line that launched the work; None for the line that runs now."""
-        if threading.get_ident() == self._thread:
-            return None
-        place = self._recorder.place()
-        waiting = sys._current_frames().get(self._thread)
-        return self._recorder.place(0, waiting) if place == NOWHERE and waiting is not None else place
+                self._observation.made(tensor, stream, self._observation.place())
