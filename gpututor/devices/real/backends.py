@@ -6,6 +6,7 @@ A function that this version of torch lacks counts as unavailable; nothing here 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -45,8 +46,11 @@ class Backend:
         return int(self._module.current_device())
 
     def count(self) -> int:
-        """Return the number of devices."""
-        return int(self._module.device_count())
+        """Return the number of devices; a large number if it is unknown."""
+        try:
+            return int(self._module.device_count())
+        except _LACKING:
+            return sys.maxsize
 
     def event(self) -> Any | None:
         """Return a new event with a clock; None if there are none."""
