@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,18 +187,24 @@ def _observed_by_name(name: str) -> Figures:
 
 def _observed(program: Program) -> Figures:
     recorder = Recorder([program.run.__code__.co_filename])
-    before = torch.is_warn_always_enabled()
-    torch.set_warn_always(True)  # the first run has had the warnings that PyTorch gives once
-    try:
-        return _figures(program, recorder, observe(recorder))
-    finally:
-        torch.set_warn_always(before)
+    return _figures(program, recorder, observe(recorder))
 
 
 def needs_two_gpus(program: Program) -> bool:
     """Return True if a program does as expected on two GPUs, and something else on one."""
     one, two = (as_expected(on_virtual(program, gpus=gpus).result, program.expected) for gpus in (1, 2))
     return two and not one
+
+
+@contextmanager
+def _all_warnings() -> Iterator[None]:
+    """Let PyTorch warn again of what it warns of once in a process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
 
 
 def _figures(program: Program, recorder: Recorder, watched: AbstractContextManager[object]) -> Figures:
@@ -209,7 +215,7 @@ def _figures(program: Program, recorder: Recorder, watched: AbstractContextManag
     torch.cuda.reset_peak_memory_stats()
     before = allocated(), reserved()
     first = len(recorder.trace)
-    with watched:
+    with watched, _all_warnings():
         result = outcome(program)
         memory = allocated() - before[0], reserved() - before[1], torch.cuda.max_memory_allocated() - before[0]
     events = [event for event in list(recorder.complete())[first:] if event.line is not None]

@@ -141,10 +141,10 @@ def _emptying(seen: Observation, real: Real, name: str) -> Real:
     """Record the wait of `cudaFree` if memory returns to the driver."""
 
     @wraps(real)
-    def empty_cache() -> None:
+    def empty_cache(*args: Any, **kwargs: Any) -> None:
         backend, began = seen.backends.get("cuda"), seen.now()
         before = [] if backend is None else [backend.reserved(index) for index in range(backend.count())]
-        real()
+        real(*args, **kwargs)
         for index, reserved in enumerate(before):
             if backend is not None and backend.reserved(index) < reserved:
                 seen.returned_memory(torch.device("cuda", index), began)
@@ -306,6 +306,7 @@ TABLE = (
     Row("Tensor", "__complex__", _as_number),
     Row("cuda", "_sleep", _sleep),
     Row("cuda", "empty_cache", _emptying),
+    Row("accelerator", "empty_cache", _emptying),
     Row("cuda", "synchronize", _device_wait("cuda")),
     Row("xpu", "synchronize", _device_wait("xpu")),
     Row("mps", "synchronize", _device_wait("mps")),
