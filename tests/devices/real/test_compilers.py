@@ -104,7 +104,7 @@ def test_a_class_of_tensors_runs_its_own_operators() -> None:
     pair = TwoTensor(torch.ones(2), torch.zeros(2))
     recorder = Recorder([__file__])
     with observe(recorder):
-        both = pair + 1
+        both: Any = pair + 1
     assert (both.a.tolist(), both.b.tolist()) == ([2.0, 2.0], [1.0, 1.0])
     assert kernels(recorder) == ["aten::add", "aten::add"]
 

@@ -120,7 +120,7 @@ def _float32_result(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if not _eligible(args[0]):
         return op(*args, **kwargs)
     if len(args) == 2 and (kwargs.get("dtype") or torch.float32) is torch.float32:
-        out = fused_softmax(op._schema.name, *args, torch.float32)
+        out = fused_softmax(op._schema.name, args[0], args[1], torch.float32)
         if out is not None:
             return out
     place = [argument.name for argument in op._schema.arguments].index("dtype")

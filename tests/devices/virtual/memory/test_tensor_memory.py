@@ -115,7 +115,8 @@ def test_allocated_is_the_sum_of_the_live_storages(steps: list[tuple[str, int]])
 def test_a_search_for_elements_takes_memory_while_it_runs(two_gpus: VirtualMachine) -> None:
     x = torch.arange(10, device="cuda")
     peaks = []
-    for search in (x.nonzero, lambda: x[x > 4], lambda: torch.masked_select(x, x > 4)):
+    searches: list[Callable[[], object]] = [x.nonzero, lambda: x[x > 4], lambda: torch.masked_select(x, x > 4)]
+    for search in searches:
         torch.cuda.reset_peak_memory_stats()
         search()
         peaks.append(torch.cuda.max_memory_allocated())
