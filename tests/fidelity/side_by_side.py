@@ -192,8 +192,8 @@ def _observed(program: Program) -> Figures:
 
 def needs_two_gpus(program: Program) -> bool:
     """Return True if a program does as expected on two GPUs, and something else on one."""
-    one, two = (as_expected(on_virtual(program, gpus=gpus).result, program.expected) for gpus in (1, 2))
-    return two and not one
+    alone, both = (as_expected(on_virtual(program, gpus=gpus).result, program.expected) for gpus in (1, 2))
+    return both and not alone
 
 
 @contextmanager
