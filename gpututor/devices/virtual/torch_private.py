@@ -177,6 +177,10 @@ def is_traced(kinds: Any) -> bool:
     return any(kind.__module__.startswith("torch._subclasses.") for kind in kinds)
 
 
+profiler_is_on: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+"""Return True if a profiler sees this thread's operators."""
+
+
 @contextmanager
 def unprofiled() -> Iterator[None]:
     """Let no profiler see this thread's operators in the block."""
