@@ -6,10 +6,12 @@ returns is compared after `seen` has put tensors into plain words, so that it ca
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -40,6 +42,8 @@ class Program:
     """Source of the outcome: a file of PyTorch or a page of its documentation."""
     waits: int | None = None
     """Number of waits of the host for the GPU; None to leave it open."""
+    breaks: bool = False
+    """True if it leaves PyTorch's state of the process broken, on a real GPU: a capture that failed does."""
 
     @property
     def name(self) -> str:
@@ -50,19 +54,27 @@ PROGRAMS: list[Program] = []
 Declared = Callable[[Callable[[], Any]], Callable[[], Any]]
 
 
+def load_programs() -> list[Program]:
+    """Import all files of programs, and return the programs."""
+    folder = import_module("tests.fidelity.programs")
+    for module in pkgutil.iter_modules(folder.__path__):
+        import_module(f"{folder.__name__}.{module.name}")
+    return PROGRAMS
+
+
 def gives(value: Any, *, source: str, warned: tuple[str, ...] = (), waits: int | None = None) -> Declared:
     """On CUDA the program returns `value`, warns `warned` and waits so often."""
-    return _declared(Outcome(value, "", warned), source, waits)
+    return _declared(Outcome(value, "", warned), source, waits=waits)
 
 
-def raises(error: type[Exception], text: str, *, source: str) -> Declared:
+def raises(error: type[Exception], text: str, *, source: str, breaks: bool = False) -> Declared:
     """On CUDA the program ends with exactly that class of error and that text."""
-    return _declared(Outcome(None, f"{error.__name__}: {text}"), source, None)
+    return _declared(Outcome(None, f"{error.__name__}: {text}"), source, breaks=breaks)
 
 
-def _declared(expected: Outcome, source: str, waits: int | None) -> Declared:
+def _declared(expected: Outcome, source: str, **known: Any) -> Declared:
     def declare(run: Callable[[], Any]) -> Callable[[], Any]:
-        PROGRAMS.append(Program(run, expected, source, waits))
+        PROGRAMS.append(Program(run, expected, source, **known))
         return run
 
     return declare

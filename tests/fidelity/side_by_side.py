@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +20,7 @@ from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.trace.events import Event, Kind
 from tests.fidelity.amounts import MIB, allocated, reserved, taken
-from tests.fidelity.program import Outcome, Program, outcome
+from tests.fidelity.program import Outcome, Program, as_expected, load_programs, outcome
 
 GRAPH = "cuda graph"
 """On a real GPU a graph's replay is one kernel of that name; the virtual one knows the kernels in it."""
@@ -169,18 +171,51 @@ def on_virtual(program: Program, model: str = "H100", gpus: int = 1) -> Figures:
 def on_real(program: Program) -> Figures:
     """Run it on this machine's GPU, a second time: what libraries load and keep at their first use is there then."""
     outcome(program)
+    return _observed(program)
+
+
+def on_real_in_processes(programs: list[Program]) -> list[Figures]:
+    """Run each program once, in a process of its own, as it breaks the state of its process."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max(1, len(programs)), spawn, max_tasks_per_child=1) as processes:
+        return list(processes.map(_observed_by_name, [program.name for program in programs]))
+
+
+def _observed_by_name(name: str) -> Figures:
+    return _observed(next(program for program in load_programs() if program.name == name))
+
+
+def _observed(program: Program) -> Figures:
     recorder = Recorder([program.run.__code__.co_filename])
     return _figures(program, recorder, observe(recorder))
+
+
+def needs_two_gpus(program: Program) -> bool:
+    """Return True if a program does as expected on two GPUs, and something else on one."""
+    alone, both = (as_expected(on_virtual(program, gpus=gpus).result, program.expected) for gpus in (1, 2))
+    return both and not alone
+
+
+@contextmanager
+def _all_warnings() -> Iterator[None]:
+    """Let PyTorch warn again of what it warns of once in a process."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        yield
+    finally:
+        torch.set_warn_always(before)
 
 
 def _figures(program: Program, recorder: Recorder, watched: AbstractContextManager[object]) -> Figures:
     gc.collect()
     torch.cuda.synchronize()
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = allocated(), reserved()
     first = len(recorder.trace)
-    with watched:
+    with watched, _all_warnings():
         result = outcome(program)
         memory = allocated() - before[0], reserved() - before[1], torch.cuda.max_memory_allocated() - before[0]
     events = [event for event in list(recorder.complete())[first:] if event.line is not None]

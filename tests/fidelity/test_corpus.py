@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import pkgutil
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +13,9 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
-from tests.fidelity import programs
-from tests.fidelity.program import PROGRAMS, Outcome, Program, alike, as_expected, outcome
+from tests.fidelity.program import Outcome, Program, alike, as_expected, load_programs, outcome
 
-for _module in pkgutil.iter_modules(programs.__path__):
-    importlib.import_module(f"{programs.__name__}.{_module.name}")
-
+PROGRAMS = load_programs()
 GPUS = 2
 
 
@@ -81,8 +76,8 @@ def test_real_tensors_pass_the_virtual_gpu_untouched() -> None:
     address = real.data_ptr()
     with virtual_gpu(GPUS):
         virtual = torch.ones(3, device="cuda")
+        assert virtual.data_ptr() != address
     assert (real.data_ptr(), (real + 1).tolist()) == (address, [2.0, 2.0, 2.0])
-    assert virtual.data_ptr() != address
     assert torch.ones(1, device="cuda").data_ptr()
 
 

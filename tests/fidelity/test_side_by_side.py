@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
 
-from tests.fidelity import programs
-from tests.fidelity.program import PROGRAMS, Outcome, as_expected
-from tests.fidelity.side_by_side import WORKLOADS, Figures, Workload, apart, model_of, on_real, on_virtual
+from tests.fidelity.program import Outcome, as_expected, load_programs
+from tests.fidelity.side_by_side import (
+    WORKLOADS,
+    Figures,
+    Workload,
+    apart,
+    model_of,
+    needs_two_gpus,
+    on_real,
+    on_real_in_processes,
+    on_virtual,
+)
 from tests.support import ROOT
 
-for _module in pkgutil.iter_modules(programs.__path__):
-    importlib.import_module(f"{programs.__name__}.{_module.name}")
+PROGRAMS = load_programs()
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
@@ -57,6 +63,13 @@ def test_the_model_of_a_gpu_is_its_own_or_any() -> None:
     assert model_of("???") == "H100"
 
 
+def test_programs_for_two_gpus_are_known() -> None:
+    named = {program.name: program for program in PROGRAMS}
+    assert needs_two_gpus(named["mixing-a_sum_of_two_gpus"])
+    assert needs_two_gpus(named["streams-streams_of_two_gpus_are_not_equal"])
+    assert not needs_two_gpus(named["mixing-a_sum_of_gpu_and_cpu"])
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_a_workload_does_the_same_on_a_real_gpu(workload: Workload) -> None:
@@ -73,8 +86,13 @@ def test_the_corpus_counts_the_same_on_a_real_gpu() -> None:
         pytest.skip("needs a CUDA GPU")
     gpus, model = min(torch.cuda.device_count(), 2), model_of(torch.cuda.get_device_name())
     differences = []
+    breaking = [program for program in PROGRAMS if program.breaks]
+    known = dict(zip((program.name for program in breaking), on_real_in_processes(breaking), strict=True))
     for program in PROGRAMS:
-        real, virtual = on_real(program), on_virtual(program, model, gpus)
+        virtual = on_virtual(program, model, gpus)
+        if gpus < 2 and not as_expected(virtual.result, program.expected) and needs_two_gpus(program):
+            continue
+        real = known.get(program.name) or on_real(program)
         if as_expected(real.result, program.expected) and as_expected(virtual.result, program.expected):
             virtual = replace(virtual, result=real.result)  # texts may differ, as in the amount of memory
         # Matrix products' workspaces come and go here: memory has programs of its own, which return what they saw.

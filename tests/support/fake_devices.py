@@ -48,6 +48,7 @@ class Device(Backend):
         self.synchronised = 0
         self.waited_for = 0
         self.bytes = 0
+        self.retries = 0
 
     def current(self) -> int:
         return 0
@@ -95,7 +96,13 @@ class Device(Backend):
     def is_capturing(self) -> bool:
         return self.capturing
 
-    def allocated(self, index: int) -> int:
+    def count(self) -> int:
+        return 1
+
+    def figures(self, index: int) -> tuple[int, int]:
+        return self.bytes, self.retries
+
+    def reserved(self, index: int) -> int:
         return self.bytes
 
     def work(self, duration: int) -> None:

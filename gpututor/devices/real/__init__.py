@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 
 from gpututor.devices.real.backends import Backend
-from gpututor.devices.real.observer import Observation, ObservingMode
+from gpututor.devices.real.observation import Observation
+from gpututor.devices.real.observer import ObservingMode
 from gpututor.devices.real.patched_calls import watched
 from gpututor.devices.recorder import Recorder
 

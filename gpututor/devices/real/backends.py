@@ -6,6 +6,7 @@ A function that this version of torch lacks counts as unavailable; nothing here 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -43,6 +44,13 @@ class Backend:
     def current(self) -> int:
         """Return the number of this thread's current device."""
         return int(self._module.current_device())
+
+    def count(self) -> int:
+        """Return the number of devices; a large number if it is unknown."""
+        try:
+            return int(self._module.device_count())
+        except _LACKING:
+            return sys.maxsize
 
     def event(self) -> Any | None:
         """Return a new event with a clock; None if there are none."""
@@ -96,13 +104,25 @@ class Backend:
 
     def allocated(self, index: int) -> int:
         """Return the bytes of tensors on the device, by its allocator; 0 if unknown."""
+        return self.figures(index)[0]
+
+    def figures(self, index: int) -> tuple[int, int]:
+        """Return those bytes, and the number of allocations for which unused memory was returned to the driver."""
         # A tenth of the time of `memory_allocated`, which flattens and sorts all figures for one of them.
         try:
-            return int(self._module.memory_stats_as_nested_dict(index)["allocated_bytes"]["all"]["current"])
+            stats = self._module.memory_stats_as_nested_dict(index)
+            return int(stats["allocated_bytes"]["all"]["current"]), int(stats.get("num_alloc_retries", 0))
         except (*_LACKING, KeyError):
             pass
         try:
-            return int(self._module.memory_allocated(index))
+            return int(self._module.memory_allocated(index)), 0
+        except _LACKING:
+            return 0, 0
+
+    def reserved(self, index: int) -> int:
+        """Return the bytes that the allocator has from the driver; 0 if unknown."""
+        try:
+            return int(self._module.memory_reserved(index))
         except _LACKING:
             return 0
 
@@ -128,11 +148,14 @@ class MpsBackend(Backend):
     def synchronise(self, index: int) -> None:
         self._synchronise()
 
-    def allocated(self, index: int) -> int:
+    def count(self) -> int:
+        return 1
+
+    def figures(self, index: int) -> tuple[int, int]:
         try:
-            return int(torch.mps.current_allocated_memory())
+            return int(torch.mps.current_allocated_memory()), 0
         except _LACKING:
-            return 0
+            return 0, 0
 
 
 def backends() -> dict[str, Backend]:

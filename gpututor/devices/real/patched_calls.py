@@ -1,4 +1,7 @@
-"""Patched calls: functions of torch that no dispatch mode sees. Waits, graphs, ranges and printing, in one table."""
+"""Patched calls: functions of torch that no dispatch mode sees, in one table.
+
+Waits, graphs, ranges, printing, kernels without an operator, and numbers that PyTorch reads from tensors for itself.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
 
-from gpututor.devices.real.observer import Observation
+from gpututor.devices.real.observation import Observation
 from gpututor.devices.recorder import Place
 from gpututor.devices.virtual.operators.operands import bytes_of
 
@@ -27,9 +31,13 @@ class Row(NamedTuple):
     """A call that is watched while devices are."""
 
     owner: str
-    """The module or class below torch that has it, such as `cuda.Stream`."""
+    """The module or class below torch that has it, such as `cuda.Stream`; empty for torch itself."""
     name: str
     watch: Watch
+
+    @property
+    def full_name(self) -> str:
+        return f"torch.{self.owner}.{self.name}" if self.owner else f"torch.{self.name}"
 
 
 def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch:
@@ -85,14 +93,11 @@ def _printing(seen: Observation, real: Real, name: str) -> Real:
     @wraps(real)
     def __repr__(self: Any, **kwargs: Any) -> Any:
         recorder = seen.recorder
-        if self.device.type in ("cpu", "meta") or not recorder.enabled:
+        if self.device.type in ("cpu", "meta") or not self.numel() or not recorder.enabled or seen.is_aside():
             return real(self, **kwargs)
         device, began = seen.name_of(self.device), seen.now()
-        recorder.enabled = False
-        try:
+        with seen.aside():
             text = real(self, **kwargs)
-        finally:
-            recorder.enabled = True
         recorder.transfer(device, "cpu", bytes_of(self), name="print", launched=began)
         recorder.synchronise("print", device, launched=began, start=began, end=seen.now())
         return text
@@ -100,17 +105,104 @@ def _printing(seen: Observation, real: Real, name: str) -> Real:
     return __repr__
 
 
-def _graphs_device() -> torch.device:
-    """Return the device on which a graph is captured."""
+def _as_number(seen: Observation, real: Real, name: str) -> Real:
+    """Record a number that is read where no mode sees it: `torch.tensor([x, y])` reads its elements so."""
+
+    @wraps(real)
+    def read(self: Any) -> Any:
+        if self.device.type not in seen.backends or not seen.recorder.enabled or seen.is_aside():
+            return real(self)
+        reads, began = seen.reads, seen.now()
+        number = real(self)
+        if seen.reads == reads and not torch.compiler.is_compiling():
+            seen.reads += 1  # a class of tensors calls this method twice
+            device = seen.name_of(self.device)
+            seen.recorder.transfer(device, "cpu", self.element_size(), name=_READ, launched=began)
+            seen.waited(_READ, self.device, 0, began)
+        return number
+
+    return read
+
+
+_READ = "aten::_local_scalar_dense"
+
+
+def _sleep(seen: Observation, real: Real, name: str) -> Real:
+    """Record a kernel that only passes time."""
+
+    @wraps(real)
+    def sleep(cycles: Any) -> Any:
+        return seen.launch(name, _current_device(), 0, lambda: real(cycles))
+
+    return sleep
+
+
+def _emptying(seen: Observation, real: Real, name: str) -> Real:
+    """Record the wait of `cudaFree` if memory returns to the driver."""
+
+    @wraps(real)
+    def empty_cache(*args: Any, **kwargs: Any) -> None:
+        backend, began = seen.backends.get("cuda"), seen.now()
+        before = [] if backend is None else [backend.reserved(index) for index in range(backend.count())]
+        real(*args, **kwargs)
+        for index, reserved in enumerate(before):
+            if backend is not None and backend.reserved(index) < reserved:
+                seen.returned_memory(torch.device("cuda", index), began)
+
+    return empty_cache
+
+
+def _compiling(seen: Observation, real: Real, name: str) -> Real:
+    """Watch the launcher of compiled kernels as soon as a program may have them."""
+
+    @wraps(real)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        compiled = real(*args, **kwargs)
+        if seen.backends:
+            with suppress(ImportError):
+                import_module(_LAUNCHERS)
+            seen.watch_loaded()
+        return compiled
+
+    return compile
+
+
+_LAUNCHERS = "torch._inductor.runtime.triton_heuristics"
+
+
+def _compiled_kernel(seen: Observation, real: Real, name: str) -> Real:
+    """Record a kernel that TorchInductor made: its only operators are those that it leaves to libraries."""
+
+    @wraps(real)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in args if isinstance(value, torch.Tensor)]
+        if not tensors or kwargs.get("benchmark_run"):
+            return real(self, *args, **kwargs)
+        kernel = self.inductor_meta.get("kernel_name") or self.fn.__name__
+        # Its first launch may load it, and may compare variants on the device.
+        return seen.launch(
+            kernel,
+            tensors[0].device,
+            sum(map(bytes_of, tensors)),
+            lambda: real(self, *args, **kwargs),
+            timed=len(self.launchers) == 1,
+        )
+
+    return run
+
+
+def _current_device() -> torch.device:
+    """Return the device on which a graph is captured, and `torch.cuda._sleep` runs."""
     return torch.device("cuda", torch.cuda.current_device())
 
 
 def _capture_begin(seen: Observation, real: Real, name: str) -> Real:
     @wraps(real)
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
-        seen.capture_began(_graphs_device())
+        seen.capture_began(_current_device())
         try:
-            return real(self, *args, **kwargs)
+            with seen.aside():  # fills the generator's seed and offset, which the graph's kernels read
+                return real(self, *args, **kwargs)
         except BaseException:
             seen.capture_ended(None)
             raise
@@ -123,7 +215,8 @@ def _capture_end(seen: Observation, real: Real, name: str) -> Real:
     def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
         captured = None
         try:
-            out = real(self, *args, **kwargs)
+            with seen.aside():
+                out = real(self, *args, **kwargs)
             captured = self
             return out
         finally:
@@ -135,7 +228,7 @@ def _capture_end(seen: Observation, real: Real, name: str) -> Real:
 def _replay(seen: Observation, real: Real, name: str) -> Real:
     @wraps(real)
     def replay(self: Any) -> Any:
-        return seen.replay(self, _graphs_device(), lambda: real(self))
+        return seen.replay(self, _current_device(), lambda: real(self))
 
     return replay
 
@@ -208,6 +301,12 @@ def _mark(seen: Observation, result: Any, msg: Any) -> None:
 
 TABLE = (
     Row("Tensor", "__repr__", _printing),
+    Row("Tensor", "__float__", _as_number),
+    Row("Tensor", "__index__", _as_number),
+    Row("Tensor", "__complex__", _as_number),
+    Row("cuda", "_sleep", _sleep),
+    Row("cuda", "empty_cache", _emptying),
+    Row("accelerator", "empty_cache", _emptying),
     Row("cuda", "synchronize", _device_wait("cuda")),
     Row("xpu", "synchronize", _device_wait("xpu")),
     Row("mps", "synchronize", _device_wait("mps")),
@@ -225,28 +324,64 @@ TABLE = (
     Row("cuda.nvtx", "range_start", _start),
     Row("cuda.nvtx", "range_end", _end),
     Row("cuda.nvtx", "mark", _mark),
+    Row("", "compile", _compiling),
+    Row(_LAUNCHERS.removeprefix("torch.") + ".CachingAutotuner", "run", _compiled_kernel),
 )
 """Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""
+
+
+class _Patches:
+    """The calls that are watched now."""
+
+    def __init__(self, seen: Observation) -> None:
+        self._seen = seen
+        self._before: dict[tuple[Any, str], Any] = {}
+
+    def add_all(self) -> None:
+        """Watch the calls of the table that are loaded, and not watched yet."""
+        for row in TABLE:
+            owner = _loaded(row.owner)
+            original = getattr(owner, row.name, None)
+            if original is None or (owner, row.name) in self._before:
+                continue
+            inherited = row.name not in vars(owner)
+            with suppress(TypeError):  # a class of C, which cannot be changed
+                setattr(
+                    owner,
+                    row.name,
+                    row.watch(self._seen, original, ".".join(filter(None, ("torch", row.owner, row.name)))),
+                )
+                self._before[owner, row.name] = _INHERITED if inherited else original
+
+    def undo(self) -> None:
+        for (owner, name), original in reversed(self._before.items()):
+            if original is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+
+
+_INHERITED = object()
+"""A placeholder for a method that the class has from another."""
+
+
+def _loaded(path: str) -> Any:
+    """Return a module or class below torch; None if torch lacks it, or has not loaded it."""
+    owner: Any = torch
+    for part in path.split(".") if path else ():
+        owner = getattr(owner, part, None)
+    return owner
 
 
 @contextmanager
 def watched(seen: Observation) -> Iterator[None]:
     """Watch the calls of the table inside the block."""
-    before: list[tuple[Any, str, Any]] = []
+    patches = _Patches(seen)
     _ranges.open.clear()  # ranges that an earlier observation left open have other times
     _by_identity.clear()
+    seen.watch_loaded = patches.add_all
     try:
-        for row in TABLE:
-            owner = torch
-            for part in row.owner.split("."):
-                owner = getattr(owner, part, None)  # type: ignore[assignment]
-            original = vars(owner).get(row.name) if owner is not None else None
-            if original is None:
-                continue
-            with suppress(TypeError):  # a class of C, which cannot be changed
-                setattr(owner, row.name, row.watch(seen, original, f"torch.{row.owner}.{row.name}"))
-                before.append((owner, row.name, original))
+        patches.add_all()
         yield
     finally:
-        for owner, name, original in reversed(before):
-            setattr(owner, name, original)
+        patches.undo()

@@ -238,11 +238,12 @@ def wrong_gradient(tensor: torch.device, gradient: torch.device) -> RuntimeError
 
 
 def invalid_gradient(function: str, position: int, expected: torch.device, got: torch.device) -> RuntimeError:
-    """Return the error for a gradient on another device than its tensor (torch/csrc/autograd/engine.cpp)."""
-    return RuntimeError(
-        f"Function {function} returned an invalid gradient at index {position} - expected device "
-        f"{expected} but got {got}"
-    )
+    """Return the error for a gradient on another device than its tensor (torch/csrc/autograd/engine.cpp).
+
+    `function` returned it; it is empty for a gradient that starts the backward pass.
+    """
+    gradient = f"invalid gradient at index {position} - expected device {expected} but got {got}"
+    return RuntimeError(f"Function {function} returned an {gradient}" if function else gradient)
 
 
 _CPP_NAMES = (

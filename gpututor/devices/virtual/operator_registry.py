@@ -131,6 +131,27 @@ def _in_out_dtype(func: Any, packet: Any) -> Callable[..., Any]:
     return call
 
 
+def _fused_conversions() -> dict[Any, Callable[..., Any]]:
+    """Return functions for softmax and its gradient in float32 of float16: only CUDA's kernels convert by themselves.
+
+    aten/src/ATen/native/SoftMax.cpp: `half_to_float`.
+    """
+
+    def forward(func: Any) -> Callable[..., Any]:
+        return lambda tensor, dim, widens: func._op(tensor.float() if widens else tensor, dim, False)
+
+    def backward(func: Any) -> Callable[..., Any]:
+        return lambda grad, out, dim, dtype: func._op(grad, out, dim, grad.dtype).to(dtype)
+
+    return {
+        **{func: forward(func) for func in (_aten._softmax.default, _aten._log_softmax.default)},
+        **{
+            func: backward(func)
+            for func in (_aten._softmax_backward_data.default, _aten._log_softmax_backward_data.default)
+        },
+    }
+
+
 def _check_factors(
     given: dict[str, Any], factors: tuple[str, str], dtype: torch.dtype, out: torch.Tensor | None
 ) -> None:
@@ -164,7 +185,7 @@ _QUICK: dict[Any, Any] = {
     _aten._foreach_div_.ScalarList: torch._foreach_div_, _aten._foreach_addcdiv_.ScalarList: torch._foreach_addcdiv_,
 }
 # fmt: on
-_COMPOSED = _wider_products()
+_COMPOSED = {**_wider_products(), **_fused_conversions()}
 """Operators that the CPU composes of others."""
 _MULTIPLYING = frozenset(
     {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}

@@ -128,6 +128,22 @@ def has_composite_kernel(operator: str) -> bool:
     return bool(_has_kernel(operator, "CompositeImplicitAutograd"))
 
 
+def is_slow_convolution(image: torch.Tensor, weight: torch.Tensor, options: Any) -> bool:
+    """Return True for a convolution on the CPU that PyTorch leaves neither to oneDNN nor to a variant of its own.
+
+    `options` are the arguments of `aten::convolution` from `bias` on, which are as many as it has.
+    """
+    with host_only():
+        alike = torch.empty(weight.shape, dtype=weight.dtype)
+        chosen: Any = torch._C._select_conv_backend(image, alike, None, *options[1:7])
+    return str(chosen.name) == "Slow2d"
+
+
+def has_kernel(operator: str) -> bool:
+    """Return True if an operator has a kernel on the CPU, and so on other devices."""
+    return bool(_has_kernel(operator, "CPU"))
+
+
 _EXPLICIT_COMPOSITES = (
     torch._C.DispatchKey.CompositeExplicitAutograd,
     torch._C.DispatchKey.CompositeExplicitAutogradNonFunctional,
@@ -142,9 +158,45 @@ def explicit_composite(operator: Any) -> Any:
     return None
 
 
-def run_composite(operator: Any, *args: Any) -> Any:
+def run_composite(operator: Any, *args: Any, **kwargs: Any) -> Any:
     """Run the operator as C++ composes it of others; `decompose` prefers Python code for compilers."""
-    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args)
+    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
+def higher_order_body(operator: Any) -> Any:
+    """Return the function that runs an operator of functions without a compiler; None if it refuses modes.
+
+    Such as `torch.cond`: only the functions that it calls may have a mode.
+    """
+    refuses = operator.name() in ("cond", "while_loop", "while_loop_stack_output", "scan")
+    return None if refuses else operator.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
+
+
+def is_traced(kinds: Any) -> bool:
+    """Return True if one of these classes is a fake or functional tensor, which a compiler traces programs with."""
+    return any(kind.__module__.startswith("torch._subclasses.") for kind in kinds)
+
+
+profiler_is_on: Any = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
+"""Return True if a profiler sees this thread's operators."""
+
+
+@contextmanager
+def unprofiled() -> Iterator[None]:
+    """Let no profiler see this thread's operators in the block."""
+    torch._C._autograd._enable_record_function(False)
+    try:
+        yield
+    finally:
+        torch._C._autograd._enable_record_function(True)
+
+
+_ordinary_dispatch: Any = torch.Tensor.__torch_dispatch__
+
+
+def has_own_dispatch(kinds: Any) -> bool:
+    """Return True if one of these classes of tensors runs operators in its own way."""
+    return any(kind.__torch_dispatch__ is not _ordinary_dispatch for kind in kinds)
 
 
 _has_computed_kernel: Any = torch._C._dispatch_has_computed_kernel_for_dispatch_key

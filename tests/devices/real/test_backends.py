@@ -36,7 +36,8 @@ def test_an_empty_module_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = as_xpu(monkeypatch)
     assert backend.event() is None
     assert backend.is_capturing() is False
-    assert backend.allocated(0) == 0
+    assert (backend.allocated(0), backend.figures(0), backend.reserved(0)) == (0, (0, 0), 0)
+    assert backend.count() > 1000
     backend.synchronise(0)
     backend.wait_for(None)
 

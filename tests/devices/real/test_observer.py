@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gpututor.devices.real import observe
-from gpututor.devices.real.observer import requested_bytes
+from gpututor.devices.real.observation import requested_bytes
 from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.support.fake_device_programs import Watched, row
@@ -148,6 +148,35 @@ def test_a_failed_allocation_is_recorded_and_raised(watched: Watched) -> None:
     assert watched.events(Kind.KERNEL)[1].end > 0
 
 
+def test_memory_returned_to_make_room_is_a_wait(watched: Watched) -> None:
+    with watched.on():
+        x = row()
+        watched.device.retries += 1
+        y = row()
+        z = row()
+    assert [event.name for event in watched.events(Kind.SYNCHRONISE)] == ["cudaFree"]
+    assert len((x, y, z)) == 3
+
+
+def test_a_missing_device_is_torchs_error(watched: Watched) -> None:
+    watched.working.fails = RuntimeError("nothing here")
+    with watched.on(), pytest.raises(RuntimeError, match="nothing here"):
+        torch.ones(4, device="meta:9")
+    assert watched.events() == []
+
+
+def test_values_lifted_to_a_device_are_a_copy_and_take_memory(watched: Watched) -> None:
+    with watched.on():
+        x = torch.ops.aten.lift_fresh(torch.ones(4, device="meta"))
+        torch.ops.aten.lift_fresh(torch.ones(4))
+    (copy,) = watched.events(Kind.TRANSFER)
+    assert (copy.source, copy.target, copy.size_bytes, copy.asynchronous) == ("cpu", "meta:0", 16, False)
+    assert copy.line is not None
+    assert copy.launched > 0
+    assert x.shape == (4,)
+    assert watched.events(Kind.SYNCHRONISE) == []
+
+
 def test_the_requested_bytes_are_read_from_the_error() -> None:
     assert requested_bytes("Tried to allocate 20.00 MiB. GPU 0") == 20 * 2**20
     assert requested_bytes("Tried to allocate 512 bytes.") == 512
@@ -193,7 +222,8 @@ def test_a_device_that_breaks_does_not_hide_the_programs_own_error(watched: Watc
 
 def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched) -> None:
     """On a GPU the backward pass runs in threads of autograd, where no line of the learner's runs."""
-    from gpututor.devices.real.observer import Observation, ObservingMode
+    from gpututor.devices.real.observation import Observation
+    from gpututor.devices.real.observer import ObservingMode
 
     mode = ObservingMode(Observation(watched.recorder, known={"meta": watched.device}, clock_ns=watched.clock))
     hidden: dict[str, Any] = {"torch": torch, "mode": mode}

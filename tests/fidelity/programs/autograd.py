@@ -49,7 +49,7 @@ def each_gpus_leaf_gets_its_own_gradient() -> Any:
 
 @raises(
     RuntimeError,
-    "Function torch::autograd::GraphRoot returned an invalid gradient at index 0 - expected device cuda:0 but got cpu",
+    "invalid gradient at index 0 - expected device cuda:0 but got cpu",
     source=f"{ENGINE}: validate_outputs",
 )
 def a_gradient_on_the_cpu_for_backward() -> Any:

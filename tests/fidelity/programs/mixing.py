@@ -126,7 +126,17 @@ def a_convolution_left_on_the_cpu() -> Any:
     "MKLDNN tensor and weight is a dense tensor",
     source="aten/src/ATen/native/Convolution.cpp",
 )
-def an_image_left_on_the_cpu() -> Any:
+def images_left_on_the_cpu() -> Any:
+    return nn.Conv2d(3, 8, 3).cuda()(torch.ones(16, 3, 32, 32))
+
+
+@raises(
+    RuntimeError,
+    "Expected all tensors to be on the same device, but got weight is on cuda:0, different from other tensors on cpu "
+    "(when checking argument in method wrapper_CUDA___slow_conv2d_forward)",
+    source="aten/src/ATen/native/Convolution.cpp: use_mkldnn",
+)
+def a_small_image_left_on_the_cpu() -> Any:
     return nn.Conv2d(1, 1, 1).cuda()(torch.ones(1, 1, 2, 2))
 
 

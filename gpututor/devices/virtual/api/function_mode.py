@@ -14,6 +14,7 @@ from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
 from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
 from gpututor.devices.virtual.operators.attention import attention
+from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
@@ -200,9 +201,16 @@ def _without_device_scalars(values: Any) -> Any:
     return [
         _without_device_scalars(value)
         if type(value) in (list, tuple)
-        else (value.item() if type(value) is VirtualTensor and value.numel() == 1 else value)
+        else (_read_scalar(value) if type(value) is VirtualTensor and value.numel() == 1 else value)
         for value in values
     ]
+
+
+def _read_scalar(value: VirtualTensor) -> Tensor:
+    """Read a scalar; keep its dtype, from which that of the new tensor follows."""
+    number = value.item()
+    with torch_private.host_only():
+        return torch.scalar_tensor(number, dtype=value.dtype)
 
 
 def _to(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -270,6 +278,22 @@ def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     tensor, gradient = args
     if isinstance(gradient, Tensor) and gradient.device != tensor.device:
         raise cuda_errors.wrong_gradient(tensor.device, gradient.device)
+    return func(*args, **kwargs)
+
+
+def _softmax(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    given = {**dict(zip(("input", "dim"), args, strict=False)), **kwargs}
+    dtype = next((value for value in args[2:] if isinstance(value, torch.dtype)), given.get("dtype"))
+    out = fused_softmax(f"aten::{func.__name__}", given.get("input"), given.get("dim"), dtype)
+    return func(*args, **kwargs) if out is None else out
+
+
+def _set_item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Assign a number as a CPU tensor, as C++ does only for a tensor on CUDA (python_variable_indexing.cpp)."""
+    if len(args) == 3 and type(args[0]) is VirtualTensor and type(args[2]) in (int, float, bool, complex):
+        with torch_private.host_only():
+            value = torch.scalar_tensor(args[2], dtype=args[0].dtype)
+        args = (*args[:2], value)
     return func(*args, **kwargs)
 
 
@@ -345,6 +369,9 @@ def fill_handlers() -> None:
         {
             Tensor.new_tensor: _new_tensor,
             Tensor.new: _new,
+            Tensor.__setitem__: _set_item,
+            **dict.fromkeys((torch.softmax, Tensor.softmax, torch.nn.functional.softmax), _softmax),
+            **dict.fromkeys((torch.log_softmax, Tensor.log_softmax, torch.nn.functional.log_softmax), _softmax),
             **dict.fromkeys((Tensor.apply_, Tensor.map_, Tensor.map2_), refuse_apply),
             torch.sparse_coo_tensor: _sparse_coo_tensor,
             Tensor.to: _to,

@@ -51,18 +51,21 @@ _shared: dict[int | str, Open] = {}
 _identities = itertools.count(1)
 
 
+_NO_DEPTH = -2
+"""`NVTX_NO_PUSH_POP_TRACKING`: NVTX returns a depth only while a tool such as Nsight Systems is attached."""
+
+
 def range_push(msg: Any) -> int:
-    """Open a range in this thread; return its depth, 0 for the outermost."""
+    """Open a range in this thread."""
     _of_thread.open.append(Open.now(_text("rangePushA", msg)))
-    return len(_of_thread.open) - 1
+    return _NO_DEPTH
 
 
 def range_pop() -> int:
-    """Close the innermost range of this thread; return its depth, or NVTX's -2 if none is open."""
-    if not _of_thread.open:
-        return -2
-    _of_thread.open.pop().end()
-    return len(_of_thread.open)
+    """Close the innermost range of this thread."""
+    if _of_thread.open:
+        _of_thread.open.pop().end()
+    return _NO_DEPTH
 
 
 def range_start(msg: Any) -> int:

@@ -105,9 +105,24 @@ def _cast_all(op: Any, args: Any, kwargs: dict[str, Any], dtype: torch.dtype) ->
     return op(*[cast(value, dtype) for value in args], **{name: cast(value, dtype) for name, value in kwargs.items()})
 
 
+_FUSED = {"aten::softmax": torch.ops.aten._softmax.default, "aten::log_softmax": torch.ops.aten._log_softmax.default}
+
+
+def fused_softmax(op_name: str, tensor: Any, dim: Any, dtype: Any) -> Any:
+    """Run CUDA's kernel that reads float16 and returns float32; return None for other arguments."""
+    fused = _FUSED.get(op_name)
+    if fused is None or dtype is not torch.float32 or not isinstance(tensor, torch.Tensor) or type(dim) is not int:
+        return None
+    return fused(tensor, dim, True) if tensor.is_cuda and tensor.dtype is torch.float16 else None
+
+
 def _float32_result(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if not _eligible(args[0]):
         return op(*args, **kwargs)
+    if len(args) == 2 and (kwargs.get("dtype") or torch.float32) is torch.float32:
+        out = fused_softmax(op._schema.name, args[0], args[1], torch.float32)
+        if out is not None:
+            return out
     place = [argument.name for argument in op._schema.arguments].index("dtype")
     if len(args) > place:
         dtype = args[place] if args[place] is not None else torch.float32

@@ -94,6 +94,35 @@ class UnwrappedArguments:
         return torch_private.with_memory(value)
 
 
+_COUNT, _PER_TILE, _FIRST_TILES = 512, 8, 32
+"""Bytes of the number of elements, and of CUB's descriptors of tiles (cub/agent/single_pass_scan_operators.cuh)."""
+_ITEMS_OF_A_TILE = 2048
+
+
+def bytes_while_selecting(op: Operator, hosts: Any, out: Any) -> int:
+    """Return the most bytes that an operator takes which looks for elements other than 0, its result included.
+
+    Indices of the elements that a mask selects live until the result is there (native/cuda/Nonzero.cu, Indexing.cu).
+    """
+    result, first = bytes_of(out), hosts[0]
+    kind = op.func.overloadpacket.__name__
+    if kind == "nonzero":
+        return result + _scan_bytes(first.numel())
+    chosen = hosts[1] if kind == "masked_select" else [] if len(hosts) < 2 else hosts[1]
+    masks = [part for part in (chosen if isinstance(chosen, list | tuple) else [chosen]) if isinstance(part, Tensor)]
+    masks = [mask for mask in masks if mask.dtype in (torch.bool, torch.uint8) and not mask.is_meta]
+    if not masks:
+        return result
+    indices = sum(8 * mask.dim() * int(mask.count_nonzero()) for mask in masks)
+    return indices + max(result, *(_scan_bytes(mask.numel()) for mask in masks))
+
+
+def _scan_bytes(count: int) -> int:
+    tiles = -(-count // _ITEMS_OF_A_TILE) + _FIRST_TILES
+    # Both parts begin at multiples of 256 bytes.
+    return _COUNT + -(-(-(-tiles * _PER_TILE // 256) * 256 + 255) // 512) * 512
+
+
 def resolved(host: Tensor) -> Tensor:
     """Resolve conjugate and negative bits, which a new tensor lacks, though a CPU kernel may set them."""
     if not host.dtype.is_complex and not host.is_neg():
@@ -203,10 +232,13 @@ def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str,
     short = op.func.overloadpacket.__name__
     if short in ("convolution", "_convolution", "convolution_overrideable"):
         by_name = dict(tensors)
-        if by_name["input"].device.type != by_name["weight"].device.type:
+        image, weight = by_name["input"], by_name["weight"]
+        if image.device.type != weight.device.type:
+            if not image.is_cuda and torch_private.is_slow_convolution(image, weight, args[2:]):
+                return _on_another_device("weight", weight.device, image.device, "wrapper_CUDA___slow_conv2d_forward")
             ending = " or input should be a MKLDNN tensor and weight is a dense tensor"
-            types = f"Input type ({by_name['input'].type()}) and weight type ({by_name['weight'].type()})"
-            return RuntimeError(f"{types} should be the same" + ("" if by_name["input"].is_cuda else ending))
+            types = f"Input type ({image.type()}) and weight type ({weight.type()})"
+            return RuntimeError(f"{types} should be the same" + ("" if image.is_cuda else ending))
     if op.reads_at_indices:
         # check_indices_on_cpu_or_selfdevice in TensorAdvancedIndexing.cpp.
         return RuntimeError(
@@ -232,9 +264,13 @@ def device_mismatch_error(op: Operator, args: tuple[Any, ...], kwargs: dict[str,
         return None if op.made_of_others is not None else _two_devices(tensors)
     first = tensors[0][1].device
     name, other = next((name, tensor.device) for name, tensor in tensors if tensor.device != first)
+    return _on_another_device(name, other, first, wrapper)
+
+
+def _on_another_device(name: str, device: torch.device, others: torch.device, wrapper: str) -> RuntimeError:
     return RuntimeError(
-        f"Expected all tensors to be on the same device, but got {name} is on {other}, different from other tensors on "
-        f"{first} (when checking argument in method {wrapper})"
+        f"Expected all tensors to be on the same device, but got {name} is on {device}, different from other tensors "
+        f"on {others} (when checking argument in method {wrapper})"
     )
 
 

@@ -21,6 +21,10 @@ PRIORITY = 5
 """Priority of the loader; torch's own loader for CUDA has 20, and lower ones come first."""
 
 
+_COPY = "aten::copy_"
+"""The operator that copies a storage (torch/csrc/StorageMethods.cpp)."""
+
+
 class _Session(threading.local):
     """Storages of the current `torch.save` or `torch.load` of this thread, by identity."""
 
@@ -93,7 +97,7 @@ def place(storage: Any, location: str) -> Any:
         gpu.memory.of_thread.writer = None
         _session.blocks[untyped._cdata] = Allocation(gpu.memory, untyped.nbytes())
         _session.alive.append(untyped)
-        record_copy_of_bytes(CPU, gpu.device, untyped.nbytes(), "torch.load")
+        record_copy_of_bytes(CPU, gpu.device, untyped.nbytes(), _COPY)
     return storage
 
 
@@ -146,7 +150,7 @@ def reduce(tensor: VirtualTensor) -> tuple[Any, ...]:
     if untyped._cdata not in _session.devices:
         _session.devices[untyped._cdata] = tensor._device
         _session.alive.append(untyped)
-        record_copy_of_bytes(tensor._device, CPU, untyped.nbytes(), "torch.save")
+        record_copy_of_bytes(tensor._device, CPU, untyped.nbytes(), _COPY)
     if is_parameter:
         plain = VirtualTensor(host, tensor._device, tensor._block)
         return torch_private.rebuild_parameter, (plain, tensor.requires_grad, OrderedDict())

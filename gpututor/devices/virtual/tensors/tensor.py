@@ -337,7 +337,7 @@ def check_gradients(roots: Any, gradients: Any) -> None:
         if isinstance(gradient, Tensor) and isinstance(root, Tensor):
             expected, got = seen_device(root.device), seen_device(gradient.device)
             if expected != got:
-                raise cuda_errors.invalid_gradient("torch::autograd::GraphRoot", position, expected, got)
+                raise cuda_errors.invalid_gradient("", position, expected, got)
 
 
 def custom_backward(self: Any, *gradients: Any) -> Any:

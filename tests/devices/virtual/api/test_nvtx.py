@@ -24,13 +24,12 @@ def ranges(recorder: Recorder) -> dict[str, Event]:
 
 
 def test_ranges_nest_and_have_durations_of_the_hosts_clock(recorder: Recorder) -> None:
-    assert nvtx.range_push("outer") == 0
+    depths = [nvtx.range_push("outer")]
     time.sleep(0.001)
-    assert nvtx.range_push("inner") == 1
+    depths.append(nvtx.range_push("inner"))
     time.sleep(0.002)
-    assert nvtx.range_pop() == 1
-    assert nvtx.range_pop() == 0
-    assert nvtx.range_pop() == -2
+    depths += [nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()]
+    assert depths == [-2] * 5, "no tool is attached"
     result = ranges(recorder)
     outer, inner = result["outer"], result["inner"]
     assert (outer.duration, inner.duration) == (3 * MS, 2 * MS)
@@ -52,18 +51,17 @@ def test_range_blocks_marks_and_range_start_are_recorded(recorder: Recorder) -> 
 
 
 def test_each_thread_has_its_own_ranges(recorder: Recorder) -> None:
-    depths = []
-
     def other() -> None:
-        depths.append(nvtx.range_push("other"))
-        depths.append(nvtx.range_pop())
+        nvtx.range_pop()
+        nvtx.range_push("other")
+        nvtx.range_pop()
 
     nvtx.range_push("main")
     worker = threading.Thread(target=other)
     worker.start()
     worker.join()
+    assert set(ranges(recorder)) == {"other"}
     nvtx.range_pop()
-    assert depths == [0, 0]
     assert set(ranges(recorder)) == {"main", "other"}
 
 
@@ -109,8 +107,10 @@ def test_an_open_range_ends_with_its_machine() -> None:
     with virtual_gpu():
         nvtx.range_push("left open")
         torch.cuda.profiler.start()
-    with virtual_gpu():
-        assert nvtx.range_pop() == -2
+    recorder = Recorder()
+    with virtual_gpu(recorder=recorder):
+        nvtx.range_pop()
+    assert ranges(recorder) == {}
 
 
 @pytest.mark.parametrize("call", [nvtx.range_push, nvtx.range_start, nvtx.mark])

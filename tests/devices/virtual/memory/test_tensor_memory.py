@@ -110,3 +110,18 @@ def test_allocated_is_the_sum_of_the_live_storages(steps: list[tuple[str, int]])
             del x
             sizes = {storage_key(tensor): -(-tensor.untyped_storage().nbytes() // 512) * 512 for tensor in live}
             assert torch.cuda.memory_allocated() == sum(sizes.values())
+
+
+def test_a_search_for_elements_takes_memory_while_it_runs(two_gpus: VirtualMachine) -> None:
+    x = torch.arange(10, device="cuda")
+    peaks = []
+    searches: list[Callable[[], object]] = [x.nonzero, lambda: x[x > 4], lambda: torch.masked_select(x, x > 4)]
+    for search in searches:
+        torch.cuda.reset_peak_memory_stats()
+        search()
+        peaks.append(torch.cuda.max_memory_allocated())
+    assert peaks == [2560, 3072, 3072]
+    many = torch.ones(1_000_000, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    many[many > 0]
+    assert torch.cuda.max_memory_allocated() > (4 + 1 + 8 + 4) * 1_000_000

@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch import nn
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.operators.autocast import policies
+from gpututor.trace.events import Kind
 from tests.support import autocast_samples as samples
 
 GPU = torch.device("cuda:0")
@@ -308,3 +310,19 @@ def test_threads_that_enter_autocast_at_once_all_compute_in_half(two_gpus: Virtu
     for thread in threads:
         thread.join()
     assert results == [torch.float16] * 8
+
+
+@pytest.mark.parametrize("call", [torch.softmax, torch.nn.functional.log_softmax, torch.Tensor.log_softmax])
+def test_float32_softmax_of_float16_is_one_kernel(recorder: Recorder, call: Any) -> None:
+    x = torch.rand(3, 4, device="cuda", dtype=torch.float16, requires_grad=True)
+    first = len(recorder.trace)
+    out = call(x, 1, dtype=torch.float32)
+    with torch.autocast("cuda"):
+        alike = call(x, 1)
+    kernels = [event.name for event in recorder.trace.since(first) if event.kind is Kind.KERNEL]
+    out.sum().backward()
+    name = "aten::_softmax" if call is torch.softmax else "aten::_log_softmax"
+    assert kernels == [name, name]
+    assert (out.dtype, x.grad is not None and x.grad.dtype) == (torch.float32, torch.float16)
+    assert torch.equal(out.cpu(), call(x.detach().cpu().float(), 1))
+    assert torch.equal(alike, out)

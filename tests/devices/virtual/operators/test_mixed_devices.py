@@ -70,6 +70,11 @@ SAME = "Expected all tensors to be on the same device, but "
         ),
         (
             lambda g, c: torch.nn.Conv2d(1, 1, 1).cuda()(c[None, None]),
+            SAME + "got weight is on cuda:0, different from other tensors on cpu "
+            "(when checking argument in method wrapper_CUDA___slow_conv2d_forward)",
+        ),
+        (
+            lambda g, c: torch.nn.Conv2d(3, 8, 3).cuda()(torch.ones(16, 3, 32, 32)),
             "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same "
             "or input should be a MKLDNN tensor and weight is a dense tensor",
         ),
