@@ -33,6 +33,7 @@ class OperatorFacts:
     arguments: dict[str, str] = field(default_factory=dict)
     asserts_index: bool = False
     half_on_cuda: bool = False
+    own_kernel: bool = False
     kernel: str = ""
     refusal: str = ""
     """CUDA's words for a dtype that it lacks, if they do not name the kernel."""
