@@ -45,6 +45,7 @@ class OperatorFacts:
     reads_shapes: bool = False
     writes: tuple[int, ...] = ()
     overwrites: bool = False
+    scratch: tuple[str, ...] = ()
     lists: tuple[int, ...] = ()
 
 
@@ -107,7 +108,7 @@ def _sized_by_numbers() -> re.Pattern[str]:
 
 
 _NONE = OperatorFacts()
-_LISTS = frozenset({"lacks", "below_capability", "reductions", "writes", "lists"})
+_LISTS = frozenset({"lacks", "below_capability", "reductions", "writes", "lists", "scratch"})
 _NUMBERS = frozenset({"below_capability", "writes", "lists"})
 
 

@@ -20,6 +20,7 @@ from gpututor.devices.virtual.operators import (
     fallbacks,
     graph_replay,
     operands,
+    scratch,
     shape_only,
 )
 from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
@@ -255,7 +256,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         results = _on_its_device(op, inputs, args, out, device)
         execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
         return results
-    return fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
+    results = fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
+    if op.facts.scratch:
+        scratch.take(gpu.memory, op.facts.scratch, (hosts, kwargs, out))
+    return results
 
 
 def _on_its_device(
