@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -169,7 +169,7 @@ def store(measured: dict[str, list[Facts]], source: str, path: Path = DATA) -> N
     path.write_text(text + "\n", encoding="utf-8")
 
 
-def apart(name: str, real: list[Facts], virtual: list[Facts], excused: dict[str, Collection[str]]) -> list[str]:
+def apart(name: str, real: list[Facts], virtual: list[Facts], excused: Mapping[str, Collection[str]]) -> list[str]:
     """Return the differences between both GPUs, except those in `excused`, by the fact that differs."""
     found = []
     if len(real) != len(virtual) and name not in excused.get("passes", ()):

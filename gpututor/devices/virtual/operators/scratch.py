@@ -10,6 +10,7 @@ argument or a result, maybe several times:
     indices0      an int64 for each element of that argument
     channels0     a float32 for each channel of each image in that argument
     loss0         as `argument0`, unless the loss is not reduced
+    scalar0       a number, unless the loss is not reduced: the result keeps the memory of all losses
     converted0    the argument in the dtype of the result, if that is another
     selected1     an int64 for each dimension of a mask, and each element that it selects
     summed1       the indices of a put that accumulates, as CUDA sorts them
@@ -151,6 +152,7 @@ _UNITS: dict[str, Callable[[int, Call], int]] = {
     "indices": lambda position, call: _elements(position, call, 8),
     "loss": _loss,
     "result": _result,
+    "scalar": lambda position, call: min(_loss(position, call), 4),
     "selected": _selected,
     "sorted": _sorted,
     "summed": _summed,
