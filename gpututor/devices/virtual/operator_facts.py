@@ -33,6 +33,7 @@ class OperatorFacts:
     arguments: dict[str, str] = field(default_factory=dict)
     asserts_index: bool = False
     half_on_cuda: bool = False
+    own_kernel: bool = False
     kernel: str = ""
     refusal: str = ""
     """CUDA's words for a dtype that it lacks, if they do not name the kernel."""
@@ -44,6 +45,7 @@ class OperatorFacts:
     reads_shapes: bool = False
     writes: tuple[int, ...] = ()
     overwrites: bool = False
+    scratch: tuple[str, ...] = ()
     lists: tuple[int, ...] = ()
 
 
@@ -106,7 +108,7 @@ def _sized_by_numbers() -> re.Pattern[str]:
 
 
 _NONE = OperatorFacts()
-_LISTS = frozenset({"lacks", "below_capability", "reductions", "writes", "lists"})
+_LISTS = frozenset({"lacks", "below_capability", "reductions", "writes", "lists", "scratch"})
 _NUMBERS = frozenset({"below_capability", "writes", "lists"})
 
 

@@ -20,10 +20,12 @@ from gpututor.devices.virtual.operator_facts import (
 )
 
 _aten = torch.ops.aten
-Waits = Callable[[tuple[Any, ...]], bool]
+Waits = Callable[..., bool]
 Rule = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 RULES: dict[Any, Rule] = {}
 """Operators, or whole namespaces of them, that do not simply run on the CPU; filled by `add_rules`."""
+CALLS: dict[Any, Callable[..., Any]] = {}
+"""Functions that compute operators as CUDA's kernels do, where the CPU's return something else; see `add_calls`."""
 
 
 def _growth(short: str, pointwise: bool) -> str:
@@ -35,11 +37,14 @@ def _growth(short: str, pointwise: bool) -> str:
     return "pointwise" if pointwise else "product"
 
 
+_NONE: Mapping[str, Any] = {}
+
+
 def _mask_among(indices: Any) -> bool:
     return any(isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices or ())
 
 
-def _index_put_waits(args: tuple[Any, ...]) -> bool:
+def _index_put_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
     """Return True unless a single mask with a single value becomes `masked_fill_` (TensorAdvancedIndexing.cpp)."""
     indices, values = args[1], args[2]
     if not _mask_among(indices):
@@ -49,13 +54,41 @@ def _index_put_waits(args: tuple[Any, ...]) -> bool:
     return accumulates or not single_mask or values.numel() != 1
 
 
+def _given(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: str, default: Any = None) -> Any:
+    return args[position] if len(args) > position else kwargs.get(name, default)
+
+
+def _histc_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
+    """Return True if the values themselves are the bounds (SummaryOps.cu)."""
+    return bool(_given(args, kwargs, 2, "min", 0) == _given(args, kwargs, 3, "max", 0))
+
+
+def _draw_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
+    """Return True unless several samples are drawn with replacement (Distributions.cpp)."""
+    return args[1] == 1 or not _given(args, kwargs, 2, "replacement", False)
+
+
+def _isin_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
+    """Return True if so many elements are compared that they are sorted first (TensorCompare.cpp)."""
+    elements, tests = args[:2]
+    if not isinstance(elements, torch.Tensor) or not isinstance(tests, torch.Tensor):
+        return False
+    sorts = tests.numel() >= int(10.0 * elements.numel() ** 0.145)
+    return sorts and not kwargs.get("assume_unique", False)
+
+
 WAITS: dict[str, Waits] = {
-    "always": lambda args: True,
-    "lengths": lambda args: True,
-    "mask": lambda args: _mask_among(args[1]),
+    "always": lambda args, kwargs=_NONE: True,
+    "lengths": lambda args, kwargs=_NONE: kwargs.get("output_size") is None,
+    "mask": lambda args, kwargs=_NONE: _mask_among(args[1]),
     "put": _index_put_waits,
+    "deviation": lambda args, kwargs=_NONE: len(args) > 1 and isinstance(args[1], torch.Tensor),
+    "draw": _draw_waits,
+    "histc": _histc_waits,
+    "isin": _isin_waits,
+    "checked": lambda args, kwargs=_NONE: kwargs.get("lengths") is not None and not kwargs.get("unsafe", False),
 }
-"""Tests of a call's arguments, by the fact `waits`: True if the host waits."""
+"""Tests of a call's arguments and keywords, by the fact `waits`: True if the host waits."""
 _INDICES: frozenset[int | str] = frozenset((1, "indices"))
 
 
@@ -79,13 +112,22 @@ class CudaKernel:
         return self.error(self.message.format(dtype=dtype_name, operator=op.func.name()))
 
 
+_NOT_IN_CUDA = "Could not run"
+_NO_SUCH_KERNEL = (
+    " This could be because the operator doesn't exist for this backend, or was omitted during the selective/custom "
+    "build process (if using custom build). If you are a Facebook employee using PyTorch on mobile, please visit "
+    "https://fburl.com/ptmfixes for possible resolutions."
+)
+
+
 def cuda_kernel(facts: OperatorFacts) -> CudaKernel | None:
     """Return the CUDA kernel of an operator; None for one whose dtypes and messages are the CPU's."""
     if not facts.kernel and not facts.refusal:
         return None
-    by_name = not facts.refusal or "Could not run" in facts.refusal
+    refusal = facts.refusal + (_NO_SUCH_KERNEL if facts.refusal.startswith(_NOT_IN_CUDA) else "")
+    by_name = not refusal or refusal.startswith(_NOT_IN_CUDA)
     return CudaKernel(
-        facts.refusal or f"\"{facts.kernel}\" not implemented for '{{dtype}}'",
+        refusal or f"\"{facts.kernel}\" not implemented for '{{dtype}}'",
         NotImplementedError if by_name else RuntimeError,
         frozenset(getattr(torch, name) for name in facts.lacks),
         frozenset(facts.reductions),
@@ -221,9 +263,9 @@ class Operator:
 
     # fmt: off
     __slots__ = (
-        "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_places",
-        "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies", "name",
-        "nondeterministic", "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first",
+        "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_call",
+        "host_places", "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies",
+        "name", "nondeterministic", "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first",
         "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes", "written_places",
     )
     # fmt: on
@@ -237,8 +279,10 @@ class Operator:
         self.func = func
         facts = self.facts = facts_of(short)
         call = _QUICK.get(func) or _COMPOSED.get(func, func._op)
-        self.call = _collective(func) if func.namespace in _COLLECTIVES else call
+        self.host_call = _collective(func) if func.namespace in _COLLECTIVES else call
         """The operator by its shortest path from Python."""
+        self.call = CALLS.get(func, self.host_call)
+        """The operator as a GPU runs it, computed on the CPU."""
         self.rule = RULES.get(func) or RULES.get(func.namespace)
         self.name = f"aten::{facts.cuda_name}" if facts.cuda_name and func.namespace == "aten" else schema.name
         self.multiplies = kind in _MULTIPLYING
@@ -284,9 +328,11 @@ class Operator:
         """The bound of its results' size; empty for an operator that makes no tensor."""
         waits = facts.waits != "lengths" or func._overloadname == "Tensor"
         self.waits = WAITS.get(facts.waits) if waits else None
+        """Return True if the host waits in a call, given its arguments and keywords; None for most."""
         self.custom = func.namespace not in TORCHS_OWN and self.rule is None
         """True if it comes from outside of torch: `custom_operators` runs its body."""
-        self.composite = self.custom or (func.namespace == "aten" and torch_private.has_composite_kernel(func.name()))
+        composed = not facts.own_kernel and func.namespace == "aten"
+        self.composite = self.custom or (composed and torch_private.has_composite_kernel(func.name()))
         """True if it calls other operators, each of which is recorded."""
         self.made_of_others = torch_private.explicit_composite(func)
         """The function that composes it of others, if it has a gradient of its own; None for a kernel."""
@@ -317,6 +363,13 @@ def describe(func: Any) -> Operator:
 
 def operator_of(func: Any) -> Operator:
     return OPERATORS.get(id(func)) or describe(func)
+
+
+def add_calls(calls: dict[Any, Callable[..., Any]]) -> None:
+    """Add functions that compute operators as CUDA's kernels do; discard the records of all operators."""
+    if not calls.items() <= CALLS.items():
+        CALLS.update(calls)
+        OPERATORS.clear()
 
 
 def add_rules(rules: dict[Any, Rule]) -> None:

@@ -7,6 +7,7 @@ import torch
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.devices.virtual.operator_facts import NO_COST, OperatorFacts, device_checks, facts_of, kind_of, tables
 from gpututor.devices.virtual.operator_registry import WAITS, cuda_kernel
+from gpututor.devices.virtual.operators.scratch import is_block
 from gpututor.hardware.gpus import gpu_spec
 
 OPERATORS = tables()["operators"]
@@ -35,6 +36,7 @@ def test_each_fact_has_a_valid_value() -> None:
         assert facts.indices in ("", "read", "put"), name
         assert all(isinstance(getattr(torch, dtype, None), torch.dtype) for dtype in facts.lacks), name
         assert bool(facts.runs_as) is bool(facts.arguments), name
+        assert all(map(is_block, facts.scratch)), name
         for other in (facts.runs_as, facts.cuda_name):
             assert not other or hasattr(torch.ops.aten, other), name
 

@@ -260,19 +260,6 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args[:2], *map(to_list, args[2:4]), *args[4:], **(kwargs | lengths))
 
 
-def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Check the classes of a tensor, as C++ cannot read its values."""
-    classes, count = args[0], args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
-    if type(classes) is VirtualTensor and count > 0 and classes.numel() and not classes._host.is_meta:
-        with torch_private.host_only():
-            least, most = classes._host.aminmax()
-            if least < 0:
-                raise RuntimeError("Class values must be non-negative.")
-            if most >= count:
-                raise RuntimeError("Class values must be smaller than num_classes.")
-    return func(*args, **kwargs)
-
-
 def _set_gradient(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Compare devices and raise the engine's error: the engine does not compare devices of wrapper subclasses."""
     tensor, gradient = args
@@ -377,7 +364,6 @@ def fill_handlers() -> None:
             Tensor.to: _to,
             Tensor.cuda: _cuda,
             Tensor.type: convert_type,
-            torch.nn.functional.one_hot: _one_hot,
             Tensor.pin_memory: pin_memory,
             Tensor.is_pinned: lambda func, args, kwargs: pinned(args[0]),
             torch.device: _device,

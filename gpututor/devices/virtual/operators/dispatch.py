@@ -12,6 +12,7 @@ from gpututor.devices.virtual import cuda_errors, execution, torch_private
 from gpututor.devices.virtual.execution.host_work import SHORT_NS, SLOW_NS, meter
 from gpututor.devices.virtual.execution.prices import tensors_of
 from gpututor.devices.virtual.machine import active_machine, is_on, python_device
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import OPERATORS, RULES, Operator, describe, operator_of
 from gpututor.devices.virtual.operators import (
     custom_operators,
@@ -19,6 +20,7 @@ from gpututor.devices.virtual.operators import (
     fallbacks,
     graph_replay,
     operands,
+    scratch,
     shape_only,
 )
 from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
@@ -89,6 +91,9 @@ class DeviceMode(TorchDispatchMode):
         if func is _ZERO_TENSOR:
             # A tensor of zeros without memory, on the CPU too: below a mode, its kernels would read address 0.
             func = torch.ops.aten.zeros.default
+            device = kwargs.get("device")
+            if is_on() and device is not None and is_virtual_device(device):
+                return _zeros_without_memory(func, args, kwargs)
         if VirtualTensor in types:
             return run(func, args, kwargs)
         if not is_on():
@@ -107,17 +112,24 @@ class DeviceMode(TorchDispatchMode):
         if op.composite:
             return _composed(func, op, args, kwargs)
         try:
-            out = op.call(*args, **kwargs)
+            out = op.host_call(*args, **kwargs)
         except (TypeError, RuntimeError):
             converted = _numbers_as_tensors(func, args)
             if converted is None:
                 raise
-            out = op.call(*converted, **kwargs)
+            out = op.host_call(*converted, **kwargs)
         if (op.is_kernel or func in _READ_ON_HOST) and is_on() and active_machine().pending_copies:
             execution.races.on_host(active_machine(), tensors_of(args), op.written_among(args, kwargs))
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             execution.host_kernel(active_machine(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
+
+
+def _zeros_without_memory(func: Any, args: Any, kwargs: dict[str, Any]) -> VirtualTensor:
+    machine = active_machine()
+    device = python_device(kwargs["device"])
+    zeros = func(*args, **{**kwargs, "device": machine.host_device})
+    return on_device(zeros, device, Allocation(machine.gpus[device.index].memory, 0))
 
 
 def _with_memory(value: Any) -> Any:
@@ -234,7 +246,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if machine.capture is not None:
             out = graph_replay.capture_operator(machine, gpu, op, inputs.wrappers, (hosts, kwargs), out)
         execution.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
-        if op.waits is not None and op.waits(args):
+        if op.waits is not None and op.waits(args, kwargs):
             execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
             gpu.memory.take_briefly(operands.bytes_while_selecting(op, hosts, out))
     else:
@@ -245,7 +257,10 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         results = _on_its_device(op, inputs, args, out, device)
         execution.races.captured(machine, gpu, op, inputs.wrappers, (hosts, kwargs), results)
         return results
-    return fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
+    results = fresh(out, device) if op.is_fresh else _on_its_device(op, inputs, args, out, device)
+    if op.facts.scratch:
+        scratch.take(gpu.memory, op.facts.scratch, (hosts, kwargs, out))
+    return results
 
 
 def _on_its_device(

@@ -150,12 +150,11 @@ def _wide(given: dict[str, Any]) -> torch.dtype:
 
 
 def _batch_norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
-    """Save statistics for the backward pass in training only (Normalization.cpp)."""
+    """Save statistics for the backward pass, on CUDA not only in training (Normalization.cu)."""
     given = _given(op, args, named)
     out, *rest = op.call(*args, **named)
-    count = out.size(1) if given.get("training", op.func in _ALWAYS_TRAIN) else 0
     dtype = _wide(given)
-    return (out, *(torch.empty((count,), dtype=dtype, device=out.device) for _ in range(2)), *rest[2:])
+    return (out, *(torch.empty((out.size(1),), dtype=dtype, device=out.device) for _ in range(2)), *rest[2:])
 
 
 def _norm(op: Operator, args: list[Any], named: dict[str, Any]) -> Any:
@@ -217,7 +216,6 @@ def _none_infinite(op: Operator, args: list[Any], named: dict[str, Any]) -> None
     setattr(args[1], _KNOWN, 0.0)
 
 
-_ALWAYS_TRAIN = frozenset({aten._batch_norm_with_update.default, aten._batch_norm_with_update_functional.default})
 CPU_SHAPE_RULES: dict[Any, ShapeRule] = {
     aten._amp_foreach_non_finite_check_and_unscale_.default: _none_infinite,
     aten._fused_sdp_choice.default: _on_cpu,

@@ -1,13 +1,7 @@
-"""Operators with special rules: copies, views and dropout.
-
-Dropout is fused as in `is_fused_kernel_acceptable` of aten/src/ATen/native/Dropout.cpp. Feature, alpha and in-place
-dropout are several kernels on CUDA too.
-"""
+"""Operators with special rules: copies, views and changes of shape in place."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -224,39 +218,6 @@ def special_rules() -> dict[Any, Rule]:
         **dict.fromkeys(_RESHAPING, _reshape_in_place),
         **refusing_rules(),
     }
-
-
-_DROPOUT: Any = torch.ops.aten.dropout.default
-_FUSED: Any = torch.ops.aten.native_dropout.default
-
-
-def _dropout(tensor: torch.Tensor, p: float, train: bool) -> Any:
-    if train and 0 < p < 1 and type(tensor) is VirtualTensor and tensor.numel():
-        return _FUSED(tensor, p, train)[0]
-    return torch_private.run_composite(_DROPOUT, tensor, p, train)
-
-
-@contextmanager
-def fused() -> Iterator[None]:
-    """Register this kernel above autograd inside the block, for every caller of dropout."""
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("dropout", _dropout, torch_private.AUTOGRAD_KEY)
-    try:
-        yield
-    finally:
-        library._destroy()
-
-
-def dropout_rules() -> dict[Any, Any]:
-    """Return the rule for inference mode, in which the dispatch mode sees dropout first."""
-    return {_DROPOUT: lambda func, args, kwargs: _without_autograd(*args, **kwargs)}
-
-
-def _without_autograd(input: torch.Tensor, p: float, train: bool) -> Any:
-    from gpututor.devices.virtual.operators.dispatch import DeviceMode
-
-    with DeviceMode():
-        return _dropout(input, p, train)
 
 
 _real_set: Any = torch.Tensor.set_

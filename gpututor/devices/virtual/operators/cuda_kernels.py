@@ -1,0 +1,278 @@
+"""Operators that CUDA runs by kernels of its own, where the CPU has other ones or composes them of others.
+
+`composites()` replaces functions of C++ that choose a kernel by the device: they see no GPU in a virtual tensor. Each
+choice follows the function of the same name in aten/src/ATen/native. `device_calls()` computes, on the CPU, what CUDA's
+kernels return: a program on an H200 returned the same shapes, strides and values
+(tests/devices/virtual/operators/test_like_a_real_gpu.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.machine import cpp_device
+from gpututor.devices.virtual.operator_registry import Rule, add_calls
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+aten = torch.ops.aten
+Tensor = torch.Tensor
+Call = Callable[..., Any]
+_CUDNN_FLOATS = (torch.float32, torch.float64)
+_ROWS_AT_MOST = {(True, True): 131070, (True, False): 262136, (False, True): 880801, (False, False): 65535}
+"""The largest batch that cuDNN's batch norm takes: of rows or of images, in training or not."""
+
+
+def _dropout(tensor: Tensor, p: float, train: bool) -> Any:
+    """Fuse dropout as `is_fused_kernel_acceptable` of Dropout.cpp does.
+
+    Feature, alpha and in-place dropout are several kernels on CUDA too.
+    """
+    if train and 0 < p < 1 and type(tensor) is VirtualTensor and tensor.numel():
+        return aten.native_dropout.default(tensor, p, train)[0]
+    return torch_private.run_composite(aten.dropout.default, tensor, p, train)
+
+
+def _batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Any:
+    """Choose cuDNN's kernel where `_select_batch_norm_backend` of Normalization.cpp does."""
+    parts = (weight, bias, running_mean, running_var)
+    if type(input) is VirtualTensor and cudnn_enabled and _cudnn_norm_takes(input, parts, training):
+        return aten.cudnn_batch_norm.default(input, *parts, training, momentum, eps)[0]
+    return torch_private.run_composite(aten.batch_norm.default, input, *parts, training, momentum, eps, cudnn_enabled)
+
+
+def _cudnn_norm_takes(input: Tensor, parts: tuple[Tensor | None, ...], training: bool) -> bool:
+    weight, bias, mean, variance = parts
+    if not torch.backends.cudnn.enabled or weight is None or bias is None or input.dim() < 2 or not input.numel():
+        return False
+    if (mean is None) is not (variance is None) or (mean is None and not training):
+        return False
+    if any(part is not None and part.shape != (input.shape[1],) for part in parts):
+        return False  # the composite raises PyTorch's error
+    halved = input.dtype is torch.float16 and weight.dtype is torch.float32
+    if not (halved or (input.dtype in _CUDNN_FLOATS and weight.dtype is input.dtype)):
+        return False
+    return input.shape[0] <= _ROWS_AT_MOST[input.dim() == 2, training] and input.numel() < 2**31 - 1
+
+
+def _grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """Choose cuDNN's kernel where `cond_cudnn_grid_sampler` of GridSamplerUtils.h does."""
+    takes = all(
+        type(tensor) is VirtualTensor
+        and tensor.dtype in (*_CUDNN_FLOATS, torch.float16)
+        and 0 < tensor.numel() < 2**31
+        and tensor.dim() == 4
+        for tensor in (input, grid)
+    )
+    bilinear = interpolation_mode == 0 and padding_mode == 0 and align_corners
+    same = takes and input.dtype is grid.dtype and input.shape[0] == grid.shape[0] and grid.shape[3] == 2
+    if same and bilinear and input.shape[1] <= 1024 and torch.backends.cudnn.enabled:
+        return aten.cudnn_grid_sampler.default(input, grid)
+    return torch_private.run_composite(
+        aten.grid_sampler.default, input, grid, interpolation_mode, padding_mode, align_corners
+    )
+
+
+def _one_hot(tensor: Tensor, num_classes: int = -1) -> Any:
+    """Write ones into zeros, as `one_hot` of Onehot.cpp does for a tensor on a GPU."""
+    if type(tensor) is not VirtualTensor or tensor.dtype is not torch.int64:
+        return torch_private.run_composite(aten.one_hot.default, tensor, num_classes)
+    if not tensor.numel():
+        if num_classes <= 0:
+            raise RuntimeError("Can not infer total number of classes from empty tensor.")
+        return tensor.new_empty((*tensor.shape, num_classes))
+    if num_classes == -1:
+        num_classes = int(tensor.max().item()) + 1
+    if num_classes < 1:
+        raise RuntimeError("num_classes should be positive")
+    device = cpp_device(tensor._device)
+    hot: Tensor = aten.zeros.default([*tensor.shape, num_classes], dtype=torch.int64, device=device)
+    return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+
+_COMPOSITES: dict[Any, Call] = {
+    aten.dropout.default: _dropout,
+    aten.batch_norm.default: _batch_norm,
+    aten.grid_sampler.default: _grid_sampler,
+    aten.one_hot.default: _one_hot,
+}
+
+
+@contextmanager
+def composites() -> Iterator[None]:
+    """Register the functions above autograd inside the block, for every caller of these operators."""
+    library = torch.library.Library("aten", "IMPL")
+    for operator, function in _COMPOSITES.items():
+        library.impl(operator, function, torch_private.AUTOGRAD_KEY)
+    # With a kernel of its own, autograd differentiates the operator itself and not its parts, as on CUDA.
+    torch_private.give_kernel(library, _RMS_NORM, _compose_rms_norm)
+    try:
+        yield
+    finally:
+        library._destroy()
+
+
+def composite_rules() -> dict[Any, Rule]:
+    """Return rules for inference mode, in which the dispatch mode sees these operators first."""
+    return {operator: _without_autograd(function) for operator, function in _COMPOSITES.items()}
+
+
+def _without_autograd(function: Call) -> Rule:
+    def rule(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from gpututor.devices.virtual.operators.dispatch import DeviceMode
+
+        with DeviceMode():
+            return function(*args, **kwargs)
+
+    return rule
+
+
+_RMS_NORM: Any = aten._fused_rms_norm.default
+
+
+def _compose_rms_norm(*args: Any) -> Any:
+    return torch_private.run_composite(_RMS_NORM, *args)
+
+
+def _rms_norm_backward(
+    grad: Tensor, input: Tensor, shape: list[int], rstd: Tensor, weight: Tensor | None, mask: list[bool]
+) -> Any:
+    """Return the gradients of input and weight (layer_norm_kernel.cu)."""
+    wide = rstd.dtype
+    dims = tuple(range(-len(shape), 0))
+    normal = input.to(wide) * rstd
+    slope = grad.to(wide)
+    scaled = slope if weight is None else slope * weight.to(wide)
+    by_input = rstd * (scaled - normal * (scaled * normal).mean(dims, keepdim=True))
+    by_weight = None
+    if weight is not None and mask[1]:
+        by_weight = (slope * normal).sum_to_size(weight.shape).to(weight.dtype).contiguous()
+    return by_input.to(input.dtype).contiguous() if mask[0] else None, by_weight
+
+
+def _cudnn_norm(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    out, *saved = aten.native_batch_norm.default(input, weight, bias, mean, variance, training, momentum, eps)
+    if not training:
+        saved = [weight.new_empty((0,)), weight.new_empty((0,))]
+    return out, *(part.to(weight.dtype) for part in saved), torch.empty((0,), dtype=torch.uint8, device=input.device)
+
+
+def _cudnn_norm_backward(
+    input: Tensor,
+    grad: Tensor,
+    weight: Tensor,
+    mean: Tensor | None,
+    variance: Tensor | None,
+    saved_mean: Tensor,
+    saved_invstd: Tensor,
+    eps: float,
+    reserve: Tensor,
+) -> Any:
+    return aten.native_batch_norm_backward.default(
+        grad, input, weight, mean, variance, saved_mean, saved_invstd, True, eps, [True, True, True]
+    )
+
+
+def _native_norm(func: Any) -> Call:
+    def call(input: Tensor, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, *rest: float) -> Any:
+        """Save the running statistics too, as `batch_norm_cuda_out` of Normalization.cu does."""
+        out, *saved = func(input, weight, bias, mean, variance, training, *rest)
+        if training:
+            return out, *saved
+        return out, mean.clone(), (variance + rest[-1]).rsqrt()
+
+    return call
+
+
+def _grid_sample(input: Tensor, grid: Tensor) -> Any:
+    return aten.grid_sampler_2d.default(input, grid, 0, 0, True)
+
+
+def _grid_sample_backward(input: Tensor, grid: Tensor, grad: Tensor) -> Any:
+    return aten.grid_sampler_2d_backward.default(grad, input, grid, 0, 0, True, [True, True])
+
+
+def _log_sigmoid(tensor: Tensor) -> Any:
+    """Keep no buffer for the backward pass (Activation.cpp)."""
+    out, _ = aten.log_sigmoid_forward.default(tensor)
+    return out, tensor.new_empty((0,))
+
+
+def _log_sigmoid_backward(grad: Tensor, tensor: Tensor, buffer: Tensor) -> Any:
+    return aten.log_sigmoid_backward.default(grad, tensor, aten.log_sigmoid_forward.default(tensor)[1])
+
+
+def _nonzero(tensor: Tensor) -> Any:
+    """Return the places by columns, also those of none (Nonzero.cu)."""
+    places = aten.nonzero.default(tensor)
+    return places if places.numel() else places.new_empty(places.shape[::-1]).t()
+
+
+def _eig(tensor: Tensor) -> Any:
+    """Return the vectors by rows, as cuSOLVER's Xgeev does."""
+    values, vectors = aten.linalg_eig.default(tensor)
+    return values, vectors.contiguous()
+
+
+def _scaled_product(
+    left: Tensor,
+    right: Tensor,
+    scale_left: Tensor,
+    scale_right: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> Any:
+    """Return the largest number of an 8-bit dtype in place of larger ones, as cuBLAS does; the CPU returns NaN."""
+    dtype = left.dtype if out_dtype is None else out_dtype
+    narrow = dtype.is_floating_point and dtype.itemsize == 1
+    product = aten._scaled_mm.default(
+        left, right, scale_left, scale_right, bias, scale_result, torch.float32 if narrow else dtype, use_fast_accum
+    )
+    if not narrow:
+        return product
+    limit = torch.finfo(dtype).max
+    return product.clamp(-limit, limit).to(dtype)
+
+
+_CALLS: dict[Any, Call] = {
+    aten._scaled_mm.default: _scaled_product,
+    aten._fused_rms_norm_backward.default: _rms_norm_backward,
+    aten.cudnn_batch_norm.default: _cudnn_norm,
+    aten.cudnn_batch_norm_backward.default: _cudnn_norm_backward,
+    aten.cudnn_grid_sampler.default: _grid_sample,
+    aten.cudnn_grid_sampler_backward.default: _grid_sample_backward,
+    aten.linalg_eig.default: _eig,
+    aten.log_sigmoid_backward.default: _log_sigmoid_backward,
+    aten.log_sigmoid_forward.default: _log_sigmoid,
+    aten.nonzero.default: _nonzero,
+    **{func: _native_norm(func) for func in (aten.native_batch_norm.default, aten._native_batch_norm_legit.default)},
+}
+
+
+def add_device_calls() -> None:
+    add_calls(_CALLS)

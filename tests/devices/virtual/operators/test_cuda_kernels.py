@@ -1,0 +1,129 @@
+"""Operators that CUDA runs by kernels of its own; `operators_h200.json` has their measured names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine
+from gpututor.trace.events import Kind
+
+
+def _names(recorder: Recorder, kind: Kind, call: Callable[[], object]) -> list[str]:
+    first = len(recorder.trace)
+    call()
+    return [event.name for event in recorder.complete().since(first) if event.kind is kind]
+
+
+def _normalize(dtype: torch.dtype, training: bool = True) -> torch.Tensor:
+    image = torch.randn(2, 3, 4, 4, device="cuda", dtype=dtype, requires_grad=True)
+    ones = torch.ones(3, device="cuda")
+    return functional.batch_norm(image, ones * 0, ones, ones.clone(), ones.clone(), training)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_batch_norm_is_cudnns(recorder: Recorder, dtype: torch.dtype) -> None:
+    assert "aten::cudnn_batch_norm" in _names(recorder, Kind.KERNEL, lambda: _normalize(dtype))
+    assert "aten::cudnn_batch_norm_backward" in _names(
+        recorder, Kind.KERNEL, lambda: _normalize(dtype).sum().backward()
+    )
+
+
+def test_batch_norm_is_pytorchs_own_where_cudnn_has_none(recorder: Recorder) -> None:
+    with torch.backends.cudnn.flags(enabled=False):
+        assert "aten::native_batch_norm" in _names(recorder, Kind.KERNEL, lambda: _normalize(torch.float32))
+    image = torch.randn(2, 3, 4, 4, device="cuda")
+    assert _names(recorder, Kind.KERNEL, lambda: functional.batch_norm(image, None, None, training=True)) == [
+        "aten::native_batch_norm"
+    ]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_cudnns_batch_norm_has_the_cpus_values_and_gradients(two_gpus: VirtualMachine, training: bool) -> None:
+    results = []
+    for device in ("cpu", "cuda"):
+        image = torch.arange(24.0, device=device).view(2, 3, 2, 2).sin().requires_grad_()
+        weight = torch.tensor([1.0, 2.0, 3.0], device=device, requires_grad=True)
+        mean, variance = torch.zeros(3, device=device), torch.ones(3, device=device)
+        out = functional.batch_norm(image, mean, variance, weight, weight, training)
+        gradients = torch.autograd.grad((out * out).sum(), (image, weight))
+        results.append([value.detach().cpu() for value in (out, mean, variance, *gradients)])
+    torch.testing.assert_close(*results)
+
+
+def test_rms_norm_is_one_kernel_each_way_with_the_cpus_gradients(recorder: Recorder) -> None:
+    gradients = []
+    for device in ("cpu", "cuda"):
+        rows = torch.arange(24.0, device=device).view(4, 6).cos().requires_grad_()
+        weight = torch.linspace(1, 2, 6).to(device).requires_grad_()
+        first = len(recorder.trace)
+        out = functional.rms_norm(rows, (6,), weight)
+        gradients.append([part.cpu() for part in torch.autograd.grad(out, (rows, weight), torch.ones_like(out))])
+        names = [event.name for event in recorder.complete().since(first) if "rms_norm" in event.name]
+        assert names == (["aten::_fused_rms_norm", "aten::_fused_rms_norm_backward"] if device == "cuda" else [])
+    torch.testing.assert_close(*gradients)
+
+
+def test_one_hot_writes_into_zeros_and_asserts_its_classes(recorder: Recorder) -> None:
+    classes = torch.tensor([2, 0], device="cuda")
+    assert _names(recorder, Kind.KERNEL, lambda: functional.one_hot(classes, 3)) == ["aten::zeros", "aten::scatter_"]
+    assert functional.one_hot(classes).tolist() == [[0, 0, 1], [1, 0, 0]]
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        functional.one_hot(classes, 2)
+
+
+_WAITING: dict[str, Callable[[torch.Tensor], object]] = {
+    "multinomial": lambda x: torch.multinomial(x, 1),
+    "normal": lambda x: torch.normal(0.0, x),
+    "histc": lambda x: torch.histc(x),
+    "isin": lambda x: torch.isin(x[:2], x),
+    "repeat_interleave": lambda x: torch.repeat_interleave(x, torch.ones_like(x, dtype=torch.int64)),
+}
+_NOT_WAITING: dict[str, Callable[[torch.Tensor], object]] = {
+    "several samples with replacement": lambda x: torch.multinomial(x, 4, replacement=True),
+    "a number as the deviation": lambda x: torch.normal(x, 1.0),
+    "known bounds": lambda x: torch.histc(x, min=0, max=2),
+    "few elements to look for": lambda x: torch.isin(x, x[:2]),
+    "a known length": lambda x: torch.repeat_interleave(
+        x, torch.ones_like(x, dtype=torch.int64), output_size=x.numel()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _WAITING)
+def test_the_host_waits_for_values_that_the_operator_checks_or_counts(recorder: Recorder, name: str) -> None:
+    values = torch.ones(50, device="cuda")
+    assert _names(recorder, Kind.SYNCHRONISE, lambda: _WAITING[name](values)) == [f"aten::{name}"]
+
+
+@pytest.mark.parametrize("name", _NOT_WAITING)
+def test_the_host_does_not_wait_otherwise(recorder: Recorder, name: str) -> None:
+    values = torch.ones(50, device="cuda")
+    assert _names(recorder, Kind.SYNCHRONISE, lambda: _NOT_WAITING[name](values)) == []
+
+
+_MIB = 2**20
+_SCRATCH: dict[str, tuple[Callable[[torch.Tensor], object], int]] = {
+    "a loss before its mean": (lambda x: functional.huber_loss(x, x), 4 * _MIB),
+    "a mean that keeps the memory of the losses": (lambda x: functional.mse_loss(x, x), 4 * _MIB),
+    "a loss without a mean": (lambda x: functional.mse_loss(x, x, reduction="none"), 4 * _MIB),
+    "a mask as int64 before its sum": (lambda x: (x > 0).sum(), 9 * _MIB),
+    "differences from the largest": (lambda x: torch.logsumexp(x.view(1024, 1024), 0), 4 * _MIB),
+    "a sum of floats": (lambda x: x.sum(), 0),
+    "a sum in single precision": (lambda x: x.view(torch.float16).sum(dtype=torch.float32), 0),
+}
+
+
+@pytest.mark.parametrize("name", _SCRATCH)
+def test_an_operator_takes_scratch_memory_while_it_runs(two_gpus: VirtualMachine, name: str) -> None:
+    call, peak = _SCRATCH[name]
+    values = torch.ones(_MIB, device="cuda")
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call(values)
+    assert torch.cuda.memory_allocated() == before
+    assert 0 <= torch.cuda.max_memory_allocated() - before - peak <= 16 * 1024
