@@ -189,7 +189,7 @@ class CachingAllocator:
 
     def take_briefly(self, requested: int) -> None:
         """Count memory that a kernel takes while it runs, in the statistics only."""
-        size = -(-requested // GRANULE) * GRANULE
+        size = self._settings.rounded(requested)
         pool = self.small if size <= SMALL_SIZE else self.large
         with self._lock:
             self._settle()
