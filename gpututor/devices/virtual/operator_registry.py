@@ -165,7 +165,7 @@ _QUICK: dict[Any, Any] = {
 }
 # fmt: on
 _COMPOSED = _wider_products()
-"""Operators that the CPU composes of others."""
+"""Operators that the CPU composes of others; `add_rules` adds to them."""
 _MULTIPLYING = frozenset(
     {"matmul", "convolution", "convolution_backward", "attention", "attention_backward", "contraction"}
 )
@@ -202,8 +202,8 @@ class Operator:
     __slots__ = (
         "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_places",
         "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies", "name",
-        "nondeterministic", "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first",
-        "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes", "written_places",
+        "nondeterministic", "out_names", "parameters", "puts_at_indices", "random", "reads_at_indices", "recurs",
+        "returns_first", "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes", "written_places",
     )
     # fmt: on
 
@@ -224,6 +224,9 @@ class Operator:
         """True if it multiplies matrices in some form: its FLOPs count, and TF32 matters."""
         self.scans = kind == "scan"
         """True if its price depends on the dimension that it goes along."""
+        self.parameters = [argument.name for argument in schema.arguments]
+        self.recurs = kind == "recurrent" and "hidden_size" in self.parameters
+        """True for recurrent layers of cuDNN, priced by numbers among the arguments."""
         self.cuda_kernel = cuda_kernel(facts) if func.namespace == "aten" else None
         """CUDA's kernel, if it lacks dtypes; None for most."""
         self.hidden_view = facts.hidden_view
@@ -298,8 +301,12 @@ def operator_of(func: Any) -> Operator:
     return OPERATORS.get(id(func)) or describe(func)
 
 
-def add_rules(rules: dict[Any, Rule]) -> None:
-    """Add the functions that run special operators; discard the records of all operators."""
-    if not rules.items() <= RULES.items():
+def add_rules(rules: dict[Any, Rule], computed: dict[Any, Callable[..., Any]]) -> None:
+    """Add the functions that run special operators; discard the records of all operators.
+
+    `computed` has functions that compute, on the CPU, operators that only CUDA has.
+    """
+    if not (rules.items() <= RULES.items() and computed.items() <= _COMPOSED.items()):
         RULES.update(rules)
+        _COMPOSED.update(computed)
         OPERATORS.clear()

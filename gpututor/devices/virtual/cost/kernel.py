@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from gpututor.devices.virtual.cost import convolutions, matrices, reductions
+from gpututor.devices.virtual.cost import convolutions, matrices, recurrent, reductions
 from gpututor.devices.virtual.cost.calibration import AchievableRates, CalibrationFactors, calibrated, fitted
 from gpututor.devices.virtual.cost.memory_traffic import (
     Tensors,
@@ -55,6 +55,8 @@ class Cost:
     flops: float
     dtype: str = ""
     """Floating dtype of the kernels; see `gpututor.trace.events.compute_dtype`."""
+    host_after: int = 0
+    """Nanoseconds of the host after the first kernel, in which it launches the others."""
 
 
 def price(
@@ -68,19 +70,24 @@ def price(
     convolution_tf32: bool = True,
     gpu: AchievableRates | None = None,
     dim: int = -1,
+    layers: recurrent.RecurrentLayers | None = None,
 ) -> Price:
     """Return the cost of one operator on a GPU.
 
     `name` as in `aten.mm.default`. Tensors are (shape, dtype), such as `((2, 3), "float32")`; outputs include what is
     written in place. `flops` are those of torch.utils.flop_counter, 0 if unknown. `tf32` and `convolution_tf32` are the
     switches of `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` replaces the fitted rates. `dim` is the
-    dimension of a scan.
+    dimension of a scan, `layers` the sizes of recurrent layers.
     """
     kind = kind_of(name)
     if kind == NO_COST:
         return Price(0.0, 0, 0.0, 0.0)
     gpu = gpu or calibrated(spec)
     moved = bytes_accessed(name, kind, inputs, outputs)
+    if layers is not None:
+        backward = "backward" in name
+        seconds, fill = recurrent.seconds(gpu, layers, convolution_tf32, backward), recurrent.filled(gpu, layers)
+        return Price(seconds, moved, layers.flops * (2 if backward else 1), fill)
     if is_multi_tensor(name):
         kernels = multi_tensor_kernels(name, inputs)
         seconds, fill = gpu.moved_s(moved), gpu.filled(sum(prod(shape) for shape, _ in inputs) / _PER_THREAD)

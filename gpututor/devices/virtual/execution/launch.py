@@ -74,6 +74,8 @@ def launch(
     else:
         recorder.unseen(gpu.name)
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
+    if cost.host_after:
+        clock.host.spend(cost.host_after)
     task.place = place
     gpu.memory.of_thread.writer = task
     return task
