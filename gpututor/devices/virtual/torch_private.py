@@ -74,9 +74,11 @@ def bits_respected() -> Any:
     return _with_keys(_included_keys(), _excluded_keys() - _LAZY_KEYS)
 
 
-_AUTOGRAD_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality).add(
-    torch._C.DispatchKey.ADInplaceOrView
-).add(torch._C.DispatchKey.AutogradOther)
+_AUTOGRAD_KEYS = (
+    torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
+    .add(torch._C.DispatchKey.ADInplaceOrView)
+    .add(torch._C.DispatchKey.AutogradOther)
+)
 
 
 def autograd_in_operator() -> Any:

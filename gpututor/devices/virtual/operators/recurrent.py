@@ -7,6 +7,7 @@ the values. The backward operator computes the layers again: nothing but sizes, 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 Tensor = torch.Tensor
 aten = torch.ops.aten
 _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": LSTM, "gru": GRU}
-_LAYERS = {0: torch.rnn_relu, 1: torch.rnn_tanh, LSTM: torch.lstm, GRU: torch.gru}
+_LAYERS: dict[int, Any] = {0: torch.rnn_relu, 1: torch.rnn_tanh, LSTM: torch.lstm, GRU: torch.gru}
 _OVERLOADS = [getattr(getattr(aten, name), overload) for name in _MODES for overload in ("input", "data")]
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _SEED_BYTES = 8
@@ -48,9 +49,11 @@ class _Call:
         state = hx if cx is None else [hx, cx]
         numbers = (stride > 2, self.layers, self.dropout, self.train, self.bidirectional)
         layers = _LAYERS[self.mode]
-        if self.batch_sizes:
-            return list(layers(data, torch.tensor(self.batch_sizes), state, weight, *numbers))
-        return list(layers(data, state, weight, *numbers, self.batch_first))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # oneDNN, which CUDA does not use, has no projections
+            if self.batch_sizes:
+                return list(layers(data, torch.tensor(self.batch_sizes), state, weight, *numbers))
+            return list(layers(data, state, weight, *numbers, self.batch_first))
 
     def shapes(self, data: Tensor, hx: Tensor, cx: Tensor | None) -> list[Tensor]:
         """Return the results without values."""
@@ -61,6 +64,12 @@ class _Call:
         else:
             out = data.new_empty(shape)
         return [out, torch.empty_like(hx), *([] if cx is None else [torch.empty_like(cx)])]
+
+    def blank_gradient(self, data: Tensor) -> Tensor:
+        """Return a tensor for the gradient of the input, with steps first in memory."""
+        if self.batch_first and not self.batch_sizes:
+            return data.new_empty((data.shape[1], data.shape[0], data.shape[2])).transpose(0, 1)
+        return data.new_empty(data.shape)
 
     def reserve_bytes(self, data: Tensor) -> int:
         """Return the bytes that training saves for the backward operator."""
@@ -113,8 +122,9 @@ def _backward(
     if not call.train:
         raise RuntimeError("cudnn RNN backward can only be called in training mode")
     inputs = [data, hx, *([] if cx is None else [cx]), *weight]
+    blanks = [call.blank_gradient(data), *(part.new_empty(part.shape) for part in inputs[1:])]
     if data.is_meta:
-        return _arranged([torch.empty_like(part) for part in inputs], cx, mask)
+        return _arranged(blanks, cx, mask)
     seed = int(reserve[:_SEED_BYTES].view(torch.int64)) if call.dropout else None
     with torch_private.autograd_in_operator(), torch.enable_grad(), _seeded(seed):
         leaves = [_widened(data.dtype, part.detach()).requires_grad_() for part in inputs]
@@ -127,14 +137,9 @@ def _backward(
         ]
         outs, grads = zip(*given, strict=True)
         gradients = torch.autograd.grad(outs, leaves, grads, allow_unused=True)
-    return _arranged(
-        [
-            torch.zeros_like(part) if gradient is None else gradient.to(part.dtype)
-            for part, gradient in zip(inputs, gradients, strict=True)
-        ],
-        cx,
-        mask,
-    )
+    for blank, gradient in zip(blanks, gradients, strict=True):
+        blank.zero_() if gradient is None else blank.copy_(gradient)
+    return _arranged(blanks, cx, mask)
 
 
 def _arranged(gradients: list[Tensor], cx: Tensor | None, mask: list[bool]) -> tuple[Any, ...]:
@@ -197,7 +202,9 @@ def _suits_cudnn(args: tuple[Any, ...]) -> bool:
     """Return True if the layers run on cuDNN (`cudnn_is_acceptable`), with all tensors on its device."""
     data = args[0]
     # Batch sizes are integers on the host.
-    tensors = [leaf for leaf in torch_private.tree_leaves(args) if isinstance(leaf, Tensor) and leaf.dtype != torch.int64]
+    tensors = [
+        leaf for leaf in torch_private.tree_leaves(args) if isinstance(leaf, Tensor) and leaf.dtype != torch.int64
+    ]
     return (
         type(data) is VirtualTensor
         and bool(torch.backends.cudnn.enabled)
