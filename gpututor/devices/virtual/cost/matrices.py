@@ -21,10 +21,16 @@ from gpututor.devices.virtual.cost.memory_traffic import (
 )
 from gpututor.devices.virtual.operator_facts import short_name
 
-_TILES = ((128, 128, None), (128, 64, "matmul.tile_64"), (64, 128, "matmul.tile_64"), (64, 64, "matmul.tile_32"))
+_TILES = (
+    (128, 128, None), (128, 64, "matmul.tile_64"), (64, 128, "matmul.tile_64"), (64, 64, "matmul.tile_32"),
+    (32, 32, "matmul.tile_16"),
+)  # fmt: skip
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _SHORTEST_SPLIT = 256
 """Minimum part of the inner dimension per block: shorter sums gain nothing."""
+STEP_CYCLES = {1: 6.0, 2: 12.0, 4: 22.0, 8: 22.0}
+"""Least cycles of a block of tensor cores per element of the inner dimension, by the bytes of an element, from products
+of 256 and 1024 rows on an H200: the steps of a block are sequential. Several blocks a multiprocessor hide it."""
 _THIN = 8
 """Rows or columns up to which a product has no tiles and only reads its matrix."""
 
@@ -52,16 +58,21 @@ def product_flops(kind: str, inputs: Tensors) -> float:
     return 2.0 * batch * rows * columns * inner
 
 
-def _tiled_s(gpu: AchievableRates, batch: int, rows: int, columns: int, inner: int, rate: float) -> tuple[float, float]:
+def _tiled_s(
+    gpu: AchievableRates, batch: int, rows: int, columns: int, inner: int, rate: float, step_cycles: float
+) -> tuple[float, float]:
     """Return the seconds and filled share of the fastest tiling, in whole waves over the multiprocessors."""
     best, filled = float("inf"), 1.0
+    latency_s, floor_s = step_cycles / gpu.clock_hz, gpu.factors["memory.floor_us"] / 1e6
     for tall, wide, factor in _TILES:
         blocks = batch * ceil_div(rows, tall) * ceil_div(columns, wide)
         share = gpu.factors[factor] if factor else 1.0
         step_s = 2 * tall * wide / (rate / gpu.multiprocessors * share)
         for splits in _SPLITS:
             length = max(ceil_div(inner, splits), min(inner, _SHORTEST_SPLIT))
-            seconds = ceil_div(blocks * splits, gpu.multiprocessors) * step_s * length
+            waves = ceil_div(blocks * splits, gpu.multiprocessors)
+            # The parts of a sum need another kernel that adds them.
+            seconds = max(waves * step_s, latency_s) * length + (floor_s if splits > 1 else 0.0)
             if seconds < best:
                 best, filled = seconds, min(1.0, blocks * splits / gpu.multiprocessors)
     return best, filled
@@ -79,7 +90,8 @@ def product(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool)
         computed = 2.0 * batch * rows * columns * inner / rate
         moved = seconds + gpu.moved_s(written, read + written)
         return max(moved, computed), gpu.filled(batch * rows * columns * 32)
-    computed, filled = _tiled_s(gpu, batch, rows, columns, inner, rate)
+    step_cycles = STEP_CYCLES[min(element_bytes(dtype), 8)] if tensor > 0 else 0.0
+    computed, filled = _tiled_s(gpu, batch, rows, columns, inner, rate, step_cycles)
     return max(computed, seconds) + gpu.moved_s(written, read + written) * gpu.factors["matmul.epilogue"], filled
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpututor.devices.virtual.cost.calibration import AchievableRates
-from gpututor.devices.virtual.cost.matrices import product
+from gpututor.devices.virtual.cost.matrices import STEP_CYCLES, product
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, element_bytes
 
 LSTM, GRU = 2, 3
@@ -21,8 +21,6 @@ _GATES = {LSTM: 4, GRU: 3}
 _SAVED = {LSTM: 5, GRU: 6}
 """Values per step and hidden unit that training saves; 1 in simple layers."""
 _HALVES = ("float16", "bfloat16")
-_PER_INNER_CYCLES = {2: 12.0, 4: 22.0, 8: 44.0}
-"""Cycles of a step's product per element of its inner dimension, by the bytes of an element."""
 _BACKWARD_INNER = 2.5
 """Inner dimension of a gated layer's backward step over the forward one, in cycles."""
 _PERSISTENT_CYCLES, _PERSISTENT_UNIT_CYCLES = 200.0, {True: 20.0, False: 13.0}
@@ -148,7 +146,7 @@ def _step_s(gpu: AchievableRates, layers: RecurrentLayers, tf32: bool, backward:
     gates, batch = layers.gates * layers.hidden, layers.batch
     size = (batch, layers.outputs, gates) if backward else (batch, gates, layers.outputs)
     inner = layers.outputs * (_BACKWARD_INNER if backward and layers.is_gated else 1.0)
-    latency_s = inner * _PER_INNER_CYCLES[max(element_bytes(layers.dtype), 2)] / gpu.clock_hz
+    latency_s = inner * STEP_CYCLES[element_bytes(layers.dtype)] / gpu.clock_hz
     elementwise_s = gpu.moved_s(3 * batch * gates * element_bytes(layers.dtype))
     floors_s = (2.5 if backward else 2.0) * gpu.factors["memory.floor_us"] / 1e6
     return max(latency_s, _product_s(gpu, *size, layers.dtype, tf32)) + elementwise_s + floors_s

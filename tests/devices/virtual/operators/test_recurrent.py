@@ -30,7 +30,7 @@ def _states(result: Any) -> list[torch.Tensor]:
 
 
 def _kernels(recorder: Recorder) -> list[str]:
-    return [event.name for event in recorder.trace.events if event.kind is Kind.KERNEL]
+    return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL]
 
 
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
