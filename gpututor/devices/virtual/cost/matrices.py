@@ -95,23 +95,50 @@ def product(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool)
     return max(computed, seconds) + gpu.moved_s(written, read + written) * gpu.factors["matmul.epilogue"], filled
 
 
+ATTENTION_KERNELS = {
+    "_scaled_dot_product_flash_attention_backward": 5,
+    "_scaled_dot_product_efficient_attention_backward": 2,
+    "_scaled_dot_product_cudnn_attention": 2,
+    "_scaled_dot_product_cudnn_attention_backward": 4,
+}
+"""Kernels that fused attention launches, if more than one (an H200, torch 2.11)."""
+_HEAD, _LONGEST_HEAD, _HEAD_EXPONENT = 64, 128, 0.35
+"""Features of a head to which the shares apply; more are faster by a power, up to the second number."""
+_DIAGONAL = 220
+"""Positions by which causal attention exceeds half of the pairs: blocks on the diagonal are computed whole."""
+
+
 def attention(
-    gpu: AchievableRates, inputs: Tensors, outputs: Tensors, flops: float, tf32: bool, backward: bool
+    gpu: AchievableRates,
+    name: str,
+    inputs: Tensors,
+    outputs: Tensors,
+    flops: float,
+    tf32: bool,
+    causal: bool,
 ) -> tuple[float, float]:
     """Return the seconds and filled share of fused attention; inputs are query (..., L, E), key (..., S, E), ..."""
     query, key = (inputs[0], inputs[1]) if len(inputs) > 1 else (inputs[0], inputs[0])
+    backward = "backward" in name
     if not flops:
         flops = 4.0 * prod(query[0]) * key[0][-2] * (2.5 if backward else 1.0)
-    # The kernels are written for compute capability 8.0 and cannot saturate later tensor cores.
-    share = gpu.factors["attention.tensor" if gpu.spec.capability < (9, 0) else "attention.tensor_9_0"]
-    peak = 0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32)
-    rate = max(peak * share, gpu.plain_rate(query[1]) * gpu.factors["attention.plain"])
-    if backward:
-        rate *= gpu.factors["attention.backward"]
+    if causal:
+        flops *= min(0.5 + _DIAGONAL / key[0][-2], 1.0)
+    tensor = 0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32) * _attention_share(gpu, name, query[0][-1])
+    plain = gpu.plain_rate(query[1]) * gpu.factors["attention.plain"]
+    rate = max(tensor * (gpu.factors["attention.backward"] if backward else 1.0), plain)
     moved = total_bytes(inputs) + tensor_bytes(outputs[0] if outputs else query)
     blocks = ceil_div(prod(query[0][:-1]), 128)
     filled = min(1.0, blocks / gpu.multiprocessors)
     return max(flops / (rate * filled), gpu.moved_s(moved)), filled
+
+
+def _attention_share(gpu: AchievableRates, name: str, features: int) -> float:
+    """Return the share of the tensor cores' peak; only cuDNN's kernels use the instructions of 9.0 and later."""
+    backend = next((backend for backend in ("efficient", "cudnn") if backend in name), "tensor")
+    if gpu.spec.capability < (9, 0):
+        return gpu.factors["attention.efficient" if backend == "efficient" else "attention.tensor"]
+    return gpu.factors[f"attention.{backend}_9_0"] * (min(features, _LONGEST_HEAD) / _HEAD) ** _HEAD_EXPONENT
 
 
 _BLOCK_CYCLES = 128

@@ -137,6 +137,8 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
                 key += (result.shape, result.dtype)
     if op.multiplies:
         key += (torch_private.matmul_precision(), torch_private.convolution_precision())
+        if op.attends:
+            key.append(_is_causal(op, call))
     elif op.scans:
         key.append(_dim(call))
     elif op.recurs:
@@ -151,6 +153,11 @@ def _dim(call: Any) -> int:
     args, kwargs = call
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     return dim if type(dim) is int else -1
+
+
+def _is_causal(op: Operator, call: Any) -> bool:
+    args, kwargs = call
+    return bool((dict(zip(op.parameters, args, strict=False)) | kwargs).get("is_causal", False))
 
 
 def _recurrent_layers(op: Operator, call: Any) -> recurrent.RecurrentLayers:
@@ -181,6 +188,7 @@ def _compute_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any]
         convolution_tf32=torch_private.convolution_precision() == "tf32",
         dim=_dim(call) if op.scans else -1,
         layers=layers,
+        causal=op.attends and _is_causal(op, call),
     )
     launches, after = kernel.launches(op.name, tensors=len(inputs)), 0.0
     if layers is not None:
