@@ -200,7 +200,8 @@ class Operator:
 
     # fmt: off
     __slots__ = (
-        "attends", "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_places",
+        "attends", "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view",
+        "host_places",
         "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies", "name",
         "nondeterministic", "out_names", "parameters", "puts_at_indices", "random", "reads_at_indices", "recurs",
         "returns_first", "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes", "written_places",

@@ -20,7 +20,7 @@ from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine, is_on, set_active_machine
 from gpututor.devices.virtual.operator_registry import add_rules
-from gpututor.devices.virtual.operators import autocast, dispatch, recurrent, shape_only, special
+from gpututor.devices.virtual.operators import attention, autocast, dispatch, recurrent, shape_only, special
 from gpututor.devices.virtual.operators.special import special_rules
 from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
 from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
@@ -71,7 +71,7 @@ def virtual_gpu(
             yield machine
         return
     rules = {**special_rules(), **shape_only.guarded(collective_rules()), **special.dropout_rules()}
-    add_rules(rules | recurrent.rules(), recurrent.computed())
+    add_rules(rules | recurrent.rules(), recurrent.computed() | attention.computed())
     fill_handlers()
     child_processes.leave()
     with _lock:

@@ -124,7 +124,9 @@ def attention(
         flops = 4.0 * prod(query[0]) * key[0][-2] * (2.5 if backward else 1.0)
     if causal:
         flops *= min(0.5 + _DIAGONAL / key[0][-2], 1.0)
-    tensor = 0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32) * _attention_share(gpu, name, query[0][-1])
+    tensor = (
+        0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32) * _attention_share(gpu, name, query[0][-1])
+    )
     plain = gpu.plain_rate(query[1]) * gpu.factors["attention.plain"]
     rate = max(tensor * (gpu.factors["attention.backward"] if backward else 1.0), plain)
     moved = total_bytes(inputs) + tensor_bytes(outputs[0] if outputs else query)

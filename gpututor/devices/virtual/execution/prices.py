@@ -176,7 +176,9 @@ def _recurrent_layers(op: Operator, call: Any) -> recurrent.RecurrentLayers:
 def _compute_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any) -> Cost:
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
     # An operator without results, as on an optimizer's lists, writes to its arguments.
-    read, written = describe(inputs), describe(tensors_of(out) or op.written_among(*call))
+    results = tensors_of(out) or list(op.written_among(*call))
+    # Results without elements stand for what the operator has nothing to say about.
+    read, written = describe(inputs), describe([result for result in results if result.numel()] or results)
     layers = _recurrent_layers(op, call) if op.recurs else None
     price = kernel.price(
         spec,
