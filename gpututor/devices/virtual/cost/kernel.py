@@ -14,6 +14,7 @@ from gpututor.devices.virtual.cost.calibration import AchievableRates, Calibrati
 from gpututor.devices.virtual.cost.memory_traffic import (
     Tensors,
     bytes_accessed,
+    chunk_bytes,
     element_bytes,
     is_multi_tensor,
     multi_tensor_kernels,
@@ -25,6 +26,9 @@ _PER_THREAD = 4
 """Elements that a thread of an elementwise kernel computes."""
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
 """Instructions per element, for plain arithmetic and for functions such as exp."""
+_BLOCK_CYCLE_BYTES = {False: 50, True: 34}
+"""Bytes that a block of a multi-tensor kernel moves a cycle, by whether it is a whole optimizer's step; a block has a
+chunk to itself (an H200)."""
 _KERNELS = {"batch_norm": 3, "group_norm": 2, "loss": 2, "sort": 8, "norm_backward": 3, "attention_backward": 3}
 """Kernels that an operator launches, for kinds with more than one."""
 
@@ -91,7 +95,9 @@ def price(
         return Price(seconds, moved, layers.flops * (2 if backward else 1), fill)
     if is_multi_tensor(name):
         kernels = multi_tensor_kernels(name, inputs)
-        seconds, fill = gpu.moved_s(moved), gpu.filled(sum(prod(shape) for shape, _ in inputs) / _PER_THREAD)
+        block_bytes = _BLOCK_CYCLE_BYTES["_fused" in name]
+        seconds = max(gpu.moved_s(moved), chunk_bytes(name, inputs, moved) / (block_bytes * gpu.clock_hz))
+        fill = gpu.filled(sum(prod(shape) for shape, _ in inputs) / _PER_THREAD)
     else:
         kernels = matrices.ATTENTION_KERNELS.get(short_name(name)) or _KERNELS.get(kind, 1)
         switches = (tf32, convolution_tf32)
