@@ -87,7 +87,7 @@ def _device_us(call: Callable[[], object], repeats: int = 10) -> float:
         call()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) * 1e3 / repeats
+    return float(start.elapsed_time(end)) * 1e3 / repeats
 
 
 def _host_us(call: Callable[[], object], repeats: int = 50) -> float:
@@ -136,7 +136,7 @@ def measure_recurrent() -> Iterator[Row]:
 
 
 def measure_attention() -> Iterator[Row]:
-    attend = functional.scaled_dot_product_attention
+    attend: Any = functional.scaled_dot_product_attention
     for backend, name in BACKENDS.items():
         for *shape, dtype, causal in HEADS:
             heads = [torch.randn(shape, dtype=getattr(torch, dtype), device="cuda", requires_grad=True) for _ in "qkv"]

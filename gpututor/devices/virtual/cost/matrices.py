@@ -140,7 +140,8 @@ def _attention_share(gpu: AchievableRates, name: str, features: int) -> float:
     backend = next((backend for backend in ("efficient", "cudnn") if backend in name), "tensor")
     if gpu.spec.capability < (9, 0):
         return gpu.factors["attention.efficient" if backend == "efficient" else "attention.tensor"]
-    return gpu.factors[f"attention.{backend}_9_0"] * (min(features, _LONGEST_HEAD) / _HEAD) ** _HEAD_EXPONENT
+    wide: float = (min(features, _LONGEST_HEAD) / _HEAD) ** _HEAD_EXPONENT
+    return gpu.factors[f"attention.{backend}_9_0"] * wide
 
 
 _BLOCK_CYCLES = 128
