@@ -64,7 +64,8 @@ def _tiled_s(
     """Return the seconds and filled share of the fastest tiling, in whole waves over the multiprocessors."""
     best, filled = float("inf"), 1.0
     latency_s, floor_s = step_cycles / gpu.clock_hz, gpu.factors["memory.floor_us"] / 1e6
-    for tall, wide, factor in _TILES:
+    # Measured from compute capability 9.0 on; older GPUs are fitted without the smallest tile.
+    for tall, wide, factor in _TILES if gpu.spec.capability >= (9, 0) else _TILES[:-1]:
         blocks = batch * ceil_div(rows, tall) * ceil_div(columns, wide)
         share = gpu.factors[factor] if factor else 1.0
         step_s = 2 * tall * wide / (rate / gpu.multiprocessors * share)
