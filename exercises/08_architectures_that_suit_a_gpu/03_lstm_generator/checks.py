@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.checks import launches, memory, parity, placement, structure, syncs, transfers
+from gpututor.checks.model import Check, Finding, Run
 
 
 def reference(weights: dict[str, torch.Tensor], prompts: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
@@ -41,20 +42,39 @@ def tokens_read(drawn: dict[str, Any]) -> int:
 
 
 def launches_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """An LSTM's step is 13 launches here; the head, the noise and the choice are 5 more."""
+    """An LSTM is one launch, or 13 for each token if a loop does its steps; the rest of a token is 5 more."""
     return 1, 20 + 14 * tokens_read(drawn) + 8 * int(drawn["noise"].shape[0])
 
 
-def products_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """One for each token that is read, or the CPU read it; the most leaves the limit to the launches in all."""
-    return tokens_read(drawn), launches_needed(drawn, machine)[1]
+def work_found(run: Run) -> Finding | None:
+    """Compare the operations of all products on the device with those that read each token once."""
+    for call in run.calls:
+        weights, texts = call.drawn["weights"], int(call.drawn["prompts"].shape[0])
+        cell = sum(int(weights[f"lstm.weight_{part}_l0"].numel()) for part in ("ih", "hh"))
+        head = int(weights["head.weight"].numel())
+        read = tokens_read(call.drawn)
+        least = 2 * texts * (read * cell + int(call.drawn["noise"].shape[0]) * head)
+        most = 2 * texts * read * (cell + head)
+        events = [event for event in call.trace if event.flops and event.device != "cpu"]
+        done = sum(event.flops for event in events)
+        if not 0.9 * least <= done <= 1.1 * most:
+            return Finding(
+                expected=f"{least:,} to {most:,} operations in products on the device: each token read once",
+                got=f"{done:,.0f} operations{run.which(call)}",
+                line=max(events, key=lambda event: event.flops).line if events else run.line_of(call),
+            )
+    return None
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
-    """Twice the model in pieces of 512 bytes, what one pass over the prompts makes, and 16 KiB for small things."""
+    """The model in pieces of 512 bytes, what one pass over the prompts makes, a step's tensors, two more for each step.
+
+    A graph keeps four or more for each step.
+    """
     weights = sum(512 * (int(tensor.nbytes) // 512 + 1) for tensor in drawn["weights"].values())
     hidden = int(drawn["weights"]["head.weight"].shape[1])
-    return 2 * weights + 16 * int(drawn["prompts"].numel()) * hidden + (16 << 10)
+    pieces = 16 + 2 * int(drawn["noise"].shape[0])
+    return weights + 16 * int(drawn["prompts"].numel()) * hidden + 512 * pieces
 
 
 def modelled(machine: Any) -> bool:
@@ -85,10 +105,19 @@ checks = [
     ),
     launches(
         launches_needed,
-        by_name={"aten::*mm": products_needed},
-        why="The state holds all that was read, so each token is read once, on the device. More work reads it again.",
-        advice="Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
+        by_name={"aten::_cudnn_rnn": lambda drawn, machine: (0, tokens_read(drawn))},
+        why="A batch does a step of all texts in a few launches. More: text by text.",
+        advice="Call the LSTM once for the prompts of all texts, then once for each new token.",
         on=modelled,
+    ),
+    Check(
+        "read_once",
+        lambda _: "Each token is read once, on the device",
+        work_found,
+        ("structure",),
+        "The state holds all that was read. More work reads tokens again; less work leaves it to the CPU.",
+        "Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
+        modelled,
     ),
     memory(
         peak=bytes_needed,

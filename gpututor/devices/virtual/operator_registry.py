@@ -263,10 +263,11 @@ class Operator:
 
     # fmt: off
     __slots__ = (
-        "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_call",
+        "attends", "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_call",
         "host_places", "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies",
-        "name", "nondeterministic", "out_names", "puts_at_indices", "random", "reads_at_indices", "returns_first",
-        "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes", "written_places",
+        "name", "nondeterministic", "out_names", "parameters", "puts_at_indices", "random", "reads_at_indices",
+        "recurs", "returns_first", "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes",
+        "written_places",
     )
     # fmt: on
 
@@ -287,8 +288,13 @@ class Operator:
         self.name = f"aten::{facts.cuda_name}" if facts.cuda_name and func.namespace == "aten" else schema.name
         self.multiplies = kind in _MULTIPLYING
         """True if it multiplies matrices in some form: its FLOPs count, and TF32 matters."""
+        self.attends = kind in ("attention", "attention_backward")
+        """True for fused attention, whose price depends on `is_causal`."""
         self.scans = kind == "scan"
         """True if its price depends on the dimension that it goes along."""
+        self.parameters = [argument.name for argument in schema.arguments]
+        self.recurs = kind == "recurrent" and "hidden_size" in self.parameters
+        """True for recurrent layers of cuDNN, priced by numbers among the arguments."""
         self.cuda_kernel = cuda_kernel(facts) if func.namespace == "aten" else None
         """CUDA's kernel, if it lacks dtypes; None for most."""
         self.hidden_view = facts.hidden_view

@@ -20,8 +20,16 @@ from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine, is_on, set_active_machine
 from gpututor.devices.virtual.memory.settings import settings_of_environment
-from gpututor.devices.virtual.operator_registry import add_rules
-from gpututor.devices.virtual.operators import autocast, cuda_kernels, dispatch, shape_only, special
+from gpututor.devices.virtual.operator_registry import add_calls, add_rules
+from gpututor.devices.virtual.operators import (
+    attention,
+    autocast,
+    cuda_kernels,
+    dispatch,
+    recurrent,
+    shape_only,
+    special,
+)
 from gpututor.devices.virtual.operators.special import special_rules
 from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
 from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
@@ -71,8 +79,9 @@ def virtual_gpu(
         with _replacing(machine, settings):
             yield machine
         return
-    add_rules({**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()})
-    cuda_kernels.add_device_calls()
+    rules = {**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()}
+    add_rules({**rules, **recurrent.rules()})
+    add_calls({**cuda_kernels.device_calls(), **recurrent.device_calls(), **attention.device_calls()})
     fill_handlers()
     child_processes.leave()
     with _lock:
@@ -87,6 +96,7 @@ def virtual_gpu(
             _on_clock(machine, virtual_time),
             child_processes.inherited_settings(settings, enter_inherited),
             cuda_kernels.composites(),
+            recurrent.on_cudnn(),
             ThreadModes(),
         ):
             try:

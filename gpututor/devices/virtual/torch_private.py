@@ -79,6 +79,18 @@ def bits_respected() -> Any:
     return _with_keys(_included_keys(), _excluded_keys() - _LAZY_KEYS)
 
 
+_AUTOGRAD_KEYS = (
+    torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
+    .add(torch._C.DispatchKey.ADInplaceOrView)
+    .add(torch._C.DispatchKey.AutogradOther)
+)
+
+
+def autograd_in_operator() -> Any:
+    """Return a block in which autograd follows CPU tensors, inside an operator that itself is below autograd."""
+    return _with_keys(_included_keys(), _excluded_keys() - _AUTOGRAD_KEYS)
+
+
 swap_tensor_impl = torch._C._swap_tensor_impl
 _data: Any = torch._C.TensorBase.data
 set_data = _data.__set__

@@ -1,4 +1,4 @@
-# fails: launches
+# fails: read_once
 # Feeds prompt and tokens again for each new token: the right text, and quadratic work.
 import torch
 from torch import nn

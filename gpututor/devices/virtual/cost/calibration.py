@@ -13,7 +13,7 @@ from gpututor.hardware.gpus import GpuSpec
 CalibrationFactors = Mapping[str, float]
 """Fitted factor by section and name, such as `matmul.tensor`."""
 
-_L2_WHOLE, _L2_NONE = 0.25, 0.5
+_L2_WHOLE, _L2_NONE = 0.4, 0.8
 """Shares of the L2 cache: a working set up to the first stays cached between kernels, beyond the second it does not."""
 
 
@@ -80,7 +80,7 @@ def attainable(spec: GpuSpec, factors: CalibrationFactors) -> AchievableRates:
     return AchievableRates(
         spec, factors, spec.bytes_per_s * factors[f"memory.{memory}"], hertz * throttle, spec.float32_flops * share,
         spec.float64_flops * share, spec.multiprocessors, lanes, spec.multiprocessors * spec.threads_per_multiprocessor,
-        factors["matmul.tensor_8" if spec.capability[0] == 8 else "matmul.tensor"],
+        factors.get(f"matmul.tensor_{spec.capability[0]}", factors["matmul.tensor"]),
     )  # fmt: skip
 
 

@@ -9,22 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from gpututor.devices.virtual.cost import convolutions, matrices, reductions
+from gpututor.devices.virtual.cost import convolutions, matrices, recurrent, reductions
 from gpututor.devices.virtual.cost.calibration import AchievableRates, CalibrationFactors, calibrated, fitted
 from gpututor.devices.virtual.cost.memory_traffic import (
     Tensors,
     bytes_accessed,
+    chunk_bytes,
     element_bytes,
     is_multi_tensor,
     multi_tensor_kernels,
 )
-from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
+from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, short_name
 from gpututor.hardware.gpus import GpuSpec
 
 _PER_THREAD = 4
 """Elements that a thread of an elementwise kernel computes."""
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
 """Instructions per element, for plain arithmetic and for functions such as exp."""
+_BLOCK_CYCLE_BYTES = {False: 50, True: 34}
+"""Bytes that a block of a multi-tensor kernel moves a cycle, by whether it is a whole optimizer's step; a block has a
+chunk to itself (an H200)."""
 _KERNELS = {"batch_norm": 3, "group_norm": 2, "loss": 2, "sort": 8, "norm_backward": 3, "attention_backward": 3}
 """Kernels that an operator launches, for kinds with more than one."""
 
@@ -55,6 +59,8 @@ class Cost:
     flops: float
     dtype: str = ""
     """Floating dtype of the kernels; see `gpututor.trace.events.compute_dtype`."""
+    host_after: int = 0
+    """Nanoseconds of the host after the first kernel, in which it launches the others."""
 
 
 def price(
@@ -68,25 +74,34 @@ def price(
     convolution_tf32: bool = True,
     gpu: AchievableRates | None = None,
     dim: int = -1,
+    layers: recurrent.RecurrentLayers | None = None,
+    causal: bool = False,
 ) -> Price:
     """Return the cost of one operator on a GPU.
 
     `name` as in `aten.mm.default`. Tensors are (shape, dtype), such as `((2, 3), "float32")`; outputs include what is
     written in place. `flops` are those of torch.utils.flop_counter, 0 if unknown. `tf32` and `convolution_tf32` are the
     switches of `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` replaces the fitted rates. `dim` is the
-    dimension of a scan.
+    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs.
     """
     kind = kind_of(name)
     if kind == NO_COST:
         return Price(0.0, 0, 0.0, 0.0)
     gpu = gpu or calibrated(spec)
     moved = bytes_accessed(name, kind, inputs, outputs)
+    if layers is not None:
+        backward = "backward" in name
+        seconds, fill = recurrent.seconds(gpu, layers, convolution_tf32, backward), recurrent.filled(gpu, layers)
+        return Price(seconds, moved, layers.flops * (2 if backward else 1), fill)
     if is_multi_tensor(name):
         kernels = multi_tensor_kernels(name, inputs)
-        seconds, fill = gpu.moved_s(moved), gpu.filled(sum(prod(shape) for shape, _ in inputs) / _PER_THREAD)
+        block_bytes = _BLOCK_CYCLE_BYTES["_fused" in name]
+        seconds = max(gpu.moved_s(moved), chunk_bytes(name, inputs, moved) / (block_bytes * gpu.clock_hz))
+        fill = gpu.filled(sum(prod(shape) for shape, _ in inputs) / _PER_THREAD)
     else:
-        kernels = _KERNELS.get(kind, 1)
-        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, (tf32, convolution_tf32), moved, dim)
+        kernels = matrices.ATTENTION_KERNELS.get(short_name(name)) or _KERNELS.get(kind, 1)
+        switches = (tf32, convolution_tf32)
+        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, switches, moved, dim, causal)
     floor = gpu.factors["memory.floor_us"] / 1e6 * kernels
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
 
@@ -118,6 +133,7 @@ def _seconds(
     tf32: tuple[bool, bool],
     moved: int,
     dim: int,
+    causal: bool,
 ) -> tuple[float, float]:
     """Return the seconds and filled share; operators without a model, or with unexpected shapes, cost their bytes."""
     if inputs and inputs[0][0] and all(prod(shape) for shape, _ in (*inputs[:3], *outputs)):
@@ -125,7 +141,7 @@ def _seconds(
             case "matmul" if sum(1 for shape, _ in inputs if shape) > 1:
                 return matrices.product(gpu, inputs, outputs, tf32[0])
             case "attention" | "attention_backward" if len(inputs) > 2 and len(inputs[1][0]) > 1:
-                return matrices.attention(gpu, inputs, outputs, flops, tf32[0], kind == "attention_backward")
+                return matrices.attention(gpu, name, inputs, outputs, flops, tf32[0], causal)
             case "convolution" if outputs and len(inputs) > 1 and _are_images(inputs[:2], outputs):
                 seconds, fill = convolutions.convolution(gpu, inputs[0], inputs[1], outputs[0], flops, tf32[1])
                 return seconds + convolutions.bias_s(gpu, inputs, outputs), fill

@@ -21,10 +21,16 @@ from gpututor.devices.virtual.cost.memory_traffic import (
 )
 from gpututor.devices.virtual.operator_facts import short_name
 
-_TILES = ((128, 128, None), (128, 64, "matmul.tile_64"), (64, 128, "matmul.tile_64"), (64, 64, "matmul.tile_32"))
+_TILES = (
+    (128, 128, None), (128, 64, "matmul.tile_64"), (64, 128, "matmul.tile_64"), (64, 64, "matmul.tile_32"),
+    (32, 32, "matmul.tile_16"),
+)  # fmt: skip
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _SHORTEST_SPLIT = 256
 """Minimum part of the inner dimension per block: shorter sums gain nothing."""
+STEP_CYCLES = {1: 6.0, 2: 12.0, 4: 22.0, 8: 22.0}
+"""Least cycles of a block of tensor cores per element of the inner dimension, by the bytes of an element, from products
+of 256 and 1024 rows on an H200: the steps of a block are sequential. Several blocks a multiprocessor hide it."""
 _THIN = 8
 """Rows or columns up to which a product has no tiles and only reads its matrix."""
 
@@ -52,16 +58,22 @@ def product_flops(kind: str, inputs: Tensors) -> float:
     return 2.0 * batch * rows * columns * inner
 
 
-def _tiled_s(gpu: AchievableRates, batch: int, rows: int, columns: int, inner: int, rate: float) -> tuple[float, float]:
+def _tiled_s(
+    gpu: AchievableRates, batch: int, rows: int, columns: int, inner: int, rate: float, step_cycles: float
+) -> tuple[float, float]:
     """Return the seconds and filled share of the fastest tiling, in whole waves over the multiprocessors."""
     best, filled = float("inf"), 1.0
-    for tall, wide, factor in _TILES:
+    latency_s, floor_s = step_cycles / gpu.clock_hz, gpu.factors["memory.floor_us"] / 1e6
+    # Measured from compute capability 9.0 on; older GPUs are fitted without the smallest tile.
+    for tall, wide, factor in _TILES if gpu.spec.capability >= (9, 0) else _TILES[:-1]:
         blocks = batch * ceil_div(rows, tall) * ceil_div(columns, wide)
         share = gpu.factors[factor] if factor else 1.0
         step_s = 2 * tall * wide / (rate / gpu.multiprocessors * share)
         for splits in _SPLITS:
             length = max(ceil_div(inner, splits), min(inner, _SHORTEST_SPLIT))
-            seconds = ceil_div(blocks * splits, gpu.multiprocessors) * step_s * length
+            waves = ceil_div(blocks * splits, gpu.multiprocessors)
+            # The parts of a sum need another kernel that adds them.
+            seconds = max(waves * step_s, latency_s) * length + (floor_s if splits > 1 else 0.0)
             if seconds < best:
                 best, filled = seconds, min(1.0, blocks * splits / gpu.multiprocessors)
     return best, filled
@@ -79,27 +91,58 @@ def product(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool)
         computed = 2.0 * batch * rows * columns * inner / rate
         moved = seconds + gpu.moved_s(written, read + written)
         return max(moved, computed), gpu.filled(batch * rows * columns * 32)
-    computed, filled = _tiled_s(gpu, batch, rows, columns, inner, rate)
+    step_cycles = STEP_CYCLES[min(element_bytes(dtype), 8)] if tensor > 0 else 0.0
+    computed, filled = _tiled_s(gpu, batch, rows, columns, inner, rate, step_cycles)
     return max(computed, seconds) + gpu.moved_s(written, read + written) * gpu.factors["matmul.epilogue"], filled
 
 
+ATTENTION_KERNELS = {
+    "_scaled_dot_product_flash_attention_backward": 5,
+    "_scaled_dot_product_efficient_attention_backward": 2,
+    "_scaled_dot_product_cudnn_attention": 2,
+    "_scaled_dot_product_cudnn_attention_backward": 4,
+}
+"""Kernels that fused attention launches, if more than one (an H200, torch 2.11)."""
+_HEAD, _LONGEST_HEAD, _HEAD_EXPONENT = 64, 128, 0.35
+"""Features of a head to which the shares apply; more are faster by a power, up to the second number."""
+_DIAGONAL = 220
+"""Positions by which causal attention exceeds half of the pairs: blocks on the diagonal are computed whole."""
+
+
 def attention(
-    gpu: AchievableRates, inputs: Tensors, outputs: Tensors, flops: float, tf32: bool, backward: bool
+    gpu: AchievableRates,
+    name: str,
+    inputs: Tensors,
+    outputs: Tensors,
+    flops: float,
+    tf32: bool,
+    causal: bool,
 ) -> tuple[float, float]:
     """Return the seconds and filled share of fused attention; inputs are query (..., L, E), key (..., S, E), ..."""
     query, key = (inputs[0], inputs[1]) if len(inputs) > 1 else (inputs[0], inputs[0])
+    backward = "backward" in name
     if not flops:
         flops = 4.0 * prod(query[0]) * key[0][-2] * (2.5 if backward else 1.0)
-    # The kernels are written for compute capability 8.0 and cannot saturate later tensor cores.
-    share = gpu.factors["attention.tensor" if gpu.spec.capability < (9, 0) else "attention.tensor_9_0"]
-    peak = 0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32)
-    rate = max(peak * share, gpu.plain_rate(query[1]) * gpu.factors["attention.plain"])
-    if backward:
-        rate *= gpu.factors["attention.backward"]
+    if causal:
+        flops *= min(0.5 + _DIAGONAL / key[0][-2], 1.0)
+    tensor = (
+        0.0 if query[1] == "float64" else gpu.tensor_rate(query[1], tf32) * _attention_share(gpu, name, query[0][-1])
+    )
+    plain = gpu.plain_rate(query[1]) * gpu.factors["attention.plain"]
+    rate = max(tensor * (gpu.factors["attention.backward"] if backward else 1.0), plain)
     moved = total_bytes(inputs) + tensor_bytes(outputs[0] if outputs else query)
     blocks = ceil_div(prod(query[0][:-1]), 128)
     filled = min(1.0, blocks / gpu.multiprocessors)
     return max(flops / (rate * filled), gpu.moved_s(moved)), filled
+
+
+def _attention_share(gpu: AchievableRates, name: str, features: int) -> float:
+    """Return the share of the tensor cores' peak; only cuDNN's kernels use the instructions of 9.0 and later."""
+    backend = next((backend for backend in ("efficient", "cudnn") if backend in name), "tensor")
+    if gpu.spec.capability < (9, 0):
+        return gpu.factors["attention.efficient" if backend == "efficient" else "attention.tensor"]
+    wide: float = (min(features, _LONGEST_HEAD) / _HEAD) ** _HEAD_EXPONENT
+    return gpu.factors[f"attention.{backend}_9_0"] * wide
 
 
 _BLOCK_CYCLES = 128

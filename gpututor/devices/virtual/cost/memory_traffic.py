@@ -79,6 +79,12 @@ def multi_tensor_kernels(name: str, inputs: Tensors) -> int:
     return max(ceil_div(len(first), most), ceil_div(chunks, _BLOCKS_PER_LAUNCH), 1)
 
 
+def chunk_bytes(name: str, inputs: Tensors, moved: int) -> float:
+    """Return the bytes that the busiest block of a multi-tensor operator moves, of `moved` in all."""
+    first = [prod(shape) for shape, _ in inputs[: ceil_div(len(inputs), lists_of(name, inputs))]]
+    return moved * min(max(first, default=0), _CHUNK) / max(sum(first), 1)
+
+
 def _multi_tensor(name: str, inputs: Tensors, outputs: Tensors) -> int:
     """Return the bytes; without outputs the first list is written, in an optimizer all lists but the gradients."""
     read, bare = total_bytes(inputs), short_name(name)

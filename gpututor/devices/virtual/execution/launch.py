@@ -21,7 +21,13 @@ def kernel(
     `tensors` are its virtual inputs, `size_bytes` the bytes of inputs and outputs, `out` its result on the CPU, `call`
     its (arguments, keywords) on the CPU.
     """
-    cost = prices.cost_on_gpu(gpu.spec, op, tensors, size_bytes, out, call)
+    read = tensors
+    if op.out_names and call[1]:
+        # The kernel writes `out=` and does not read it.
+        outs = {id(call[1].get(name)) for name in op.out_names}
+        read = [tensor for tensor in tensors if id(tensor._host) not in outs]
+        size_bytes -= sum(tensor._host.nbytes for tensor in tensors if id(tensor._host) in outs)
+    cost = prices.cost_on_gpu(gpu.spec, op, read, size_bytes, out, call)
     # Neither this function's caller nor the caller of that is learner code.
     place = machine.recorder.place(2) if machine.recorder.enabled else None
     access = _launch(machine, gpu, op.name, size_bytes, cost, place)
@@ -74,6 +80,8 @@ def launch(
     else:
         recorder.unseen(gpu.name)
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
+    if cost.host_after:
+        clock.host.spend(cost.host_after)
     task.place = place
     gpu.memory.of_thread.writer = task
     return task

@@ -11,7 +11,8 @@ from torch.utils.flop_counter import flop_registry
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
-from gpututor.devices.virtual.cost import cpu, kernel
+from gpututor.devices.virtual.cost import cpu, kernel, recurrent
+from gpututor.devices.virtual.cost.calibration import calibrated
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.cost.matrices import contraction_flops
 from gpututor.devices.virtual.cost.memory_traffic import Tensor as Description
@@ -136,8 +137,13 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
                 key += (result.shape, result.dtype)
     if op.multiplies:
         key += (torch_private.matmul_precision(), torch_private.convolution_precision())
+        if op.attends:
+            key.append(_is_causal(op, call))
     elif op.scans:
         key.append(_dim(call))
+    elif op.recurs:
+        layers = _recurrent_layers(op, call)
+        key += (layers, torch_private.convolution_precision())
     frozen = tuple(key)
     return _known.get(frozen) or _compute_on_gpu(frozen, spec, op, [tensor._host for tensor in tensors], out, call)
 
@@ -149,10 +155,31 @@ def _dim(call: Any) -> int:
     return dim if type(dim) is int else -1
 
 
+def _is_causal(op: Operator, call: Any) -> bool:
+    args, kwargs = call
+    return bool((dict(zip(op.parameters, args, strict=False)) | kwargs).get("is_causal", False))
+
+
+def _recurrent_layers(op: Operator, call: Any) -> recurrent.RecurrentLayers:
+    """Return the sizes of a call of `_cudnn_rnn` or its backward operator."""
+    args, kwargs = call
+    given = dict(zip(op.parameters, args, strict=False)) | kwargs
+    data, lengths = given["input"], given["batch_sizes"]
+    features = data.shape[-1]
+    rows = data.numel() // max(features, 1)
+    steps = len(lengths) or data.shape[1 if given["batch_first"] else 0]
+    packed = len(set(lengths)) > 1
+    sizes = (given["mode"], steps, rows, features, given["hidden_size"], given["proj_size"], given["num_layers"])
+    return recurrent.RecurrentLayers(*sizes, 1 + given["bidirectional"], str(data.dtype)[6:], packed)
+
+
 def _compute_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any) -> Cost:
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
     # An operator without results, as on an optimizer's lists, writes to its arguments.
-    read, written = describe(inputs), describe(tensors_of(out) or op.written_among(*call))
+    results = tensors_of(out) or list(op.written_among(*call))
+    # Results without elements stand for what the operator has nothing to say about.
+    read, written = describe(inputs), describe([result for result in results if result.numel()] or results)
+    layers = _recurrent_layers(op, call) if op.recurs else None
     price = kernel.price(
         spec,
         op.name,
@@ -162,10 +189,15 @@ def _compute_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any]
         tf32=torch_private.matmul_precision() == "tf32",
         convolution_tf32=torch_private.convolution_precision() == "tf32",
         dim=_dim(call) if op.scans else -1,
+        layers=layers,
+        causal=op.attends and _is_causal(op, call),
     )
-    host = round(spec.launch_s * kernel.launches(op.name, tensors=len(inputs)) * 1e9)
+    launches, after = kernel.launches(op.name, tensors=len(inputs)), 0.0
+    if layers is not None:
+        launches, after = recurrent.host_launches(calibrated(spec), layers, "backward" in op.name)
+    host, host_after = round(spec.launch_s * launches * 1e9), round(spec.launch_s * after * 1e9)
     duration, fill = round(price.seconds * 1e9), round(price.fill * WHOLE)
-    return _store(key, Cost(duration, fill, host, price.flops or flops, _dtype(read, written)))
+    return _store(key, Cost(duration, fill, host, price.flops or flops, _dtype(read, written), host_after))
 
 
 def _dtype(read: Sequence[Description], written: Sequence[Description]) -> str:

@@ -1,9 +1,9 @@
 """`scaled_dot_product_attention`: the backend that CUDA would choose, or its error if none may run.
 
 C++ would choose the unfused parts on this device: two products, a softmax and the matrix between them in memory. The
-backend is chosen here as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp, and each of CUDA's fused kernels is
-recorded as flash attention. With dropout, with fewer heads of keys than of queries, and under torch.func, the parts
-run, because the CPU has no fused kernel for them.
+backend is chosen here as in aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. Each backend is CUDA's own operator,
+with PyTorch's autograd; the CPU's fused kernel computes its values. With dropout, with fewer heads of keys than of
+queries, and under torch.func, the parts run, because the CPU has no fused kernel for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _HALF = (torch.float16, torch.bfloat16)
 _AMPERE = (8, 0)
-_fused: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+aten = torch.ops.aten
+_on_cpu: Any = aten._scaled_dot_product_flash_attention_for_cpu.default._op
+_backward_on_cpu: Any = aten._scaled_dot_product_flash_attention_for_cpu_backward.default._op
 
 
 def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -53,8 +55,12 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
-    causal = bool(given.get("is_causal", False))
-    return _fused(*tensors, 0.0, causal, attn_mask=mask, scale=given.get("scale"))[0]
+    causal, scale = bool(given.get("is_causal", False)), given.get("scale")
+    chosen = min(backends, key=lambda backend: backend.rank(query))
+    if chosen.takes_masks:
+        saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        return chosen.operator(*tensors, mask, saves, 0.0, causal, scale=scale)[0]
+    return chosen.operator(*tensors, 0.0, causal, False, scale=scale)[0]
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,14 @@ class _Backend:
     """The first compute capability."""
     features: int
     """The largest last dimension; 0 for no limit."""
+    operator: Any
+    place: int
+    """CUDA takes the lowest backend that may run."""
+
+    def rank(self, query: Any) -> int:
+        """Return the place; cuDNN's is the first from compute capability 9.0 on."""
+        first = self.operator is aten._scaled_dot_product_cudnn_attention
+        return -1 if first and active_machine().home(query._device).spec.capability >= (9, 0) else self.place
 
     def is_enabled(self) -> bool:
         return bool(getattr(torch.backends.cuda, self.setting)())
@@ -90,6 +104,8 @@ _BACKENDS = (
         takes_fewer_heads=False,
         since=(5, 0),
         features=0,
+        operator=aten._scaled_dot_product_efficient_attention,
+        place=1,
     ),
     _Backend(
         "Flash attention kernel",
@@ -100,6 +116,8 @@ _BACKENDS = (
         takes_fewer_heads=True,
         since=_AMPERE,
         features=256,
+        operator=aten._scaled_dot_product_flash_attention,
+        place=0,
     ),
     _Backend(
         "cuDNN attention kernel",
@@ -110,6 +128,8 @@ _BACKENDS = (
         takes_fewer_heads=True,
         since=_AMPERE,
         features=128,
+        operator=aten._scaled_dot_product_cudnn_attention,
+        place=2,
     ),
 )
 _CPP_NAMES = {torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double"}
@@ -200,3 +220,84 @@ class _Call:
         return mask.dim() in (2, 4) and all(
             length in (1, whole) for length, whole in zip(reversed(mask.shape), reversed(wanted), strict=False)
         )
+
+
+def _seed(query: Any) -> Any:
+    """Return the seed, or the offset, of the dropout that these calls do not have."""
+    return query.new_empty((), dtype=torch.int64)
+
+
+def _flash(
+    query: Any,
+    key: Any,
+    value: Any,
+    dropout: float = 0.0,
+    causal: bool = False,
+    debug: bool = False,
+    *,
+    scale: Any = None,
+) -> tuple[Any, ...]:
+    out, sums = _on_cpu(query, key, value, 0.0, causal, attn_mask=None, scale=scale)
+    nothing = query.new_empty((0,))
+    state = query.new_empty((2,), dtype=torch.uint64)
+    return out, sums, nothing, nothing, query.shape[2], key.shape[2], state, _seed(query), nothing
+
+
+def _efficient(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    saves: bool,
+    dropout: float = 0.0,
+    causal: bool = False,
+    *,
+    scale: Any = None,
+) -> tuple[Any, ...]:
+    out, sums = _on_cpu(query, key, value, 0.0, causal, attn_mask=mask, scale=scale)
+    return out, sums if saves else query.new_empty((0,)), query.new_empty((0,)), query.new_empty((0,))
+
+
+def _cudnn(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    saves: bool,
+    dropout: float = 0.0,
+    causal: bool = False,
+    debug: bool = False,
+    *,
+    scale: Any = None,
+) -> tuple[Any, ...]:
+    out, sums, seed, offset = _efficient(query, key, value, mask, saves, dropout, causal, scale=scale)
+    lengths = query.shape[2], key.shape[2]
+    return out, sums, seed, offset, *lengths, _seed(query), _seed(query), query.new_empty((0,))
+
+
+def _flash_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
+    return _gradients(args[:6], None, args[11], scale)
+
+
+def _efficient_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
+    grad, query, key, value, mask, out, sums = args[:7]
+    causal = args[11] if len(args) > 11 else False
+    return *_gradients((grad, query, key, value, out, sums), mask, causal, scale), None
+
+
+def _cudnn_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
+    return _gradients(args[:6], args[8], args[14], scale)
+
+
+def _gradients(tensors: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, ...]:
+    return tuple(_backward_on_cpu(*tensors, 0.0, causal, attn_mask=mask, scale=scale))
+
+
+def device_calls() -> dict[Any, Any]:
+    """Return the functions that compute CUDA's operators on the CPU."""
+    forms = {"flash": (_flash, _flash_backward), "efficient": (_efficient, _efficient_backward)}
+    return {
+        getattr(aten, f"_scaled_dot_product_{name}_attention{ending}").default: function
+        for name, functions in (forms | {"cudnn": (_cudnn, _cudnn_backward)}).items()
+        for ending, function in zip(("", "_backward"), functions, strict=True)
+    }

@@ -16,7 +16,7 @@ import torch
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.machine import cpp_device
-from gpututor.devices.virtual.operator_registry import Rule, add_calls
+from gpututor.devices.virtual.operator_registry import Rule
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
@@ -274,5 +274,6 @@ _CALLS: dict[Any, Call] = {
 }
 
 
-def add_device_calls() -> None:
-    add_calls(_CALLS)
+def device_calls() -> dict[Any, Call]:
+    """Return the functions that compute, on the CPU, what CUDA's kernels return."""
+    return _CALLS

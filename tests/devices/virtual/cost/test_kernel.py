@@ -241,7 +241,7 @@ def test_groups_and_transposition_are_read_off_the_shapes() -> None:
 
 
 def test_a_convolutions_bias_is_another_kernel() -> None:
-    images, weights, made, bias = tensor(32, 64, 58, 58), tensor(64, 64, 3, 3), tensor(32, 64, 56, 56), tensor(64)
+    images, weights, made, bias = tensor(64, 64, 58, 58), tensor(64, 64, 3, 3), tensor(64, 64, 56, 56), tensor(64)
     without, with_ = (seconds("A100", "convolution", [images, weights, *more], [made]) for more in ([], [bias]))
     assert with_ - without == pytest.approx(seconds("A100", "add_", [made, bias], [made]), rel=0.05)
     without, with_ = (

@@ -31,7 +31,7 @@ def test_a_new_segment_costs_the_host_time_and_cached_memory_as_much_as_a_view()
         kept = torch.empty(4, device="cuda")
         assert spent(lambda: torch.empty_like(kept)) == view
         assert spent(lambda: kept.new_empty(3)) == view
-    assert 100_000 <= allocation_ns(2 * MIB) < allocation_ns(1024 * MIB) < 1_000_000
+    assert 30_000 <= allocation_ns(2 * MIB) < allocation_ns(1024 * MIB) < 1_000_000
 
 
 def test_emptying_the_cache_waits_for_the_gpu_and_costs_time_for_each_segment() -> None:

@@ -13,7 +13,7 @@ from gpututor.trace.events import Kind
 
 attend: Any = torch.nn.functional.scaled_dot_product_attention
 SHAPE = (2, 4, 24, 16)
-FUSED = "aten::_scaled_dot_product_flash_attention"
+FLASH, EFFICIENT, CUDNN = (f"aten::_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn"))
 
 
 def heads(dtype: torch.dtype = torch.float32, **options: Any) -> list[torch.Tensor]:
@@ -46,13 +46,22 @@ def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
             torch.testing.assert_close(tensor.grad.cpu(), host.grad)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_fused_attention_is_a_single_kernel_each_way(dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("model", "dtype", "expected"),
+    [
+        ("A100", torch.float32, EFFICIENT),
+        ("A100", torch.float16, FLASH),
+        ("T4", torch.float16, EFFICIENT),
+        ("H200", torch.float32, EFFICIENT),
+        ("H200", torch.bfloat16, CUDNN),
+    ],
+)
+def test_fused_attention_is_a_single_operator_each_way(model: str, dtype: torch.dtype, expected: str) -> None:
     recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder):
+    with virtual_gpu(1, model, recorder=recorder):
         attend(*heads(dtype, requires_grad=True)).sum().backward()
     result = names(recorder)
-    assert [item for item in result if "attention" in item] == [FUSED, f"{FUSED}_backward"]
+    assert [item for item in result if "attention" in item] == [expected, f"{expected}_backward"]
     assert not any(item in ("aten::bmm", "aten::_softmax") for item in result)
 
 
@@ -60,7 +69,7 @@ def test_autocast_applies_before_fused_attention() -> None:
     recorder = Recorder()
     with virtual_gpu(1, "A100", recorder=recorder), torch.autocast("cuda", dtype=torch.float16):
         assert attend(*heads()).dtype is torch.float16
-    assert FUSED in names(recorder)
+    assert FLASH in names(recorder)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +81,7 @@ def test_unfusable_calls_run_as_several_kernels(options: dict[str, Any]) -> None
         if "attn_mask" in options:
             options = {"attn_mask": torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)}
         assert attend(*heads(), **options).shape == SHAPE
-    assert FUSED not in names(recorder)
+    assert not {FLASH, EFFICIENT, CUDNN} & set(names(recorder))
 
 
 def test_backend_switches_and_vmap_choose_the_kernels() -> None:
@@ -81,7 +90,7 @@ def test_backend_switches_and_vmap_choose_the_kernels() -> None:
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
             attend(*heads())
         torch.func.vmap(attend)(*heads())
-    assert FUSED not in names(recorder)
+    assert not {FLASH, EFFICIENT, CUDNN} & set(names(recorder))
 
 
 def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
@@ -151,3 +160,31 @@ def test_flash_attention_takes_fewer_heads_of_keys() -> None:
     with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
         query, key, value = heads(torch.float16)
         assert attend(query, key[:, :2], value[:, :2], enable_gqa=True).shape == SHAPE
+
+
+@pytest.mark.parametrize("backend", [BACKEND.FLASH_ATTENTION, BACKEND.EFFICIENT_ATTENTION, BACKEND.CUDNN_ATTENTION])
+@pytest.mark.parametrize("causal", [False, True])
+def test_each_backend_gives_the_cpus_values_and_gradients(backend: Any, causal: bool) -> None:
+    with virtual_gpu(1, "H200"):
+        inputs = heads(torch.bfloat16, requires_grad=True)
+        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
+        with torch.nn.attention.sdpa_kernel(backend):
+            attend(*inputs, is_causal=causal).square().sum().backward()
+        attend(*hosts, is_causal=causal).square().sum().backward()
+        for tensor, host in zip(inputs, hosts, strict=True):
+            assert tensor.grad is not None
+            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
+
+
+def test_a_causal_mask_saves_time() -> None:
+    times = []
+    with virtual_gpu(1, "H200", values=False):
+        inputs = [torch.empty(8, 16, 4096, 64, dtype=torch.float16, device="cuda") for _ in range(3)]
+        for causal in (False, True):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            attend(*inputs, is_causal=causal)
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+    assert 0.5 < times[1] / times[0] < 0.65

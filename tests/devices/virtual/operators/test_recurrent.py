@@ -1,0 +1,162 @@
+"""Recurrent layers: one operator of cuDNN forward and one backward, with the CPU's values."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.trace.events import Kind
+
+LAYERS: dict[str, Callable[[], nn.RNNBase]] = {
+    "two layers, both ways": lambda: nn.LSTM(3, 4, 2, bidirectional=True),
+    "projection": lambda: nn.LSTM(3, 4, proj_size=2),
+    "batch first": lambda: nn.GRU(3, 4, batch_first=True),
+    "relu": lambda: nn.RNN(3, 4, nonlinearity="relu"),
+    "no bias": lambda: nn.RNN(3, 4, bias=False),
+    "double": lambda: nn.LSTM(3, 4, dtype=torch.float64),
+}
+
+
+def _states(result: Any) -> list[torch.Tensor]:
+    out, state = result
+    return [out, *(state if isinstance(state, tuple) else [state])]
+
+
+def _kernels(recorder: Recorder) -> list[str]:
+    return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL]
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def test_results_and_gradients_are_the_cpus(two_gpus: VirtualMachine, make: Callable[[], nn.RNNBase]) -> None:
+    on_host = make()
+    on_gpu = copy.deepcopy(on_host).cuda()
+    dtype = next(on_host.parameters()).dtype
+    x = torch.randn(5, 2, 3, dtype=dtype, requires_grad=True)
+    y = x.detach().cuda().requires_grad_()
+    expected, results = _states(on_host(x)), _states(on_gpu(y))
+    for result, wanted in zip(results, expected, strict=True):
+        assert (result.device.type, result.stride()) == ("cuda", wanted.stride())
+        torch.testing.assert_close(result.cpu(), wanted)
+    for states in (expected, results):
+        sum(state.square().sum() for state in states).backward()  # type: ignore[union-attr]
+    for ours, theirs in zip((y, *on_gpu.parameters()), (x, *on_host.parameters()), strict=True):
+        assert ours.grad is not None
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_a_training_step_is_one_operator_each_way(recorder: Recorder, layer: str) -> None:
+    module, x = getattr(nn, layer)(3, 4, 2, device="cuda"), torch.ones(5, 2, 3, device="cuda")
+    module(x)[0].backward(torch.ones(5, 2, 4, device="cuda"))
+    names = _kernels(recorder)
+    assert [name for name in names if "rnn" in name] == ["aten::_cudnn_rnn", "aten::_cudnn_rnn_backward"]
+    assert not {"aten::addmm", "aten::mm", "aten::sigmoid", "aten::tanh"} & set(names)
+
+
+def test_layers_without_cudnn_are_composed_of_other_operators(recorder: Recorder) -> None:
+    layer, x = nn.GRU(3, 4, device="cuda"), torch.ones(5, 2, 3, device="cuda")
+    with torch.backends.cudnn.flags(enabled=False):
+        layer(x)
+    assert "aten::_cudnn_rnn" not in _kernels(recorder)
+    assert "aten::addmm" in _kernels(recorder)
+
+
+def test_training_saves_more_than_inference(two_gpus: VirtualMachine) -> None:
+    layer, x = nn.LSTM(16, 32, device="cuda"), torch.ones(50, 8, 16, device="cuda")
+    before = torch.cuda.memory_allocated()
+    layer(x)
+    assert torch.cuda.memory_allocated() == before
+    results = layer(x)
+    training = torch.cuda.memory_allocated() - before
+    del results
+    results = layer.eval()(x)
+    # An H200 keeps 5.1 times the output for an LSTM's backward pass.
+    assert training - (torch.cuda.memory_allocated() - before) == 5 * 50 * 8 * 32 * 4
+    assert len(results) == 2
+
+
+def test_gradients_of_gradients_are_refused_in_cudnns_words(two_gpus: VirtualMachine) -> None:
+    layer, x = nn.LSTM(3, 4).cuda(), torch.ones(5, 2, 3, device="cuda", requires_grad=True)
+    (gradient,) = torch.autograd.grad(layer(x)[0].sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="'_cudnn_rnn_backward' is not implemented"):
+        gradient.sum().backward()
+    with torch.backends.cudnn.flags(enabled=False):
+        out = layer(x)[0].sum()
+    (gradient,) = torch.autograd.grad(out, x, create_graph=True)
+    gradient.sum().backward()
+    assert x.grad is not None
+
+
+def test_there_are_gradients_in_training_mode_only(two_gpus: VirtualMachine) -> None:
+    layer, x = nn.GRU(3, 4).cuda().eval(), torch.ones(5, 2, 3, device="cuda")
+    with pytest.raises(RuntimeError, match=r"^cudnn RNN backward can only be called in training mode$"):
+        layer(x)[0].sum().backward()
+    out = layer.train()(x)[0].sum()
+    out.backward(retain_graph=True)
+    out.backward()
+
+
+def test_dropout_drops_the_same_values_forward_and_backward(two_gpus: VirtualMachine) -> None:
+    layer = nn.RNN(1, 64, 2, dropout=0.5, device="cuda")
+    weight = layer.get_parameter("weight_ih_l1")
+    seen = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        x = torch.ones(1, 1, 1, device="cuda", requires_grad=True)
+        out = layer(x)[0]
+        (gradient,) = torch.autograd.grad(out.sum(), weight, retain_graph=True)
+        (again,) = torch.autograd.grad(out.sum(), weight)
+        assert torch.equal(gradient, again)
+        dropped = gradient.eq(0).all(0)
+        assert 8 < int(dropped.sum()) < 56
+        seen.append((out.detach(), dropped))
+    assert torch.equal(seen[0][0], seen[1][0])
+    assert torch.equal(seen[0][1], seen[1][1])
+    assert not torch.equal(seen[0][1], seen[2][1])
+
+
+def test_half_precision_rounds_once(two_gpus: VirtualMachine) -> None:
+    layer, x = nn.LSTM(8, 8).half(), torch.randn(6, 2, 8, dtype=torch.float16)
+    expected = copy.deepcopy(layer).float()(x.float())[0].half()
+    assert torch.equal(layer.cuda()(x.cuda())[0].cpu(), expected)
+
+
+def test_a_graph_with_a_recurrent_layer_is_replayed_on_new_values(two_gpus: VirtualMachine) -> None:
+    layer, x = nn.GRU(3, 4).cuda(), torch.zeros(5, 2, 3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        layer(x)
+        with torch.cuda.graph(graph):
+            out = layer(x)[0]
+        x.copy_(torch.randn(5, 2, 3))
+        graph.replay()
+        torch.testing.assert_close(out, layer(x)[0])
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_a_long_layer_takes_its_steps_one_after_another(values: bool) -> None:
+    with virtual_gpu(1, "H200", values=values):
+        layer = nn.LSTM(128, 256, device="cuda")
+        times = []
+        for steps in (100, 200, 400):
+            x = torch.ones(steps, 8, 128, device="cuda")
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            layer(x)
+            start.record()
+            layer(x)
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end))
+        assert times[2] - times[1] == pytest.approx(2 * (times[1] - times[0]), rel=0.1)
+
+
+def test_no_operator_runs_for_a_layer_on_the_cpu(recorder: Recorder) -> None:
+    nn.LSTM(3, 4)(torch.ones(5, 2, 3))
+    assert "aten::_cudnn_rnn" not in _kernels(recorder)
