@@ -216,7 +216,7 @@ class ObservingMode(TorchDispatchMode):
         self, func: Any, op: Operator, call: Any, out: Any, launch: tuple[torch.device, Stopwatch, Lap]
     ) -> None:
         (args, kwargs), (device, watch, lap) = call, launch
-        waits = device.type != "cpu" and op.waits is not None and op.waits(args)
+        waits = device.type != "cpu" and op.waits is not None and op.waits(args, kwargs)
         watch.stop(lap, waited=waits)
         recorder, name, place = self._recorder, self._observation.name_of(device), self._observation.place()
         size = sum(map(bytes_of, (*_tensors([out]), *_tensors(args), *_tensors(kwargs.values()))))
