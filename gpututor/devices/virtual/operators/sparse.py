@@ -46,7 +46,7 @@ def run_sparse(op: Operator, wrappers: list[VirtualTensor], hosts: Any, kwargs: 
         machine = active_machine()
         gpu = machine.home(device)
         execution.kernel_of_bytes(machine, gpu, op.name, all_bytes([*hosts, *kwargs.values()]) + all_bytes(out))
-        if op.waits is not None and op.waits(hosts):
+        if op.waits is not None and op.waits(hosts, {}):
             execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
     if op.returns_nothing:
         for wrapper in wrappers:
