@@ -152,6 +152,19 @@ def _emptying(seen: Observation, real: Real, name: str) -> Real:
     return empty_cache
 
 
+def _tracing(seen: Observation, real: Real, name: str) -> Real:
+    """Let `torch.jit.trace` see convolutions, which it records below the operator that the mode sees."""
+
+    @wraps(real)
+    def trace(*args: Any, **kwargs: Any) -> Any:
+        from gpututor.devices.virtual.api.jit import for_tracing
+
+        with for_tracing():
+            return real(*args, **kwargs)
+
+    return trace
+
+
 def _compiling(seen: Observation, real: Real, name: str) -> Real:
     """Watch the launcher of compiled kernels as soon as a program may have them."""
 
@@ -325,6 +338,8 @@ TABLE = (
     Row("cuda.nvtx", "range_end", _end),
     Row("cuda.nvtx", "mark", _mark),
     Row("", "compile", _compiling),
+    Row("jit", "trace", _tracing),
+    Row("jit", "trace_module", _tracing),
     Row(_LAUNCHERS.removeprefix("torch.") + ".CachingAutotuner", "run", _compiled_kernel),
 )
 """Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""

@@ -64,6 +64,18 @@ def test_a_trace_is_saved_and_run_and_each_run_is_recorded() -> None:
     assert (out.shape, kernels(recorder).count("aten::addmm")) == ((5, 2), before + 1)
 
 
+def test_a_trace_of_a_convolution_holds_for_other_batches() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding="same"), nn.BatchNorm2d(8), nn.Flatten()).eval()
+    fresh = torch.randn(7, 3, 6, 6)
+    with observe(Recorder([__file__])):
+        traced: Any = torch.jit.trace(model, torch.randn(4, 3, 6, 6))
+        torch.testing.assert_close(traced(fresh), model(fresh))
+        file = io.BytesIO()
+        torch.jit.save(traced, file)
+        file.seek(0)
+        torch.testing.assert_close(torch.jit.load(file, map_location="cpu")(fresh), model(fresh))
+
+
 def test_factories_of_fake_tensors_are_no_work() -> None:
     recorder = Recorder([__file__])
     with observe(recorder), torch._subclasses.FakeTensorMode():

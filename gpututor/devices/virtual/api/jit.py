@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,27 @@ _CONVOLUTIONS = {torch.conv1d: 1, torch.conv2d: 2, torch.conv3d: 3}
 _TRANSPOSED = {torch.conv_transpose1d: 1, torch.conv_transpose2d: 2, torch.conv_transpose3d: 3}
 _NAMES = ("input", "weight", "bias", "stride", "padding", "dilation", "groups")
 _TRANSPOSED_NAMES = ("input", "weight", "bias", "stride", "padding", "output_padding", "groups", "dilation")
+
+
+class _OfThread(threading.local):
+    is_tracing = False
+
+
+_of_thread = _OfThread()
+
+
+@contextmanager
+def for_tracing() -> Iterator[None]:
+    """Enter `ForTracing`, once: to check a trace, PyTorch traces again within."""
+    if _of_thread.is_tracing:
+        yield
+        return
+    _of_thread.is_tracing = True
+    try:
+        with ForTracing():
+            yield
+    finally:
+        _of_thread.is_tracing = False
 
 
 class ForTracing(TorchFunctionMode):
@@ -90,7 +112,7 @@ _ScriptModule: Any = torch_private.ScriptModule
 
 def _tracing(real: Any) -> Any:
     def trace(*args: Any, **kwargs: Any) -> Any:
-        with ForTracing():
+        with for_tracing():
             # C++ would save the example inputs together with the trace.
             return real(*args, **{**kwargs, "_store_inputs": False})
 
