@@ -217,6 +217,7 @@ def _figures(program: Program, recorder: Recorder, watched: AbstractContextManag
     first = len(recorder.trace)
     with watched, _all_warnings():
         result = outcome(program)
+        torch._C._cuda_clearCublasWorkspaces()
         memory = allocated() - before[0], reserved() - before[1], torch.cuda.max_memory_allocated() - before[0]
     events = [event for event in list(recorder.complete())[first:] if event.line is not None]
 

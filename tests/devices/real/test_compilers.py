@@ -167,6 +167,14 @@ class Launcher:
         self.device.work(70_000)
 
 
+def test_a_profiler_sees_the_ranges_that_a_program_names() -> None:
+    cpu, outer = profile(activities=[ProfilerActivity.CPU]), torch.profiler.record_function("outer")
+    with observe(Recorder([__file__])), cpu as seen, outer:
+        torch.ones(2) + 1
+    names = [event.name for event in seen.events() or ()]
+    assert names.count("outer") == names.count("aten::add") == 1
+
+
 def test_compiled_kernels_are_recorded_with_times_from_the_second_launch_on(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
