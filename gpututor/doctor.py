@@ -119,11 +119,12 @@ def _isolation() -> Diagnosis:
         works, title, advice, devices = (answer[key] for key in ("works", "title", "advice", "devices"))
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
         return Diagnosis(NOTE, "isolation", f"cannot check bubblewrap: {error}", OWN_FILES)
-    if not works:
-        return Diagnosis(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
     lacking = [device.name for device in load_inventory().accelerators if device.name not in devices]
+    if not devices or (not works and not lacking):
+        return Diagnosis(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
     if lacking:
         words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it"
+        words += f": {title}" if title else ""
         return Diagnosis(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
     return Diagnosis(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import torch
 
@@ -11,9 +12,24 @@ from gpututor.worker.seccomp import block_escaping_syscalls
 
 
 def main() -> None:
-    """Print one JSON object on the last line: device → error, empty if there is none."""
+    """Print one JSON object on the last line: device → error, empty if there is none.
+
+    If the machine has NVIDIA GPUs and torch sees none of them, `cuda` has the reason.
+    """
     block_escaping_syscalls()
-    print(json.dumps({device["name"]: error_on(device["name"]) for device in describe_devices()}))
+    errors = {device["name"]: error_on(device["name"]) for device in describe_devices()}
+    print(json.dumps({**errors, **reason_without_gpus()}))
+
+
+def reason_without_gpus() -> dict[str, str]:
+    """Return CUDA's error as that of `cuda` if there are files of GPUs, but no GPU for torch."""
+    if torch.version.cuda is None or torch.cuda.is_available() or not any(Path("/dev").glob("nvidia[0-9]*")):
+        return {}
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        return {"cuda": _first_line(error)}
+    return {"cuda": "torch.cuda.is_available() is False, though CUDA starts"}
 
 
 def error_on(device: str) -> str:
@@ -22,8 +38,12 @@ def error_on(device: str) -> str:
         product = torch.full((8, 8), 2.0, device=device) @ torch.full((8, 8), 3.0, device=device)
         wrong = product.cpu().ne(48.0).any().item()
     except RuntimeError as error:
-        return str(error).partition("\n")[0][:500]
+        return _first_line(error)
     return "a product of two matrices came out wrong" if wrong else ""
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:500]
 
 
 if __name__ == "__main__":

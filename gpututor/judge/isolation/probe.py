@@ -25,7 +25,7 @@ class Probe:
 
     works: bool
     title: str = ""
-    """Title of the problem; empty if there is none."""
+    """Title of the problem, such as `cuda: ` with CUDA's error; empty if there is none."""
     advice: str = ""
     devices: tuple[str, ...] = ()
     """Devices that computed a matrix product correctly: `cpu`, `cuda:0` …"""

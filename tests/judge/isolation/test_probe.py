@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from gpututor.devices.probe import describe_devices
 from gpututor.judge.isolation import probe as module
 from gpututor.judge.isolation.probe import Probe, probe, working
+from gpututor.worker.probe import reason_without_gpus
 
 CPU: dict[str, object] = {"name": "cpu", "kind": "cpu", "description": "a CPU", "memory_bytes": None}
 GPUS: list[dict[str, object]] = [{**CPU, "name": f"cuda:{number}", "kind": "cuda"} for number in range(2)]
@@ -42,3 +45,17 @@ def test_a_backend_whose_driver_fails_has_no_devices(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(torch.xpu, "is_available", fails)
     assert next(iter(describe_devices()))["name"] == "cpu"
+
+
+def test_a_gpu_that_torch_does_not_see_has_cudas_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise RuntimeError("CUDA unknown error\nmore")
+
+    assert reason_without_gpus() == {}
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", fails)
+    monkeypatch.setattr(Path, "glob", lambda *_: [])
+    assert reason_without_gpus() == {}
+    monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/nvidia0")])
+    assert reason_without_gpus() == {"cuda": "CUDA unknown error"}
