@@ -187,15 +187,6 @@ class CachingAllocator:
             with self._lock:
                 raise self._out_of_memory(max(sizes))
 
-    def take_briefly(self, requested: int) -> None:
-        """Count memory that a kernel takes while it runs, in the statistics only."""
-        size = self._settings.rounded(requested)
-        pool = self.small if size <= SMALL_SIZE else self.large
-        with self._lock:
-            self._settle()
-            self.statistics.note(pool, size, requested)
-            self.statistics.note(pool, -size, -requested)
-
     def figures(self) -> dict[str, Any]:
         """Return the statistics nested as in `torch._C._cuda_memoryStats`."""
         with self._lock:

@@ -248,7 +248,6 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         execution.kernel(machine, gpu, op, inputs.wrappers, inputs.size_bytes + bytes_of(out), out, (hosts, kwargs))
         if op.waits is not None and op.waits(args, kwargs):
             execution.synchronize(machine, gpu, op.name, machine.stream_of(gpu))
-            gpu.memory.take_briefly(operands.bytes_while_selecting(op, hosts, out))
     else:
         # Memory that nothing writes to, or several views: costs as much as a view.
         machine.clock.host.spend(gpu.view_ns)

@@ -94,35 +94,6 @@ class UnwrappedArguments:
         return torch_private.with_memory(value)
 
 
-_COUNT, _PER_TILE, _FIRST_TILES = 512, 8, 32
-"""Bytes of the number of elements, and of CUB's descriptors of tiles (cub/agent/single_pass_scan_operators.cuh)."""
-_ITEMS_OF_A_TILE = 2048
-
-
-def bytes_while_selecting(op: Operator, hosts: Any, out: Any) -> int:
-    """Return the most bytes that an operator takes which looks for elements other than 0, its result included.
-
-    Indices of the elements that a mask selects live until the result is there (native/cuda/Nonzero.cu, Indexing.cu).
-    """
-    result, first = bytes_of(out), hosts[0]
-    kind = op.func.overloadpacket.__name__
-    if kind == "nonzero":
-        return result + _scan_bytes(first.numel())
-    chosen = hosts[1] if kind == "masked_select" else [] if len(hosts) < 2 else hosts[1]
-    masks = [part for part in (chosen if isinstance(chosen, list | tuple) else [chosen]) if isinstance(part, Tensor)]
-    masks = [mask for mask in masks if mask.dtype in (torch.bool, torch.uint8) and not mask.is_meta]
-    if not masks:
-        return result
-    indices = sum(8 * mask.dim() * int(mask.count_nonzero()) for mask in masks)
-    return indices + max(result, *(_scan_bytes(mask.numel()) for mask in masks))
-
-
-def _scan_bytes(count: int) -> int:
-    tiles = -(-count // _ITEMS_OF_A_TILE) + _FIRST_TILES
-    # Both parts begin at multiples of 256 bytes.
-    return _COUNT + -(-(-(-tiles * _PER_TILE // 256) * 256 + 255) // 512) * 512
-
-
 def resolved(host: Tensor) -> Tensor:
     """Resolve conjugate and negative bits, which a new tensor lacks, though a CPU kernel may set them."""
     if not host.dtype.is_complex and not host.is_neg():

@@ -13,6 +13,7 @@ argument or a result, maybe several times:
     scalar0       a number, unless the loss is not reduced: the result keeps the memory of all losses
     converted0    the argument in the dtype of the result, if that is another
     selected1     an int64 for each dimension of a mask, and each element that it selects
+    search1       what looking for a mask's elements takes besides, less the result, which is not there yet
     summed1       the indices of a put that accumulates, as CUDA sorts them
     sorted0       the buffers of CUB's sort, if the sorted dimension is long
 
@@ -35,6 +36,8 @@ Call = tuple[Sequence[Any], Mapping[str, Any], Any]
 """Arguments, keywords and results of an operator, on the CPU."""
 _BLOCK = re.compile(r"(?:(\d+)\*)?([a-z]+)(\d)")
 _HALF = (torch.float16, torch.bfloat16)
+_SEARCH = 1024
+"""Bytes of CUB's descriptors of tiles and of the number of elements, less a small result (Nonzero.cu)."""
 _SORTED_IN_PLACE = 4096
 """The longest dimension that CUDA sorts without CUB (Sort.cu)."""
 
@@ -124,6 +127,12 @@ def _selected(position: int, call: Call) -> int:
     return int(8 * masks[0].dim() * (result.numel() // rest))
 
 
+def _search(position: int, call: Call) -> int:
+    given = call[0][position]
+    masks = [index for index in given if index is not None and index.dtype in (torch.bool, torch.uint8)]
+    return _SEARCH if any(mask.numel() for mask in masks) else 0
+
+
 def _summed(position: int, call: Call) -> int:
     args, kwargs, _ = call
     if not (args[position + 2] if len(args) > position + 2 else kwargs.get("accumulate", False)):
@@ -153,6 +162,7 @@ _UNITS: dict[str, Callable[[int, Call], int]] = {
     "loss": _loss,
     "result": _result,
     "scalar": lambda position, call: min(_loss(position, call), 4),
+    "search": _search,
     "selected": _selected,
     "sorted": _sorted,
     "summed": _summed,
