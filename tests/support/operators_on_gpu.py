@@ -29,7 +29,7 @@ _SAMPLES = (4, 1, 0)
 
 @dataclass(frozen=True)
 class Facts:
-    """What one call did."""
+    """The effects of one call on a GPU."""
 
     kernels: str
     """The operators that ran on the GPU, in order."""
@@ -171,14 +171,14 @@ def store(measured: dict[str, list[Facts]], source: str, path: Path = DATA) -> N
 
 def apart(name: str, real: list[Facts], virtual: list[Facts], excused: Mapping[str, Collection[str]]) -> list[str]:
     """Return the differences between both GPUs, except those in `excused`, by the fact that differs."""
-    found = []
+    lines = []
     if len(real) != len(virtual) and name not in excused.get("passes", ()):
-        found.append(f"{name}: {len(real)} passes on the real GPU, {len(virtual)} on the virtual one")
+        lines.append(f"{name}: {len(real)} passes on the real GPU, {len(virtual)} on the virtual one")
     for way, left, right in zip(("forward", "backward"), real, virtual, strict=False):
         for fact in Facts.__dataclass_fields__:
             if name in excused.get(fact, ()):
                 continue
             wanted, got = getattr(left, fact), getattr(right, fact)
             if wanted != got:
-                found.append(f"{name} {way} {fact}: {wanted!r} on the real GPU, {got!r} on the virtual one")
-    return found
+                lines.append(f"{name} {way} {fact}: {wanted!r} on the real GPU, {got!r} on the virtual one")
+    return lines

@@ -147,7 +147,6 @@ calls(
     module=lambda d: pickle.loads(pickle.dumps(nn.Linear(1, 1, device=d))).weight.shape,
     not_a_leaf=lambda d: pickle.loads(pickle.dumps(leaf(d) * 2)),
     generator=lambda d: pickle.loads(pickle.dumps(torch.Generator(d))).device.type == d,
-    storage=lambda d: pickle.loads(pickle.dumps(ones(d).untyped_storage())) and None,
     deep_storage=lambda d: copy.deepcopy(ones(d).untyped_storage()) and None,
     deep_not_a_leaf=lambda d: copy.deepcopy(leaf(d) * 2),
     shallow=lambda d: copy.copy(ones(d)),
