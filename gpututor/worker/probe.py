@@ -18,15 +18,15 @@ def main() -> None:
     """
     block_escaping_syscalls()
     errors = {device["name"]: error_on(device["name"]) for device in describe_devices()}
-    print(json.dumps({**errors, **reason_without_gpus()}))
+    print(json.dumps({**errors, **({} if "cuda:0" in errors else reason_without_gpus())}))
 
 
 def reason_without_gpus() -> dict[str, str]:
-    """Return CUDA's error as that of `cuda` if there are files of GPUs, but no GPU for torch."""
-    if torch.version.cuda is None or torch.cuda.is_available() or not any(Path("/dev").glob("nvidia[0-9]*")):
+    """Return CUDA's error as that of `cuda`; nothing if the machine has no files of GPUs, or torch no CUDA."""
+    if torch.version.cuda is None or not any(Path("/dev").glob("nvidia[0-9]*")):
         return {}
     try:
-        torch.cuda.init()
+        torch.cuda.get_device_properties(0)
     except (RuntimeError, AssertionError) as error:
         return {"cuda": _first_line(error)}
     return {"cuda": "torch.cuda.is_available() is False, though CUDA starts"}

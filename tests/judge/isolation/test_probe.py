@@ -48,13 +48,12 @@ def test_a_backend_whose_driver_fails_has_no_devices(monkeypatch: pytest.MonkeyP
 
 
 def test_a_gpu_that_torch_does_not_see_has_cudas_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
+    def fails(_: int) -> None:
         raise RuntimeError("CUDA unknown error\nmore")
 
     assert reason_without_gpus() == {}
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "init", fails)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", fails)
     monkeypatch.setattr(Path, "glob", lambda *_: [])
     assert reason_without_gpus() == {}
     monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/nvidia0")])
