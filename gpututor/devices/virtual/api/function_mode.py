@@ -207,7 +207,7 @@ def _without_device_scalars(values: Any) -> Any:
 
 
 def _read_scalar(value: VirtualTensor) -> Tensor:
-    """Read a scalar; keep its dtype, from which that of the new tensor follows."""
+    """Read a scalar, and keep its dtype: the new tensor takes it."""
     number = value.item()
     with torch_private.host_only():
         return torch.scalar_tensor(number, dtype=value.dtype)

@@ -246,9 +246,9 @@ class Statistics:
         # the pool's split blocks afterwards.
         self._log = array("q")
         self.retries = 0
+        """Number of times that the cache was emptied to make room."""
         self.synchronized = 0
         """Number of times that all streams were synchronized to free cached memory."""
-        """Number of times that the cache was emptied to make room."""
         self.out_of_memories = 0
 
     def note(self, pool: Pool, size: int, requested: int) -> None:
