@@ -11,9 +11,8 @@ import json
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +23,8 @@ from gpututor.json_dataclasses import read
 
 OLD_S = 600
 """Age from which on a part is stale. A younger one may belong to another report; no file takes so long to write."""
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])")
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])(?<!-[0-9a-f]{12})", re.IGNORECASE)
+"""Names of students that are names of files, too. A name in another form gets a digest at its end."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 """Names that Windows refuses for files."""
@@ -32,68 +32,32 @@ _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 Built = TypeVar("Built")
 
 
-@dataclass(frozen=True)
 class ClassFolder:
     """The files of a class."""
 
-    folder: Path
-
-    @property
-    def class_file(self) -> Path:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.class_file = folder / "class.json"
         """The class as it was read: students and submissions."""
-        return self.folder / "class.json"
-
-    @property
-    def journal(self) -> Path:
+        self.journal = folder / "journal"
         """The reports; see `gpututor.grading.journal`. With `class_file` they make the gradebook at any time."""
-        return self.folder / "journal"
-
-    @property
-    def secret_file(self) -> Path:
+        self.secret_file = folder / "class.secret"
         """The class secret, from which seeds are derived."""
-        return self.folder / "class.secret"
-
-    @property
-    def rules_file(self) -> Path:
+        self.rules_file = folder / "classroom.toml"
         """The instructor's rules, if there are any."""
-        return self.folder / "classroom.toml"
-
-    @property
-    def options_file(self) -> Path:
+        self.options_file = folder / "options.json"
         """The options of the last run. Reports derive the journal's keys from them."""
-        return self.folder / "options.json"
-
-    @property
-    def failures_file(self) -> Path:
+        self.failures_file = folder / "troubles.json"
         """The gradings that failed in the last run."""
-        return self.folder / "troubles.json"
-
-    @property
-    def exports(self) -> Path:
-        return self.folder / "report"
-
-    @property
-    def feedback(self) -> Path:
-        return self.folder / "feedback"
-
-    @property
-    def recordings(self) -> Path:
+        self.submissions = folder / "submissions"
+        self.exports = folder / "report"
+        self.feedback = folder / "feedback"
+        self.recordings = folder / "recordings"
         """Recordings of gradings that the instructor looked at, a folder for each key."""
-        return self.folder / "recordings"
-
-    @property
-    def replaced(self) -> Path:
+        self.replaced = folder / "replaced"
         """Dated copies of replaced journal entries and rules."""
-        return self.folder / "replaced"
-
-    @property
-    def submissions(self) -> Path:
-        return self.folder / "submissions"
-
-    @property
-    def made(self) -> tuple[Path, ...]:
+        self.made = (self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced)
         """The folders that only gpututor writes to."""
-        return (self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced)
 
     def make(self) -> None:
         """Create the folder for its owner only, because of marks and texts. Raises `OSError`."""
@@ -142,25 +106,12 @@ def read_json(path: Path, build: Callable[[Any], Built], advice: str) -> Built |
         raise UsageError(f"{path}: {error}", advice) from error
 
 
-def folder_names(ids: Iterable[str]) -> dict[str, str]:
-    """Return for each id a unique name that any file system accepts, also one that ignores case.
-
-    A plain id is its own name; a part of its digest is appended to another one.
-    """
-    every = list(dict.fromkeys(ids))
-    counts = Counter(id.casefold() for id in every)
-    own = {id for id in every if counts[id.casefold()] == 1 and _PLAIN.fullmatch(id) and not _RESERVED.fullmatch(id)}
-    while True:
-        taken = {_with_digest(id).casefold() for id in every if id not in own}
-        clashing = {id for id in own if id.casefold() in taken}
-        if not clashing:
-            return {id: id if id in own else _with_digest(id) for id in every}
-        own -= clashing
-
-
-def _with_digest(id: str) -> str:
-    digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return "-".join(filter(None, (_NOT_PLAIN.sub("-", id).strip("-")[:60], digest)))
+def folder_name(student: str) -> str:
+    """Return a name that any file system accepts. It is unique, because the ids of a class differ without case."""
+    if _PLAIN.fullmatch(student) and not _RESERVED.fullmatch(student):
+        return student
+    digest = hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return "-".join(filter(None, (_NOT_PLAIN.sub("-", student).strip("-")[:60], digest)))
 
 
 def clear_parts(folder: Path, name: str = "") -> None:
@@ -190,10 +141,8 @@ def locked(folder: ClassFolder) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pid = os.read(descriptor, 20).decode("ascii", "replace").strip()
-            who = f"process {pid}" if pid.isdigit() else "another process"
-            raise UsageError(
-                f"{folder.folder} is being graded by {who}.", "Wait for it, or stop it with Ctrl-C."
-            ) from None
+            title = f"{folder.folder} is being graded by {f'process {pid}' if pid.isdigit() else 'another process'}."
+            raise UsageError(title, "Wait for it, or stop it with Ctrl-C.") from None
         except OSError as error:
             if error.errno not in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
                 raise

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 
 from gpututor.classroom.feedback import SubmittedLines, feedback
-from gpututor.classroom.folder import ClassFolder, clear_parts, folder_names
+from gpututor.classroom.folder import ClassFolder, clear_parts, folder_name
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import left_over, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
@@ -45,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
     chosen = _chosen(arguments.student, gradebook)
     hints = _hints_of(gradebook, arguments.hints, notices)
     lines = SubmittedLines(folder)
-    names = folder_names(marks.student.id for marks in gradebook.students)
+    names = {marks.student.id: folder_name(marks.student.id) for marks in gradebook.students}
     clear_parts(folder.feedback)
     for marks in gradebook.students:
         if marks.student.id in chosen:

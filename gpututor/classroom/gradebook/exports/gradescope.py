@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpututor.classroom.feedback import ShownCheck, StudentView, student_view
-from gpututor.classroom.folder import folder_names
+from gpututor.classroom.folder import folder_name
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
 from gpututor.errors import UsageError
@@ -24,9 +24,8 @@ _FILE_NAME = "results.json"
 
 def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[GradebookWarning]]:
     """Return texts by their paths, `kim/results.json`, with None for a student without a total; and warnings."""
-    names = folder_names(marks.student.id for marks in gradebook.students)
     files = {
-        f"{names[marks.student.id]}/{_FILE_NAME}": (
+        f"{folder_name(marks.student.id)}/{_FILE_NAME}": (
             json.dumps(_results(gradebook, marks), indent=1) + "\n" if marks.final else None
         )
         for marks in gradebook.students
