@@ -175,57 +175,41 @@ def do_all(jobs: Iterable[Job], judges: int) -> None:
 
     Raises the exception of a job, after the others were stopped.
     """
-    _WorkQueue(jobs).work(judges)
+    waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
+    ends: queue.SimpleQueue[list[Job] | BaseException] = queue.SimpleQueue()
+    """Further jobs, or the exception, of each job that ended."""
+    pools = [JudgePool() for _ in range(judges)]
+    threads = [threading.Thread(target=_serve, args=(pool, waiting, ends), daemon=True) for pool in pools]
+    numbers = itertools.count()
+    new, left = list(jobs), 0
+    try:
+        for thread in threads:
+            thread.start()
+        while new or left:
+            for job in new:
+                waiting.put((job, next(numbers)))
+            left += len(new) - 1
+            end = ends.get()
+            if isinstance(end, BaseException):
+                raise end
+            new = end
+    finally:
+        for pool in pools:
+            waiting.put((Job((), lambda _: ()), next(numbers)))  # before all others
+            pool.close()
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(STOPS_WITHIN_S)
 
 
-class _WorkQueue:
-    """A priority queue of jobs, and the threads that do them."""
-
-    def __init__(self, jobs: Iterable[Job]) -> None:
-        self._numbers = itertools.count()
-        self._waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
-        self._open = 0
-        self._changed = threading.Condition()
-        self._error: BaseException | None = None
-        self._stopped = False
-        self._add(jobs)
-
-    def work(self, count: int) -> None:
-        judges = [JudgePool() for _ in range(count)]
-        threads = [threading.Thread(target=self._serve, args=(judge,), daemon=True) for judge in judges]
+def _serve(
+    pool: JudgePool,
+    waiting: queue.PriorityQueue[tuple[Job, int]],
+    ends: queue.SimpleQueue[list[Job] | BaseException],
+) -> None:
+    """Do jobs until one has no order."""
+    while (job := waiting.get()[0]).order:
         try:
-            for thread in threads:
-                thread.start()
-            with self._changed:
-                while self._open and self._error is None:
-                    self._changed.wait(1.0)  # a timeout lets Ctrl-C through
-            if self._error is not None:
-                raise self._error
-        finally:
-            self._stopped = True
-            for judge in judges:
-                judge.close()
-            for thread in threads:
-                if thread.is_alive():
-                    thread.join(STOPS_WITHIN_S)
-
-    def _add(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            with self._changed:
-                self._open += 1
-            self._waiting.put((job, next(self._numbers)))
-
-    def _serve(self, judge: JudgePool) -> None:
-        while not self._stopped:
-            try:
-                job, _ = self._waiting.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            try:
-                self._add(job.work(judge))
-            except BaseException as error:
-                if not self._stopped:
-                    self._error = error
-            with self._changed:
-                self._open -= 1
-                self._changed.notify_all()
+            ends.put(list(job.work(pool)))
+        except BaseException as error:
+            ends.put(error)

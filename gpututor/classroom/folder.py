@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import glob
 import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -18,11 +16,10 @@ from typing import Any, TypeVar
 
 from gpututor.classroom.submissions import Class
 from gpututor.errors import UsageError
-from gpututor.files import ordinary, write_atomically
+from gpututor.files import ordinary, sweep_parts, write_atomically
 from gpututor.json_dataclasses import read
+from gpututor.processes import is_alive
 
-OLD_S = 600
-"""Age from which on a part is stale. A younger one may belong to another report; no file takes so long to write."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@ +-]{0,79}(?<![. ])(?<!-[0-9a-f]{12})", re.IGNORECASE)
 """Names of students that are names of files, too. A name in another form gets a digest at its end."""
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_@+-]+")
@@ -64,12 +61,9 @@ class ClassFolder:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def clear_parts(self) -> None:
-        """Remove parts that killed graders left. The caller holds the lock. Raises `OSError`."""
-        own = (self.class_file, self.secret_file, self.rules_file, self.options_file, self.failures_file)
-        parts = [part for file in own for part in self.folder.glob(f".{file.name}.*.part")]
-        parts += [part for made in (self.journal, self.submissions) for part in made.glob("**/.*.part")]
-        for part in parts:
-            part.unlink(missing_ok=True)
+        """Remove parts that killed graders left."""
+        for folder in (self.folder, self.journal, self.submissions):
+            sweep_parts(folder, is_alive)
 
     def submission(self, sha256: str) -> Path:
         """Return the path of a submitted text, which is stored once for all students."""
@@ -112,15 +106,6 @@ def folder_name(student: str) -> str:
         return student
     digest = hashlib.sha256(student.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return "-".join(filter(None, (_NOT_PLAIN.sub("-", student).strip("-")[:60], digest)))
-
-
-def clear_parts(folder: Path, name: str = "") -> None:
-    """Remove stale parts of the file called `name`, or all of them in the folder and below, if that is possible."""
-    pattern = f".{glob.escape(name)}.*.part" if name else "**/.*.part"
-    for part in list(folder.glob(pattern)):
-        with contextlib.suppress(OSError):
-            if time.time() - part.lstat().st_mtime >= OLD_S:
-                part.unlink()
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from pathlib import Path
 from gpututor import __version__
 from gpututor.classroom.folder import ClassFolder, read_json, write_json
 from gpututor.classroom.submissions import Class, Submission
-from gpututor.course.model import Course, Exercise
+from gpututor.course.model import Course
 from gpututor.errors import GradingError, NotGradableHere, UsageError
 from gpututor.files import create_atomically, ordinary
 from gpututor.grading.events import GradeRequest
@@ -79,7 +79,6 @@ class ExerciseOptions:
     """Options for the submissions of one exercise."""
 
     exercise: str
-    """The exercise's key."""
     version: str
     """Digest of the exercise's files."""
     device: str
@@ -225,15 +224,12 @@ def jobs_of(class_: Class, course: Course, folder: ClassFolder, options: Options
             device=options.device if options.device.startswith(f"{kind}:") else kind,
             gpu="" if is_real else options.gpu,
             journal=str(folder.journal.absolute()),
-            timeout_s=_timeout_s(exercise, is_real),
+            timeout_s=_START_S
+            + exercise.limits.wall_s * len(exercise.scenarios) * _RUN_FACTOR
+            + (_TIMED_S if is_real else 0.0),
             gpus=max((1, *(scenario.gpus for scenario in exercise.scenarios))) if is_real else 0,
         )
     return list(jobs.values())
-
-
-def _timeout_s(exercise: Exercise, is_real: bool) -> float:
-    runs_s = exercise.limits.wall_s * len(exercise.scenarios) * _RUN_FACTOR
-    return _START_S + runs_s + (_TIMED_S if is_real else 0.0)
 
 
 @dataclass(frozen=True)

@@ -166,40 +166,6 @@ class Rules:
 _DEFAULT = ExerciseRules()
 
 
-@dataclass(frozen=True)
-class UnknownCheck:
-    """A rule that names an unknown check."""
-
-    key: tuple[str, ...]
-    """Path in the file: `("exercises", "lesson/slug", "points", "party")`."""
-    check: str
-    advice: str
-    is_certain: bool
-    """True if the exercise's checks are known, so that the rule is a mistake."""
-
-
-def unknown_checks(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[UnknownCheck]:
-    """Yield the rules for unknown checks. `known`: names of checks by exercise."""
-    for exercise, own in rules.exercises.items():
-        names = known.get(exercise, frozenset())
-        for what, checks in (("points", tuple(own.points)), ("extra", own.extra), ("hidden", own.hidden)):
-            for check in checks:
-                if check not in names:
-                    yield _unknown(("exercises", exercise, what), check, names)
-    everywhere = frozenset[str]().union(*known.values())
-    for check in rules.hidden:
-        if check not in everywhere:
-            yield _unknown(("hidden",), check, everywhere)
-
-
-def _unknown(key: tuple[str, ...], check: str, names: frozenset[str]) -> UnknownCheck:
-    where = (*key, check) if key[-1] == "points" else key
-    if names <= set(OWN):
-        advice = "No report names the checks of this exercise yet. The rule applies as soon as one does."
-        return UnknownCheck(where, check, advice, is_certain=False)
-    return UnknownCheck(where, check, nearest(check, sorted(names)), is_certain=True)
-
-
 def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
     """Read the rules in `path`, or in the class's folder; without a file return the defaults.
 

@@ -242,20 +242,18 @@ def test_report_prints_a_table_or_json_and_writes_exports(
     assert "moe" in capsys.readouterr().err
 
 
-def test_stale_parts_are_removed_and_new_ones_stay(folder: ClassFolder) -> None:
-    others = [folder.exports / ".marks.csv.abc.part", folder.exports / "gradescope" / "kim" / ".results.json.ab.part"]
-    own = [folder.folder / "page" / ".my.html.x.part", folder.feedback / ".moe.md.x.part"]
-    new, foreign = folder.exports / ".new.csv.x.part", folder.folder / "page" / ".download.part"
-    for path in (*others, *own, new, foreign):
+def test_parts_of_killed_reports_are_removed(folder: ClassFolder) -> None:
+    killed = 2**22 + 1  # above the largest id of a process
+    places = ("report/.marks.csv", "report/gradescope/kim/.results.json", "feedback/.moe.md", "page/.my.html")
+    stale = [folder.folder / f"{place}.{killed}-x.part" for place in places]
+    new, foreign = folder.exports / f".new.csv.{os.getpid()}-x.part", folder.folder / "page" / ".download.part"
+    for path in (*stale, new, foreign):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
-        if path is not new:
-            os.utime(path, (0, 0))
-    assert main(["classroom", "report", str(folder.folder), "--html", str(folder.folder / "page" / "my.html")]) == 0
+    html = str(folder.folder / "page" / "my.html")
+    assert main(["classroom", "report", str(folder.folder), "--all", "--html", html]) == 0
     assert main(["classroom", "feedback", str(folder.folder)]) == 0
-    assert not [path for path in (*others, *own) if path.exists()]
-    assert new.exists()
-    assert foreign.exists()
+    assert [path for path in (*stale, new, foreign) if path.exists()] == [new, foreign]
 
 
 def test_report_errors_name_the_option_or_file(

@@ -163,10 +163,9 @@ def test_a_new_folder_is_private(folder: ClassFolder, tmp_path: Path) -> None:
 
 
 def test_clear_parts_removes_only_parts_of_killed_graders(folder: ClassFolder) -> None:
-    left = [".class.json.a1.part", ".options.json.a1.part", ".troubles.json.a1.part", ".class.secret.a1.part"]
-    left += [".classroom.toml.a1.part", "journal/..can-be-written.a1.part", "journal/ab/.ab.json.a1.part"]
-    left += ["submissions/ab/.a1.part"]
-    kept = ["report/.marks.csv.a1.part", "journal/ab/ab.json", "submissions/ab/ab.py"]
+    killed = 2**22 + 1  # above the largest id of a process
+    left = [f"{name}.{killed}-a1.part" for name in (".class.json", "journal/ab/.ab.json", "submissions/ab/.a1.py")]
+    kept = [f"report/.marks.csv.{os.getpid()}-a1.part", "journal/ab/ab.json", "submissions/ab/ab.py"]
     for name in (*left, *kept):
         (folder.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.folder / name).touch()

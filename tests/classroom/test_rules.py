@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from gpututor import paths
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.build import check_warnings
 from gpututor.classroom.rules import (
     OWN,
     CheckDescriptions,
@@ -27,7 +28,6 @@ from gpututor.classroom.rules import (
     line_of,
     read_rules,
     rules_for,
-    unknown_checks,
 )
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
@@ -82,7 +82,7 @@ def test_the_guides_example_is_valid(tmp_path: Path, course: Course) -> None:
             exercise.key: frozenset(OWN).union(check.name for check in descriptions.of(exercise))
             for exercise in course.exercises
         }
-    assert list(unknown_checks(rules_read, known)) == []
+    assert list(check_warnings(rules_read, known)) == []
 
 
 def test_the_guides_example_has_every_key() -> None:

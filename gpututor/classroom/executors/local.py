@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -166,24 +167,17 @@ class RealDevices:
         return device.name if self._users[device.name] < most else None
 
 
+@dataclass
 class LocalExecutor:
     """An executor with `judges` judges side by side, which share `devices`. `notify` gets messages about these."""
 
-    def __init__(
-        self,
-        judges: int,
-        devices: RealDevices,
-        new_judge: Callable[[], GradingService],
-        notify: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        self._judges = judges
-        self._devices = devices
-        self._new_judge = new_judge
-        self._notify = notify
+    judges: int
+    devices: RealDevices
+    new_judge: Callable[[], GradingService]
+    notify: Callable[[str], None] = lambda line: None
 
     def run(self, work: WorkQueue) -> None:
-        count = min(self._judges, work.total)
-        threads = [_JudgeThread(work, self._devices, self._new_judge, self._notify) for _ in range(count)]
+        threads = [_JudgeThread(work, self) for _ in range(min(self.judges, work.total))]
         try:
             for thread in threads:
                 thread.start()
@@ -202,19 +196,11 @@ class LocalExecutor:
 class _JudgeThread(threading.Thread):
     """A thread that claims attempts, and has a judge that grades them."""
 
-    def __init__(
-        self,
-        work: WorkQueue,
-        devices: RealDevices,
-        new_judge: Callable[[], GradingService],
-        notify: Callable[[str], None],
-    ) -> None:
+    def __init__(self, work: WorkQueue, executor: LocalExecutor) -> None:
         super().__init__(daemon=True)
         self._work = work
-        self._devices = devices
-        self._new_judge = new_judge
-        self._notify = notify
-        self._judge = new_judge()
+        self._executor = executor
+        self._judge = executor.new_judge()
 
     def run(self) -> None:
         exercise = ""
@@ -234,21 +220,21 @@ class _JudgeThread(threading.Thread):
         self.join(CLOSE_TIMEOUT_S)
 
     def _grade(self, attempt: Attempt) -> None:
-        device = ""
+        device, devices = "", self._executor.devices
         try:
-            with self._devices.acquire(attempt.job) as device:
+            with devices.acquire(attempt.job) as device:
                 if self._work.was_stopped():
                     self._work.release(attempt)
                     return
-                on_wait = partial(self._devices.check_wait, device, notify=self._notify)
+                on_wait = partial(devices.check_wait, device, notify=self._executor.notify)
                 outcome = grade_job(self._judge, attempt.job, device, on_wait)
         except GradingFailed as error:
             if self._work.was_stopped():
                 self._work.release(attempt)
                 return
             self._judge.close()
-            self._judge = self._new_judge()
-            self._devices.check(device)
+            self._judge = self._executor.new_judge()
+            devices.check(device)
             self._work.fail(attempt, str(error))
         except NotGradableHere as error:  # no device is left for this job
             self._work.abandon(attempt, str(error))

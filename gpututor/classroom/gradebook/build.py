@@ -27,7 +27,6 @@ from gpututor.classroom.rules import (
     course_of,
     mistakes_error,
     points_of,
-    unknown_checks,
 )
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.course.model import Exercise
@@ -71,7 +70,7 @@ def gradebook_of(
     an exercise's checks.
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
-    warnings = [*notices, *_check_warnings(rules, known), *_student_warnings(rules, class_)]
+    warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
     by_exercise: dict[str, list[Submission]] = {}
     for submission in class_.handed_in:
         by_exercise.setdefault(submission.exercise, []).append(submission)
@@ -152,16 +151,29 @@ def _known_checks(
     return {key: frozenset(names) for key, names in known.items()}
 
 
-def _check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:
-    """Warn of rules for checks that may be unknown. Raises `UsageError` for certainly unknown checks."""
+def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:
+    """Warn of rules for checks that may be unknown. Raises `UsageError` for certainly unknown checks.
+
+    `known`: names of checks by exercise.
+    """
+    named: list[tuple[str, str, frozenset[str]]] = []
+    for exercise, own in rules.exercises.items():
+        prefix, names = f"exercises.'{exercise}'", known.get(exercise, frozenset())
+        named += [(f"{prefix}.points.{check}", check, names) for check in own.points]
+        named += [(f"{prefix}.extra", check, names) for check in own.extra]
+        named += [(f"{prefix}.hidden", check, names) for check in own.hidden]
+    everywhere = frozenset[str]().union(*known.values())
+    named += [("hidden", check, everywhere) for check in rules.hidden]
     mistakes = []
-    for unknown in unknown_checks(rules, known):
-        where = ".".join(f"'{part}'" if "/" in part else part for part in unknown.key)
-        what = f"the exercise has no check {unknown.check!r}" if len(unknown.key) > 1 else f"no check {unknown.check!r}"
-        if unknown.is_certain:
-            mistakes.append(Mistake(where, what, unknown.advice))
+    for key, check, names in named:
+        if check in names:
+            continue
+        if names <= set(OWN):
+            advice = "No report names the checks of this exercise yet. The rule applies as soon as one does."
+            yield GradebookWarning(f"{key}: the check {check!r} may not exist.", advice)
         else:
-            yield GradebookWarning(f"{where}: the check {unknown.check!r} may not exist.", unknown.advice)
+            what = f"{'' if key == 'hidden' else 'the exercise has '}no check {check!r}"
+            mistakes.append(Mistake(key, what, nearest(check, sorted(names))))
     if mistakes:
         raise mistakes_error(rules.path or Path("the rules"), rules.text, mistakes)
 

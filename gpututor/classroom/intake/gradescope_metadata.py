@@ -125,8 +125,10 @@ class _Reader:
     def __init__(self, stream: IO[bytes]) -> None:
         import yaml
 
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        self._events: Iterator[Any] = yaml.parse(_BoundedReader(stream), Loader=loader)
+        content = stream.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise _InvalidMetadata(f"larger than {LARGEST >> 20} MiB")
+        self._events: Iterator[Any] = yaml.parse(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._values = 0
         self._aliased = 0
@@ -177,18 +179,3 @@ class _Reader:
         if self._aliased > MOST_ALIASED:
             raise _InvalidMetadata("aliases of aliases are too large")
         return value
-
-
-class _BoundedReader:
-    """A stream that raises an error if it is too long."""
-
-    def __init__(self, inner: IO[bytes]) -> None:
-        self._inner = inner
-        self._left = LARGEST
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._inner.read(size if 0 <= size <= 1 << 20 else 1 << 20)
-        self._left -= len(content)
-        if self._left < 0:
-            raise _InvalidMetadata(f"larger than {LARGEST >> 20} MiB")
-        return content

@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Sequence
 
 from gpututor.classroom.feedback import SubmittedLines, feedback
-from gpututor.classroom.folder import ClassFolder, clear_parts, folder_name
+from gpututor.classroom.folder import ClassFolder, folder_name
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import left_over, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
@@ -23,7 +23,9 @@ from gpututor.cli.classroom import add_class_arguments
 from gpututor.cli.classroom.report import print_notices
 from gpututor.cli.options import whole_number
 from gpututor.errors import CourseError, UsageError
+from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
+from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
 from gpututor.toml_schema import nearest
 
@@ -46,7 +48,7 @@ def main(arguments: argparse.Namespace) -> int:
     hints = _hints_of(gradebook, arguments.hints, notices)
     lines = SubmittedLines(folder)
     names = {marks.student.id: folder_name(marks.student.id) for marks in gradebook.students}
-    clear_parts(folder.feedback)
+    sweep_parts(folder.feedback, is_alive)
     for marks in gradebook.students:
         if marks.student.id in chosen:
             path = folder.feedback / f"{names[marks.student.id]}.md"

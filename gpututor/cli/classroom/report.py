@@ -30,7 +30,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gpututor.classroom.folder import ClassFolder, clear_parts
+from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import EXPORTS, ExportRequest
 from gpututor.classroom.gradebook.json_form import as_json
@@ -39,7 +39,9 @@ from gpututor.classroom.gradebook.terminal import lines_of
 from gpututor.classroom.rules import rules_for
 from gpututor.cli.classroom import add_class_arguments
 from gpututor.errors import UsageError
+from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
+from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
 
 MOST_NOTICES = 20
@@ -62,7 +64,6 @@ def main(arguments: argparse.Namespace) -> int:
     notices = list(gradebook.notices)
     if arguments.all:
         _take_all(arguments, folder.exports, gradebook.class_.layout)
-    clear_parts(folder.exports)
     written = list(_written(arguments, folder, gradebook, notices))
     screen = sys.stderr if arguments.json else sys.stdout
     if arguments.json:
@@ -103,7 +104,7 @@ def _written(
     for export in EXPORTS:
         path: Path | None = getattr(arguments, export.name)
         if path is not None:
-            export.clear_parts(path)
+            sweep_parts(path if export.file_name else path.parent, is_alive)
             notices += export.write(ExportRequest(gradebook, folder, path, _roster(arguments, export.name)))
             yield path
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpututor.classroom.folder import ClassFolder, clear_parts
+from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
@@ -54,13 +54,6 @@ class Export:
     @property
     def metavar(self) -> str:
         return "DIR" if self.file_name else "FILE"
-
-    def clear_parts(self, path: Path) -> None:
-        """Remove parts that killed reports left at `path`."""
-        if not self.file_name:
-            clear_parts(path.parent, path.name)
-        for folder in path.glob("*/") if self.file_name else ():
-            clear_parts(folder, self.file_name)
 
 
 def text_writer(text: Callable[[Gradebook], str]) -> Callable[[ExportRequest], Iterable[GradebookWarning]]:
