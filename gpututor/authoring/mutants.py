@@ -148,8 +148,6 @@ def mutants_of(source: str) -> tuple[Mutant, ...]:
 
 @dataclass(frozen=True)
 class _Place:
-    """A node of the tree, and its parent."""
-
     text: Text
     node: ast.AST
     parent: ast.AST

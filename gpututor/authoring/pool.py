@@ -37,7 +37,6 @@ class Examined:
     of_values: frozenset[str] = frozenset()
     """Checks that look only at results."""
     tolerant: tuple[str, ...] = ()
-    """Checks with a tolerance."""
     baselines: tuple[str, ...] = ()
     """Files that time or results are compared with."""
     weak: tuple[str, ...] = ()

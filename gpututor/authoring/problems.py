@@ -21,7 +21,6 @@ class Problem:
     key: str = ""
     """Key of a manifest, as written there."""
     details: tuple[str, ...] = ()
-    """Lines with details."""
     is_note: bool = False
     """True if it does not make the exercise fail."""
 

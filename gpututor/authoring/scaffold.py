@@ -33,7 +33,6 @@ class NewExercise:
     lesson: Path
     exercise: Path
     files: tuple[Path, ...]
-    """Files in the order in which an author best rewrites them."""
     lesson_is_new: bool
 
 
@@ -100,7 +99,6 @@ def _names(folder: Path) -> list[str]:
 
 
 def _fill(kind: str, folder: Path, names: dict[str, str]) -> list[Path]:
-    """Write every template of a kind into `folder`."""
     templates = {name: Template((SKELETON / kind / f"{name}.template").read_text("utf-8")) for name in _ORDER[kind]}
     return [_write(folder / name, template.substitute(names)) for name, template in templates.items()]
 

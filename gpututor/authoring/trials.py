@@ -156,7 +156,6 @@ class Trial:
     """`solution, seed 1`, `wrong/row_by_row.py`, …"""
     source: str
     judge: Judge
-    """Function that yields the problems that a report shows."""
     seed: int = SEEDS[0]
     after_solution: bool = False
     """True if it is skipped when the solution does not pass."""
@@ -303,7 +302,6 @@ def describe_failure(report: Report) -> tuple[str, ...]:
 
 
 def _passes(exercise: Exercise, file: Path, seed: int, report: Report, model: str = "") -> Iterator[Problem]:
-    """Report a solution or a right variant that does not pass, or is not graded in every scenario."""
     if report.outcome is not Outcome.PASSED:
         name = file.relative_to(exercise.folder)
         on = f" --gpu {shlex.quote(model)}" if model else ""

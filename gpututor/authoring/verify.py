@@ -137,7 +137,6 @@ class Targets:
 
     course: Course
     lessons: tuple[Lesson, ...]
-    """Lessons whose text is verified."""
     exercises: tuple[Exercise, ...]
     problems: tuple[CourseError, ...]
     """Problems of these that loading the course found."""
@@ -390,7 +389,6 @@ def _broken_grading(exercise: Exercise, report: Report) -> Problem:
 
 
 def _broken_files(targets: Targets) -> Iterable[Subject]:
-    """Return a subject for each file that could not be loaded."""
     by_file: dict[Path, Subject] = {}
     for error in targets.problems:
         problem = from_error(error, targets.course.folder)

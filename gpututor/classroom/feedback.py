@@ -96,7 +96,6 @@ class Printed:
     """Empty without an exception."""
     output: str
     is_cut: bool
-    """True if the end of the output is missing."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,6 @@ class StudentView:
     points: str
     """`2.7 of 4 points`; no number without a mark."""
     notes: tuple[str, ...]
-    """Sentences about the attempt that counts, late penalties, or a missing mark."""
     checks: tuple[ShownCheck, ...]
     printed: tuple[Printed, ...]
     """Output; empty if checks are hidden, because a program could print the inputs of these."""

@@ -103,7 +103,6 @@ class Options:
     exercise: str
     """Exercise of all files; empty if file names tell."""
     exercises: tuple[ExerciseOptions, ...] = ()
-    """Options of each exercise with submissions."""
     schema_version: int = SCHEMA_VERSION
 
     def write(self, folder: ClassFolder) -> None:

@@ -53,13 +53,11 @@ class GradingPlan:
     options: Options
     jobs: Sequence[Job]
     already: int
-    """Number of gradings in the journal."""
     devices: tuple[Device, ...]
     """Usable real devices."""
     changed: str = ""
     """Changes since the last run that require new gradings; empty if there are none."""
     working: frozenset[str] = frozenset()
-    """Exercises with gradings in the journal."""
 
 
 def merge_options(given: GradeOptions, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:

@@ -48,11 +48,9 @@ class ExerciseRules:
     hidden: tuple[str, ...] = ()
     """Checks that students must not know of."""
     weight: float = 1.0
-    """Factor of the exercise's points in the total."""
     due: datetime | None = None
     """Due date with a time zone."""
     hints: int | None = None
-    """Number of hints in the feedback."""
 
     @property
     def named_checks(self) -> set[str]:
@@ -106,21 +104,16 @@ class Rules:
     """All rules of a class, with their defaults."""
 
     path: Path | None = None
-    """The rules' file, if there is one."""
     text: str = field(default="", repr=False)
-    """Content of the file."""
     attempts: Literal["best", "last"] = "best"
     """The student's attempt that counts, after late penalties."""
     assigned: tuple[str, ...] = ()
     """Keys of the exercises of every student; empty for all exercises with submissions."""
     drop: tuple[str, ...] = ()
-    """Keys of exercises that do not count."""
     drop_lowest: int = 0
     """Number of each student's lowest marks that do not count."""
     hidden: tuple[str, ...] = ()
-    """Checks that are hidden in every exercise."""
     hints: int = 0
-    """Number of hints for an exercise in the feedback."""
     due: datetime | None = None
     """Due date with a time zone. None: only the platform marks files as late."""
     late: LatePolicy = LatePolicy()
@@ -129,7 +122,6 @@ class Rules:
     scale: float | None = None
     """Points of the largest total; None for the sum of the exercises' points."""
     exercises: Mapping[str, ExerciseRules] = field(default_factory=lambda: MappingProxyType({}))
-    """Rules by exercises' keys."""
     extensions: tuple[Extension, ...] = ()
 
     def of(self, exercise: str) -> ExerciseRules:
@@ -336,7 +328,6 @@ def _tables_with_dates(values: dict[str, Any]) -> Iterator[tuple[str, dict[str, 
 
 
 def _rules(path: Path, text: str, values: dict[str, Any], with_table: frozenset[str]) -> Rules:
-    """Make the rules. `with_table`: exercises that have a table."""
     exercises = {
         key: ExerciseRules(**{**table, "points": MappingProxyType(table["points"]), "weight": float(table["weight"])})
         for key, table in values["exercises"].items()

@@ -45,7 +45,6 @@ class Submission:
     attempt: int = 1
     """Number from 1 among this student's attempts at this exercise, in the order of time."""
     late: bool = False
-    """True if the platform marked it as late."""
     refusal: str = ""
     """Reason, a sentence, for which it cannot be graded; empty otherwise. A refused file still counts as submitted."""
 
@@ -56,7 +55,6 @@ class Unmatched:
 
     source: str
     why: str
-    """A sentence."""
     students: tuple[str, ...] = ()
     """Ids of its students, if known: several for a group."""
     exercise: str = ""
@@ -70,7 +68,6 @@ class Class:
     """Everything that a class submitted."""
 
     course: str
-    """The folder of the course."""
     layout: str
     """Layout, from `gpututor.classroom.intake.LAYOUTS`."""
     students: tuple[Student, ...]

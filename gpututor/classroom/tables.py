@@ -79,7 +79,6 @@ class Table:
     path: Path
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    """Rows, each as long as the header."""
     delimiter: str
 
     def column(self, name: str) -> int | None:

@@ -28,7 +28,6 @@ class Attempt:
 
     job: Job
     number: int = 1
-    """From 1."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,7 @@ class Progress:
     """Progress of a run."""
 
     total: int
-    """Gradings to do in this run."""
     outcomes: dict[Outcome, int] = field(default_factory=dict)
-    """Counts of the gradings that are done."""
     abandoned: int = 0
     in_flight: int = 0
     retried: int = 0

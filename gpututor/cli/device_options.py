@@ -80,7 +80,6 @@ def _is_real(device: str) -> bool:
 
 
 def _virtual_options(arguments: argparse.Namespace) -> list[str]:
-    """Return the given options of the virtual GPU."""
     options = [(getattr(arguments, "gpu_option", "--model"), "gpu"), ("--gpus", "gpus"), ("--memory", "memory")]
     options += [("--no-values", "no_values"), ("--real-time", "real_time")]
     return [option for option, name in options if getattr(arguments, name, None) not in (None, False)]

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 SEEDS = 2**32
 """Number of seeds: the judge draws from these, and every generator accepts them."""
 _SENTENCE_AT = 13
-"""Column of a check's sentence."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

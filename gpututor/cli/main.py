@@ -32,7 +32,6 @@ class Verb:
     name: str
     """`grade`; `classroom grade` for a verb that follows `classroom`."""
     help: str
-    """Short help. The module's docstring is the long form."""
     takes_words: bool = False
     """True if words after `--` are for the learner's program; `main` gets them in `arguments.words`."""
 
@@ -102,7 +101,6 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _from_os_error(error: OSError) -> TutorError:
-    """Return an error with the system's message and the file's name."""
     where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     title = f"{where}{error.strerror or error}."
     return GradingError(title, "Check that the file is there, and your rights and the space left; then try again.")

@@ -45,7 +45,6 @@ class LineReader:
     """Lines of the standard input, read with a timeout."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Read from `descriptor`, by default from the standard input if there is one."""
         try:
             self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         except (AttributeError, OSError, ValueError):  # closed, or replaced by something that is not a file

@@ -85,11 +85,9 @@ class Run:
     """A run of the program."""
 
     gpu: str | None
-    """GPU as named on the command line."""
     code: int
     """Exit code; 128 + N for signal N."""
     main: Process
-    """The program's own process."""
     children: Sequence[Process] = ()
     """Processes that it started and that used a device, by rank."""
     chrome: str = ""
@@ -190,7 +188,6 @@ def _ending(code: int) -> str:
 
 
 def _processes(run: Run) -> str:
-    """Return a table with a row for each process that used a device."""
     from gpututor.trace.text import table
 
     used = [process for process in run.processes if process.devices]

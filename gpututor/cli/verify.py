@@ -97,7 +97,6 @@ def _models(word: str) -> tuple[str, ...]:
 
 
 def _cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 2
 
 

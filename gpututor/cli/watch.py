@@ -61,7 +61,6 @@ class Grading:
     number: int
     request: GradeRequest
     recording: Path | None
-    """Pending folder of its recording."""
 
 
 class Gradings:
@@ -198,7 +197,6 @@ class WatchOptions:
     gpu: str | None = None
     gpus: int | None = None
     from_settings: str = ""
-    """Options that come from the learner's settings, in words."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

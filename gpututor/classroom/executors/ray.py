@@ -142,7 +142,6 @@ class Node:
     """A node's capacity, and the devices for which it cannot grade."""
 
     name: str
-    """Name for messages."""
     cpus: int
     gpus: int
     refusals: dict[str, str] = field(default_factory=dict)
@@ -282,7 +281,6 @@ class Chunk:
     """Attempts that a node grades in order."""
 
     attempts: deque[Attempt]
-    """Attempts that are not counted yet."""
     node_id: str
     device: str
     gpus: int
@@ -370,7 +368,6 @@ class RayExecutor:
             self._notify(f"Node {node.name} cannot grade: {why}")
 
     def _ready_nodes(self) -> dict[str, Node]:
-        """Return the nodes whose probes succeeded."""
         probed = self._probes.values()
         return {id: node for id, node in self._nodes.items() if id not in probed and "" not in node.refusals}
 
@@ -448,7 +445,6 @@ class RayExecutor:
 
 @contextlib.contextmanager
 def _marker_in(journal: Path) -> Iterator[str]:
-    """Create the journal's marker file, yield its name, and remove it."""
     marker = journal / f"{_MARKER}{secrets.token_hex(8)}"
     try:
         for stale in journal.glob(f"{_MARKER}*"):  # left by a run that was killed

@@ -52,7 +52,6 @@ class GradedAttempt:
     key: GradingKey | None = None
     report: Report | None = None
     problem: str = NOT_YET
-    """Reason for a missing report."""
 
 
 @dataclass(frozen=True)

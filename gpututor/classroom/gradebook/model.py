@@ -44,9 +44,7 @@ class CheckMark:
     """A check of an attempt, over all scenarios."""
 
     check: str
-    """The check's name."""
     sentence: str
-    """The condition that it checks."""
     status: Status
     """Worst status of its scenarios, by `WORST_FIRST`."""
     points: float
@@ -56,7 +54,6 @@ class CheckMark:
     is_extra: bool = False
     """True if its points are added to those of the exercise."""
     is_hidden: bool = False
-    """True if students must not know of it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,6 @@ class Lateness:
     periods: int = 0
     """Started days or hours, as the rules count them; 0 within the grace period."""
     per_cent: float = 0.0
-    """Penalty."""
     too_late: bool = False
     """True if it is worth nothing by the rules."""
     words: str = ""
@@ -84,7 +80,6 @@ class Attempt:
     """`rejected` for a refused file; None before it is graded."""
     report: Report | None
     key: GradingKey | None
-    """The report's key in the journal."""
     checks: tuple[CheckMark, ...]
     earned: float
     """Points of the checks, before the late penalty."""
@@ -107,9 +102,7 @@ class Mark:
     """A student's result in an exercise."""
 
     student: str
-    """A `Student.id`."""
     exercise: str
-    """The exercise's key."""
     standing: MarkStatus
     points: float
     """A mark if `standing.is_mark`; otherwise provisional, never to be entered anywhere."""
@@ -122,7 +115,6 @@ class Mark:
     reason: str = ""
     """Explanation; empty for a plain mark. It may name hidden checks: for the instructor only."""
     is_dropped: bool = False
-    """True if it does not count in the total."""
     misplaced: str = ""
     """The student's files of no exercise, if there are no attempts: `kim/homework.py belongs to no exercise`."""
 
@@ -207,7 +199,6 @@ class Timing:
     is_measured: bool
     """True on a real device; False for a time that the virtual GPU modelled."""
     words: str
-    """The report's figures."""
 
 
 BINS = 10
@@ -219,19 +210,16 @@ class ExerciseSummary:
     """An exercise over all students."""
 
     exercise: str
-    """The exercise's key."""
     label: str
     """`5.3`; empty if the course is missing."""
     title: str
     known_of: float | None
     """Points without extra points; None if unknown."""
     extra: float
-    """Largest number of extra points."""
     weight: float
     due: datetime | None
     """Due date without extensions."""
     is_dropped: bool
-    """True if it counts in no total."""
     handed_in: int
     """Number of students with an attempt."""
     without_mark: int

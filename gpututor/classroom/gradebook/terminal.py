@@ -62,7 +62,6 @@ def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:
 
 
 def _students(gradebook: Gradebook, width: int) -> Iterator[str]:
-    """Yield a line for each student, with a column for each exercise that fits."""
     students = gradebook.students
     names = ["Student", *(escape_control_chars(marks.student.called) for marks in students)]
     totals = [("Points", "Of"), *(_total(marks) for marks in students)]

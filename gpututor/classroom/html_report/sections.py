@@ -57,7 +57,6 @@ def table(label: str, headers: Sequence[str], rows: Iterable[Sequence[str]], kin
 
 
 def _caption(label: str) -> str:
-    """Return a table's caption for screen readers."""
     return f'<caption class="unseen">{text(label)}</caption>'
 
 
@@ -444,7 +443,6 @@ def _check_of_student(check: ShownCheck, sha256: str, lines: SubmittedLines) -> 
 
 
 def _other_checks(checks: Sequence[ShownCheck]) -> Iterator[str]:
-    """Yield a line for each result with the names of checks without findings."""
     by_word: dict[str, list[ShownCheck]] = {}
     for check in checks:
         if not check.findings:

@@ -86,7 +86,6 @@ class Packed:
     course: str = ""
     """The course's `id`."""
     student: str = ""
-    """A name."""
     exercises: Mapping[str, str] = field(default_factory=dict)
     """Keys of exercises, by the paths of their files in the zip."""
 
@@ -111,7 +110,6 @@ class Entry:
     open: Callable[[], AbstractContextManager[IO[bytes]]] = _unreadable
     """Opens it, until the next entry is requested. Opening and reading raise `Refused` and `OSError`."""
     packed: Packed | None = None
-    """Manifest of the zip that contains it."""
 
 
 def is_zip_name(name: str) -> bool:
@@ -164,8 +162,6 @@ def _zip_entries(
 
 
 class _Member:
-    """A member of a zip, its name taken apart."""
-
     def __init__(self, info: zipfile.ZipInfo, parts: tuple[str, ...], source: str) -> None:
         self.info = info
         self.name = _decoded_name(info)

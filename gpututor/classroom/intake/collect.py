@@ -67,8 +67,6 @@ def refusal_of(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class _Content:
-    """Content of a file."""
-
     sha256: str
     """Empty if it was not read, or not to its end."""
     refusal: str = ""
@@ -106,8 +104,6 @@ def _store(content: bytes, path: Path) -> None:
 
 @dataclass(frozen=True)
 class _File:
-    """A file for an exercise."""
-
     people: tuple[str, ...]
     """Keys of the students."""
     exercise: str

@@ -106,7 +106,6 @@ def _tables_in(values: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _tables(stream: IO[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each submission's folder and table."""
     reader = _Reader(stream)
     for kind in ("StreamStartEvent", "DocumentStartEvent", "MappingStartEvent"):
         reader.expect(kind)

@@ -39,7 +39,6 @@ class Person:
     """A student, as names and platforms know them."""
 
     key: str
-    """Unique key of the person."""
     best_id: str
     """Preferred `Student.id`, if it is not taken."""
     name: str = ""
@@ -286,7 +285,6 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
 
 
 def _is_of_platform(names: Iterable[str]) -> bool:
-    """Check that a platform gave these names."""
     tops = set(names)
     given = sum(_MOODLE_NAME.fullmatch(name) is not None or match_canvas(name) is not None for name in tops)
     return METADATA in tops or (given > 0 and 2 * given >= len(tops))

@@ -94,9 +94,7 @@ class Item:
     files: tuple[Submission, ...]
     """Submissions in the order of students and attempts; none for an unmatched file."""
     source: str
-    """Source of the first file."""
     why: str
-    """A few sentences."""
     command: str
     """Command for a closer look; empty if there is none."""
     by: tuple[str, ...] = ()
@@ -115,7 +113,6 @@ class Compared:
     exercise: str
     label: str
     texts: int
-    """Number of different texts."""
     compared: int
     """Number of texts with enough fingerprints of their own."""
     fingerprints: int
@@ -133,9 +130,7 @@ class Review:
     items: tuple[Item, ...]
     """Items sorted by kind, then in the order of the course, then by student."""
     share: float
-    """Share of fingerprints from which on texts are alike."""
     compared: tuple[Compared, ...]
-    """Statistics in the order of the course."""
     notices: tuple[GradebookWarning, ...]
     names: Mapping[str, str]
     """`Student.called` by id, if it is not the id."""
@@ -151,7 +146,6 @@ class Likeness:
 
     folder: ClassFolder
     exercise: str
-    """The exercise's key."""
     label: str
     definition: Exercise | None
     """None if the course is missing: then there is no template."""
@@ -441,7 +435,6 @@ def _item(item: Item, review: Review, width: int) -> Iterator[str]:
 
 
 def _how(review: Review, width: int) -> Iterator[str]:
-    """Describe the comparison of texts."""
     yield from _wrapped(
         f"Texts are alike if they share {review.share:.0%} of the shorter one's fingerprints (--similar). The code of "
         f"the course is excluded, and fingerprints that over {COMMON_PEOPLE} people and over {COMMON_SHARE:.0%} of all "

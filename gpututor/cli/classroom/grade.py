@@ -314,7 +314,6 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
 
 
 def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOutput) -> GradingPlan:
-    """Read the class, and plan its gradings."""
     is_resumed = arguments.resume and folder.class_file.exists()
     if arguments.course is None and is_resumed:
         course = load_course(Path(folder.read_class().course))

@@ -100,7 +100,6 @@ def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
 def _written(
     arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[GradebookWarning]
 ) -> Iterator[Path]:
-    """Write each export with a path, and yield the path."""
     for export in EXPORTS:
         path: Path | None = getattr(arguments, export.name)
         if path is not None:

@@ -9,7 +9,6 @@ from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
 from gpututor.classroom.tables import Cell, csv_text
 
 WIDE = ("student", "name", "email", "points", "so_far", "of", "open")
-"""Columns before those of the exercises."""
 LONG = (
     *("student", "name", "email", "exercise", "title", "standing", "outcome", "mark", "so_far", "of", "dropped"),
     *("attempt", "attempts", "file", "submitted_at", "late_periods", "late_per_cent", "deduction", "reason"),

@@ -13,7 +13,6 @@ from gpututor.files import write_atomically
 from gpututor.grading.report_text import count
 
 _MOST_NAMED = 10
-"""Students in a warning."""
 
 
 @dataclass(frozen=True)

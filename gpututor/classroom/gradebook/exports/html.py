@@ -75,7 +75,6 @@ def _part(name: str) -> str:
 
 
 def _hash(part: str) -> str:
-    """Return a script's or style's hash for the content security policy."""
     return f"sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}"
 
 
