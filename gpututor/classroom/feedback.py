@@ -26,8 +26,6 @@ from gpututor.classroom.gradebook.model import (
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
-from gpututor.course.model import MAX_SUBMISSION_BYTES
-from gpututor.files import ordinary
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
@@ -271,22 +269,12 @@ class SubmittedLines:
     """Lines of the submissions in the folder of a class; none of missing files."""
 
     def __init__(self, folder: ClassFolder) -> None:
-        self._folder = folder
-        self._lines = lru_cache(maxsize=64)(self._read)
+        self._lines = lru_cache(maxsize=64)(lambda sha256: lines_of(folder.read_submission(sha256) or ""))
 
     def line(self, sha256: str, number: int) -> str:
         """Return a line, from 1, stripped and cut to `LONGEST_LINE`; empty if it is missing."""
         lines = self._lines(sha256)
         return truncate(lines[number - 1].strip(), LONGEST_LINE) if 0 < number <= len(lines) else ""
-
-    def _read(self, sha256: str) -> list[str]:
-        if not (sha256.isascii() and sha256.isalnum()):
-            return []
-        try:
-            with open(self._folder.submission(sha256), "rb", opener=ordinary) as stream:
-                return lines_of(stream.read(MAX_SUBMISSION_BYTES).decode(errors="replace"))
-        except OSError:
-            return []
 
 
 def feedback(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpututor.classroom.submissions import Class
+from gpututor.course.model import MAX_SUBMISSION_BYTES
 from gpututor.errors import UsageError
 from gpututor.files import ordinary, sweep_parts, write_atomically
 from gpututor.json_dataclasses import read
@@ -68,6 +69,14 @@ class ClassFolder:
     def submission(self, sha256: str) -> Path:
         """Return the path of a submitted text, which is stored once for all students."""
         return self.submissions / sha256[:2] / f"{sha256}.py"
+
+    def read_submission(self, sha256: str) -> str | None:
+        """Return a submitted text; None if it is lost. What is not UTF-8 is replaced."""
+        try:
+            with open(self.submission(sha256), "rb", opener=ordinary) as stream:
+                return stream.read(MAX_SUBMISSION_BYTES).decode(errors="replace")
+        except OSError:
+            return None
 
     def write_class(self, class_: Class) -> None:
         write_json(self.class_file, asdict(class_))

@@ -71,11 +71,10 @@ def may_be_taken(report: Report) -> bool:
 
 def same_result(report: Report, other: Report) -> bool:
     """Compare outcomes and checks of two reports; times and words may differ."""
-    return report.outcome == other.outcome and _statuses(report) == _statuses(other)
-
-
-def _statuses(report: Report) -> list[tuple[str, str, str]]:
-    return [(verdict.scenario, verdict.check, verdict.status) for verdict in report.verdicts]
+    statuses, others = (
+        [(verdict.scenario, verdict.check, verdict.status) for verdict in each.verdicts] for each in (report, other)
+    )
+    return report.outcome == other.outcome and statuses == others
 
 
 def accept_regrade(folder: ClassFolder, key: GradingKey, report: Report) -> Path | None:

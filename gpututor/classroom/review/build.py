@@ -33,7 +33,6 @@ from gpututor.classroom.rules import course_of
 from gpututor.classroom.submissions import Submission
 from gpututor.course.model import Exercise
 from gpututor.errors import CourseError
-from gpututor.files import ordinary
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import LEAST_TIME, count
 from gpututor.paths import builtin_course
@@ -154,7 +153,7 @@ class Likeness:
         """Compare all submissions for the exercise."""
         texts = texts_of(file for file in files if file.sha256 and not file.refusal)
         given = list(_given(self.definition)) if self.definition is not None else []
-        result = similar(texts, self._read, template_of(given), share)
+        result = similar(texts, self.folder.read_submission, template_of(given), share)
         items = [self._identical(text) for text in result.identical]
         items += [self._shared_by_many(crowd) for crowd in result.crowds]
         items += [self._alike(cluster) for cluster in result.clusters]
@@ -162,10 +161,8 @@ class Likeness:
         return items, Compared(self.exercise, self.label, *counts)
 
     def _identical(self, text: Text) -> Item:
-        why = (
-            f"{len(text.parties)} people submitted exactly the same text. They may have worked together, or used the "
-            "same source."
-        )
+        people = f"{len(text.parties)} people submitted exactly the same text."
+        why = f"{people} They may have worked together, or used the same source."
         return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
@@ -195,13 +192,6 @@ class Likeness:
 
     def _path(self, text: Text) -> str:
         return shlex.quote(str(self.folder.submission(text.sha256)))
-
-    def _read(self, sha256: str) -> str | None:
-        try:
-            with open(self.folder.submission(sha256), "rb", opener=ordinary) as stream:
-                return stream.read().decode(errors="replace")
-        except OSError:
-            return None
 
     def _solutions(self, texts: Sequence[Text]) -> int:
         try:

@@ -58,7 +58,7 @@ from gpututor.files import back_up, write_atomically
 from gpututor.grading.client import IsolationName
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import count
-from gpututor.text import escape_control_chars
+from gpututor.text import escape_control_chars, truncate
 
 MOST_LISTED = 10
 """Reasons of failed gradings; the rest is counted."""
@@ -167,7 +167,7 @@ class ProgressLine:
 def progress_line(progress: Progress, width: int = 1000) -> str:
     """Format `412 of 2000, 10.8/s, 2:27 left: 300 passed, 100 failed, 12 error`, cut to `width`."""
     if not progress.done and not progress.abandoned:
-        return f"0 of {progress.total}; the graders are starting"[:width]
+        return truncate(f"0 of {progress.total}; the graders are starting", width)
     left = f", {duration(progress.left_s)} left" if progress.left_s is not None else ""
     parts = [f"{progress.done} of {progress.total}", f", {progress.per_s:.1f}/s{left}"]
     if progress.outcomes:
@@ -176,12 +176,7 @@ def progress_line(progress: Progress, width: int = 1000) -> str:
         parts.append(f"; {progress.retried} tried again")
     if progress.abandoned:
         parts.append(f"; {progress.abandoned} not graded")
-    line = ""
-    for part in parts:
-        if len(line) + len(part) > width:
-            return f"{line} …" if len(line) + 2 <= width else line
-        line += part
-    return line
+    return truncate("".join(parts), width)
 
 
 def failure_lines(failures: Sequence[JobFailure]) -> Iterator[str]:

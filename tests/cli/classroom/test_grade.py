@@ -127,7 +127,7 @@ def test_the_progress_line_fits_its_width() -> None:
     for width in range(20, len(whole)):
         line = progress_line(progress, width)
         assert len(line) <= width
-        assert whole.startswith(line.removesuffix(" …"))
+        assert whole.startswith(line.removesuffix("…"))
 
 
 def test_durations_are_formatted_like_a_clock() -> None:

@@ -8,38 +8,30 @@ from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 
-from gpututor.classroom import html_report as parts_of_page
 from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
-from gpututor.classroom.html_report.sections import (
-    exercises,
-    failed_checks,
-    marks_table,
-    overview,
-    questions,
-    reports,
-    text,
-    timings,
-)
+from gpututor.classroom.html_report import sections
+from gpututor.classroom.html_report.sections import text
 from gpututor.classroom.rules import course_of
 
-_LINKS = (
-    ("overview", "Class"),
-    ("questions", "Open questions"),
-    ("exercises", "Exercises"),
-    ("checks", "Checks"),
-    ("timings", "Times"),
-    ("marks", "Marks"),
-    ("reports", "Reports"),
+_PARTS = (
+    ("overview", "Class", sections.overview),
+    ("questions", "Open questions", sections.questions),
+    ("exercises", "Exercises", sections.exercises),
+    ("checks", "Checks", sections.failed_checks),
+    ("timings", "Times", sections.timings),
+    ("marks", "Marks", sections.marks_table),
 )
+"""Id, title in the navigation, and maker of each section but the students' reports."""
 
 
 def page(gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime) -> str:
     """Return the whole page. `title`: the course's; `made`: the current time, with a time zone."""
-    sections = [make(gradebook) for make in (overview, questions, exercises, failed_checks, timings, marks_table)]
-    body = "\n".join(filter(None, [*sections, reports(gradebook, lines)]))
-    links = "".join(f'<a href="#{id}">{text(words)}</a>' for id, words in _LINKS if f'<section id="{id}"' in body)
+    parts = {(id, words): make(gradebook) for id, words, make in _PARTS}
+    parts["reports", "Reports"] = sections.reports(gradebook, lines)
+    body = "\n".join(filter(None, parts.values()))
+    links = "".join(f'<a href="#{id}">{text(words)}</a>' for (id, words), part in parts.items() if part)
     style, script = _part("look.css"), _part("script.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     return f"""<!DOCTYPE html>
@@ -71,7 +63,7 @@ For its instructors: it names hidden checks.</p>
 
 
 def _part(name: str) -> str:
-    return (resources.files(parts_of_page) / name).read_text(encoding="utf-8")
+    return (resources.files("gpututor.classroom.html_report") / name).read_text(encoding="utf-8")
 
 
 def _hash(part: str) -> str:
