@@ -32,7 +32,7 @@ from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import torch_version
 from gpututor.paths import builtin_course
 from gpututor.processes import descendants
-from tests.support.class_gradings import grading, kill_one_below, marks, output_of, wait_for, written
+from tests.support.class_gradings import grading, marks, output_of, wait_for, written
 from tests.support.fake_judges import job_of
 from tests.support.tiny_course import write_course
 
@@ -74,19 +74,6 @@ def check_whole(folder: ClassFolder, undisturbed: ClassFolder) -> None:
     assert not list(folder.journal.glob("*/.*"))
     assert len(marks(folder)) == STUDENTS
     assert marks(folder) == marks(undisturbed)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-def test_randomly_killed_judges_cost_nothing(source: Path, undisturbed: ClassFolder, tmp_path: Path) -> None:
-    folder, chance, killed = ClassFolder(tmp_path), random.Random(8), 0
-    with grading(source, folder, "--secret", str(undisturbed.secret_file)) as process:
-        killed += kill_one_below(process, chance)
-        # Wait for progress between two kills, so that a slow machine gets on.
-        while wait_for(process, folder, chance.randint(4, 16)):
-            killed += kill_one_below(process, chance)
-        assert process.returncode == 0, output_of(folder).read_text()
-    assert killed >= 5
-    check_whole(folder, undisturbed)
 
 
 def test_a_second_machine_writes_the_same_reports_byte_for_byte(

@@ -83,13 +83,3 @@ def test_every_page_is_linked_from_the_contributing_guide() -> None:
     guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     linked = set(re.findall(r"\((docs/dev/adding-[\w-]+\.md)\)", guide))
     assert linked == {str(page.relative_to(ROOT)) for page in PAGES}
-
-
-FOR_DEVELOPERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "dev").glob("*.md"))]
-
-
-@pytest.mark.parametrize("page", FOR_DEVELOPERS, ids=lambda page: page.stem)
-def test_links_of_pages_for_developers_lead_to_files(page: Path) -> None:
-    prose = _DIFF.sub("", page.read_text(encoding="utf-8"))
-    for target in re.findall(r"\]\(([^)#:]+)", prose):
-        assert (page.parent / target).exists(), target

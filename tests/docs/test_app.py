@@ -1,8 +1,7 @@
-"""The page about the app: keys, settings and links."""
+"""The page about the app: keys and settings."""
 
 from __future__ import annotations
 
-import re
 import runpy
 
 from gpututor.app.commands import COMMANDS, key_name
@@ -27,9 +26,3 @@ def test_the_page_lists_every_setting_with_its_choices() -> None:
         for choice in setting.choices:
             word = str(choice).lower() if isinstance(choice, bool) else f'"{choice}"'
             assert f"`{word}`" in row
-
-
-def test_links_lead_to_files() -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", PAGE):
-        assert (ROOT / "docs" / target).exists(), target
-    assert "(docs/app.md)" in (ROOT / "README.md").read_text(encoding="utf-8")

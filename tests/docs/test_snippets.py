@@ -107,9 +107,3 @@ def test_the_page_names_the_tested_versions_and_every_model() -> None:
     page = PAGES[1].read_text(encoding="utf-8")
     assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in page
     assert f"{', '.join(gpu_names())}." in page.replace("\n", " ")
-
-
-def test_links_of_the_pages_lead_to_files() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"

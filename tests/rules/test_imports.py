@@ -45,13 +45,9 @@ def modules_after(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize("module", TORCH_FREE)
-def test_torch_is_not_imported_by(module: str) -> None:
-    assert not modules_after(f"import {module}") & {"torch", "numpy"}
-
-
-@pytest.mark.parametrize("module", [name for name in TORCH_FREE if not name.startswith("gpututor.app")])
-def test_textual_is_not_imported_by(module: str) -> None:
-    assert "textual" not in modules_after(f"import {module}")
+def test_torch_and_outside_the_app_textual_are_not_imported_by(module: str) -> None:
+    heavy = {"torch", "numpy"} if module.startswith("gpututor.app") else {"torch", "numpy", "textual"}
+    assert not modules_after(f"import {module}") & heavy
 
 
 @pytest.mark.parametrize("module", ["gpututor.devices.virtual.session", "gpututor.worker.submission"])
