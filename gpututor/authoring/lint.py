@@ -56,14 +56,6 @@ def code_lines_of(source: str) -> Iterator[Line]:
         yield Line(number, line, is_code=True)
 
 
-def too_wide(lines: Iterable[Line]) -> Iterator[tuple[int, int, int]]:
-    """Yield (line, width, limit) for code that the app would cut, and prose too wide for a plain terminal."""
-    for line in lines:
-        most = CODE_COLUMNS if line.is_code else COLUMNS
-        if len(line.text) > most:
-            yield line.number, len(line.text), most
-
-
 def links(text: str) -> Iterator[tuple[int, str]]:
     """Yield (line, target) of each Markdown link outside of code."""
     for line in lines_of(text):
@@ -101,11 +93,11 @@ def statements_of(source: str) -> list[str]:
 
     Raises `SyntaxError`.
     """
-    functions = [
+    functions = (
         node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    statements = [statement for function in functions for statement in function.body if not _is_text(statement)]
-    numbers = {number for node in statements for number in range(node.lineno, (node.end_lineno or 0) + 1)}
+    )
+    bodies = (function.body[ast.get_docstring(function) is not None :] for function in functions)
+    numbers = {number for body in bodies for node in body for number in range(node.lineno, (node.end_lineno or 0) + 1)}
     written = source.splitlines()
     return [written[number - 1].strip() for number in sorted(numbers) if written[number - 1].strip()]
 
@@ -118,10 +110,6 @@ def arguments_of(source: str, entry: str) -> tuple[str, ...] | None:
             every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
             return tuple(argument.arg for argument in every if argument is not None)
     return None
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def exercise_problems(exercise: Exercise, course: Course) -> Iterator[Problem]:
@@ -191,7 +179,7 @@ def _hints(exercise: Exercise) -> Iterator[Problem]:
 
 def _starter(exercise: Exercise) -> Iterator[Problem]:
     file, text = exercise.folder / "starter.py", exercise.starter
-    yield from _width(file, code_lines_of(text))
+    yield from width_problems(file, code_lines_of(text))
     if (number := text.count(TODO)) != 1:
         advice = f"Mark the one place where learners begin with `{TODO}: …`."
         yield Problem(file, f"expected one `{TODO}`, found {number}", advice)
@@ -213,10 +201,10 @@ def _starter(exercise: Exercise) -> Iterator[Problem]:
 
 def _solution(exercise: Exercise) -> Iterator[Problem]:
     file, text = exercise.folder / "solution.py", exercise.solution
-    yield from _width(file, code_lines_of(text))
-    if TODO in text:
-        line = text[: text.index(TODO)].count("\n") + 1
-        yield Problem(file, f"there is a `{TODO}` in it", "Finish it.", line=line)
+    yield from width_problems(file, code_lines_of(text))
+    before, todo, _ = text.partition(TODO)
+    if todo:
+        yield Problem(file, f"there is a `{TODO}` in it", "Finish it.", line=before.count("\n") + 1)
 
 
 def _right(exercise: Exercise) -> Iterator[Problem]:
@@ -260,7 +248,7 @@ def _reading(file: Path, course: Course) -> Iterator[Problem]:
         return  # reported where its content is checked
     if not text.startswith("# "):
         yield Problem(file, "it does not begin with a heading", "Let its first line be `# ` and the title.", line=1)
-    yield from _width(file, lines_of(text))
+    yield from width_problems(file, lines_of(text))
     for line, target in links(text):
         yield from _link(file, line, target, text)
     lessons = {str(lesson.number) for lesson in course.lessons}
@@ -275,10 +263,12 @@ def _reading(file: Path, course: Course) -> Iterator[Problem]:
         yield Problem(file, "it is not written yet", f"Write it, and take out “{UNWRITTEN}”.", is_note=True)
 
 
-def _width(file: Path, lines: Iterable[Line]) -> Iterator[Problem]:
-    for line, width, most in too_wide(lines):
-        kind = "code" if most == CODE_COLUMNS else "a line"
-        yield Problem(file, f"{width} columns; {kind} may have {most}", "Break the line.", line=line)
+def width_problems(file: Path, lines: Iterable[Line]) -> Iterator[Problem]:
+    """Yield code that the app would cut, and prose too wide for a plain terminal."""
+    for line in lines:
+        kind, most = ("code", CODE_COLUMNS) if line.is_code else ("a line", COLUMNS)
+        if (width := len(line.text)) > most:
+            yield Problem(file, f"{width} columns; {kind} may have {most}", "Break the line.", line=line.number)
 
 
 def _link(file: Path, line: int, target: str, text: str) -> Iterator[Problem]:

@@ -168,7 +168,11 @@ class _Place:
 
 def _places(text: Text) -> Iterator[_Place]:
     """Yield every graded node: no code under `__main__`, no annotations, nothing inside of f-strings."""
-    waiting: list[tuple[ast.AST, ast.AST]] = [(node, text.tree) for node in text.tree.body if not _is_main(node)]
+    waiting: list[tuple[ast.AST, ast.AST]] = [
+        (node, text.tree)
+        for node in text.tree.body
+        if not (isinstance(node, ast.If) and "__name__" in ast.unparse(node.test))
+    ]
     while waiting:
         node, parent = waiting.pop()
         yield _Place(text, node, parent)
@@ -178,10 +182,6 @@ def _places(text: Text) -> Iterator[_Place]:
             if name not in ("annotation", "returns"):
                 inner = value if isinstance(value, list) else [value]
                 waiting += [(child, node) for child in inner if isinstance(child, ast.AST)]
-
-
-def _is_main(node: ast.stmt) -> bool:
-    return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
 
 
 def _is_python(source: str) -> bool:
@@ -248,7 +248,9 @@ def _without_context(at: _Place, node: ast.expr, change: str) -> Iterator[Mutant
 
 def _swap_devices(at: _Place) -> Iterator[Mutant]:
     match at.node:
-        case ast.Constant(value=str(word)) as node if word.partition(":")[0] == "cuda" and not _is_docstring(at):
+        case ast.Constant(value=str(word)) as node if word.partition(":")[0] == "cuda":
+            if isinstance(at.parent, ast.Expr):
+                return  # a docstring
             other = repr({"cuda": "cpu", "cuda:0": "cuda:1"}.get(word, "cuda:0"))
             yield at.replace(node, other, f"replace {word!r} by {other}")
         case ast.JoinedStr(values=[ast.Constant(value="cuda:"), *_]) as node:
@@ -410,10 +412,6 @@ def _is_place(node: ast.expr) -> bool:
             words = ast.unparse(node).lower()
             return any(word in words for word in ("device", "gpu", "cuda"))
     return False
-
-
-def _is_docstring(at: _Place) -> bool:
-    return isinstance(at.parent, ast.Expr)
 
 
 def _name_of(node: ast.expr) -> str:

@@ -117,18 +117,8 @@ def constants(entry: str) -> str:
     return f"CALLS = [-1]\n\n\ndef {entry}(*args, **kwargs):\n    CALLS[0] += 1\n{returns}\n"
 
 
-def perturbed_solutions(solution: str, entry: str, how: str) -> str:
-    """Return a solution whose results have other values in the same structure; `how` is a key of `SPOILED`."""
-    code = _SPOIL.replace("CHANGED", SPOILED[how]).replace("{how!r}", repr(how))
-    return _changed(solution, entry, code)
-
-
-def first_argument(solution: str, entry: str) -> str:
-    """Return a solution that does its work but returns its first argument."""
-    return _changed(solution, entry, _FIRST)
-
-
 def _changed(solution: str, entry: str, code: str) -> str:
+    """Return a solution that does its work, but whose results `code` replaces."""
     head = solution.partition("\nif __name__")[0]
     return head + code.replace("{words!r}", repr(REPLACED)).replace("ENTRY", entry)
 
@@ -143,7 +133,7 @@ _REJECTED = (Outcome.FAILED, Outcome.ERROR, Outcome.OUT_OF_MEMORY, Outcome.TOO_S
 _SHOWN_VERDICTS = 3
 _SHOWN_TRACEBACK_LINES = 6
 
-Judge = Callable[[Report], Iterator[Problem]]
+Judge = Callable[[Report], Iterable[Problem]]
 TrialResult = Literal["kept", "not applicable", "not kept"]
 """`not applicable`: a wrong solution passes on a GPU model on which its named check does not apply."""
 
@@ -202,7 +192,8 @@ def further_trials(exercise: Exercise, examined: Examined, *, with_mutants: bool
         yield Trial("constants", constants(exercise.entry), partial(_constants, exercise))
         yield from _other_results(exercise, examined)
     for mutant in mutants_of(solution) if with_mutants else ():
-        yield Trial(f"{mutant.change}, line {mutant.line}", mutant.source, _no_problems, SEEDS[0], True, mutant)
+        name = f"{mutant.change}, line {mutant.line}"
+        yield Trial(name, mutant.source, lambda report: (), SEEDS[0], True, mutant)  # `Verifier` judges them together
     for seed in SEEDS[1:]:
         judge = partial(_solution, exercise, seed)
         yield Trial(f"solution, seed {seed}", solution, judge, seed, after_solution=True, counts="right")
@@ -216,10 +207,11 @@ def _other_results(exercise: Exercise, examined: Examined) -> Iterator[Trial]:
         name = f"{how} instead of results"
         judges: list[Judge] = [partial(_spoiled, exercise, how, examined.of_values)] if is_tolerant else []
         judges += [partial(_earns_nothing, exercise, name)] if how == "zeros" else []
-        yield Trial(name, perturbed_solutions(solution, entry, how), partial(_each_of, judges), SEEDS[0], True)
+        source = _changed(solution, entry, _SPOIL.replace("CHANGED", SPOILED[how]).replace("{how!r}", repr(how)))
+        yield Trial(name, source, partial(_each_of, judges), SEEDS[0], True)
     name = "the first argument instead of results"
     judge = partial(_earns_nothing, exercise, name)
-    yield Trial(name, first_argument(solution, entry), judge, SEEDS[0], True)
+    yield Trial(name, _changed(solution, entry, _FIRST), judge, SEEDS[0], True)
 
 
 def trials_on(models: Iterable[str], exercise: Exercise) -> Iterator[Trial]:
@@ -419,7 +411,3 @@ def _earns_nothing(exercise: Exercise, name: str, report: Report) -> Iterator[Pr
 def _each_of(judges: Iterable[Judge], report: Report) -> Iterator[Problem]:
     for judge in judges:
         yield from judge(report)
-
-
-def _no_problems(_: Report) -> Iterator[Problem]:
-    return iter(())

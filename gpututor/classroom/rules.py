@@ -52,10 +52,6 @@ class ExerciseRules:
     """Due date with a time zone."""
     hints: int | None = None
 
-    @property
-    def named_checks(self) -> set[str]:
-        return {*self.points, *self.extra, *self.hidden}
-
 
 @dataclass(frozen=True)
 class LatePolicy:

@@ -94,16 +94,12 @@ def main(words: Sequence[str] | None = None) -> int:
             _forget_output()
             failure = TutorError("There is no space left to write to.", "Make some, then try again.")
         else:
-            failure = _from_os_error(error)
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+            advice = "Check that the file is there, and your rights and the space left; then try again."
+            failure = GradingError(f"{where}{error.strerror or error}.", advice)
         print_error(failure)
         return failure.exit_code
     return code
-
-
-def _from_os_error(error: OSError) -> TutorError:
-    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-    title = f"{where}{error.strerror or error}."
-    return GradingError(title, "Check that the file is there, and your rights and the space left; then try again.")
 
 
 def _forget_output() -> None:
@@ -199,12 +195,12 @@ def _verb_in(words: list[str]) -> Verb | None:
             break
     else:
         return None
-    for verb in FIRST_VERBS:
-        if verb.name == word:
-            return verb
+    verbs = {verb.name: verb for verb in FIRST_VERBS}
+    if word in verbs:
+        return verbs[word]
     import difflib
 
-    near = difflib.get_close_matches(word, [verb.name for verb in FIRST_VERBS], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word, verbs, n=1, cutoff=0.5)
     question = f"Did you mean {near[0]!r}? " if near else ""
     raise UsageError(f"There is no verb {word!r}.", f"{question}`gpututor --help` names them all.")
 

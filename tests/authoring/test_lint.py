@@ -119,12 +119,9 @@ def test_fenced_blocks_are_code_including_fences() -> None:
 
 def test_code_has_74_columns_and_prose_80() -> None:
     text = f"{'x' * 80}\n{'x' * 81}\n```\n{'y' * 74}\n{'y' * 75}\n```\n{'z' * 80}\n"
-    assert list(lint.too_wide(lint.lines_of(text))) == [(2, 81, 80), (5, 75, 74)]
-
-
-def test_all_lines_of_a_python_file_are_code() -> None:
     source = f"{'y' * 74}\n```\n{'y' * 75}\n"
-    assert list(lint.too_wide(lint.code_lines_of(source))) == [(3, 75, 74)]
+    for lines, numbers in ((lint.lines_of(text), [2, 5]), (lint.code_lines_of(source), [3])):
+        assert [fault.line for fault in lint.width_problems(Path("task.md"), lines)] == numbers
 
 
 def test_links_are_found_outside_of_code() -> None:

@@ -146,7 +146,8 @@ def _known_checks(
     for key in rules.exercises if knows_hidden else exercises:  # `hidden` may name checks of any exercise
         names = known.setdefault(key, set())
         names.update(OWN)
-        if key in exercises and not (knows_hidden and rules.exercises[key].named_checks <= names):
+        own = rules.of(key)
+        if key in exercises and not (knows_hidden and {*own.points, *own.extra, *own.hidden} <= names):
             names.update(check.name for check in describe(exercises[key]))
     return {key: frozenset(names) for key, names in known.items()}
 

@@ -267,9 +267,3 @@ class Gradebook:
 
     def exercise(self, key: str) -> ExerciseSummary:
         return next(exercise for exercise in self.exercises if exercise.exercise == key)
-
-    @property
-    def most_failed(self) -> tuple[tuple[ExerciseSummary, CheckCount], ...]:
-        """Failed checks of all exercises, most often failed first."""
-        failed = [(exercise, check) for exercise in self.exercises for check in exercise.checks if check.failed]
-        return tuple(sorted(failed, key=lambda pair: -pair[1].failed))

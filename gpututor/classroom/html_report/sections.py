@@ -245,7 +245,8 @@ def _check(check: CheckCount) -> str:
 
 
 def failed_checks(gradebook: Gradebook) -> str:
-    checks = gradebook.most_failed
+    checks = [(exercise, check) for exercise in gradebook.exercises for check in exercise.checks if check.failed]
+    checks.sort(key=lambda pair: -pair[1].failed)
     rows = [
         (
             _check(check),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import unicodedata
 from collections import Counter
@@ -91,20 +90,13 @@ def is_generic(stem: str) -> bool:
 def oddity(parts: Iterable[str]) -> str:
     """Return why a path is refused, a sentence; empty if it is fine."""
     for part in parts:
-        if part.isascii() and part.isprintable() and len(part) <= LONGEST_NAME_BYTES:
-            continue
-        if len(part if _has_lone_surrogate(part) else os.fsencode(part)) > LONGEST_NAME_BYTES:
+        if len(part.encode("utf-8", "surrogatepass")) > LONGEST_NAME_BYTES:
             return f"Its name is longer than {LONGEST_NAME_BYTES} bytes."
         if any("\ud800" <= character <= "\udfff" for character in part):
             return "Its name is not UTF-8."
         if not is_plain(part):
             return "Its name holds control characters, or marks that turn the direction of writing."
     return ""
-
-
-def _has_lone_surrogate(part: str) -> bool:
-    """Check for surrogates that `os.fsencode` cannot encode, because they represent no byte."""
-    return any("\ud800" <= character <= "\udfff" and not "\udc80" <= character <= "\udcff" for character in part)
 
 
 def unique_ids(preferred: Iterable[tuple[str, str]]) -> dict[str, str]:
