@@ -89,10 +89,7 @@ def examples(text: str) -> int:
 
 
 def statements_of(source: str) -> list[str]:
-    """Return the lines of code in the functions of a solution, without signatures and docstrings.
-
-    Raises `SyntaxError`.
-    """
+    """Return the lines of code in a solution's functions, without docstrings. Raises `SyntaxError`."""
     functions = (
         node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     )

@@ -73,10 +73,7 @@ class JudgePool:
         self._examiner: subprocess.Popen[bytes] | None = None
 
     def grade(self, exercise: Exercise, source: str, seed: int, gpu: str | None = None) -> Report:
-        """Grade `source` as a submission on the virtual GPU; `gpu` replaces the scenarios' own model.
-
-        Raises `GradingError` if the judge breaks.
-        """
+        """Grade `source` on the virtual GPU, or on the model `gpu`. Raises `GradingError` if the judge breaks."""
         request = GradeRequest(str(exercise.folder), source, f"{exercise.slug}.py", "virtual", gpu, seed=seed)
         for event in self._client.grade(request):
             if isinstance(event, GradingFinished):
@@ -170,10 +167,7 @@ class Job:
 
 
 def do_all(jobs: Iterable[Job], judges: int) -> None:
-    """Do `jobs`, and the jobs that they return, with this number of judges in parallel.
-
-    Raises the exception of a job, after the others were stopped.
-    """
+    """Do `jobs`, and those that they return, in parallel. Raises the exception of a job after the others stopped."""
     waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
     ends: queue.SimpleQueue[list[Job] | BaseException] = queue.SimpleQueue()
     """Further jobs, or the exception, of each job that ended."""

@@ -41,10 +41,7 @@ class Problem:
 
 
 def from_error(error: TutorError, file: Path) -> Problem:
-    """Return an error as a problem of the file at the start of its title; else of `file`.
-
-    Further lines of its title and advice become details.
-    """
+    """Return an error as a problem of the file that its title names, else of `file`; further lines become details."""
     title, *more = error.title.splitlines() or [""]
     advice, *details = error.advice.splitlines() or [""]
     begin, colon, rest = title.partition(": ")

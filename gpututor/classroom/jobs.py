@@ -66,10 +66,7 @@ def secret_id(secret: bytes) -> str:
 
 
 def seed_for(secret: bytes, exercise: str, submission: str) -> int:
-    """Return the seed of a grading's inputs, 0 to 2**32 - 1, which is unpredictable without the secret.
-
-    `exercise`: its key; `submission`: the SHA-256 of the file.
-    """
+    """Return the seed, 0 to 2**32 - 1, for an exercise's key and a submission's SHA-256. Only the secret reveals it."""
     digest = hmac.new(secret, f"{exercise}\n{submission}".encode(), hashlib.sha256).digest()
     return int.from_bytes(digest[:4], "big")
 
@@ -138,11 +135,7 @@ class Options:
 def resolve_options(
     options: Options, class_: Class, course: Course, accelerators: Sequence[Device], torch: str
 ) -> Options:
-    """Fill in versions, and the device of each exercise. `accelerators`: the usable ones.
-
-    Raises `NotGradableHere` if this machine lacks a requested device, `UsageError` for an unknown device, and
-    `CourseError`.
-    """
+    """Fill in versions, and each exercise's device of the usable `accelerators`. Raises `NotGradableHere`, `UsageError`."""
     counts = {kind: sum(device.kind == kind for device in accelerators) for kind in ACCELERATORS}
     keys = {submission.exercise for submission in class_.handed_in if not submission.refusal}
     resolved: list[ExerciseOptions] = []

@@ -126,10 +126,7 @@ class Pack:
 
 
 def named(course: Course, words: Sequence[str]) -> tuple[Exercise, ...]:
-    """Find exercises by names of exercises and lessons; all of them without words.
-
-    Raises `UsageError` for an unknown name.
-    """
+    """Find exercises by names of exercises and lessons; all without words. Raises `UsageError` for an unknown name."""
     if not words:
         return course.exercises
     keys: set[str] = set()
@@ -222,10 +219,7 @@ def student_course(course: Course) -> dict[str, bytes]:
 
 
 def write_student_course(course: Course, out: Path) -> dict[str, bytes]:
-    """Write the course for students to `out`, a `.zip` or a folder, whole or not at all; return its files.
-
-    Raises `UsageError` if something else is there, or writing fails.
-    """
+    """Write the course for students to `out`, a `.zip` or a new folder, whole or not at all; return its files."""
     files = student_course(course)
     if out.suffix.lower() == ".zip":
         with tempfile.TemporaryDirectory() as part:

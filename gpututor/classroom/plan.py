@@ -61,11 +61,7 @@ class GradingPlan:
 
 
 def merge_options(given: GradeOptions, folder: ClassFolder, course: Course) -> tuple[Options, Options | None]:
-    """Return the unresolved options, and those of the last run when it is resumed.
-
-    Raises `UsageError` for unknown values, for a folder with gradings without --resume, and for gradings that were made
-    with another secret.
-    """
+    """Return the unresolved options, and those of the last run when it is resumed. Raises `UsageError`."""
     is_graded = any(folder.journal.glob("*/*.json"))
     if is_graded and not given.resume:
         raise UsageError(
@@ -174,10 +170,7 @@ def _changes(last: Options | None, now: Options) -> str:
 
 
 def _secret(given: Path | None, folder: ClassFolder, last: str, is_graded: bool) -> bytes:
-    """Read the class secret in the folder, or in the file `given`, which is then copied into the folder.
-
-    `last`: the `secret_id` of the last run; empty if unknown.
-    """
+    """Read the class secret in the folder, or copy it from `given`. `last`: the last run's `secret_id`, or empty."""
     path = given or folder.secret_file
     if not path.exists():
         if given is not None:

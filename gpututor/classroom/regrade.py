@@ -53,10 +53,7 @@ def job_again(folder: ClassFolder, submission: Submission, course_folder: Path |
 
 
 def request_again(job: Job, recording: Path | None) -> GradeRequest:
-    """Make a request that does not write to the journal. `recording`: a folder for the devices' recording.
-
-    Raises `GradingError` for a lost submission, and `NotGradableHere` if this machine lacks the device.
-    """
+    """Make a request without a journal. Raises `GradingError` for a lost file, `NotGradableHere` for a missing device."""
     kind = job.key.device.split()[0]
     accelerators = load_inventory().accelerators if kind in ACCELERATORS else ()
     with RealDevices(accelerators, dict).acquire(job) as device:
@@ -78,10 +75,7 @@ def same_result(report: Report, other: Report) -> bool:
 
 
 def accept_regrade(folder: ClassFolder, key: GradingKey, report: Report) -> Path | None:
-    """Replace the journal's report; return the path of the old one's copy, if there was one.
-
-    Raises `OSError` if one of them cannot be written; then the journal is unchanged.
-    """
+    """Replace the journal's report; return the path of its backup. After an `OSError` the journal is unchanged."""
     path = key.file_in(folder.journal)
     backup = back_up(path, folder.replaced) if path.exists() else None
     write_entry(folder.journal, key, report)

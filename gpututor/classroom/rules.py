@@ -155,10 +155,7 @@ _DEFAULT = ExerciseRules()
 
 
 def rules_for(folder: ClassFolder, path: Path | None = None) -> Rules:
-    """Read the rules in `path`, or in the class's folder; without a file return the defaults.
-
-    Raises one `UsageError` that lists all mistakes.
-    """
+    """Read the rules in `path` or the class's folder, else the defaults. Raises one `UsageError` for all mistakes."""
     if path is None and not folder.rules_file.exists():
         return Rules()
     class_ = folder.read_class()
@@ -176,10 +173,7 @@ def course_of(class_: Class) -> Course | None:
 
 
 def read_rules(path: Path, exercises: Sequence[str]) -> Rules:
-    """Read a file with rules, which may name `exercises` by their keys.
-
-    Raises one `UsageError` that lists all mistakes.
-    """
+    """Read rules, which may name `exercises` by their keys. Raises one `UsageError` for all mistakes."""
     text = ""
     try:
         text = text_of(path)

@@ -57,11 +57,7 @@ def _cell_text(cell: Cell, delimiter: str) -> str:
 
 
 def _safe(text: str, delimiter: str) -> str:
-    """Put a ' before each place where a formula may start.
-
-    That is the beginning, after blank space, and any place where a spreadsheet starts a cell that assumes another
-    delimiter, or ends cells at newlines.
-    """
+    """Put a ' before each place where a spreadsheet, whatever delimiter it assumes, may start a formula."""
     shown = text if text.isprintable() and text.isascii() else escape_control_chars(text)  # a class has a million cells
     shown = _IN_TEXT[delimiter].sub("'", shown)
     return f"'{shown}" if _FORMULA.match(text) else shown

@@ -60,10 +60,7 @@ class Progress:
 
 
 class WorkQueue:
-    """All jobs of one run. All methods are thread-safe.
-
-    `working`: exercises with gradings from earlier runs, which never count as broken.
-    """
+    """All jobs of one run; thread-safe. `working`: exercises with earlier gradings, which never count as broken."""
 
     def __init__(self, jobs: Iterable[Job], working: Iterable[str] = ()) -> None:
         self._changed = threading.Condition()

@@ -30,11 +30,7 @@ def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool 
 
 
 def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -> str:
-    """Fill in the device and the model that no option names; return a description of what comes from the settings.
-
-    `by_settings`: use the learner's settings, as in the app. Raises `UsageError` for options of the virtual GPU with a
-    real device.
-    """
+    """Fill in device and model, from the settings if `by_settings`; describe what came from there. Raises `UsageError`."""
     from_settings = _take_settings(arguments) if by_settings else []
     arguments.device = arguments.device or "auto"
     if _is_real(arguments.device) and (options := _virtual_options(arguments)):

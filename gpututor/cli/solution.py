@@ -29,10 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def require_pass(course: Course, exercise: Exercise, verb: str, *, yes: bool) -> None:
-    """Raise `NotPassedYet` if the learner has not passed `exercise` and did not say --yes to `verb`.
-
-    Raises `UsageError` for a course without solutions.
-    """
+    """Raise `NotPassedYet` without a pass or `yes`, and `UsageError` for a course without solutions."""
     course.check_has_checks()
     if yes:
         return

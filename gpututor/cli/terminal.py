@@ -29,10 +29,7 @@ def columns(most: int | None = None) -> int | None:
 
 
 def fitting(text: str, hang: int = 2) -> str:
-    """Return `text` wrapped to the terminal's width; continuation lines are indented by `hang`.
-
-    Words longer than a line, such as paths, stay whole.
-    """
+    """Return `text` wrapped to the terminal's width, with continuation lines indented. Long words stay whole."""
     width = columns()
     if width is None:
         return text
@@ -53,10 +50,7 @@ class LineReader:
         self._is_terminal = self._descriptor >= 0 and os.isatty(self._descriptor)
 
     def lines(self, timeout_s: float) -> list[str] | None:
-        """Return the lines that arrive within the timeout; None after Ctrl-D at a terminal.
-
-        The end of a pipe or a file does not count: no one is there to quit.
-        """
+        """Return the lines that arrive in time; None after Ctrl-D at a terminal, but not at the end of a pipe or file."""
         if self._descriptor < 0:
             time.sleep(timeout_s)
             return []

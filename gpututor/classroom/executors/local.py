@@ -83,10 +83,7 @@ def _run_probe(module: str) -> Any:
 
 
 class RealDevices:
-    """The machine's real devices, shared by judges. All methods are thread-safe.
-
-    `probe`: computes on each device; returns errors by device, empty for working ones.
-    """
+    """The machine's real devices; thread-safe. `probe` returns errors by device, empty for working ones."""
 
     def __init__(self, devices: Sequence[Device], probe: Callable[[], dict[str, str]]) -> None:
         self._devices = tuple(devices)
@@ -100,10 +97,7 @@ class RealDevices:
 
     @contextlib.contextmanager
     def acquire(self, job: Job) -> Iterator[str]:
-        """Wait until a device has space for the job, and yield its name; "" for a job that needs no real device.
-
-        Raises `NotGradableHere` if no device is left.
-        """
+        """Yield a device with space for the job; "" if it needs none. Raises `NotGradableHere` if no device is left."""
         if job.device.partition(":")[0] not in ACCELERATORS:
             yield ""
             return

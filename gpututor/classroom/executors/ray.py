@@ -149,10 +149,7 @@ class Node:
 
 
 class RayCluster:
-    """A Ray cluster whose nodes run tasks.
-
-    `address`: address of a running cluster, `auto` for this machine's, empty for a new one with `cpus` and `gpus`.
-    """
+    """A Ray cluster at `address`: `auto` for this machine's, empty for a new one with `cpus` and `gpus`."""
 
     def __init__(self, address: str, cpus: int, gpus: int) -> None:
         self._address = address
@@ -292,10 +289,7 @@ class Chunk:
 
 
 class RayExecutor:
-    """An executor on the nodes of a cluster.
-
-    `judges`: most chunks at once; None for one per CPU. `notify` gets messages about nodes.
-    """
+    """An executor on a cluster. `judges`: most chunks at once; None for one per CPU. `notify` gets messages."""
 
     def __init__(
         self, cluster: RayCluster, isolation: IsolationName, judges: int | None, notify: Callable[[str], None]

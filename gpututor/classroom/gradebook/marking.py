@@ -223,10 +223,7 @@ def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkSta
 def mark_of(
     student: str, attempts: Sequence[Attempt], of: Score, rules: Rules, of_no_exercise: Sequence[str] = ()
 ) -> Mark:
-    """Return the student's mark at an exercise. `attempts`: in the order of time.
-
-    `of_no_exercise`: sources of the student's files of no exercise, which may be for this one.
-    """
+    """Return the mark for `attempts`, in the order of time. `of_no_exercise`: sources of the student's other files."""
     if not attempts:
         misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
         reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
@@ -256,10 +253,7 @@ def _to_no_exercise(sources: Sequence[str]) -> str:
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
-    """Return the first best final attempt, unless an undecided one could still become better.
-
-    A refused file counts if no attempt in time was graded.
-    """
+    """Return the first best final attempt, or an undecided one that could become better; without both, the last one."""
     in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
     final = [attempt for attempt in in_time if attempt.standing is MarkStatus.FINAL]
     best = max(final, key=lambda attempt: attempt.points, default=None)

@@ -90,10 +90,7 @@ MOST_LISTED = 20
 
 
 def summary(class_: Class, course: Course, *, most: int = MOST_LISTED) -> list[str]:
-    """Describe the class in lines of plain text: files by exercise, refused files, and files without an owner.
-
-    At most `most` lines of each list are shown.
-    """
+    """Describe the class in lines of plain text, with at most `most` lines of each list."""
     exercises = len({submission.exercise for submission in class_.handed_in})
     lines = [
         f"Read in the layout `{class_.layout}`: {count(len(class_.students), 'student')}, "

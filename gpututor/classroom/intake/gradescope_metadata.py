@@ -58,10 +58,7 @@ class _InvalidMetadata(Exception):
 
 
 def submissions_of(stream: IO[bytes], folders: set[str]) -> dict[str, Submission]:
-    """Read the submissions by their folders, including the earlier ones that are in `folders`.
-
-    Raises `UsageError` for a file that Gradescope cannot have written.
-    """
+    """Read the submissions by folder, with the earlier ones in `folders`. Raises `UsageError` for a malformed file."""
     import yaml
 
     try:

@@ -130,10 +130,7 @@ def folders(parts: Sequence[str]) -> Place:
 
 
 class Gradescope:
-    """Folders such as `submission_123`, with a metadata file that names the students.
-
-    Students are known by their `sid`, or else by their address.
-    """
+    """Folders such as `submission_123`. A metadata file gives each student's name, and `sid` or address."""
 
     def __init__(self, submissions: Mapping[str, Submission]) -> None:
         self._submissions = submissions
@@ -182,10 +179,7 @@ def moodle(parts: Sequence[str]) -> Place:
 
 
 def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:
-    """Detect the layout, unless it is given, and the folder that contains everything.
-
-    Raises `UsageError` if the layout is unclear, or nothing is there.
-    """
+    """Detect the layout, unless given, and the folder around everything. Raises `UsageError` if that is unclear."""
     if layout not in (AUTO, *LAYOUTS):
         raise UsageError(f"There is no layout called {layout!r}.", f"They are {AUTO}, {', '.join(LAYOUTS)}.")
     paths = [

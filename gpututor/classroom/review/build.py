@@ -258,11 +258,7 @@ def _speed_words(timing: Timing, median: float, texts: int) -> str:
 
 
 def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -> Review:
-    """Review all attempts at the exercises of the gradebook.
-
-    `share`: share of the shorter text's fingerprints from which on two texts are alike. Raises `UsageError` if no class
-    was graded.
-    """
+    """Review all attempts. `share`: see `SHARE`. Raises `UsageError` if no class was graded."""
     reviewer = _Reviewer(folder, gradebook, Options.read(folder))
     items: list[Item] = []
     compared: list[Compared] = []

@@ -51,10 +51,7 @@ _BASE, _MODULUS = 1_000_003, (1 << 61) - 1
 
 
 def tokens_of(text: str) -> Iterator[str]:
-    """Yield normalized tokens: all own names are equal, and so are all numbers, and all strings.
-
-    Names after a dot stay, because most of them are a library's: `torch.zeros` is not `torch.ones`.
-    """
+    """Yield tokens; own names, numbers and strings are all equal. Names after a dot stay: most are a library's."""
     before = ""
     for match in _TOKEN.finditer(text, 0, MOST_CHARACTERS):
         match match.lastgroup:

@@ -23,10 +23,7 @@ COLUMNS = (
 
 
 def moodle(gradebook: Gradebook, worksheet: Path | None = None) -> tuple[str, list[GradebookWarning]]:
-    """Return the file's text, and warnings. An open total is empty, or as in the worksheet.
-
-    Raises `UsageError` for a worksheet that Moodle did not write, or with another maximum grade.
-    """
+    """Return the file's text, and warnings. Raises `UsageError` for a foreign worksheet, or another maximum grade."""
     if worksheet is not None:
         return _from_worksheet(gradebook, read_table(worksheet))
     rows: list[list[Cell]] = [[*COLUMNS]]
