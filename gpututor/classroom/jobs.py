@@ -135,7 +135,7 @@ class Options:
 def resolve_options(
     options: Options, class_: Class, course: Course, accelerators: Sequence[Device], torch: str
 ) -> Options:
-    """Fill in versions, and each exercise's device of the usable `accelerators`. Raises `NotGradableHere`, `UsageError`."""
+    """Fill in versions and devices. `accelerators`: the usable ones. Raises `NotGradableHere` and `UsageError`."""
     counts = {kind: sum(device.kind == kind for device in accelerators) for kind in ACCELERATORS}
     keys = {submission.exercise for submission in class_.handed_in if not submission.refusal}
     resolved: list[ExerciseOptions] = []

@@ -53,7 +53,7 @@ def job_again(folder: ClassFolder, submission: Submission, course_folder: Path |
 
 
 def request_again(job: Job, recording: Path | None) -> GradeRequest:
-    """Make a request without a journal. Raises `GradingError` for a lost file, `NotGradableHere` for a missing device."""
+    """Make a request without a journal. Raises `GradingError` for a lost file, `NotGradableHere` without the device."""
     kind = job.key.device.split()[0]
     accelerators = load_inventory().accelerators if kind in ACCELERATORS else ()
     with RealDevices(accelerators, dict).acquire(job) as device:

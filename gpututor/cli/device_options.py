@@ -30,7 +30,7 @@ def add_device_arguments(parser: argparse.ArgumentParser, *, several_gpus: bool 
 
 
 def settle_device(arguments: argparse.Namespace, *, by_settings: bool = False) -> str:
-    """Fill in device and model, from the settings if `by_settings`; describe what came from there. Raises `UsageError`."""
+    """Fill in device and model, with the settings if `by_settings`; describe what they gave. Raises `UsageError`."""
     from_settings = _take_settings(arguments) if by_settings else []
     arguments.device = arguments.device or "auto"
     if _is_real(arguments.device) and (options := _virtual_options(arguments)):

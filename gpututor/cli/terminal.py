@@ -50,7 +50,7 @@ class LineReader:
         self._is_terminal = self._descriptor >= 0 and os.isatty(self._descriptor)
 
     def lines(self, timeout_s: float) -> list[str] | None:
-        """Return the lines that arrive in time; None after Ctrl-D at a terminal, but not at the end of a pipe or file."""
+        """Return the lines that arrive in time; None after Ctrl-D at a terminal, not at the end of a pipe or file."""
         if self._descriptor < 0:
             time.sleep(timeout_s)
             return []

@@ -38,7 +38,7 @@ _BROKEN = "Its file in the journal is broken: move it away, then grade again wit
 
 
 def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None = None) -> Gradebook:
-    """Make the gradebook of a class. `course_folder`: the course's new place. Raises `UsageError`, also for wrong rules."""
+    """Make the gradebook of a class. `course_folder`: a moved course. Raises `UsageError`, also for wrong rules."""
     class_ = folder.read_class()
     if course_folder is not None:
         class_ = replace(class_, course=str(course_folder))
@@ -149,7 +149,7 @@ def _known_checks(
 
 
 def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterator[GradebookWarning]:
-    """Warn of rules for checks that may be unknown; raise `UsageError` for certainly unknown ones. `known`: by exercise."""
+    """Warn of rules for checks that may be unknown; raise `UsageError` for unknown ones. `known`: names by exercise."""
     named: list[tuple[str, str, frozenset[str]]] = []
     for exercise, own in rules.exercises.items():
         prefix, names = f"exercises.'{exercise}'", known.get(exercise, frozenset())

@@ -26,7 +26,7 @@ _ASSIGNMENT_ID = re.compile(r"\s*\(\d+\)$")
 
 
 def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[GradebookWarning]]:
-    """Return the file's text, and warnings. Open marks stay as in the roster. Raises `UsageError` for a foreign roster."""
+    """Return the file's text, and warnings. An open mark is as in the roster. Raises `UsageError` for a foreign one."""
     if roster is not None:
         return _from_roster(gradebook, read_table(roster))
     rows: list[list[Cell]] = [[*COLUMNS, *(exercise.numbered_title for exercise in gradebook.exercises)]]
