@@ -17,17 +17,14 @@ from gpututor.classroom.feedback import LONGEST_LINE, MORE_CHECKS, NO_MARK_YET, 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.exports.gradescope import gradescope
 from gpututor.classroom.gradebook.model import Gradebook
-from gpututor.classroom.jobs import Options, resolve_options, secret_id
 from gpututor.classroom.rules import ExerciseRules, Extension, LatePolicy, Rules
 from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
-from gpututor.course.loader import load_course
-from gpututor.grading.journal import write_entry
 from gpututor.grading.report import Outcome, Report, RunSummary, Status, Verdict
-from gpututor.paths import builtin_course
-from tests.support.classes import class_of, report_of
+from tests.support.classes import graded_class, report_of
 from tests.support.gradebooks import EXERCISE, One, gradebook, report, verdict
 from tests.support.report_strategies import TEXTS
+from tests.support.shipped_course import COURSE
 
 HIDING = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("secret",), points={"secret": 0})}))
 NOWHERE = SubmittedLines(ClassFolder(Path("nowhere")))
@@ -68,7 +65,7 @@ def test_feedback_is_the_same_for_any_result_of_a_hidden_check() -> None:
     assert "✓ All " in right[0]
 
 
-def test_a_check_that_a_hidden_one_may_have_stopped_is_not_shown() -> None:
+def test_a_check_that_a_hidden_one_may_have_stopped_or_held_back_is_not_shown() -> None:
     waiting = verdict("parity", Status.NOT_RUN)
     for first in (verdict("loads"), verdict("structure", Status.FAILED)):
         text = kims(with_secret(Status.FAILED, first, waiting))
@@ -76,11 +73,7 @@ def test_a_check_that_a_hidden_one_may_have_stopped_is_not_shown() -> None:
         assert "parity" not in text
     seen = kims(with_secret(Status.NOT_RUN, verdict("loads", Status.FAILED, of=0), waiting))
     assert "○ not run: parity" in seen
-
-
-def test_a_check_that_a_hidden_one_may_hold_back_is_not_shown() -> None:
     held = (verdict("loads"), verdict("placement", Status.HELD_BACK))
-
     assert "placement" not in kims(with_secret(Status.FAILED, *held))
     shown = kims(report(*held, verdict("parity", Status.FAILED)), Rules())
     assert "○ held back: placement" in shown
@@ -201,15 +194,9 @@ def test_gradescope_gets_no_more_than_feedback() -> None:
 
 def test_feedback_writes_a_file_for_each_student(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = ClassFolder(tmp_path / "class")
-    course = load_course(builtin_course())
     source = "import torch\n    x = '```'" + "y" * 300
-    failed = class_of(folder, [("kim", EXERCISE, source), ("../lee", EXERCISE, source)], course.folder)
-    asked = Options("auto", "", "process", "", "", secret_id(bytes(32)), "", "")
-    options = resolve_options(asked, failed, course, (), "2.9.0")
-    options.write(folder)
-    key = options.key_of(failed.handed_in[0])
-    assert key is not None
-    write_entry(folder.journal, key, report(*SEEN))
+    files = [(student, EXERCISE, source, report(*SEEN)) for student in ("kim", "../lee")]
+    graded_class(folder, files, COURSE.folder)
     assert main(["classroom", "feedback", str(folder.folder), "--hints", "1"]) == 0
     assert str(folder.feedback) in capsys.readouterr().out
     paths = sorted(folder.feedback.iterdir())

@@ -17,36 +17,25 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import moodle
 from gpututor.classroom.gradebook.model import Gradebook, MarkStatus
 from gpututor.classroom.gradebook.terminal import lines_of
-from gpututor.classroom.jobs import JobFailure, Options, resolve_options, secret_id, write_failures
+from gpututor.classroom.jobs import JobFailure, Options, write_failures
 from gpututor.classroom.review import Kind, review_of
 from gpututor.classroom.rules import ExerciseRules, Rules, rules_for
 from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.cli.main import main
-from gpututor.course.loader import load_course
-from gpututor.course.model import Course
 from gpututor.errors import UsageError
 from gpututor.grading.journal import GradingKey, write_entry
 from gpututor.grading.report import Report, RunSummary, Status
-from gpututor.paths import builtin_course
-from tests.support.classes import class_of
+from tests.support.classes import class_with_options
 from tests.support.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
-
-ASKED = Options("auto", "", "process", "", "", secret_id(bytes(32)), "", "")
-
-
-@pytest.fixture(scope="module")
-def course() -> Course:
-    return load_course(builtin_course())
+from tests.support.shipped_course import COURSE
 
 
 @pytest.fixture
-def folder(tmp_path: Path, course: Course) -> ClassFolder:
+def folder(tmp_path: Path) -> ClassFolder:
     """Kim and Lee submitted the same text, which failed one check; Lee's other file is not graded yet."""
     folder = ClassFolder(tmp_path / "class")
-    files = [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")]
-    class_ = class_of(folder, files, course.folder, [Unmatched("notes.txt", "It is no Python file.")])
-    options = resolve_options(ASKED, class_, course, (), "2.9.0")
-    options.write(folder)
+    class_, _ = class_with_options(folder, [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")])
+    folder.write_class(replace(class_, unmatched=(Unmatched("notes.txt", "It is no Python file."),)))
     write_entry(folder.journal, _key(folder, 0), points(2, 3))
     return folder
 
@@ -104,12 +93,12 @@ def test_a_broken_failures_file_is_one_warning(folder: ClassFolder) -> None:
         assert book.student("kim").mark_of(EXERCISE).mark is not None
 
 
-def test_without_the_course_exercises_are_named_by_keys(folder: ClassFolder, course: Course) -> None:
+def test_without_the_course_exercises_are_named_by_keys(folder: ClassFolder) -> None:
     folder.write_class(replace(folder.read_class(), course="/gone"))
     book = make_gradebook(folder, Rules())
     assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
     assert ["/gone" in notice.title for notice in book.notices] == [True]
-    assert make_gradebook(folder, Rules(), course.folder).exercises[0].label == "5.1"
+    assert make_gradebook(folder, Rules(), COURSE.folder).exercises[0].label == "5.1"
 
 
 def test_an_ungraded_exercise_has_the_points_of_the_course(

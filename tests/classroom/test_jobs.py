@@ -14,27 +14,16 @@ from gpututor.classroom.jobs import (
     jobs_of,
     read_failures,
     resolve_options,
-    secret_id,
     seed_for,
     write_failures,
 )
-from gpututor.course.loader import load_course
-from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.grading.journal import write_entry
 from gpututor.hardware.inventory import Device
-from gpututor.paths import builtin_course
-from tests.support.classes import class_of, report_of, reports_of
+from tests.support.classes import ASKED, SECRET, class_of, class_with_options, report_of, reports_of
+from tests.support.shipped_course import COURSE
 
-SECRET = bytes(32)
-ASKED = Options("auto", "", "process", "", "", secret_id(SECRET), "", "")
 GPUS = (Device("cuda:0", "cuda", "NVIDIA H100"), Device("cuda:1", "cuda", "NVIDIA H100"))
-FIRST = "meet_the_device/find_the_gpu"
-
-
-@pytest.fixture(scope="module")
-def course() -> Course:
-    return load_course(builtin_course())
 
 
 @pytest.fixture
@@ -42,12 +31,11 @@ def folder(tmp_path: Path) -> ClassFolder:
     return ClassFolder(tmp_path)
 
 
-def test_equal_texts_share_a_job_and_each_has_the_report(folder: ClassFolder, course: Course) -> None:
-    first, second = (exercise.key for exercise in course.exercises[:2])
-    class_ = class_of(folder, [("kim", first, "a"), ("lee", first, "a"), ("lee", second, "b")], course.folder)
-    options = resolve_options(ASKED, class_, course, (), "2.9.0")
-    options.write(folder)
-    jobs = jobs_of(class_, course, folder, options, SECRET)
+def test_equal_texts_share_a_job_and_each_has_the_report(folder: ClassFolder) -> None:
+    first, second = (exercise.key for exercise in COURSE.exercises[:2])
+    files = [("kim", first, "a"), ("lee", first, "a"), ("lee", second, "b")]
+    class_, options = class_with_options(folder, files)
+    jobs = jobs_of(class_, COURSE, folder, options, SECRET)
     assert [(job.key.exercise, job.request().submission) for job in jobs] == [(first, "a"), (second, "b")]
     assert [job.seed for job in jobs] == [seed_for(SECRET, job.key.exercise, job.key.submission) for job in jobs]
     report = report_of(first, submission="a")
@@ -60,47 +48,36 @@ def test_equal_texts_share_a_job_and_each_has_the_report(folder: ClassFolder, co
     ]
 
 
-def test_options_survive_writing_and_reading(folder: ClassFolder, course: Course) -> None:
-    class_ = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    options = resolve_options(replace(ASKED, gpu="A100"), class_, course, (), "2.9.0")
-    options.write(folder)
+def test_options_and_failures_survive_writing_and_reading(folder: ClassFolder) -> None:
+    with pytest.raises(UsageError):
+        next(reports_of(folder))
+    class_, options = class_with_options(folder, [("kim", COURSE.exercises[0].key, "a")], replace(ASKED, gpu="A100"))
     assert Options.read(folder) == options
     assert [each.device for each in options.exercises] == ["virtual A100"]
+    (job,) = jobs_of(class_, COURSE, folder, options, SECRET)
+    assert read_failures(folder) == {}
+    write_failures(folder, [JobFailure(job.key, 3, "The judge stopped.")])
+    assert read_failures(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}
 
 
-def test_a_refused_file_has_no_job_and_no_key(folder: ClassFolder, course: Course) -> None:
-    class_ = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
+def test_a_refused_file_has_no_job_and_no_key(folder: ClassFolder) -> None:
+    class_, options = class_with_options(folder, [("kim", COURSE.exercises[0].key, "a")])
     class_ = replace(class_, handed_in=(replace(class_.handed_in[0], refusal="It is a link."),))
     folder.write_class(class_)
-    options = resolve_options(ASKED, class_, course, (), "2.9.0")
-    options.write(folder)
-    assert jobs_of(class_, course, folder, options, SECRET) == []
+    assert jobs_of(class_, COURSE, folder, options, SECRET) == []
     assert [(key, report) for _, key, report in reports_of(folder)] == [(None, None)]
 
 
-def test_the_key_names_a_real_device_if_the_exercise_allows_it(folder: ClassFolder, course: Course) -> None:
-    on_gpus = next(exercise for exercise in course.exercises if "cuda" in exercise.devices)
-    virtual_only = next(exercise for exercise in course.exercises if "cuda" not in exercise.devices)
-    class_ = class_of(folder, [("kim", on_gpus.key, "a"), ("kim", virtual_only.key, "b")], course.folder)
-    options = resolve_options(ASKED, class_, course, GPUS, "2.9.0")
+def test_the_key_names_a_real_device_if_the_exercise_allows_it(folder: ClassFolder) -> None:
+    on_gpus = next(exercise for exercise in COURSE.exercises if "cuda" in exercise.devices)
+    virtual_only = next(exercise for exercise in COURSE.exercises if "cuda" not in exercise.devices)
+    class_ = class_of(folder, [("kim", on_gpus.key, "a"), ("kim", virtual_only.key, "b")], COURSE.folder)
+    options = resolve_options(ASKED, class_, COURSE, GPUS, "2.9.0")
     assert {each.exercise: each.device for each in options.exercises} == {
         on_gpus.key: "cuda NVIDIA H100",
         virtual_only.key: "virtual",
     }
-    jobs = jobs_of(class_, course, folder, options, SECRET)
+    jobs = jobs_of(class_, COURSE, folder, options, SECRET)
     assert [job.device for job in jobs] == ["cuda", "virtual"]
     with pytest.raises(NotGradableHere, match=virtual_only.key):
-        resolve_options(replace(ASKED, device="cuda"), class_, course, GPUS, "2.9.0")
-
-
-def test_a_folder_without_a_class_is_a_usage_error(folder: ClassFolder) -> None:
-    with pytest.raises(UsageError):
-        next(reports_of(folder))
-
-
-def test_failures_survive_writing_and_reading(folder: ClassFolder, course: Course) -> None:
-    class_ = class_of(folder, [("kim", course.exercises[0].key, "a")], course.folder)
-    (job,) = jobs_of(class_, course, folder, resolve_options(ASKED, class_, course, (), "2.9.0"), SECRET)
-    assert read_failures(folder) == {}
-    write_failures(folder, [JobFailure(job.key, 3, "The judge stopped.")])
-    assert read_failures(folder) == {job.key: JobFailure(job.key, 3, "The judge stopped.")}
+        resolve_options(replace(ASKED, device="cuda"), class_, COURSE, GPUS, "2.9.0")

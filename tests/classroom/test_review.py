@@ -33,7 +33,7 @@ from gpututor.classroom.submissions import Student, Submission, Unmatched
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course
 from gpututor.grading.journal import exercise_digest, write_entry
-from gpututor.grading.report import Outcome, Report, Status, Verdict
+from gpututor.grading.report import Outcome, Report, Status
 from gpututor.grading.report_text import LEAST_TIME
 from tests.support.classes import class_of, report_of
 from tests.support.gradebooks import report, verdict
@@ -84,16 +84,13 @@ def of(result: Review, kind: Kind) -> list[Item]:
     return [item for item in result.items if item.kind is kind]
 
 
-def test_names_literals_comments_and_space_make_no_difference() -> None:
+def test_names_literals_comments_and_space_make_no_difference_but_called_functions_do() -> None:
     text = program(1)
     assert disguised(text) != text
     assert list(tokens_of(disguised(text))) == list(tokens_of(text))
     assert fingerprints(disguised(text)) == fingerprints(text)
-
-
-def test_called_functions_make_a_difference() -> None:
     assert list(tokens_of("a = b.zeros(c, 'd')")) == ["name", "=", "name", ".", "zeros", "(", "name", ",", "''", ")"]
-    assert not fingerprints(program(1)) & fingerprints("for i in range(10):\n    print(i, end='')\n" * 4)
+    assert not fingerprints(text) & fingerprints("for i in range(10):\n    print(i, end='')\n" * 4)
 
 
 def test_shared_code_longer_than_a_window_is_noticed() -> None:
@@ -227,13 +224,6 @@ def test_the_order_of_submissions_makes_no_difference(tmp_path: Path, course_fol
     ]
 
 
-def test_hundreds_of_random_texts_are_not_similar() -> None:
-    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(300)]
-    result = similar(texts_of(files), lambda digest: program(int(digest, 16)), (), 0.7)
-    assert result.compared == 300
-    assert not result.clusters
-
-
 def graded(folder: Path, course: Path, reports: list[Report | None]) -> tuple[ClassFolder, Options]:
     """Make a class with a student for each report; None is not graded."""
     out = ClassFolder(folder / "out")
@@ -334,16 +324,6 @@ def test_a_time_far_below_the_median_is_listed(
     result = of(reviewed(out), Kind.SPEED)
     assert [student for item in result for student in item.students] == students
     assert all("5 times as fast" in item.why for item in result)
-
-
-def test_no_item_accuses(tmp_path: Path, course_folder: Path) -> None:
-    bad = Verdict("speed", "It is fast", Status.NEEDS_REVIEW, "one GPU", got="odd")
-    out, _ = graded(tmp_path, course_folder, [report(bad, exercise=EXERCISE, suspicions=("odd",))])
-    copied = [("kim", EXERCISE, program(1)), ("lee", EXERCISE, program(1)), ("moe", EXERCISE, disguised(program(1)))]
-    result = [*reviewed(out).items, *review(tmp_path / "b", course_folder, copied).items]
-    assert len(result) == 3
-    for item in result:
-        assert not re.search(r"cheat|plagiar|copied|fraud|dishonest|guilt|tamper", item.why, re.IGNORECASE)
 
 
 def test_review_prints_the_list_as_text_csv_and_json(

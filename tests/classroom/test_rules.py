@@ -6,7 +6,6 @@ import contextlib
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,26 +24,18 @@ from gpututor.classroom.rules import (
     Extension,
     LatePolicy,
     Rules,
-    line_of,
     read_rules,
     rules_for,
 )
-from gpututor.course.loader import load_course
-from gpututor.course.model import Course
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.description import CheckDescription
-from gpututor.paths import builtin_course
 from tests.support import ROOT
 from tests.support.classes import class_of
 from tests.support.fake_judges import Describer
+from tests.support.shipped_course import COURSE
 
 GUIDE = ROOT / "docs" / "classroom" / "rules.md"
 SYNCS, COPY = "keep_the_data_moving/hidden_syncs", "keep_the_data_moving/one_big_copy"
-
-
-@pytest.fixture(scope="module")
-def course() -> Course:
-    return load_course(builtin_course())
 
 
 def example() -> str:
@@ -66,8 +57,8 @@ def error_of(tmp_path: Path, text: str) -> str:
     return str(raised.value).replace(str(tmp_path / "classroom.toml"), "FILE")
 
 
-def test_the_guides_example_is_valid(tmp_path: Path, course: Course) -> None:
-    rules_read = rules(tmp_path, example(), tuple(exercise.key for exercise in course.exercises))
+def test_the_guides_example_is_valid(tmp_path: Path) -> None:
+    rules_read = rules(tmp_path, example(), tuple(exercise.key for exercise in COURSE.exercises))
     assert rules_read.of(SYNCS).points == {"parity": 3, "syncs": 2}
     assert (rules_read.of(SYNCS).weight, rules_read.of(COPY).weight) == (2, 1)
     assert rules_read.due_for(COPY) == datetime(2026, 3, 1, 22, 59, tzinfo=UTC)
@@ -80,7 +71,7 @@ def test_the_guides_example_is_valid(tmp_path: Path, course: Course) -> None:
     with CheckDescriptions() as descriptions:
         known = {
             exercise.key: frozenset(OWN).union(check.name for check in descriptions.of(exercise))
-            for exercise in course.exercises
+            for exercise in COURSE.exercises
         }
     assert list(check_warnings(rules_read, known)) == []
 
@@ -94,12 +85,12 @@ def test_the_guides_example_has_every_key() -> None:
     assert set().union(*document["extension"]) == {each.name for each in fields(Extension)}
 
 
-def test_the_instructors_guide_shows_valid_rules(tmp_path: Path, course: Course) -> None:
+def test_the_instructors_guide_shows_valid_rules(tmp_path: Path) -> None:
     guide = GUIDE.with_name("README.md").read_text(encoding="utf-8")
     examples = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert examples
     for text in examples:
-        assert rules(tmp_path, text, tuple(exercise.key for exercise in course.exercises)).late.per_cent == 10
+        assert rules(tmp_path, text, tuple(exercise.key for exercise in COURSE.exercises)).late.per_cent == 10
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
@@ -146,10 +137,10 @@ def test_more_hours_without_a_due_date_are_a_mistake(tmp_path: Path) -> None:
     assert rules(tmp_path, dated.replace(SYNCS, COPY) + extension).extensions == (Extension("kim", COPY, hours=1),)
 
 
-def test_rules_come_from_the_option_the_folder_or_the_defaults(tmp_path: Path, course: Course) -> None:
+def test_rules_come_from_the_option_the_folder_or_the_defaults(tmp_path: Path) -> None:
     folder = ClassFolder(tmp_path / "class")
     assert rules_for(folder) == Rules()
-    class_of(folder, [("kim", COPY, "a"), ("kim", "gone/exercise", "a")], course.folder)
+    class_of(folder, [("kim", COPY, "a"), ("kim", "gone/exercise", "a")], COURSE.folder)
     folder.rules_file.write_text("hints = 3\ndrop = ['gone/exercise']\n")
     assert (rules_for(folder).hints, rules_for(folder).drop) == (3, ("gone/exercise",))
     other = tmp_path / "other.toml"
@@ -159,12 +150,10 @@ def test_rules_come_from_the_option_the_folder_or_the_defaults(tmp_path: Path, c
     assert rules_for(folder, other).hints == 4
 
 
-def test_each_version_of_an_exercise_is_described_once(
-    tmp_path: Path, course: Course, describer: type[Describer]
-) -> None:
+def test_each_version_of_an_exercise_is_described_once(tmp_path: Path, describer: type[Describer]) -> None:
     folder = tmp_path / "01_lesson" / "01_hidden_syncs"
-    shutil.copytree(course.find("hidden_syncs").folder, folder)
-    exercise = replace(course.find("hidden_syncs"), folder=folder)
+    shutil.copytree(COURSE.find("hidden_syncs").folder, folder)
+    exercise = replace(COURSE.find("hidden_syncs"), folder=folder)
 
     def described() -> tuple[CheckDescription, ...]:
         with CheckDescriptions() as descriptions:
@@ -181,39 +170,16 @@ def test_each_version_of_an_exercise_is_described_once(
     assert len(describer.asked) == 3
 
 
-def test_a_judge_that_cannot_start_is_tried_once(
-    course: Course, describer: type[Describer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_that_cannot_start_is_tried_once(describer: type[Describer], monkeypatch: pytest.MonkeyPatch) -> None:
     def describe(self: Describer, exercise_folder: str) -> tuple[CheckDescription, ...]:
         self.asked.append(exercise_folder)
         raise GradingError("The judge could not be started.")
 
     monkeypatch.setattr(describer, "describe", describe)
     with CheckDescriptions() as descriptions:
-        assert {descriptions.of(exercise) for exercise in course.exercises} == {()}
+        assert {descriptions.of(exercise) for exercise in COURSE.exercises} == {()}
     assert len(describer.asked) == 1
     assert not paths.descriptions_folder().exists()
-
-
-def _paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    if path:
-        yield path
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _paths(inner, (*path, key))
-    elif isinstance(value, list):
-        for position, inner in enumerate(value):
-            yield from _paths(inner, (*path, position))
-
-
-def test_line_of_finds_every_key_of_the_example() -> None:
-    text = example()
-    lines = text.split("\n")
-    for path in _paths(tomllib.loads(text)):
-        number = line_of(text, path)
-        assert number is not None, path
-        name = next(str(part) for part in reversed(path) if isinstance(part, str))
-        assert name in lines[number - 1]
 
 
 @given(st.text(st.sampled_from("attempts=[]\"'\n.late#1 \t"), max_size=60))

@@ -15,17 +15,13 @@ from gpututor.cli.grade import print_event
 from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.grading.events import CallStarted, CheckFinished, GradingCancelled, GradingEvent, ScenarioStarted
 from gpututor.grading.report import Status, Verdict
+from tests.support.command_line import Terminal
 from tests.support.timeouts import PATIENCE_S
 
 SENTENCE = "What pick_devices() returns holds the same value for 'memory_bytes' in each of the cases that were tried"
 VERDICT = Verdict(
     "value", SENTENCE, Status.FAILED, "", expected="12 bytes " * 20, got=f"/a/{'path' * 30}", why="Why. " * 9
 )
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def printed(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, width: int) -> list[str]:

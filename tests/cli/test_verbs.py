@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import sys
@@ -23,7 +22,7 @@ from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome
 from gpututor.progress.store import ProgressStore
 from tests.support.classes import report_of
-from tests.support.command_line import Call
+from tests.support.command_line import Call, Terminal
 from tests.support.reports import report
 from tests.support.tiny_course import FILES
 
@@ -215,11 +214,6 @@ def test_diff_without_a_workspace_names_init(gpututor: Call, tmp_path: Path) -> 
     for options, command in (((), "`gpututor init`"), (("--workspace", str(tmp_path)), f"`gpututor init {tmp_path}`")):
         said = gpututor("diff", "1.1", "--yes", *options)
         assert (said.code, command in said.err) == (2, True)
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture

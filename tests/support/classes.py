@@ -18,6 +18,7 @@ from gpututor.grading.description import CheckDescription
 from gpututor.grading.journal import GradingKey, read_entry, write_entry
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
 from gpututor.hardware.inventory import torch_version
+from tests.support.shipped_course import COURSE
 
 
 def describe_tiny_checks(patch: pytest.MonkeyPatch) -> None:
@@ -69,6 +70,20 @@ def report_of(
         suspicions=suspicions,
         of=of,
     )
+
+
+SECRET = bytes(32)
+ASKED = Options("auto", "", "process", "", "", secret_id(SECRET), "", "")
+
+
+def class_with_options(
+    folder: ClassFolder, files: Iterable[tuple[str, str, str]], asked: Options = ASKED
+) -> tuple[Class, Options]:
+    """Make a class of the shipped course from `(student, exercise, text)`, and its options for PyTorch 2.9.0."""
+    class_ = class_of(folder, files, COURSE.folder)
+    options = resolve_options(asked, class_, COURSE, (), "2.9.0")
+    options.write(folder)
+    return class_, options
 
 
 def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Report | None]], course: Path) -> Class:

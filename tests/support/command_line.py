@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,3 +17,8 @@ class Said:
 
 
 Call = Callable[..., Said]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
