@@ -196,9 +196,7 @@ def do_all(jobs: Iterable[Job], judges: int) -> None:
 
 
 def _serve(
-    pool: JudgePool,
-    waiting: queue.PriorityQueue[tuple[Job, int]],
-    ends: queue.SimpleQueue[list[Job] | BaseException],
+    pool: JudgePool, waiting: queue.PriorityQueue[tuple[Job, int]], ends: queue.SimpleQueue[list[Job] | BaseException]
 ) -> None:
     """Do jobs until one has no order."""
     while (job := waiting.get()[0]).order:

@@ -263,12 +263,7 @@ class Verifier:
     """Verification of some targets. Used once."""
 
     def __init__(
-        self,
-        targets: Sequence[Targets],
-        listener: Listener,
-        *,
-        with_mutants: bool = True,
-        models: Sequence[str] = (),
+        self, targets: Sequence[Targets], listener: Listener, *, with_mutants: bool = True, models: Sequence[str] = ()
     ) -> None:
         self._targets = targets
         self._listener = listener

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from gpututor.authoring.scaffold import make_exercise
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course
 from gpututor.errors import CourseError, UsageError
+from tests.support.command_line import run_gpututor
 from tests.support.skeletons import Change, skeleton
 
 
@@ -114,6 +113,6 @@ def test_verify_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("words", [["nothing_of_the_kind"], ["--workers", "0"], ["--course", "/nowhere"], ["/"]])
 def test_wrong_usage_ends_with_2(words: list[str]) -> None:
-    ended = subprocess.run([sys.executable, "-m", "gpututor", "verify", *words], capture_output=True, check=False)
+    ended = run_gpututor("verify", *words)
     assert ended.returncode == 2
-    assert b"Traceback" not in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -60,10 +60,7 @@ def test_a_path_names_its_own_course(course: Path, tmp_path: Path, path: str, ex
 
 def test_several_words_of_one_course_are_one_target(course: Path, tmp_path: Path) -> None:
     other = write_course(tmp_path / "other", exercises=1)
-    assert named(course, "2.2", "1", str(other / "01_lesson_1")) == [
-        ([1], ["1.1", "1.2", "2.2"]),
-        ([1], ["1.1"]),
-    ]
+    assert named(course, "2.2", "1", str(other / "01_lesson_1")) == [([1], ["1.1", "1.2", "2.2"]), ([1], ["1.1"])]
 
 
 def test_only_problems_of_the_named_part_are_reported(course: Path) -> None:

@@ -246,28 +246,18 @@ def test_in_another_courses_workspace_pack_names_that_course(
 
 
 CANARY = "c4n4ry"
+PRIVATE = (
+    *("solution.py", "checks.py", "given.py", "baseline.py", "right/added.py", "wrong/once.py", "data.txt"),
+    *("wrong/deep/a.py", "solution.py~", "starter.py.bak", "#task.md#", ".task.md.swp", "notes.md"),
+    "__pycache__/solution.cpython-311.pyc",
+)
 
 
 @pytest.fixture
 def private(course: Course) -> Course:
     """A course whose private files and comments contain `CANARY`."""
     for exercise in course.exercises:
-        for name in (
-            "solution.py",
-            "checks.py",
-            "given.py",
-            "baseline.py",
-            "right/added.py",
-            "wrong/once.py",
-            "data.txt",
-            "wrong/deep/a.py",
-            "solution.py~",
-            "starter.py.bak",
-            "#task.md#",
-            ".task.md.swp",
-            "notes.md",
-            "__pycache__/solution.cpython-311.pyc",
-        ):
+        for name in PRIVATE:
             path = exercise.folder / name
             path.parent.mkdir(exist_ok=True)
             path.write_text(f"{FILES.get(name, '')}# {CANARY} {name}\n")

@@ -20,15 +20,13 @@ import pytest
 
 from gpututor.classroom.executors.ray import RETRIES
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import read_failures
 from gpututor.errors import GradingError
-from gpututor.grading.journal import Entry, entries
 from gpututor.processes import descendants
 from tests.support import ROOT
 from tests.support.big_class import SECRET, big_class
 from tests.support.big_class_assertions import check_graded_alike
 from tests.support.big_class_layouts import lay_out
-from tests.support.class_gradings import grading, marks, output_of, wait_for, written
+from tests.support.class_gradings import check_graded, grading, output_of, wait_for, written
 from tests.support.ray_nodes import Nodes, two_nodes, workers
 from tests.support.tiny_course import write_course
 
@@ -72,16 +70,6 @@ def graded_locally(course: Path, submissions: Path, tmp_path_factory: pytest.Tem
 def nodes() -> Iterator[Nodes]:
     with two_nodes() as started:
         yield started
-
-
-def check_same(folder: ClassFolder, graded_locally: ClassFolder) -> None:
-    files = list(entries(folder.journal))
-    assert all(isinstance(entry, Entry) for entry in files)
-    assert len(files) == written(graded_locally)
-    assert not list(folder.journal.glob("**/.*"))
-    assert read_failures(folder) == {}
-    assert marks(folder) == marks(graded_locally)
-    assert len(marks(folder)) == STUDENTS
 
 
 def kill_a_worker(process: subprocess.Popen[bytes], chance: random.Random) -> bool:
@@ -141,7 +129,7 @@ def test_a_dead_head_or_raylet_loses_nothing(
         assert "--resume" in output_of(folder).read_text()
         with grading(submissions, folder, "--course", str(course), "--resume") as process:
             assert process.wait(WITHIN_S) == 0, output_of(folder).read_text()
-    check_same(folder, graded_locally)
+    check_graded(folder, graded_locally, STUDENTS)
 
 
 def test_sigterm_ends_its_own_cluster_and_resume_continues(
@@ -164,7 +152,7 @@ def test_sigterm_ends_its_own_cluster_and_resume_continues(
     with grading(submissions, folder, *more, "--resume") as process:
         assert process.wait(WITHIN_S) == 0, output_of(folder).read_text()
     assert f"{already} are graded already" in output_of(folder).read_text()
-    check_same(folder, graded_locally)
+    check_graded(folder, graded_locally, STUDENTS)
 
 
 def test_each_task_has_its_own_process_and_is_retried() -> None:

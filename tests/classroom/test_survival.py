@@ -20,7 +20,7 @@ from gpututor import __version__
 from gpututor.classroom.executors import start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.jobs import Job, read_failures
+from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import WorkQueue
 from gpututor.cli.main import main
 from gpututor.course.loader import load_course, load_exercise
@@ -32,7 +32,7 @@ from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import torch_version
 from gpututor.paths import builtin_course
 from gpututor.processes import descendants
-from tests.support.class_gradings import grading, marks, output_of, wait_for, written
+from tests.support.class_gradings import check_graded, grading, output_of, wait_for
 from tests.support.fake_judges import job_of
 from tests.support.tiny_course import write_course
 
@@ -66,16 +66,6 @@ def undisturbed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Class
     return folder
 
 
-def check_whole(folder: ClassFolder, undisturbed: ClassFolder) -> None:
-    files = list(entries(folder.journal))
-    assert all(isinstance(entry, Entry) for entry in files)
-    assert len(files) == written(undisturbed)
-    assert read_failures(folder) == {}
-    assert not list(folder.journal.glob("*/.*"))
-    assert len(marks(folder)) == STUDENTS
-    assert marks(folder) == marks(undisturbed)
-
-
 def test_a_second_machine_writes_the_same_reports_byte_for_byte(
     source: Path, undisturbed: ClassFolder, tmp_path: Path
 ) -> None:
@@ -91,7 +81,7 @@ def test_a_second_machine_writes_the_same_reports_byte_for_byte(
     more = ["--secret", str(undisturbed.secret_file), "--judges", "1"]
     with grading(copy, folder, *more, environment=environment) as process:
         assert process.wait() == 0, output_of(folder).read_text()
-    check_whole(folder, undisturbed)
+    check_graded(folder, undisturbed, STUDENTS)
     assert written_files(folder) == written_files(undisturbed)
 
 

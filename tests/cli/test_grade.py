@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
+from tests.support.command_line import run_gpututor as gpututor
 from tests.support.tiny_course import write_course
 
 TRUSTED = ("--isolation", "process")
@@ -35,18 +35,6 @@ def solution(tmp_path: Path) -> Path:
     path = tmp_path / "mine.py"
     path.write_text(RIGHT)
     return path
-
-
-def gpututor(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gpututor", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environment},
-        timeout=120,
-    )
 
 
 @pytest.fixture

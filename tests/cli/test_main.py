@@ -16,21 +16,7 @@ import pytest
 from gpututor import __version__, cli
 from gpututor.cli import main as main_module
 from gpututor.cli.main import VERBS, main
-
-COMMAND = [sys.executable, "-m", "gpututor.cli.main"]
-
-
-def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a verb in a child process without a terminal."""
-    return subprocess.run(
-        [*COMMAND, *words],
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+from tests.support.command_line import run_gpututor as run
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +152,8 @@ def test_a_terminal_that_is_not_utf_8_gets_question_marks(course_folder: Path) -
 )
 def test_an_unwritable_stdout_causes_no_traceback(course_folder: Path, stdout: str, code: int, error: str) -> None:
     # Waits before it prints, so that the reader of a pipe has ended.
-    command = f"set -o pipefail; (sleep 0.5; exec {' '.join(COMMAND)} list --course {course_folder}) {stdout}"
+    listing = f"{sys.executable} -m gpututor.cli.main list --course {course_folder}"
+    command = f"set -o pipefail; (sleep 0.5; exec {listing}) {stdout}"
     ended = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == code
     assert ended.stderr.startswith(error)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import run_gpututor
 from tests.support.parameters import mostly_long
 from tests.support.tiny_course import write_course
 
@@ -18,8 +18,7 @@ def course(tmp_path: Path) -> Path:
 
 
 def _run(course: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpututor", "--course", str(course), "run", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=course.parent)
+    return run_gpututor("--course", course, "run", *words, cwd=course.parent)
 
 
 @pytest.fixture

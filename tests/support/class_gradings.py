@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.jobs import read_failures
+from gpututor.grading.journal import Entry, entries
 from gpututor.grading.report import Report
 from gpututor.processes import descendants
 from tests.support.classes import reports_of
@@ -64,6 +66,17 @@ def marks(folder: ClassFolder) -> dict[str, object]:
         return report.outcome, report.points, report.environment.seed, verdicts
 
     return {submission.source: mark(report) for submission, _, report in reports_of(folder)}
+
+
+def check_graded(folder: ClassFolder, undisturbed: ClassFolder, students: int) -> None:
+    """Check that the gradings are whole, and the same as in the other folder."""
+    files = list(entries(folder.journal))
+    assert all(isinstance(entry, Entry) for entry in files)
+    assert len(files) == written(undisturbed)
+    assert not list(folder.journal.glob("**/.*"))
+    assert read_failures(folder) == {}
+    assert marks(folder) == marks(undisturbed)
+    assert len(marks(folder)) == students
 
 
 def wait_for(process: subprocess.Popen[bytes], folder: ClassFolder, more: int) -> bool:

@@ -19,15 +19,7 @@ from gpututor.classroom.gradebook.marking import (
 )
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, GradebookWarning, Mark
 from gpututor.classroom.jobs import JobFailure, Options, read_failures
-from gpututor.classroom.rules import (
-    OWN,
-    CheckDescriptions,
-    Describe,
-    Rules,
-    course_of,
-    mistakes_error,
-    points_of,
-)
+from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, mistakes_error, points_of
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, UsageError

@@ -45,8 +45,7 @@ def read_class(
             collector.add(entry)
     except OSError as error:
         raise UsageError(
-            f"{folder.folder} cannot be written: {error.strerror}.",
-            "Free some space, or choose another --out.",
+            f"{folder.folder} cannot be written: {error.strerror}.", "Free some space, or choose another --out."
         ) from error
     students, submissions, unmatched = collector.finish()
     path = str(source.absolute())

@@ -295,10 +295,7 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
         (WORKSPACE, "files of one student"),
         ({"one.py": A, "two.py": A}, "has no known layout"),
         (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names"),
-        (
-            {f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")},
-            "'s1' may hold several students",
-        ),
+        ({f"s{n}/{who}/5.1.py": A for n in (1, 2) for who in ("kim", "lee")}, "'s1' may hold several students"),
         ({"class.zip": zipped(CANVAS)}, "'class.zip' may hold several students"),
         ({"class.zip": zipped({"all/kim/5.1.py": A, "all/lee/5.1.py": A})}, "'class.zip' may hold"),
     ],
