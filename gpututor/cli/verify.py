@@ -51,16 +51,11 @@ MOST_BY_DEFAULT = 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="what to check; without one, the whole course")
-    parser.add_argument(
-        "--workers",
-        type=whole_number(1, MOST_WORKERS),
-        metavar="N",
-        help="how many judges at once (default: one a core)",
-    )
+    workers_help = "how many judges at once (default: one a core)"
+    parser.add_argument("--workers", type=whole_number(1, MOST_WORKERS), metavar="N", help=workers_help)
     parser.add_argument("--no-mutants", action="store_true", help="skip the changed solutions, which is quicker")
-    parser.add_argument(
-        "--models", type=_models, default=(), metavar="NAMES", help="grade on these GPUs as well: all, or T4,H100"
-    )
+    models_help = "grade on these GPUs as well: all, or T4,H100"
+    parser.add_argument("--models", type=_models, default=(), metavar="NAMES", help=models_help)
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 

@@ -54,11 +54,10 @@ CLEAR = "\x1b[H\x1b[2J"
 KEYS = "n next, h hint, r again, q quit: a letter, then Enter."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grading:
     """A submission being graded."""
 
-    number: int
     request: GradeRequest
     recording: Path | None
 
@@ -69,24 +68,21 @@ class Gradings:
     def __init__(self, client: GradingService, recordings: Recordings) -> None:
         self._client = client
         self._recordings = recordings
-        self._newest = 0
-        self._is_running = False
+        self._running: Grading | None = None
         self._events: queue.SimpleQueue[tuple[Grading, GradingEvent | TutorError]] = queue.SimpleQueue()
         self._turn = threading.Lock()
 
     def start(self, request: GradeRequest) -> None:
         """Start a grading. Call `stop` first."""
-        self._is_running = True
         pending = self._recordings.create_pending()
         if pending is not None:
             request = replace(request, recording_folder=str(pending))
-        grading = Grading(self._newest, request, pending)
-        threading.Thread(target=self._grade, args=(grading,), daemon=True).start()
+        self._running = Grading(request, pending)
+        threading.Thread(target=self._grade, args=(self._running,), daemon=True).start()
 
     def stop(self) -> bool:
         """Cancel the running grading and drop its further events; return True if there was one."""
-        was_running, self._is_running = self._is_running, False
-        self._newest += 1
+        was_running, self._running = self._running is not None, None
         self._client.cancel()
         return was_running
 
@@ -94,12 +90,12 @@ class Gradings:
         """Yield new events; `GradingFinished` or an error is the last. The caller saves the attempt."""
         while not self._events.empty():
             grading, event = self._events.get()
-            if grading.number != self._newest or not self._is_running:
+            if grading is not self._running:
                 if isinstance(event, GradingFinished):
                     self._recordings.discard(grading.recording)
                 continue
             if isinstance(event, GradingFinished | TutorError):
-                self._is_running = False
+                self._running = None
             yield grading, event
 
     def _grade(self, grading: Grading) -> None:
@@ -111,23 +107,22 @@ class Gradings:
                 end = error
             except Exception as error:
                 end = GradingError(f"The grader stopped in an unexpected way: {error!r}", "Save again.")
-        if isinstance(end, GradingFinished) and grading.number == self._newest:
-            self._events.put((grading, end))
-            return
-        self._recordings.discard(grading.recording)
-        if isinstance(end, TutorError):
+        is_kept = isinstance(end, GradingFinished) and grading is self._running
+        if not is_kept:
+            self._recordings.discard(grading.recording)
+        if is_kept or isinstance(end, TutorError):
             self._events.put((grading, end))
 
     def _run(self, grading: Grading) -> GradingEvent | TutorError:
         """Put events into the queue; return the last one."""
-        if grading.number != self._newest:
+        if grading is not self._running:
             return GradingCancelled()
         with ProgressLine() as progress:
             for event in progress.follow(self._client.grade(grading.request)):
                 if isinstance(event, GradingFinished | GradingCancelled):
                     return event
                 self._events.put((grading, event))
-                if grading.number != self._newest:
+                if grading is not self._running:
                     self._client.cancel()  # it was stopped just before the client began
         return GradingError("The grader ended without a report.", "Save again.")
 
