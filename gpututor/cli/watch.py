@@ -140,9 +140,8 @@ class FileChange(Enum):
 class FileWatcher:
     """Changes of a file, found by polling; each poll costs one stat."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._clock = clock
         self._stamp = _stamp(path)
         self._changed_at: float | None = None
         """Time of the last change; None once it rested or was read."""
@@ -152,7 +151,7 @@ class FileWatcher:
 
     def poll(self) -> tuple[FileChange, ...]:
         """Return the changes since the last poll, in this order."""
-        now, stamp = self._clock(), _stamp(self.path)
+        now, stamp = time.monotonic(), _stamp(self.path)
         if stamp is None:
             self._gone_at = now if self._gone_at is None else self._gone_at
             if self._is_gone or now - self._gone_at < GONE_AFTER_S:
@@ -229,19 +228,11 @@ def _last_opened(course: Course) -> Exercise:
 class Watcher:
     """A loop over typed lines, file changes and grading events of one exercise at a time. Prints in this thread."""
 
-    def __init__(
-        self,
-        options: WatchOptions,
-        client: GradingService,
-        *,
-        clears: bool = False,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, options: WatchOptions, client: GradingService, *, clears: bool = False) -> None:
         self._options = options
         self._writer = attempt_writer(options.course)
         self._gradings = Gradings(client, self._writer.recordings)
         self._clears = clears
-        self._clock = clock
 
     def watch(self, exercise: Exercise, keyboard: LineReader) -> int:
         """Watch until the learner quits; return the exit code."""
@@ -281,7 +272,7 @@ class Watcher:
         self._exercise = exercise
         self._try(lambda: self._options.workspace.ensure(exercise))
         self._try(self._save_exercise)
-        self._file = FileWatcher(self._options.workspace.path_of(exercise), self._clock)
+        self._file = FileWatcher(self._options.workspace.path_of(exercise))
         self._grade()
 
     def _save_exercise(self) -> None:

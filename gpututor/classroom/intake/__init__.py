@@ -88,8 +88,8 @@ def _gradescope(tree: Tree) -> Gradescope:
 MOST_LISTED = 20
 
 
-def summary(class_: Class, course: Course, *, most: int = MOST_LISTED) -> list[str]:
-    """Describe the class in lines of plain text, with at most `most` lines of each list."""
+def summary(class_: Class, course: Course) -> list[str]:
+    """Describe the class in lines of plain text, with at most `MOST_LISTED` lines of each list."""
     exercises = len({submission.exercise for submission in class_.handed_in})
     lines = [
         f"Read in the layout `{class_.layout}`: {count(len(class_.students), 'student')}, "
@@ -97,29 +97,23 @@ def summary(class_: Class, course: Course, *, most: int = MOST_LISTED) -> list[s
     ]
     lines += _by_exercise(class_, course)
     graded = {submission.student for submission in class_.handed_in if not submission.refusal}
-    if idle := [student.called for student in class_.students if student.id not in graded]:
-        lines.append(f"{count(len(idle), 'student')} without a gradable file:")
-        lines += _first_lines(idle, most)
-    if refused := [f"{each.source}: {each.refusal}" for each in class_.handed_in if each.refusal]:
-        lines.append(f"{count(len(refused), 'file')} refused:")
-        lines += _first_lines(refused, most)
-    if unmatched := [f"{file.source}: {file.why}" for file in class_.unmatched]:
-        lines.append(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:")
-        lines += _first_lines(unmatched, most)
+    idle = [student.called for student in class_.students if student.id not in graded]
+    lines += _listed(f"{count(len(idle), 'student')} without a gradable file:", idle)
+    refused = [f"{each.source}: {each.refusal}" for each in class_.handed_in if each.refusal]
+    lines += _listed(f"{count(len(refused), 'file')} refused:", refused)
+    unmatched = [f"{file.source}: {file.why}" for file in class_.unmatched]
+    lines += _listed(f"{count(len(unmatched), 'file that is', 'files that are')} not graded:", unmatched)
     if class_.ignored:
         lines.append(f"{count(class_.ignored, 'file')} of tools, such as .DS_Store, ignored.")
     return lines
 
 
-def missing_students(class_: Class, before: Class, *, most: int = MOST_LISTED) -> list[str]:
+def missing_students(class_: Class, before: Class) -> list[str]:
     """List students of the last run who are missing now, for example because they were renamed."""
     here = {student.id for student in class_.students}
     names = [student.called for student in before.students if student.id not in here]
-    if not names:
-        return []
     verb = "is" if len(names) == 1 else "are"
-    title = f"{count(len(names), 'student')} of the last run {verb} missing now:"
-    return [title, *_first_lines(names, most)]
+    return _listed(f"{count(len(names), 'student')} of the last run {verb} missing now:", names)
 
 
 def _by_exercise(class_: Class, course: Course) -> list[str]:
@@ -137,6 +131,8 @@ def _by_exercise(class_: Class, course: Course) -> list[str]:
     return lines
 
 
-def _first_lines(lines: Sequence[str], most: int) -> list[str]:
-    more = [f"  … and {len(lines) - most} more: class.json has all of them."] if len(lines) > most else []
-    return [*(f"  {line}" for line in lines[:most]), *more]
+def _listed(title: str, lines: Sequence[str]) -> list[str]:
+    """Return the title and the first lines; nothing without lines."""
+    left = len(lines) - MOST_LISTED
+    more = [f"  … and {left} more: class.json has all of them."] if left > 0 else []
+    return [title, *(f"  {line}" for line in lines[:MOST_LISTED]), *more] if lines else []

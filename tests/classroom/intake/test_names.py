@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpututor.classroom import intake
 from gpututor.classroom.folder import ClassFolder, folder_name
 from gpututor.classroom.intake import read_class, summary
 from gpututor.classroom.intake.gradescope_metadata import as_utc
@@ -183,7 +184,8 @@ def test_times_are_in_utc(text: str, time: str) -> None:
     assert as_utc(text) == time
 
 
-def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None:
+def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "MOST_LISTED", 3)
     source = tmp_path / "class"
     for student in ("kim", "lee", "ana"):
         (source / student).mkdir(parents=True)
@@ -194,7 +196,7 @@ def test_the_summary_counts_and_shortens(course: Course, tmp_path: Path) -> None
     for number in range(4):
         (source / "lee" / f"{number}.txt").write_text("")
     class_ = read_class(source, course, ClassFolder(tmp_path / "out"))
-    head, *lines = (line.strip() for line in summary(class_, course, most=3))
+    head, *lines = (line.strip() for line in summary(class_, course))
     assert re.findall(r"`folders`|\d+", head) == ["`folders`", "3", "5", "2"]
     assert [re.findall(r"\w+", line)[2:] for line in lines[:2]] == [
         ["find_the_gpu", "1", "student"],
