@@ -44,6 +44,11 @@ LONGEST_LINE = 160
 _OWN = ("loads", "runs")
 _STOPPED = (Outcome.ERROR, Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY, Outcome.CRASHED)
 _OPEN = (Status.INCONCLUSIVE, Status.NEEDS_REVIEW)
+_WITHOUT_MARK = {
+    MarkStatus.NOT_GRADED: "○ Not graded yet",
+    MarkStatus.REFUSED: "○ Could not be graded",
+    MarkStatus.OPEN: "○ No mark yet",
+}
 _PLAIN_NAME = re.compile(r"[^\W_]+(?:[ '’-][^\W_]+)*")
 _PUNCTUATION = re.compile(
     r"[\\`*\[\]<>|~&$#@]"
@@ -163,15 +168,10 @@ def _shown(verdicts: Sequence[Verdict], rules: Rules, exercise: str) -> tuple[Ve
 def _outcome(
     given: Mark, report: Report | None, checks: Sequence[ShownCheck], verdicts: Sequence[Verdict], is_hiding: bool
 ) -> str:
-    match given.standing:
-        case MarkStatus.NOT_HANDED_IN:
-            return "– Nothing handed in for it" if given.misplaced else "– Nothing handed in"
-        case MarkStatus.NOT_GRADED:
-            return "○ Not graded yet"
-        case MarkStatus.REFUSED:
-            return "○ Could not be graded"
-        case MarkStatus.OPEN:
-            return "○ No mark yet"
+    if given.standing is MarkStatus.NOT_HANDED_IN:
+        return "– Nothing handed in for it" if given.misplaced else "– Nothing handed in"
+    if given.standing is not MarkStatus.FINAL:
+        return _WITHOUT_MARK[given.standing]
     if not checks or report is None:
         return "○ Graded" if report is not None else "○ Could not be graded"
     passed = sum(check.is_passed for check in checks)

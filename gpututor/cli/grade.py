@@ -191,20 +191,21 @@ def print_event(event: GradingEvent, source: str) -> None:
         case GradingFinished(report):
             _print_end(report)
         case ScenarioStarted(scenario, device):
-            words = f"{escape_control_chars(scenario)}: {escape_control_chars(device_words(device))}"
-            print(fitting(f"\n{words}"), flush=True)
+            print(fitting(f"\n{escape_control_chars(f'{scenario}: {device_words(device)}')}"), flush=True)
         case WaitingForDevice(device):
-            words = f"  waiting    another grading is on {escape_control_chars(device)}"
-            print(fitting(words, _SENTENCE_AT), flush=True)
+            _print_step("waiting", f"another grading is on {device}")
         case TimingProgressed(sentence, 0):
-            words = f"  {'timing':<10} {escape_control_chars(sentence)}: pairs of calls, which can take a minute"
-            print(fitting(words, _SENTENCE_AT), flush=True)
+            _print_step("timing", f"{sentence}: pairs of calls, which can take a minute")
         case CheckFinished(verdict):
             _print_verdict(verdict, lines_of(source))
 
 
+def _print_step(label: str, words: str) -> None:
+    print(fitting(f"  {label:<10} {escape_control_chars(words)}", _SENTENCE_AT), flush=True)
+
+
 def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
-    print(fitting(f"  {mark(verdict.status):<10} {escape_control_chars(verdict.sentence)}", _SENTENCE_AT), flush=True)
+    _print_step(mark(verdict.status), verdict.sentence)
     at = ""
     if verdict.line is not None and 0 < verdict.line <= len(lines):
         at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"

@@ -77,11 +77,8 @@ def test_a_long_grading_prints_its_duration_and_step() -> None:
     assert all(words in first for words in ("0 s", "machine 2 of 3", "call 1 of 4"))
 
 
-def test_a_short_grading_prints_nothing() -> None:
+def test_a_short_grading_prints_nothing_and_without_a_terminal_none_does() -> None:
     assert follow(Terminal(), 0, moments=[60.0]) == ""
-
-
-def test_without_a_terminal_nothing_is_printed() -> None:
     assert follow(io.StringIO(), 0, moments=[0.0]) == ""
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.trace_command import TRAIN, trace
+from tests.support.trace_command import TRAIN, trace, trace_script
 
 NEEDS_20_GIB = """\
 import sys
@@ -86,8 +86,7 @@ MIXED = "import torch\nx = torch.ones(3, device='cuda')\nx.to(torch.ones(2)[0] +
     ],
 )
 def test_the_exit_code_is_the_scripts_own(tmp_path: Path, source: str, code: int, before: str, after: str) -> None:
-    (tmp_path / "script.py").write_text(source)
-    done = trace(tmp_path, "script.py")
+    done = trace_script(tmp_path, source)
     assert done.returncode == code, done.stderr
     error, _, summary = done.stderr.partition("gpututor: ")
     summary = summary.replace("\n", " ")
@@ -129,18 +128,17 @@ def test_the_exit_code_is_the_scripts_own(tmp_path: Path, source: str, code: int
 def test_a_script_runs_as_usual_and_is_summarized(
     tmp_path: Path, options: str, source: str, code: int, stdout: str, summary: str
 ) -> None:
-    (tmp_path / "script.py").write_text(source)
-    done = trace(tmp_path, *options.split(), "script.py", stdin="words\n")
+    done = trace_script(tmp_path, source, *options.split(), stdin="words\n")
     assert (done.returncode, done.stdout) == (code, stdout), done.stderr
     assert re.search(summary, done.stderr, re.DOTALL), done.stderr
 
 
 def test_a_traceback_has_only_the_scripts_frames(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
+    done = trace_script(
+        tmp_path,
         "import torch\n\ndef add():\n    return torch.ones(3, device='cuda') + torch.ones(3)\n\n"
-        "try:\n    add()\nexcept RuntimeError as error:\n    raise ValueError('mine') from error\n"
+        "try:\n    add()\nexcept RuntimeError as error:\n    raise ValueError('mine') from error\n",
     )
-    done = trace(tmp_path, "script.py")
     frames = re.findall(r'File "(.*)", line (\d+)', done.stderr)
     assert frames == [(str(tmp_path / "script.py"), line) for line in ("7", "4", "9")], done.stderr
     assert re.search(r"^  kernels +1 ", done.stderr, re.MULTILINE)
@@ -168,8 +166,7 @@ def test_json_has_the_documented_keys(folder: Path) -> None:
 
 
 def test_json_on_stdout_follows_the_scripts_output(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("print('mine')\n")
-    done = trace(tmp_path, "--json", "-", "script.py")
+    done = trace_script(tmp_path, "print('mine')\n", "--json", "-")
     first, rest = done.stdout.split("\n", 1)
     assert first == "mine"
     assert json.loads(rest)["runs"][0]["exit_code"] == 0
@@ -184,21 +181,19 @@ def test_the_timeline_is_a_file_for_viewers(folder: Path) -> None:
 
 @pytest.mark.long
 def test_real_time_replaces_virtual_time(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import time\nbegan = time.perf_counter()\ntime.sleep(0.2)\nprint(time.perf_counter() - began)\n"
-    )
-    virtual, real = (trace(tmp_path, *words, "script.py").stdout for words in ((), ("--real-time",)))
+    source = "import time\nbegan = time.perf_counter()\ntime.sleep(0.2)\nprint(time.perf_counter() - began)\n"
+    virtual, real = (trace_script(tmp_path, source, *words).stdout for words in ((), ("--real-time",)))
     assert 0.2 <= float(virtual) < 0.2001
     assert float(real) > 0.2
 
 
 @pytest.mark.long
 def test_a_script_with_its_own_virtual_gpu_gets_advice(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
+    done = trace_script(
+        tmp_path,
         "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
-        "torch.ones(3, device='cuda')\nwith virtual_gpu():\n    pass\n"
+        "torch.ones(3, device='cuda')\nwith virtual_gpu():\n    pass\n",
     )
-    done = trace(tmp_path, "script.py")
     words = " ".join(done.stderr.split())
     assert "remove that block" in words
     assert ".. " not in words
@@ -206,9 +201,8 @@ def test_a_script_with_its_own_virtual_gpu_gets_advice(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_several_gpus_are_compared_and_out_of_memory_is_a_row(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(NEEDS_20_GIB)
-    words = ("--no-values", "--json", "summary.json", "--gpu", "A100 80, T4,H100", "script.py")
-    done = trace(tmp_path, *words, stdin="one line\n")
+    words = ("--no-values", "--json", "summary.json", "--gpu", "A100 80, T4,H100")
+    done = trace_script(tmp_path, NEEDS_20_GIB, *words, stdin="one line\n")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "on NVIDIA A100-SXM4-80GB one line\n"
     assert "OutOfMemoryError" not in done.stderr
@@ -228,10 +222,9 @@ def test_several_gpus_are_compared_and_out_of_memory_is_a_row(tmp_path: Path) ->
 
 @pytest.mark.long
 def test_the_exit_code_is_the_first_gpus_and_the_others_still_run(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import torch\nif 'T4' in torch.cuda.get_device_name():\n    raise OSError('no')\n"
+    done = trace_script(
+        tmp_path, "import torch\nif 'T4' in torch.cuda.get_device_name():\n    raise OSError('no')\n", "--gpu", "T4,L4"
     )
-    done = trace(tmp_path, "--gpu", "T4,L4", "script.py")
     assert done.returncode == 1
     *_, t4, l4, note = done.stderr.splitlines()
     assert [(row.split()[0], row.split()[-1]) for row in (t4, l4)] == [("T4", "yes"), ("L4", "yes")]
@@ -240,14 +233,16 @@ def test_the_exit_code_is_the_first_gpus_and_the_others_still_run(tmp_path: Path
 
 @pytest.mark.long
 def test_a_launch_bound_program_gets_a_note(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
-        "import torch\nx = torch.ones(3, device='cuda')\nfor _ in range(500):\n    x = x + 1\n"
+    done = trace_script(
+        tmp_path,
+        "import torch\nx = torch.ones(3, device='cuda')\nfor _ in range(500):\n    x = x + 1\n",
+        "--gpu",
+        "T4,L4",
     )
-    done = trace(tmp_path, "--gpu", "T4,L4", "script.py")
     note = "mostly launches"
     assert note in done.stderr.splitlines()[-1]
-    (tmp_path / "script.py").write_text("import torch\nx = torch.ones(1 << 24, device='cuda').sum().item()\n")
-    assert note not in trace(tmp_path, "--gpu", "T4,L4", "script.py").stderr
+    done = trace_script(tmp_path, "import torch\ntorch.ones(1 << 24, device='cuda').sum().item()\n", "--gpu", "T4,L4")
+    assert note not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.trace_command import LIMIT_S, trace
+from tests.support.trace_command import LIMIT_S, trace_script
 
 ENDLESS = """\
 import torch
@@ -164,8 +164,7 @@ def test_sigterm_ends_any_program_with_its_exit_code(tmp_path: Path, source: str
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_workers_of_a_loader_import_the_scripts_classes(tmp_path: Path, method: str) -> None:
-    (tmp_path / "script.py").write_text(WORKERS)
-    done = trace(tmp_path, "script.py", method)
+    done = trace_script(tmp_path, WORKERS, arguments=[method])
     assert (done.returncode, done.stdout) == (0, "112.0\n"), done.stderr
     assert "processes used a device" not in done.stderr
     assert re.search(r"^  script.py:25 +2 ", done.stderr, re.MULTILINE)
@@ -173,9 +172,8 @@ def test_workers_of_a_loader_import_the_scripts_classes(tmp_path: Path, method: 
 
 
 def test_every_process_with_a_device_is_in_the_trace(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SPAWNED)
-    words = ("--gpus", "2", "--json", "summary.json", "--chrome", "timeline.json", "script.py")
-    done = trace(tmp_path, *words)
+    words = "--gpus 2 --json summary.json --chrome timeline.json"
+    done = trace_script(tmp_path, SPAWNED, *words.split())
     assert done.returncode == 0, done.stderr
     assert "2 processes used a device" in done.stderr
     assert re.search(r"^  process 1 .*2.00 MiB$", done.stderr, re.MULTILINE)
@@ -190,35 +188,23 @@ def test_every_process_with_a_device_is_in_the_trace(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_work_at_exit_is_in_the_trace(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(
+    done = trace_script(
+        tmp_path,
         "import atexit, sys, threading, torch\n"
         "x = torch.ones(3, device='cuda')\n"
         "def late():\n"
         "    print(sys.modules['__main__'].x.mul(2).sum().item())\n"
         "atexit.register(late)\n"
-        "threading.Timer(0.1, late).start()\n"
+        "threading.Timer(0.1, late).start()\n",
     )
-    done = trace(tmp_path, "script.py")
     assert (done.returncode, done.stdout) == (0, "6.0\n6.0\n"), done.stderr
     assert re.search(r"^  script.py:4 +4 ", done.stderr, re.MULTILINE)
 
 
 @pytest.mark.long
 def test_ranks_share_a_timeline_and_wait_for_the_slowest(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(RANKS)
-    words = (
-        "--gpu",
-        "A100",
-        "--gpus",
-        "2",
-        "--json",
-        "summary.json",
-        "--chrome",
-        "timeline.json",
-        "script.py",
-        tmp_path,
-    )
-    done = trace(tmp_path, *words)
+    words = "--gpu A100 --gpus 2 --json summary.json --chrome timeline.json"
+    done = trace_script(tmp_path, RANKS, *words.split(), arguments=[tmp_path])
     assert done.returncode == 0, done.stderr
     assert "2 processes used a device" in done.stderr
     assert re.search(r"^rank 1 waited 7\.\d\d ms ", done.stderr, re.M)
@@ -241,8 +227,9 @@ def test_ranks_share_a_timeline_and_wait_for_the_slowest(tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_a_killed_rank_loses_only_its_own_trace(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(RANKS)
-    done = trace(tmp_path, "--gpus", "2", "--json", "summary.json", "--chrome", "t.json", "script.py", tmp_path, 1)
+    done = trace_script(
+        tmp_path, RANKS, "--gpus", "2", "--json", "summary.json", "--chrome", "t.json", arguments=[tmp_path, 1]
+    )
     assert done.stdout == "ProcessExitedException\n"
     (run,) = json.loads((tmp_path / "summary.json").read_text())["runs"]
     assert len(run["processes"]) <= 2

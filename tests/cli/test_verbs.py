@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,17 +29,14 @@ from tests.support.tiny_course import FILES
 
 
 def record(key: str, *outcomes: Outcome) -> None:
-    store = ProgressStore(paths.progress_file("tiny"))
-    for outcome in outcomes:
-        store.record(report(key, outcome))
-    store.close()
+    with closing(ProgressStore(paths.progress_file("tiny"))) as store:
+        for outcome in outcomes:
+            store.record(report(key, outcome))
 
 
 def hints_used() -> int:
-    store = ProgressStore(paths.progress_file("tiny"))
-    used = store.hints_used("lesson_1/twice_1_1")
-    store.close()
-    return used
+    with closing(ProgressStore(paths.progress_file("tiny"))) as store:
+        return store.hints_used("lesson_1/twice_1_1")
 
 
 def break_an_exercise(course_folder: Path) -> Path:
@@ -366,9 +364,8 @@ def test_an_attempt_that_cannot_be_saved_is_saved_at_the_next_start(
 
 def test_only_an_empty_progress_file_is_mentioned(tmp_path: Path) -> None:
     def notice(path: Path) -> str:
-        store = ProgressStore(path)
-        store.close()
-        return store.notice or ""
+        with closing(ProgressStore(path)) as store:
+            return store.notice or ""
 
     empty = tmp_path / "empty.sqlite3"
     empty.touch()

@@ -91,10 +91,8 @@ def session(course_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def attempts(key: str = "lesson_1/twice_1_1") -> list[str]:
-    store = ProgressStore(paths.progress_file("tiny"))
-    outcomes = [str(attempt.report.outcome) for attempt in store.attempts(key)]
-    store.close()
-    return outcomes
+    with contextlib.closing(ProgressStore(paths.progress_file("tiny"))) as store:
+        return [str(attempt.report.outcome) for attempt in store.attempts(key)]
 
 
 def test_each_save_is_graded_and_recorded(session: Session) -> None:
@@ -122,10 +120,9 @@ def test_typed_letters_are_obeyed(session: Session) -> None:
     session.until_printed("This is the last exercise of the course.")
     session.type("q\n")
     until(lambda: session.codes == [0], "the end")
-    store = ProgressStore(paths.progress_file("tiny"))
-    assert (store.hints_used("lesson_1/twice_1_1"), store.exercise_opened_last()) == (1, "lesson_2/twice_2_2")
-    assert store.current_exercise() is None
-    store.close()
+    with contextlib.closing(ProgressStore(paths.progress_file("tiny"))) as store:
+        assert (store.hints_used("lesson_1/twice_1_1"), store.exercise_opened_last()) == (1, "lesson_2/twice_2_2")
+        assert store.current_exercise() is None
 
 
 def test_a_newer_save_stops_the_running_grading(session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 LIMIT_S = 120
@@ -34,3 +35,11 @@ def trace(folder: Path, *words: object, stdin: str = "", **environment: str) -> 
         input=stdin,
         env={**os.environ, **environment},
     )
+
+
+def trace_script(
+    folder: Path, source: str, *options: str, arguments: Iterable[object] = (), stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run `gpututor trace` on `script.py` with this source in `folder`."""
+    (folder / "script.py").write_text(source)
+    return trace(folder, *options, "script.py", *arguments, stdin=stdin)
