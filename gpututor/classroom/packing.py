@@ -16,7 +16,7 @@ import tomllib
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpututor import __version__
@@ -98,18 +98,18 @@ class LeftOut:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pack:
     """A student's files to submit, and those that are left out."""
 
     course: str
     """The course's `id`."""
-    files: tuple[Packed, ...]
-    unchanged: tuple[Exercise, ...]
-    missing: tuple[Exercise, ...]
-    left_out: tuple[LeftOut, ...]
     others: tuple[str, ...]
     """Python files of the workspace that belong to no exercise."""
+    files: list[Packed] = field(default_factory=list)
+    unchanged: list[Exercise] = field(default_factory=list)
+    missing: list[Exercise] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
 
     def write(self, path: Path, student: str = "") -> None:
         """Write the zip. Raises `UsageError` if that fails."""
@@ -141,40 +141,34 @@ def named(course: Course, words: Sequence[str]) -> tuple[Exercise, ...]:
 
 def pack_of(course: Course, workspace: Workspace, exercises: Iterable[Exercise]) -> Pack:
     """Pack the student's files for `exercises`. No link is followed below the workspace."""
-    files: list[Packed] = []
-    unchanged: list[Exercise] = []
-    missing: list[Exercise] = []
-    left_out: list[LeftOut] = []
+    pack = Pack(course.id, tuple(_other_files(course, workspace)))
     for exercise in exercises:
         file = workspace.path_of(exercise)
         path = file.relative_to(workspace.folder).as_posix()
         try:
             if not (file.is_symlink() or file.exists()):
-                missing.append(exercise)
+                pack.missing.append(exercise)
                 continue
             if file.parent.is_symlink():
                 raise WorkspaceError(f"{file.parent} is a link.", "")
             text = read_submission(file, follow_links=False)
         except WorkspaceError as error:
-            left_out.append(LeftOut(exercise, path, error.title))
+            pack.left_out.append(LeftOut(exercise, path, error.title))
             continue
         except OSError as error:
-            left_out.append(LeftOut(exercise, path, f"It cannot be read: {error.strerror}."))
+            pack.left_out.append(LeftOut(exercise, path, f"It cannot be read: {error.strerror}."))
             continue
         if workspace.is_starter(exercise, text):
-            unchanged.append(exercise)
+            pack.unchanged.append(exercise)
         elif refusal := refusal_of(text.encode()):
-            left_out.append(LeftOut(exercise, path, refusal))
+            pack.left_out.append(LeftOut(exercise, path, refusal))
         else:
-            files.append(Packed(exercise, path, text.encode(), _warning(text)))
-    others = tuple(_other_files(course, workspace))
-    return Pack(course.id, tuple(files), tuple(unchanged), tuple(missing), tuple(left_out), others)
+            pack.files.append(Packed(exercise, path, text.encode(), _warning(text)))
+    return pack
 
 
 def _warning(text: str) -> str:
     """Return why Python cannot parse it; empty if it can."""
-    if not text.strip():
-        return "It is empty."
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -206,7 +206,7 @@ def test_a_folder_that_is_a_link_is_not_followed(course: Course, workspace: Work
     (workspace.folder / "01_lesson_1").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "01_twice_1_1.py").write_text(MINE)
     pack = pack_of(course, workspace, course.exercises)
-    assert (pack.files, len(pack.left_out), pack.others) == ((), 3, ())
+    assert (pack.files, len(pack.left_out), pack.others) == ([], 3, ())
 
 
 def test_an_older_starter_counts_as_unchanged(course: Course, workspace: Workspace) -> None:

@@ -53,7 +53,9 @@ def apply(root: Path, old: str, new: str, hunks: list[str]) -> None:
 def test_a_page_has_a_diff_and_names_the_tests_that_need_it(page: Path) -> None:
     assert diffs(page)
     for name in named_tests(page):
-        assert (ROOT / name.partition("::")[0]).exists()
+        file, _, test = name.partition("::")
+        assert (ROOT / file).exists()
+        assert not test or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), name
     assert named_tests(page)
     assert len(page.read_text(encoding="utf-8").splitlines()) <= 120
 

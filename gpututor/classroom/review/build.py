@@ -46,6 +46,7 @@ FAR = 4.0
 FEW = 0.05
 """Largest share of unusually fast texts; if more are that fast, it is an ordinary solution."""
 _FASTER = re.compile(rf"\bwas faster than\b|{re.escape(LEAST_TIME)}")
+"""The report's words about a time that the device cannot reach."""
 _CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LEAST_WIDTH = 40
 
@@ -222,11 +223,6 @@ def _given(exercise: Exercise) -> Iterator[str]:
             yield text
 
 
-def is_about_speed(words: str) -> bool:
-    """Check for the report's words about a time that the device cannot reach."""
-    return _FASTER.search(words) is not None
-
-
 def far_faster(attempts: Sequence[Attempt]) -> dict[Attempt, str]:
     """Return the attempts at an exercise that are far faster than the others, each with a sentence."""
     by_check: dict[tuple[str, str, bool], dict[str, Timing]] = defaultdict(dict)
@@ -350,12 +346,12 @@ def _reasons(report: Report) -> Iterator[tuple[Kind, str]]:
     if report.outcome in (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE):
         yield Kind.INTERNAL_ERROR, report.reason or f"The grader said {report.outcome.value!r}."
     odd = [verdict for verdict in report.verdicts if verdict.status is Status.NEEDS_REVIEW]
-    fast = [_words(verdict) for verdict in odd if is_about_speed(verdict.got)]
-    fast += [_sentence(suspicion) for suspicion in report.suspicions if is_about_speed(suspicion)]
+    fast = [_words(verdict) for verdict in odd if _FASTER.search(verdict.got)]
+    fast += [_sentence(suspicion) for suspicion in report.suspicions if _FASTER.search(suspicion)]
     if fast:
         yield Kind.SPEED, " ".join([*fast, "This proves nothing: the figures may be wrong."])
-    rest = [_sentence(suspicion) for suspicion in report.suspicions if not is_about_speed(suspicion)]
-    rest += [_words(verdict) for verdict in odd if not is_about_speed(verdict.got)]
+    rest = [_sentence(suspicion) for suspicion in report.suspicions if not _FASTER.search(suspicion)]
+    rest += [_words(verdict) for verdict in odd if not _FASTER.search(verdict.got)]
     if rest:
         yield Kind.NEEDS_REVIEW, " ".join([*rest, "The reason is unknown: read the file before you decide."])
     elif report.outcome is Outcome.NEEDS_REVIEW and not fast:
