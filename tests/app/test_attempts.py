@@ -33,7 +33,7 @@ from gpututor.trace.serialization import read_trace
 from gpututor.trace.summary import lines_of, summary
 from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.recorded_runs import Timed, run, see
-from tests.support.recordings import FILE, long_trace, make_recording, small_trace
+from tests.support.recordings import make_recording, small_trace
 from tests.support.screens import screen_text
 from tests.support.scripted_client import ScriptedClient
 
@@ -238,13 +238,6 @@ def test_a_recording_made_by_hand_agrees_with_the_summary_of_its_trace(tmp_path:
     assert (run.calls[0].peak_bytes, run.calls[0].peak_line) == (device.peak_bytes, device.peak_place.line)
     assert device.streams == 2
     assert run.baselines[0].calls[1].elapsed_ns == 3 * run.calls[0].elapsed_ns
-
-
-def test_a_long_trace_is_as_long_as_it_says(tmp_path: Path) -> None:
-    run = make_recording(tmp_path, long_trace(5000)).runs[0]
-    assert run.calls[0].events == 5000
-    assert sum(cost.kernels + cost.copies + cost.waits for cost in run.lines) == 5000
-    assert FILE.endswith(".py")
 
 
 def exported(env: AppEnv, ending: str) -> list[Path]:

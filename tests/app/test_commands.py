@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from textual.command import Command, CommandList, Hit
-from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
@@ -22,7 +21,6 @@ from gpututor.app.classroom.submission_screen import SubmissionScreen
 from gpututor.app.commands import (
     BY_ID,
     DEVICE_TABS,
-    FOOTERS,
     SCREENS,
     WIDGETS,
     Pane,
@@ -57,7 +55,7 @@ from gpututor.app.widgets.course_list import CourseFilter, CourseList, CoursePan
 from gpututor.app.widgets.output import LongText, SubmissionText
 from gpututor.app.widgets.reader import Reader
 from gpututor.app.widgets.results import CheckRow, Results
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import main_screen, run_checks, until, until_shown
 from tests.support.random_actions import key_event
 from tests.support.recorded_runs import is_read
 
@@ -189,11 +187,6 @@ def test_bars_and_help_name_what_is_declared(name: str) -> None:
     assert len(help_keys(name, first)) == len(rows) - 1
 
 
-def test_footers_of_the_main_screen_name_its_commands() -> None:
-    ids = {command.id for command in SCREENS["main"]}
-    assert {id for footer in FOOTERS.values() for id in footer} <= ids
-
-
 def test_in_the_palette_titles_are_unique() -> None:
     for commands in SCREENS.values():
         titles = [command.title for command in commands if command.palette is not None]
@@ -296,15 +289,6 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[Non
     assert TABS[screen.tabs.number] == title
 
 
-@pytest.mark.long
-async def test_another_name_of_a_command_does_the_same(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
-    await pilot.press("ctrl+p", *"history")
-    await until_shown(pilot, "Attempts (history)")
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
-
-
 async def test_it_takes_the_place_of_jump_letters(pilot: Pilot[None]) -> None:
     await pilot.press("semicolon")
     await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
@@ -339,12 +323,3 @@ async def test_over_a_question_it_offers_only_to_leave(pilot: Pilot[None]) -> No
 async def test_keys_stand_beside_what_they_do(pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+p", *"compare")
     await until_shown(pilot, "Compare   V  Shift+F11")
-
-
-async def test_without_colours_what_is_below_it_is_dim(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with env.start() as pilot:
-        await pilot.press("ctrl+p")
-        await until_shown(pilot, "Type a name")
-        top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
-        assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)

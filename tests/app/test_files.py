@@ -120,34 +120,6 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
     assert backups(env) == ["theirs = 2\n"]
 
 
-async def test_quitting_in_a_conflict_asks_first(pilot: Pilot[None], env: AppEnv) -> None:
-    start_ticking = stop_ticking(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
-    await pilot.press("ctrl+q")
-    await until(pilot, lambda: is_asking(pilot), "for the question")
-    start_ticking()
-    assert pilot.app.is_running
-
-
-async def test_a_file_that_is_removed_is_written_again_from_the_editor(pilot: Pilot[None], env: AppEnv) -> None:
-    file = env.file()
-    file.unlink()
-    await pilot.press("ctrl+s")
-    await until(pilot, file.exists, "for the file")
-    assert file.read_text() == main_screen(pilot).editor_text
-
-
-async def test_a_binary_file_is_reported_and_left_alone(env: AppEnv) -> None:
-    env.file().write_bytes(b"\xff\xfe\x00[/int]")
-    async with env.start() as pilot:
-        await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await until_shown(pilot, "not UTF-8")
-        await pilot.press("escape", "e", *"abc", "ctrl+s")
-        assert env.client.requests == []
-    assert env.file().read_bytes() == b"\xff\xfe\x00[/int]"
-
-
 async def test_an_unwritable_file_is_reported_once_and_the_text_stays(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,19 +161,24 @@ async def test_a_terminal_that_is_closed_loses_nothing(env: AppEnv, number: sign
     assert env.file().read_text().startswith("m=1def")
 
 
-async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(env: AppEnv) -> None:
+@pytest.mark.parametrize(("answer", "text", "backup"), [("m", "m=1def", "theirs"), ("escape", "theirs", "m=1def")])
+async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(
+    env: AppEnv, answer: str, text: str, backup: str
+) -> None:
     async with env.start() as pilot:
         stop_ticking(pilot)
         await pilot.press("e", *"m=1")
         env.file().write_text("theirs = 1\n")
         main_screen(pilot).files.rescue()
-
     assert env.file().read_text() == "theirs = 1\n"
     async with env.start() as pilot:
         await until_shown(pilot, "Unsaved text from last time")
-        await pilot.press("m")
-        await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
-        assert backups(env) == ["theirs = 1\n"]
+        await pilot.press(answer)
+        await until(pilot, lambda: not is_asking(pilot) and backups(env) != [], "for the end")
+        assert [kept[:6] for kept in backups(env)] == [backup]
+        assert main_screen(pilot).editor_text.startswith(text)
+    assert env.file().read_text().startswith(text)
+    assert list(drafts_folder().iterdir()) == []
 
 
 @pytest.mark.long
@@ -329,6 +306,8 @@ async def test_a_file_unreadable_at_the_start_opens_once_it_is_fixed(
             await until_shown(pilot, phrase)
         await pilot.press("escape", "e", *"abc", "ctrl+s")
         await until_shown(pilot, words)
+        assert env.client.requests == []
+        assert not env.file().is_file() or b"abc" not in env.file().read_bytes(), "the file is left alone"
         await pilot.press("escape")
         repair(env.file(), "a = 1\n")
         await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
@@ -376,21 +355,6 @@ async def test_leaving_with_an_unwritable_file_keeps_a_draft(
     async with env.start() as pilot:
         await pilot.pause()
         assert not is_asking(pilot)
-
-
-async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        env.file().write_text("theirs = 1\n")
-        main_screen(pilot).files.rescue()
-    async with env.start() as pilot:
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("escape")
-        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for the file's text")
-        assert [kept[:6] for kept in backups(env)] == ["m=1def"]
-    assert env.file().read_text() == "theirs = 1\n"
-    assert list(drafts_folder().iterdir()) == []
 
 
 @pytest.mark.long

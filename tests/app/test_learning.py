@@ -153,6 +153,8 @@ async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating
     await until_shown(pilot, "You have passed every exercise of the course: all 4, in 2 lessons.")
     await pilot.press("w")
     await until_shown(pilot, "4 of 4 exercises passed")
+    await pilot.press("escape", "n")
+    await until_shown(pilot, "This is the last exercise")
 
 
 async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(env: AppEnv) -> None:

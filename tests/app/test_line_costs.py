@@ -13,7 +13,7 @@ from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.recorded_runs import Timed, run
+from tests.support.recorded_runs import run
 from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, report, verdict
 
@@ -202,12 +202,6 @@ async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pyt
         await with_costs(pilot)
         await pilot.press("x")
         await until_shown(pilot, "~ ⇄ 3 ‖ 1 12.0 MiB 1.20 ms")
-
-
-@pytest.fixture
-def timed(env: AppEnv) -> AppEnv:
-    env.client = Timed()
-    return env
 
 
 async def test_a_run_puts_its_costs_at_the_edge(timed: AppEnv) -> None:

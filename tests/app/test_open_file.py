@@ -15,7 +15,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app import open_file
-from gpututor.app.app import crash_message
+from gpututor.app.app import GpututorApp
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.open_file import SETTLED_NS, Draft, OpenFile
 from gpututor.app.screens.base import QuestionDialog
@@ -418,10 +418,11 @@ async def test_what_is_said_of_the_file_when_the_app_breaks(env: AppEnv) -> None
     file = env.file()
     make_folder(file)
     async with env.start() as pilot:
-        assert "No file was open." in str(crash_message(None, [main_screen(pilot)]))
+        assert isinstance(app := pilot.app, GpututorApp)
+        assert "No file was open." in str(app.crash_message(None))
     file.rmdir()
     async with env.start() as pilot:
         await pilot.press("e", "m")
-        assert "Your file is saved." in str(crash_message(None, [main_screen(pilot)]))
+        assert "Your file is saved." in str(app.crash_message(None))
         await start_conflict(env, pilot)
-        assert "draft" in str(crash_message(None, [main_screen(pilot)]))
+        assert "draft" in str(app.crash_message(None))

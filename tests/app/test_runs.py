@@ -54,18 +54,6 @@ async def test_waiting_for_a_device_that_another_grading_has_is_told(env: AppEnv
         await until_shown(pilot, "Waiting: another grading is on cuda:0")
 
 
-async def test_escape_stops_a_run_and_nothing_is_recorded(env: AppEnv) -> None:
-    env.client = ScriptedClient(holds=True)
-    async with env.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("r")
-        await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
-        await pilot.press("escape")
-        await until(pilot, lambda: not screen.running, "for the end")
-        await until_shown(pilot, "Stopped. Nothing was recorded.")
-        assert screen.learner.progress.attempts(screen.exercise.key) == []
-
-
 async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
     env.client = ScriptedClient(holds=True)
     async with env.start() as pilot:
@@ -406,15 +394,6 @@ def test_texts_are_bounded_by_lines_and_by_characters() -> None:
     run = RunSummary("one GPU", "cuda:0", True, output="y" * 5000 + "\nz")
     assert printed(run).splitlines()[0].endswith("y… v shows all")
     assert len(printed(run)) < 1100
-
-
-async def test_a_check_that_did_not_run_is_in_the_whole_text_too(env: AppEnv) -> None:
-    env.client = ScriptedClient(lambda request: report(request, failure(), verdict("parity", Status.NOT_RUN)))
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
-        await pilot.press("v")
-        await until_shown(pilot, "○ not run  The check called parity holds")
 
 
 async def test_progress_causes_a_layout_only_if_it_needs_another_line(

@@ -90,7 +90,7 @@ HEAVY = {
     "gpututor.app.editor.line_costs": "1 ms",
 }
 NEVER = {"torch", "jedi", "gpututor.judge", "gpututor.checks", "gpututor.worker", "gpututor.devices"}
-READING = (
+READING = [
     "1",
     "j",
     "enter",
@@ -107,9 +107,9 @@ READING = (
     "escape",
     "slash",
     "escape",
-)
-AROUND = ("comma", "escape", "D", "escape", "w", "escape", "semicolon", "escape")
-RUNNING = ("4", "ctrl+s", "f12", "d", "escape")
+]
+AROUND = ["comma", "escape", "D", "escape", "w", "escape", "semicolon", "escape"]
+RUNNING = ["4", "ctrl+s", "f12", "d", "escape"]
 
 
 def modules_after(program: str, folder: Path, *words: str) -> set[str]:

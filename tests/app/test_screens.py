@@ -141,17 +141,6 @@ async def test_the_footer_names_only_what_can_be_done_now(pilot: Pilot[None]) ->
     assert "Next" not in await footer(pilot), "this is the last exercise"
 
 
-async def test_the_footer_names_the_stop_key_until_the_run_is_stopped(env: AppEnv) -> None:
-    env.client = ScriptedClient(holds=True)
-    async with env.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("e", "ctrl+s")
-        await until(pilot, lambda: "Esc Stop" in screen_lines(pilot.app)[-1], "for the key")
-        await pilot.press("escape")
-        await until(pilot, lambda: not screen.running, "for the end")
-        assert "Stop" not in await footer(pilot)
-
-
 async def test_a_folded_failure_with_the_cursor_names_the_key_that_opens_it(env: AppEnv) -> None:
     env.client = ScriptedClient(lambda request: report(request, verdict("loads"), failure(), failure(scenario="other")))
     async with env.start() as pilot:
@@ -188,16 +177,6 @@ async def test_titles_in_the_course_list_are_whole(env: AppEnv, size: tuple[int,
         assert "to do" not in text
 
 
-async def test_without_colour_states_are_still_told_apart(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with env.start() as pilot:
-        assert pilot.app.no_color
-        await run_checks(pilot)
-        text = screen_text(pilot.app)
-        for words in ("✓ passed", "✗ failed", "○ not run"):
-            assert words in text
-
-
 async def test_without_colour_the_chosen_row_of_the_course_list_is_reversed(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,16 +190,6 @@ async def test_without_colour_the_chosen_row_of_the_course_list_is_reversed(
         assert plain.background is not None
         assert chosen.background is not None
         assert abs(plain.background.brightness - chosen.background.brightness) > 0.5
-
-
-async def test_the_help_names_every_command(env: AppEnv) -> None:
-    async with env.start((140, 70)) as pilot:
-        await pilot.press("question_mark")
-        await settle(pilot)
-        text = screen_text(pilot.app)
-        assert all(command.help in text for command in COMMANDS)
-        await pilot.press("escape")
-        assert pilot.app.screen is main_screen(pilot)
 
 
 def test_no_key_means_two_things() -> None:

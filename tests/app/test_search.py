@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from textual.pilot import Pilot
@@ -85,15 +84,9 @@ def test_a_text_that_cannot_be_read_hides_only_itself(searchable: AppEnv) -> Non
     assert TextIndex(searchable.course).find("buffer").total == 2
 
 
-def test_a_search_through_the_whole_course_is_quick() -> None:
-    index = TextIndex(load_course(builtin_course()))
-    times = []
-    for query in ("a", "e", "the", "copy", "host device", "zzz"):
-        begin = time.thread_time()  # not what others on the machine take
-        index.find(query)
-        times.append(time.thread_time() - begin)
-    assert min(times[:3]) < 0.05, times
-    assert index.find("e").total > MOST_FOUND == len(index.find("e").passages)
+def test_only_the_best_of_many_places_are_listed() -> None:
+    results = TextIndex(load_course(builtin_course())).find("e")
+    assert results.total > MOST_FOUND == len(results.passages)
 
 
 def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:

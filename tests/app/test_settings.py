@@ -6,7 +6,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.commands import COMMANDS, Pane
+from gpututor.app.commands import Pane
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
@@ -185,14 +185,6 @@ async def test_shifted_function_keys_work_as_terminals_send_them(pilot: Pilot[No
     await pilot.press("f14")
     await pilot.press("f22")
     await until_shown(pilot, "Start 1.1 Twice 1 again?")
-
-
-def test_no_key_of_a_terminal_means_two_commands() -> None:
-    from gpututor.app.commands import bindings
-
-    keys = [binding.key for binding in bindings()]
-    assert len(keys) == len(set(keys))
-    assert "f10" not in {key for command in COMMANDS if command.id == "reset" for key in command.keys}
 
 
 @pytest.mark.long

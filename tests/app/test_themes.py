@@ -166,13 +166,6 @@ def test_the_settings_name_the_apps_own_themes() -> None:
     assert tuple(theme.name for theme in OWN) == THEMES
 
 
-async def test_without_motion_nothing_slides_and_no_cursor_blinks(env: AppEnv) -> None:
-    write('motion = "none"\n')
-    async with env.start() as pilot:
-        assert pilot.app.animation_level == "none"
-        assert main_screen(pilot).panes.editor.cursor_blink is False
-
-
 @pytest.mark.long
 async def test_in_the_terminals_theme_nothing_stands_on_a_colour(env: AppEnv) -> None:
     """Red or the terminal's text colour on blue is unreadable in some terminals, so the choice is reversed text."""
@@ -286,11 +279,14 @@ def reversed_text(app: App[Any]) -> str:
     )
 
 
-async def test_without_colours_what_is_below_a_dialog_is_dim(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("key", "shown"), [("x", "No, keep it"), ("ctrl+p", "Type a name")])
+async def test_without_colours_what_is_below_a_dialog_is_dim(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch, key: str, shown: str
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
-        await pilot.press("x")
-        await until_shown(pilot, "No, keep it")
+        await pilot.press(key)
+        await until_shown(pilot, shown)
         top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
         assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)
 

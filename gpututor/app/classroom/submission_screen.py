@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from gpututor.app.classroom.class_table import Cell, ClassTable, attempt_words, mark_words, points_of, title_of
@@ -60,7 +59,7 @@ class SubmissionScreen(BaseScreen[bool]):
     The screen runs one grading at a time; Esc stops it.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("submission")
+    BINDINGS = screen_bindings("submission")
     HORIZONTAL_BREAKPOINTS = _BREAKPOINTS
     AUTO_FOCUS = ""
 

@@ -352,7 +352,7 @@ class FileController:
         self._file.loaded(self._host.editor_text)
         self._first_edit_at = None
         self._host.show_file_state()
-        self._host.file_reloaded()
+        self._host.file_loaded(again=True)
 
     def _report(self, error: TutorError | OSError) -> None:
         """Report a problem of the file in a dialog, once while the learner continues to type."""

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from functools import cached_property
 from inspect import isawaitable
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app import runtime
@@ -70,7 +69,7 @@ def _import_the_rest() -> None:
 class MainScreen(BaseScreen[None]):
     """The screen on which a learner spends the time."""
 
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    BINDINGS = bindings()
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
     AUTO_FOCUS = ""
 
@@ -191,11 +190,8 @@ class MainScreen(BaseScreen[None]):
     def start_run(self) -> None:
         self.runs.run_checks()
 
-    def file_loaded(self) -> None:
-        self.runs.file_loaded()
-
-    def file_reloaded(self) -> None:
-        self.runs.file_reloaded()
+    def file_loaded(self, *, again: bool = False) -> None:
+        self.runs.file_loaded(again=again)
 
     def lesson_finished(self, slug: str) -> None:
         # After the refresh, when the results are painted.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from gpututor.app.commands import bar, screen_bindings
@@ -31,7 +30,7 @@ NOTHING = (
 class CompareScreen(BaseScreen[int | None]):
     """Dismissed with a line of the left attempt that the learner wants to see, or with None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("compare")
+    BINDINGS = screen_bindings("compare")
     AUTO_FOCUS = ""
 
     def __init__(

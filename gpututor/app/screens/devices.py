@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -50,7 +49,7 @@ class DevicesScreen(BaseModal["Inventory"]):
     `inventory` is None while the devices are not known; `look` yields diagnoses.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("devices")
+    BINDINGS = screen_bindings("devices")
 
     def __init__(
         self,

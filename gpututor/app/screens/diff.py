@@ -5,12 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from rich.cells import cell_len, chop_cells
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -136,7 +134,7 @@ def _first_words(text: str, width: int) -> str:
 class DiffDialog(BaseModal[None]):
     """Two texts line by line: `-` marks lines of the first alone, `+` lines of the second alone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("diff")
+    BINDINGS = screen_bindings("diff")
 
     def __init__(self, title: str, before: str, after: str, legend: tuple[str, str]) -> None:
         super().__init__()

@@ -7,11 +7,9 @@ import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import groupby
-from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -124,7 +122,7 @@ class HelpText(Static):
 class TextScreen(BaseModal[None]):
     """A text to scroll."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("text")
+    BINDINGS = screen_bindings("text")
 
     def __init__(self, title: str, content: Callable[[int], Content]) -> None:
         """`content` returns the text in lines of at most so many columns."""
@@ -157,7 +155,7 @@ class TextScreen(BaseModal[None]):
 class AllTextScreen(BaseModal[None]):
     """The whole output of a run, at one of its sections at first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("all_text")
+    BINDINGS = screen_bindings("all_text")
 
     def __init__(self, sections: Sequence[Section], first: int = 0) -> None:
         super().__init__()

@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -42,7 +41,7 @@ class AttemptList(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"attempt-list--{name}" for name in ("cursor", "passed", "failed", "muted")
     }
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("attempts")
+    BINDINGS = screen_bindings("attempts")
 
     class Moved(Message):
         """The cursor is on another row."""
@@ -182,7 +181,7 @@ class AttemptSource(NamedTuple):
 class HistoryScreen(BaseScreen[Chosen | None]):
     """Dismissed with the learner's choice, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("history")
+    BINDINGS = screen_bindings("history")
     HORIZONTAL_BREAKPOINTS = _BREAKPOINTS
 
     def __init__(

@@ -10,11 +10,10 @@ from datetime import datetime
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from gpututor.app.commands import DEVICE_TABS, bar, screen_bindings
@@ -66,7 +65,7 @@ class Tools:
 class DeviceScreen(BaseScreen[DeviceAnswer]):
     """Screen of an attempt's trace. Dismissed with the learner's next step."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("trace")
+    BINDINGS = screen_bindings("trace")
     AUTO_FOCUS = ""
 
     def __init__(

@@ -6,11 +6,9 @@ import difflib
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList
@@ -333,7 +331,7 @@ def _line_row(pair: LinePair, width: int) -> Content:
 class TimelinesPage(Vertical):
     """Both timelines above each other, on one scale; zooming and panning moves both."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("timelines", "other")
+    BINDINGS = screen_bindings("timelines", "other")
     KEYS = "timelines"
 
     def __init__(self, *, id: str | None = None) -> None:
