@@ -140,20 +140,6 @@ def test_widgets_bind_the_keys_of_their_table_and_no_others(name: str) -> None:
         assert all(binding in declared for binding in bound)
 
 
-@pytest.mark.parametrize("name", OWNERS)
-def test_widget_commands_have_a_title_a_sentence_and_a_handler(name: str) -> None:
-    assert len({command.id for command in WIDGETS[name]}) == len(WIDGETS[name])
-    for command in WIDGETS[name]:
-        assert command.title, command
-        assert command.help.endswith("."), command
-        for _, action in command.bound:
-            namespace, _, method = action.partition("(")[0].rpartition(".")
-            owners: tuple[type, ...] = (ClassScreen,) if namespace == "screen" else OWNERS[name]
-            assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners), action
-    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in WIDGETS[name] if each.bar]
-    assert all(keys.strip() and "_" not in keys for keys, _ in help_keys(name)), help_keys(name)
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_screen_binds_the_keys_of_its_table_and_no_others(name: str) -> None:
     declared = list(bindings()) if name == "main" else screen_bindings(name)
@@ -162,29 +148,31 @@ def test_a_screen_binds_the_keys_of_its_table_and_no_others(name: str) -> None:
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", [*CLASSES, *OWNERS])
 def test_each_command_has_a_title_a_sentence_and_a_handler(name: str) -> None:
-    commands = SCREENS[name]
+    commands = (SCREENS | WIDGETS)[name]
     assert len({command.id for command in commands}) == len(commands)
+    app = GpututorApp if name != "class" else BaseApp
+    own: tuple[type, ...] = OWNERS[name] if name in OWNERS else (CLASSES[name],)
+    owners = {"app": (app,), "screen": (ClassScreen,), "": own}
     for command in commands:
         assert command.title, command
         assert command.help.endswith("."), command
         assert command.bound or command.keys or command.bar or command.shown, "nobody would know of it"
         for _, action in command.bound if name != "main" else ():
             namespace, _, method = action.partition("(")[0].rpartition(".")
-            owners: dict[str, type] = {"app": GpututorApp if name != "class" else BaseApp, "": CLASSES[name]}
-            assert callable(getattr(owners[namespace], f"action_{method}")), action
+            assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners[namespace]), action
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if name != "main"])
+@pytest.mark.parametrize("name", [name for name in (*CLASSES, *OWNERS) if name != "main"])
 def test_bars_and_help_name_what_is_declared(name: str) -> None:
-    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in SCREENS[name] if each.bar]
+    commands = (SCREENS | WIDGETS)[name]
+    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in commands if each.bar]
     assert all(hint.key in foot(name) and hint.title in foot(name) for hint in bar(name))
     rows = help_keys(name)
-    assert [sentence for _, sentence in rows] == [command.help for command in SCREENS[name]]
+    assert [sentence for _, sentence in rows] == [command.help for command in commands]
     assert all(keys.strip() and "_" not in keys for keys, _ in rows), rows
-    first = SCREENS[name][0].id
-    assert len(help_keys(name, first)) == len(rows) - 1
+    assert len(help_keys(name, commands[0].id)) == len(rows) - 1
 
 
 def test_in_the_palette_titles_are_unique() -> None:

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replaced, replacement
-from tests.support.apps import AppEnv, burst, main_screen, until, until_shown
+from tests.support.apps import AppEnv, burst, edit, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_text
 
@@ -102,10 +102,7 @@ def bar_of(pilot: Pilot[None]) -> FindBar:
 
 async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
     """Put a text into the editor, open the find bar and press the keys in it."""
-    editor = editor_of(pilot)
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(text)
+    editor = await edit(pilot, text)
     await pilot.press("ctrl+f")
     await until(
         pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "for the bar"
@@ -152,9 +149,7 @@ async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(pilot: P
 
 
 async def test_what_is_selected_is_looked_for(pilot: Pilot[None]) -> None:
-    editor = editor_of(pilot)
-    await pilot.press("e")
-    editor.show("alpha\nbeta alpha\n")
+    await edit(pilot, "alpha\nbeta alpha\n")
     await pilot.press(*["shift+right"] * 5, "ctrl+f")
     await until_shown(pilot, "1 of 2")
     await pilot.press("escape", "down", "ctrl+f")
@@ -230,10 +225,7 @@ async def test_another_pane_takes_the_keys_at_once(pilot: Pilot[None]) -> None:
 
 
 async def test_letters_right_behind_the_key_are_the_needle(pilot: Pilot[None]) -> None:
-    editor = editor_of(pilot)
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(TEXT)
+    editor = await edit(pilot, TEXT)
     burst(pilot.app, *"x", "ctrl+f", *"two")
     await until_shown(pilot, "1 of 2")
     assert editor.text == f"x{TEXT}"

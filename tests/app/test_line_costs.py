@@ -11,7 +11,7 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.line_costs import LineCosts, cost_in_words, map_line, short_forms
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.recorded_runs import run
 from tests.support.screens import assert_golden, screen_lines, screen_text
@@ -101,10 +101,7 @@ def test_costs_map_to_equal_lines_and_never_two_to_one_line(old: list[str], new:
 
 
 async def with_costs(pilot: Pilot[None], times: str = "modelled") -> Editor:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(TEXT)
+    editor = await edit(pilot, TEXT)
     editor.show_costs({each.line: each for each in (COPY, KERNELS, HAZARD)}, times)
     await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
     return editor

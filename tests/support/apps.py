@@ -14,6 +14,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
+from gpututor.app.editor.editor import Editor
 from gpututor.app.main import navigation
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
@@ -122,6 +123,17 @@ def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
             timer.resume()
 
     return start
+
+
+async def edit(pilot: Pilot[None], text: str | None = None) -> Editor:
+    """Go to the editor, and put a text into it."""
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    if text is not None:
+        editor.show(text)
+        await pilot.pause()
+    return editor
 
 
 async def run_checks(pilot: Pilot[None]) -> None:
