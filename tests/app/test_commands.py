@@ -15,9 +15,7 @@ from textual.widget import Widget
 import gpututor.app
 from gpututor.app.app import GpututorApp
 from gpututor.app.base import BaseApp
-from gpututor.app.classroom.class_screen import ClassScreen, FilterLine
-from gpututor.app.classroom.marks_table import MarksTable
-from gpututor.app.classroom.submission_screen import SubmissionScreen
+from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.commands import (
     BY_ID,
     DEVICE_TABS,
@@ -30,73 +28,52 @@ from gpututor.app.commands import (
     help_keys,
     screen_bindings,
 )
-from gpututor.app.main.screen import MainScreen
-from gpututor.app.screens.base import QuestionDialog
-from gpututor.app.screens.compare import CompareScreen
-from gpututor.app.screens.devices import DevicesScreen
-from gpututor.app.screens.diff import DiffDialog
-from gpututor.app.screens.help import AllTextScreen, TextScreen
-from gpututor.app.screens.history import AttemptList, HistoryScreen
 from gpututor.app.screens.jump import JumpScreen
 from gpututor.app.screens.palette import CommandProvider, PaletteScreen
-from gpututor.app.screens.progress import ProgressScreen
-from gpututor.app.screens.search import SearchScreen
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.app.screens.trace import TABS, DeviceScreen
-from gpututor.app.screens.welcome import FinishedScreen, WelcomeScreen
-from gpututor.app.trace_view.chart import Chart
-from gpututor.app.trace_view.comparison import TimelinesPage
-from gpututor.app.trace_view.lines_tab import LinesTab
-from gpututor.app.trace_view.memory_tab import MemoryTab
-from gpututor.app.trace_view.tabs import ListTab
-from gpututor.app.trace_view.timeline_tab import Timeline
-from gpututor.app.trace_view.times_tab import ScrollableText
-from gpututor.app.widgets.course_list import CourseFilter, CourseList, CoursePane
-from gpututor.app.widgets.output import LongText, SubmissionText
-from gpututor.app.widgets.reader import Reader
-from gpututor.app.widgets.results import CheckRow, Results
 from tests.support.apps import main_screen, run_checks, until, until_shown
 from tests.support.random_actions import key_event
 from tests.support.recorded_runs import is_read
 
-CLASSES: dict[str, type[Screen[Any]]] = {
-    "main": MainScreen,
-    "trace": DeviceScreen,
-    "compare": CompareScreen,
-    "history": HistoryScreen,
-    "devices": DevicesScreen,
-    "progress": ProgressScreen,
-    "search": SearchScreen,
-    "settings": SettingsScreen,
-    "text": TextScreen,
-    "all_text": AllTextScreen,
-    "diff": DiffDialog,
-    "finished": FinishedScreen,
-    "welcome": WelcomeScreen,
-    "question": QuestionDialog,
-    "class": ClassScreen,
-    "submission": SubmissionScreen,
+SCREEN_CLASSES = {
+    "main": "MainScreen",
+    "trace": "DeviceScreen",
+    "compare": "CompareScreen",
+    "history": "HistoryScreen",
+    "devices": "DevicesScreen",
+    "progress": "ProgressScreen",
+    "search": "SearchScreen",
+    "settings": "SettingsScreen",
+    "text": "TextScreen",
+    "all_text": "AllTextScreen",
+    "diff": "DiffDialog",
+    "finished": "FinishedScreen",
+    "welcome": "WelcomeScreen",
+    "question": "QuestionDialog",
+    "class": "ClassScreen",
+    "submission": "SubmissionScreen",
 }
-OWNERS: dict[str, tuple[type[Widget], ...]] = {
-    "chart": (Chart,),
-    "timeline": (Chart, Timeline),
-    "timelines": (Chart, TimelinesPage),
-    "memory": (MemoryTab,),
-    "list": (ListTab,),
-    "lines": (ListTab, LinesTab),
-    "scrolling": (ScrollableText,),
-    "attempts": (AttemptList,),
-    "marks": (MarksTable,),
-    "filter": (FilterLine,),
-    "course": (CourseList, CoursePane),
-    "course_filter": (CourseFilter,),
-    "reader": (Reader,),
-    "code": (),
-    "results": (Results, CheckRow),
-    "long_text": (LongText,),
-    "submission_text": (SubmissionText,),
+WIDGET_CLASSES = {
+    "chart": "Chart",
+    "timeline": "Chart Timeline",
+    "timelines": "Chart TimelinesPage",
+    "memory": "MemoryTab",
+    "list": "ListTab",
+    "lines": "ListTab LinesTab",
+    "scrolling": "ScrollableText",
+    "attempts": "AttemptList",
+    "marks": "MarksTable",
+    "filter": "FilterLine",
+    "course": "CourseList CoursePane",
+    "course_filter": "CourseFilter",
+    "reader": "Reader",
+    "code": "",
+    "results": "Results CheckRow",
+    "long_text": "LongText",
+    "submission_text": "SubmissionText",
 }
-"""The widgets that bind the keys of a table together."""
+"""Names of the widgets that bind the keys of a table together."""
 PACKAGES = ("gpututor.app.trace_view.", "gpututor.app.screens.", "gpututor.app.classroom.", "gpututor.app.widgets.")
 WITHOUT_A_TABLE = {"JumpScreen": "any key leaves it", "PaletteScreen": "Textual's own keys"}
 
@@ -110,6 +87,13 @@ def classes_of_the_app() -> list[type]:
         for kind in vars(module).values()
         if isinstance(kind, type) and kind.__module__ == module.__name__
     ]
+
+
+BY_NAME = {kind.__name__: kind for kind in classes_of_the_app()}
+CLASSES: dict[str, type[Screen[Any]]] = {table: BY_NAME[name] for table, name in SCREEN_CLASSES.items()}
+OWNERS: dict[str, tuple[type[Widget], ...]] = {
+    table: tuple(BY_NAME[name] for name in names.split()) for table, names in WIDGET_CLASSES.items()
+}
 
 
 def test_every_screen_has_a_table() -> None:

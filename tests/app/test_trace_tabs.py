@@ -339,7 +339,7 @@ def test_the_other_one_is_the_same_case_of_the_same_scenario(tmp_path: Path) -> 
     (baseline,) = baselines_of(left)
     pair = pair_of(left, baseline)
     assert pair is not None
-    assert pair.right.call.elapsed_ns == left.run.baselines[0].calls[0].elapsed_ns
+    assert pair.right.case.calls[0].elapsed_ns == left.run.baselines[0].calls[0].elapsed_ns
     assert pair.same_inputs
     moved = replace(left.recording, runs=(replace(left.run, scenario="two GPUs"),))
     elsewhere = replace(baseline, view=replace(left, recording=moved))

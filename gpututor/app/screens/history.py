@@ -72,9 +72,6 @@ class AttemptList(ScrollView, can_focus=True):
         self._best = attempt
         self.refresh()
 
-    def on_mount(self) -> None:
-        self._request()
-
     def on_resize(self, event: events.Resize) -> None:
         self._request()
 
@@ -261,16 +258,14 @@ class HistoryScreen(BaseScreen[Chosen | None]):
         if shown == self._shown:
             return
         self._shown = shown
-        if attempt is None:
-            self._head.update("It cannot be read.")
-            self._about.update("")
-            self._since.update("")
-            self._changes.show(())
-            return
-        self._head.update(f"Attempt {attempt.number}: {outcome_line(attempt.report)}")
-        self._about.update("\n".join(_about(attempt, self._now())))
-        words, lines = changes(attempt, before, self._starter, is_first=row == last)
-        self._since.update(words)
+        head, about, since, lines = "It cannot be read.", "", "", tuple[DiffLine, ...]()
+        if attempt is not None:
+            head = f"Attempt {attempt.number}: {outcome_line(attempt.report)}"
+            about = "\n".join(_about(attempt, self._now()))
+            since, lines = changes(attempt, before, self._starter, is_first=row == last)
+        self._head.update(head)
+        self._about.update(about)
+        self._since.update(since)
         self._changes.show(lines)
         self._side.scroll_home(animate=False)
 
@@ -284,12 +279,10 @@ class HistoryScreen(BaseScreen[Chosen | None]):
 
     def action_choose(self, what: Literal["report", "text", "device", "compare"]) -> None:
         attempt = self._attempts.get(self._list.cursor)
-        if attempt is None:
-            return
-        if what == "text" and attempt.source is None:
+        if attempt is not None and what == "text" and attempt.source is None:
             self._since.update(_NO_TEXT)
-            return
-        self.dismiss(Chosen(what, attempt))
+        elif attempt is not None:
+            self.dismiss(Chosen(what, attempt))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and event.widget is self._list:

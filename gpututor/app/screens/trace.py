@@ -111,10 +111,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             keys = bar("trace", "pages", "case", "scenario", "compare", "export", "run" * self._run_in_progress)
             self.tabs.label("", "", keys)
             return
-        useless = ["run"]
-        useless += ["case"] if len(view.cases) < 2 else []
-        useless += ["scenario"] if len(view.recording.runs) < 2 else []
-        useless += ["compare", "export"] if self._tools is None else []
+        useless = ["run", *view.useless, *(["compare", "export"] if self._tools is None else [])]
         has_hazards = any(line.hazards for line in view.run.lines)
         self.tabs.label(view.title, case_words(view), bar("trace", *useless), [_HAZARDS] if has_hazards else [])
 
@@ -127,19 +124,18 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             await self.tabs.turn(by)
 
     def action_scenario(self, by: int) -> None:
-        if self.view is not None and len(self.view.recording.runs) > 1:
-            self._change(self.view.of_run(self.view.run_number + by))
+        self._change(self.view and self.view.next_run(by))
 
     def action_case(self, by: int) -> None:
-        if self.view is not None and len(self.view.cases) > 1:
-            self._change(self.view.of_case(self.view.case_number + by))
+        self._change(self.view and self.view.next_case(by))
 
-    def _change(self, view: RunView) -> None:
-        self.view = view
-        if self.tabs.subject is not None:
-            self.tabs.subject = view
-        self._label()
-        self._read(view)
+    def _change(self, view: RunView | None) -> None:
+        if view is not None and view is not self.view:
+            self.view = view
+            if self.tabs.subject is not None:
+                self.tabs.subject = view
+            self._label()
+            self._read(view)
 
     def action_run(self) -> None:
         self.dismiss("run")
@@ -156,11 +152,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         view, tools = self.view, self._tools
         if view is not None and tools is not None:
             screen = CompareScreen(view, lambda: tools.find_others(view), tools.save_screen)
-            self.app.push_screen(screen, self._after_comparison)
-
-    def _after_comparison(self, line: int | None) -> None:
-        if line is not None:
-            self.dismiss(line)
+            self.app.push_screen(screen, lambda line: self.dismiss(line) if line is not None else None)
 
     def action_export(self) -> None:
         """Write the trace of the call for Perfetto; a long one takes a moment."""
