@@ -119,9 +119,7 @@ async def test_a_newer_starter_is_announced_and_not_forced(env: AppEnv) -> None:
         assert main_screen(pilot).panes.editor.text == "mine = 1\n"
 
 
-async def test_one_key_leads_from_the_welcome_to_the_first_exercise(
-    env: AppEnv,
-) -> None:
+async def test_one_key_leads_from_the_welcome_to_the_first_exercise(env: AppEnv) -> None:
     async with env.start(first=True) as pilot:
         text = screen_text(pilot.app)
         assert "No GPU is needed" in text

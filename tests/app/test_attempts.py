@@ -154,8 +154,7 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
     async with env.start() as pilot:
         screen = main_screen(pilot)
         key = screen.exercise.key
-        with contextlib.closing(sqlite3.connect(screen.learner.progress.path, isolation_level=None)) as holder:
-            holder.execute("BEGIN IMMEDIATE")
+        with held(screen.learner.progress.path):
             await pilot.press("h", "h")
             await until_shown(pilot, "Hints: 2 of 3")
             await pilot.press("s", "y", "escape", "x", "y", "n", "5")
@@ -272,25 +271,16 @@ async def test_a_trace_is_written_as_perfetto_reads_it(env: AppEnv) -> None:
     assert {event["name"] for event in events if event["ph"] == "C"} == {"allocated memory"}
 
 
-async def test_no_export_replaces_another(env: AppEnv) -> None:
-    env.client = Timed()
-    async with env.start() as pilot:
-        await run(pilot, env)
-        await see(pilot, "timeline")
-        for number in (1, 2, 3):
-            await pilot.press("X")
-            await files(pilot, env, ".json", number)
-
-
 async def test_the_main_screen_exports_the_newest_trace(env: AppEnv) -> None:
     env.client = Timed()
     async with env.start() as pilot:
         await pilot.press("X")
         await until_shown(pilot, "There is no trace to export yet")
         await run(pilot, env)
-        await pilot.press("X")
-        (path,) = await files(pilot, env, ".json")
-        assert json.loads(path.read_text())["traceEvents"]
+        for number in (1, 2, 3):
+            await pilot.press("X")
+            paths = await files(pilot, env, ".json", number)
+        assert all(json.loads(path.read_text())["traceEvents"] for path in paths)
 
 
 async def test_an_attempt_without_device_work_is_not_exported(env: AppEnv) -> None:

@@ -67,10 +67,27 @@ def test_a_string_over_several_lines_is_coloured_on_each_of_them() -> None:
     assert spans[3][0] == (0, 3, "keyword")
 
 
-async def test_typing_python_indents_itself(pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (
+            (*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w"),
+            "if x:\n    y\nz\n    w",
+        ),
+        (
+            (*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z", "enter", *"d: int"),
+            "if x:\n    y\nelse:\n    z\n    d: int",
+        ),
+        ((*"if x:", "enter", "enter", "backspace", *"y"), "if x:\n    \ny"),
+        ((*"if x:", "enter", "enter", "backspace", *"y", *["backspace"] * 3), "if x:\n"),
+        ((*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y"), "x=f(\n    a,\n)\ny"),
+        ((*"f()", "left", "enter", *"a"), "f(\n    a\n)"),
+    ],
+)
+async def test_typing_indents_and_dedents(pilot: Pilot[None], keys: tuple[str, ...], text: str) -> None:
     editor = await edit(pilot, "")
-    await pilot.press(*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w")
-    assert editor.text == "if x:\n    y\nz\n    w"
+    await pilot.press(*keys)
+    assert editor.text == text
 
 
 @pytest.mark.parametrize(
@@ -107,23 +124,6 @@ def test_a_clause_is_dedented_only_where_it_makes_sense(above: list[str], line: 
 def test_tabs_are_replaced_at_the_start_of_lines_only() -> None:
     pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
     assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
-
-
-async def test_typing_an_else_behind_a_body_dedents_it(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, "")
-    await pilot.press(*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z")
-    assert editor.text == "if x:\n    y\nelse:\n    z"
-    assert editor.cursor_location == (3, 5)
-    await pilot.press("enter", *"d: int")
-    assert editor.text.endswith("    z\n    d: int")
-
-
-async def test_backspace_in_the_indent_goes_back_one_level(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, "")
-    await pilot.press(*"if x:", "enter", "enter", "backspace", *"y")
-    assert editor.text == "if x:\n    \ny"
-    await pilot.press("backspace", "backspace", "backspace")
-    assert editor.text == "if x:\n"
 
 
 async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilot[None]) -> None:

@@ -18,6 +18,7 @@ from gpututor.progress.store import ProgressStore
 from tests.support.apps import (
     AppEnv,
     backups,
+    edit_both,
     is_asking,
     main_screen,
     make_folder,
@@ -166,9 +167,7 @@ async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(
     env: AppEnv, answer: str, text: str, backup: str
 ) -> None:
     async with env.start() as pilot:
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        env.file().write_text("theirs = 1\n")
+        await edit_both(env, pilot)
         main_screen(pilot).files.rescue()
     assert env.file().read_text() == "theirs = 1\n"
     async with env.start() as pilot:

@@ -187,12 +187,6 @@ async def test_a_file_that_did_not_run_explains_missing_costs_and_traces(env: Ap
         await until_shown(pilot, "'return' outside function")
 
 
-async def test_another_file_has_no_costs(pilot: Pilot[None]) -> None:
-    editor = await with_costs(pilot)
-    editor.show(TEXT)
-    assert not editor.has_costs
-
-
 async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
@@ -212,16 +206,6 @@ async def test_a_run_puts_its_costs_at_the_edge(timed: AppEnv) -> None:
         await until_shown(pilot, "Line 6, both calls: 4 kernels (1.59 ms), 128 MiB allocated; modelled.")
         row = next(line for line in screen_text(pilot.app).splitlines() if "print(x.sum().item())" in line)
         assert "‖ 4" in row
-
-
-async def test_after_an_edit_they_are_said_to_be_of_before(timed: AppEnv) -> None:
-    async with timed.start((140, 40)) as pilot:
-        editor = main_screen(pilot).panes.editor
-        await run(pilot, timed)
-        await until(pilot, lambda: editor.has_costs, "for the costs")
-        await pilot.press("e", "#")
-        editor.move_cursor((6, 0))
-        await until_shown(pilot, "Line 7, as it ran")
 
 
 async def test_each_exercise_has_its_own_and_they_are_there_after_a_restart(timed: AppEnv) -> None:

@@ -297,12 +297,6 @@ async def test_the_palette_lists_commands_then_exercises_in_course_order(env: Ap
         assert text.index("2.1 Twice") < text.index("10.1 Twice"), "equally good ones keep the course's order"
 
 
-async def test_a_title_like_markup_is_shown_as_it_is_written(long_env: AppEnv) -> None:
-    async with long_env.start((140, 40)) as pilot:
-        await pilot.press("ctrl+p", *"pinned")
-        await until_shown(pilot, "3.2 Pinned [memory]")
-
-
 # Where the learner left off
 
 

@@ -23,6 +23,7 @@ from gpututor.paths import drafts_folder
 from tests.support.apps import (
     AppEnv,
     backups,
+    edit_both,
     is_asking,
     main_screen,
     make_folder,
@@ -117,9 +118,7 @@ async def test_line_ends_that_another_program_changed_stay_as_it_left_them(env: 
 @pytest.mark.parametrize(("answer", "first"), [("m", "m=1def"), ("f", "theirs")])
 async def test_after_the_answer_quitting_goes_on_by_itself(env: AppEnv, answer: str, first: str) -> None:
     async with env.start() as pilot:
-        start_ticking = stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        env.file().write_text("theirs = 1\n")
+        start_ticking = await edit_both(env, pilot)
         await pilot.press("ctrl+q")
         await until(pilot, lambda: is_asking(pilot), "for the question")
         start_ticking()
@@ -131,18 +130,14 @@ async def test_after_the_answer_quitting_goes_on_by_itself(env: AppEnv, answer: 
 
 
 async def test_after_the_answer_the_run_continues_with_the_chosen_text(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     await pilot.press("ctrl+s", "f")
     await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
     assert env.client.requests[0].submission == "theirs = 1\n"
 
 
 async def test_escape_in_a_conflict_leaves_the_command_undone(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     await pilot.press("ctrl+q", "escape")
     await until_shown(pilot, "^s asks again")
     assert pilot.app.is_running
@@ -162,10 +157,8 @@ async def test_quitting_waits_for_the_answer_to_an_open_question(env: AppEnv) ->
 
 
 async def test_two_commands_that_wait_for_an_answer_run_in_order(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
     screen = main_screen(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     screen.runs.run_checks()
     screen.navigator.next_exercise()
     screen.navigator.next_exercise()
@@ -177,10 +170,8 @@ async def test_two_commands_that_wait_for_an_answer_run_in_order(pilot: Pilot[No
 
 @pytest.mark.long
 async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
     screen = main_screen(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     screen.learning.reset()
     screen.navigator.next_exercise()
     await until(pilot, lambda: is_asking(pilot), "for the question")
@@ -193,10 +184,8 @@ async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilo
 @pytest.mark.long
 async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pilot[None], env: AppEnv) -> None:
     """The exercise that the learner leaves has a conflict, which the app resolves first."""
-    stop_ticking(pilot)
     screen = main_screen(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     screen.learning.begin_again(env.course.exercises[1].key)
     await until(pilot, lambda: is_asking(pilot), "for the question")
     await pilot.press("m")
@@ -423,6 +412,7 @@ async def test_what_is_said_of_the_file_when_the_app_breaks(env: AppEnv) -> None
     file.rmdir()
     async with env.start() as pilot:
         await pilot.press("e", "m")
+        assert isinstance(app := pilot.app, GpututorApp)
         assert "Your file is saved." in str(app.crash_message(None))
         await start_conflict(env, pilot)
         assert "draft" in str(app.crash_message(None))

@@ -218,17 +218,6 @@ async def test_keys_choose_a_link_follow_it_and_come_back(
     await until_shown(pilot, "There is nothing to go back to.")
 
 
-async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: AppEnv, pilot: Pilot[None]) -> None:
-    await read(pilot, 5)
-    await pilot.press("enter")
-    chosen = course_text(pilot).chosen
-    assert chosen is not None
-    assert chosen.target == "02_twice_1_2/task.md"
-    assert main_screen(pilot).exercise.label == "1.1"
-    await pilot.press("enter")
-    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
-
-
 async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv, pilot: Pilot[None]) -> None:
     reader = main_screen(pilot).panes.reader
     await read(pilot, 5)
@@ -341,22 +330,15 @@ def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
     assert max(map(len, shown.splitlines())) <= 60
 
 
-async def test_the_glossary_is_a_key_away(env: AppEnv) -> None:
+async def test_the_glossary_is_a_key_or_a_link_away(env: AppEnv) -> None:
     (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
     async with env.start() as pilot:
         await pilot.press("W")
         await until_shown(pilot, "the CPU with its memory. (1)")
         await pilot.press("escape")
         assert main_screen(pilot).is_active
-
-
-async def test_a_link_to_the_glossary_opens_it(env: AppEnv) -> None:
-    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with its memory. (1)\n")
-    async with env.start() as pilot:
         main_screen(pilot).navigator.follow("../glossary.md")
         await until_shown(pilot, "the CPU with its memory. (1)")
-        await pilot.press("escape")
-        assert main_screen(pilot).is_active
 
 
 def test_each_lesson_links_the_glossary_and_names_its_words() -> None:

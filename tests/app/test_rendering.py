@@ -200,19 +200,6 @@ def test_any_line_can_be_opened_below_any_other(lines: list[str]) -> None:
     assert python_text.after_line(lines[-1], lines[:-1]).strip() == ""
 
 
-async def test_a_closing_bracket_alone_is_indented_as_its_statement(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, "")
-    await pilot.press(*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y")
-    assert editor.text == "x=f(\n    a,\n)\ny"
-
-
-async def test_enter_between_two_brackets_gives_the_closing_one_its_own_line(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, "    f()")
-    editor.move_cursor((0, 6))
-    await pilot.press("enter", *"a")
-    assert editor.text == "    f(\n        a\n    )"
-
-
 # Moving lines
 
 

@@ -11,7 +11,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.help import AllTextScreen
@@ -205,17 +204,6 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(env: AppE
         assert text.count("\\x1b[2J\\x9b\\u202e") == 3, text
         assert not set(steers) & set(text) - set("[2J")
         assert pilot.app.is_running
-
-
-@pytest.mark.long
-async def test_a_very_long_output_stays_bounded(env: AppEnv) -> None:
-    env.client.judge = lambda request: report(request, verdict("loads"), output="\x1b[2J\tline\n" * 5000)
-    async with env.start() as pilot:
-        await run_checks(pilot)
-        await pilot.press("G", "G")
-        await until(pilot, lambda: "4,800 more lines: v shows all" in screen_text(pilot.app), "for the end")
-        assert "\x1b" not in screen_text(pilot.app)
-        assert main_screen(pilot).panes.current is Pane.RESULTS
 
 
 async def test_a_course_without_checks_says_how_to_hand_in(env: AppEnv, tmp_path: Path) -> None:

@@ -81,23 +81,16 @@ async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(pilot
 
 
 async def test_an_invalid_setting_is_reported_at_the_start_and_explained(env: AppEnv) -> None:
-    path = write('motion = "some"\ndevice = "cpu"\n')
+    path = write(text := 'motion = "some"\ndevice = "cpu"\ntheme = "no-such"\n')
     async with env.start((100, 30)) as pilot:
         await until_shown(pilot, "A setting is invalid. Press , to see which.")
         assert main_screen(pilot).learner.settings.now.device == "cpu", "the rest holds"
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: motion cannot be "some"')
-        assert pilot.app.animation_level == "none", "as the test set it"
-    assert path.read_text() == 'motion = "some"\ndevice = "cpu"\n'
-
-
-async def test_a_theme_that_nobody_knows_leaves_the_first_one(env: AppEnv) -> None:
-    write('theme = "no-such"\n')
-    async with env.start() as pilot:
+        await until_shown(pilot, 'line 3: theme cannot be "no-such"')
         assert pilot.app.theme == "night"
-        await until_shown(pilot, "A setting is invalid.")
-        await pilot.press("comma")
-        await until_shown(pilot, 'line 1: theme cannot be "no-such"')
+        assert pilot.app.animation_level == "none", "as the test set it"
+    assert path.read_text() == text
 
 
 async def test_the_palettes_theme_and_the_settings_agree(env: AppEnv) -> None:

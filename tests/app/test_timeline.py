@@ -158,15 +158,6 @@ async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(pilot: 
     assert "This is the first event in this row." in one_line(pilot)
 
 
-async def test_the_lane_and_the_event_are_marked_without_colours(pilot: Pilot[None]) -> None:
-    await run_and_open(pilot)
-    lines = screen_lines(pilot.app)
-    assert next(line for line in lines if "▸" in line).startswith("▸ stream 1")
-    mark = next(line for line in lines if "┝" in line)
-    row = next(line for line in lines if line.startswith("▸ stream 1"))
-    assert row[mark.index("┝") : mark.index("┥")].strip("█! ") == "add"
-
-
 @pytest.mark.long
 async def test_zooming_panning_and_back_to_the_whole(pilot: Pilot[None]) -> None:
     screen = await run_and_open(pilot)
@@ -254,15 +245,6 @@ async def test_the_line_is_mapped_to_its_place_now(pilot: Pilot[None]) -> None:
     await pilot.press("enter")
     await until(pilot, lambda: main.panes.editor.has_focus, "for the editor")
     assert main.panes.editor.cursor_location[0] == 3
-
-
-async def test_a_line_that_is_gone_is_told(pilot: Pilot[None]) -> None:
-    main = main_screen(pilot)
-    await run_checks(pilot)
-    main.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
-    await open_device(pilot)
-    await pilot.press("enter")
-    await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
 
 
 async def test_what_no_line_of_the_file_caused_says_so(env: AppEnv) -> None:
@@ -410,14 +392,6 @@ async def test_every_tab_is_a_digit_away_and_gets_the_keys(pilot: Pilot[None]) -
     assert screen.tabs.number == 0
     await pilot.press("shift+tab")
     assert screen.tabs.number == len(TABS) - 1
-
-
-async def test_a_line_chosen_in_any_tab_is_shown(pilot: Pilot[None]) -> None:
-    screen = await run_and_open(pilot)
-    await pilot.press("4")
-    await until(pilot, lambda: screen.tabs.tab is not None and screen.tabs.tab.has_focus_within, "for the lines")
-    await pilot.press("enter")
-    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.CODE, "for the code")
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES)

@@ -92,15 +92,6 @@ async def test_memory_is_read_by_the_keys(timed: AppEnv, pilot: Pilot[None]) -> 
     await until_shown(pilot, ", the peak: 120 MiB")
 
 
-async def test_enter_at_the_peak_goes_to_its_line(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "memory")
-    await pilot.press("enter")
-    screen = main_screen(pilot)
-    await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
-    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 5, "for the line")
-
-
 async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot: Pilot[None]) -> None:
     await run(pilot, timed)
     screen = await see(pilot, "lines")
@@ -125,24 +116,16 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot:
     await until_shown(pilot, "Line 6, both calls: 4 kernels")
 
 
-async def test_enter_in_the_table_goes_to_the_line(timed: AppEnv, pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize(("tab", "keys", "row"), [("memory", [], 5), ("lines", ["j"], 3), ("hazards", [], 6)])
+async def test_enter_in_a_tab_goes_to_the_line(
+    timed: AppEnv, pilot: Pilot[None], tab: str, keys: list[str], row: int
+) -> None:
     await run(pilot, timed)
-    await see(pilot, "lines")
-    await pilot.press("j", "enter")
+    await see(pilot, tab)
+    await pilot.press(*keys, "enter")
     screen = main_screen(pilot)
     await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
-    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 3, "for the line")
-
-
-async def test_a_hazard_is_explained_with_a_remedy(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "hazards")
-    await until_shown(pilot, "! Hazard: line 7 reads what aten::mm at line 6 writes on another stream")
-    await until_shown(pilot, "Let the later stream wait: `stream.wait_stream(other)`")
-    await until_shown(pilot, "✗ Out of memory: line 6 asks cuda:0 for 256 MiB")
-    await pilot.press("enter")
-    screen = main_screen(pilot)
-    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
+    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == row, "for the line")
 
 
 async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
@@ -241,9 +224,6 @@ def roles(view: RunView) -> dict[str, TimeBar]:
 def test_the_limit_is_read_from_the_checks_own_sentence(at_most: float, limit: float) -> None:
     assert limit_of(describe_limit(at_most)) == pytest.approx(limit, rel=0.01)
     assert limit_of(describe_limit(at_most, "the script that you began with")) == pytest.approx(limit, rel=0.01)
-
-
-def test_other_sentences_have_no_limit() -> None:
     assert limit_of("The values agree with the CPU's") is None
 
 

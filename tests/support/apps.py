@@ -160,11 +160,16 @@ def backups(env: AppEnv) -> list[str]:
     return [path.read_text() for path in folder.iterdir()] if folder.exists() else []
 
 
-async def start_conflict(env: AppEnv, pilot: Pilot[None]) -> None:
+async def edit_both(env: AppEnv, pilot: Pilot[None]) -> Callable[[], None]:
+    """Change the file in the editor and on disk, before the app looks; return a function that lets it look again."""
     start_ticking = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
     await pilot.press("e", *"m=1")
     env.file().write_text("theirs = 1\n")
-    start_ticking()
+    return start_ticking
+
+
+async def start_conflict(env: AppEnv, pilot: Pilot[None]) -> None:
+    (await edit_both(env, pilot))()
     await until(pilot, lambda: is_asking(pilot), "for the question")
 
 

@@ -78,7 +78,6 @@ MOST_STUDENTS = 20
 
 
 def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
-    """Yield the commands of a screen that are for the palette."""
     for each in SCREENS[name]:
         if each.palette is not None:
             yield Entry(each.title, each.help, partial(screen.run_action, each.bound[0][1]), each.palette)

@@ -211,7 +211,6 @@ class ClassScreen(BaseScreen[None]):
             self._describe()
 
     def _describe(self) -> None:
-        """Update the tabs, the line below them, and the keys."""
         self._top.show(self.page_number, self._source.name)
         keys = bar("class", *_OTHERS[self.page_number])
         self._keys.show(keys[:-2], keys[-2:])

@@ -31,7 +31,6 @@ SHORT = {
 }
 """A glyph and a word of at most seven letters for each outcome."""
 _WITHOUT_MARK = {MarkStatus.OPEN: "○", MarkStatus.REFUSED: "○", MarkStatus.NOT_GRADED: "…"}
-"""Glyphs before the word in the place of a mark."""
 TO_LOOK_AT = "!"
 """The sign of a cell that a person should review."""
 _SEPARATORS = re.compile(r"[_/\-@()\\]+")

@@ -44,10 +44,8 @@ class CompletionList(Widget, can_focus=False):
         self.names: tuple[str, ...] = ()
         """All names that were offered."""
         self._fitting: list[str] = []
-        """Names that fit the word."""
         self._chosen = 0
         self._first = 0
-        """The first name in sight."""
         self._start: Location = (0, 0)
         """Start of the name in the text."""
         self._word = ""

@@ -191,7 +191,6 @@ def after_line(before_cursor: str, above: Sequence[str] = ()) -> str:
 
 
 def _statement_start(lines: Sequence[str], brackets: Brackets) -> int:
-    """Return the row where the last line's statement begins."""
     first = len(lines) - 1
     while True:
         opening = [partner[0] for place, partner in brackets.partners.items() if place[0] == first and partner < place]

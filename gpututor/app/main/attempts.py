@@ -120,9 +120,8 @@ class AttemptController:
     @property
     def lessons(self) -> tuple[LessonRow, ...]:
         """All lessons with the state of their exercises."""
-        nothing: dict[str, ExerciseProgress] = {}
         learner = self._host.learner
-        progress = self.from_progress(learner.progress.summary, nothing)
+        progress: dict[str, ExerciseProgress] = self.from_progress(learner.progress.summary, {})
         for key in self._passed:
             progress[key] = replace(progress.get(key, ExerciseProgress(attempts=1)), passed=True)
         return lesson_rows(learner.course, progress)
@@ -133,10 +132,8 @@ class AttemptController:
         return self.from_progress(partial(self._host.learner.progress.latest, self._host.exercise.key), None)
 
     def _ids(self) -> list[int]:
-        """Read the ids of the attempts at the exercise, the newest first."""
-        none: list[int] = []
         self.writer.wait_for_attempts(BRIEFLY_S)
-        return self.from_progress(partial(self._host.learner.progress.ids, self._host.exercise.key), none)
+        return self.from_progress(partial(self._host.learner.progress.ids, self._host.exercise.key), [])
 
     # Reports
 

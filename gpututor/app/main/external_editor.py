@@ -57,7 +57,6 @@ class ExternalEditor:
             in_thread(self._run_outside, command)
 
     def _line(self) -> int:
-        """Return the line to open, from 1."""
         row, failure = self._host.panes.screen.focused, self._host.panes.results.first_failure
         if isinstance(row, CheckRow) and row.verdict.line is not None:
             return row.verdict.line

@@ -242,7 +242,6 @@ class RunController:
         host.show_keys()
 
     def _news_of(self, report: Report, finished_before: frozenset[str]) -> str:
-        """Describe what a report means for the course."""
         course, exercise = self._host.learner.course, self._submitted_for
         if report.outcome is not Outcome.PASSED:
             return ""

@@ -67,7 +67,6 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._changed = changed
         self._looks = self._wrong = 0
         self._looked = False
-        """True once the last look is complete."""
         self._devices = OptionRows(id="devices", markup=False, compact=True)
         self._plan = PlainText("", classes="plan")
         self._models = OptionRows(id="models", markup=False, compact=True)

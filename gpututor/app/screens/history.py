@@ -153,7 +153,6 @@ MOST_LINES = 3000
 _BREAKPOINTS = [(0, "-below"), (130, "-beside")]
 """Widths from which the changes are below the list, or to its right."""
 _CONTEXT = 1
-"""Lines shown before and after a change."""
 _GAP = DiffLine(" ", "⋮", 0)
 _NO_TEXT = "An older gpututor did not save its text."
 

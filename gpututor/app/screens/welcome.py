@@ -45,7 +45,6 @@ class WelcomeScreen(BaseScreen[None]):
 
 
 def _steps() -> Content:
-    """List the steps of an exercise."""
     steps = (
         ("Read", "a task: one page, one thing to do."),
         ("Write", "a few lines in your own file."),

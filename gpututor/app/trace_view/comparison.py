@@ -161,7 +161,6 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
 
 
 def _shares(pair: Pair, width: int) -> Iterator[Content]:
-    """Draw the time shares of both on one scale."""
     rows = [(name, *row) for name, view in pair.sides for row in device_shares(view)]
     if not rows:
         return

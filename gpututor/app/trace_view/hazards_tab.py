@@ -78,7 +78,6 @@ def _entries(view: RunView) -> Iterator[_Entry]:
 
 
 def _problems(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
-    """Yield hazards, then failed allocations."""
     for hazard in figures.hazards:
         times = f" ({hazard.count:,} times)" if hazard.count > 1 else ""
         sentence = f"! Hazard: {before}{_words(view, hazard.sentence)}{times}."

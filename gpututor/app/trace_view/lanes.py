@@ -20,7 +20,6 @@ from gpututor.trace.timeline import Lane, LaneCells, LaneKind, Span, TimelineLay
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _BETWEEN_LABELS = 3
-"""Empty columns between two labels, at least."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,6 @@ class LinesTab(ListTab):
 
     @on(OptionList.OptionHighlighted)
     def _describe(self) -> None:
-        """Describe the cost of the line with the cursor."""
         if self._view is None:
             return
         cost = next((cost for cost in self._view.run.lines if cost.line == self._line), None)

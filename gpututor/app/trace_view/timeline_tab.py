@@ -160,7 +160,6 @@ def _source(place: Place, view: RunView, before: str, context: int, width: int) 
 
 
 def _notes(view: RunView, picture: TimelineLayout | None) -> list[str]:
-    """Return sentences about what is missing in the picture."""
     if view.loaded is None or picture is None:
         return ["Reading what was recorded …"]
     notes = list(view.loaded.missing)

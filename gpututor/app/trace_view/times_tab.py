@@ -231,7 +231,6 @@ def times_lines(view: RunView, width: int) -> Iterator[Content]:
 
 
 def _group(group: Bars, width: int) -> Iterator[Content]:
-    """Draw the bars of one scale."""
     yield Content(group.heading).stylize("bold")
     label = min(_MOST_LABEL, width // 2, max(len(time.words) for time in group.bars))
     note = min(_MOST_NOTE, max(len(time.note) for time in group.bars))

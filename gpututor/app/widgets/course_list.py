@@ -262,7 +262,6 @@ class CoursePane(Vertical):
         self.post_message(self.Narrowed())
 
     def _nothing(self) -> str:
-        """Return the text to show without rows."""
         if words := self._words.strip():
             return f"Nothing matches “{words}”. Esc shows all."
         return f"No exercise is {self._view}. Esc shows all." if self._view is not None else "There is no exercise."

@@ -153,7 +153,6 @@ class Results(Vertical, can_focus=True):
         """Line above the checks, displayed only if it has words."""
         self._news = ""
         self._is_older = False
-        """True if the run is not the newest."""
         self._is_stale = False
         """True if the file has another text than the run."""
         self._headings = ScenarioHeadings(self.body)
