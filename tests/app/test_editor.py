@@ -269,13 +269,6 @@ def test_keys_that_arrive_together_act_in_their_order(keys: list[str]) -> None:
 TANGLED = (*"abcd", "backspace", *"efgh", "left", *"X", "home", *"Y", "end", *"Z", "backspace", "backspace", *"W")
 
 
-async def test_letters_and_editing_keys_of_a_burst_act_in_order(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, "")
-    burst(pilot.app, *TANGLED)
-    await pilot.pause()
-    assert editor.text == typed(list(TANGLED)) == "YabcefgXW"
-
-
 @pytest.mark.parametrize("run_key", ["ctrl+s", "f5"])
 async def test_a_run_key_right_behind_text_grades_the_whole_text(pilot: Pilot[None], env: AppEnv, run_key: str) -> None:
     await edit(pilot, "")

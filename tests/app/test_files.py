@@ -66,21 +66,16 @@ async def test_a_conflict_looks_as_agreed(pilot: Pilot[None], env: AppEnv) -> No
     await pilot.press("m")
 
 
-async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
+@pytest.mark.parametrize(("answer", "chosen", "backup"), [("m", "m=1def", "theirs"), ("f", "theirs", "m=1def")])
+async def test_in_a_conflict_either_text_is_taken_and_the_other_backed_up(
+    pilot: Pilot[None], env: AppEnv, answer: str, chosen: str, backup: str
+) -> None:
     await start_conflict(env, pilot)
     assert env.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
-    await pilot.press("m")
-    await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
-    assert backups(env) == ["theirs = 1\n"]
-    await until_shown(pilot, ".backups/")
-
-
-async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
-    await start_conflict(env, pilot)
-    await pilot.press("f")
-    await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
-    assert [text[:6] for text in backups(env)] == ["m=1def"]
-    assert env.file().read_text() == "theirs = 1\n"
+    await pilot.press(answer)
+    await until_shown(pilot, "Kept: .backups/")
+    assert main_screen(pilot).editor_text[:6] == env.file().read_text()[:6] == chosen
+    assert [text[:6] for text in backups(env)] == [backup]
 
 
 async def test_in_a_conflict_a_diff_can_be_seen_first(pilot: Pilot[None], env: AppEnv) -> None:

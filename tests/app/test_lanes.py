@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.screens.help import TAB_ABOUT
-from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw, ticks
+from gpututor.app.trace_view.lanes import TimeWindow, columns_of, draw, ticks
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.timeline import Lane, Span, TimelineLayout
@@ -145,12 +144,6 @@ def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
     assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
     line = draw(picture, lane, window, selected=1)[0]
     assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
-
-
-def test_the_help_explains_arrows_and_where_the_cursor_is() -> None:
-    about = " ".join(TAB_ABOUT["Timeline"])
-    assert all(arrow in about for arrow in ARROWS.values())
-    assert "┝━┥" in about
 
 
 wholes = st.builds(

@@ -35,6 +35,12 @@ from tests.support.apps import (
 from tests.support.screens import screen_text
 
 
+def leave_draft(file: Path, text: str) -> None:
+    draft = Draft(file)
+    draft.save(text)
+    draft.release()
+
+
 def by_writing(file: Path, text: str) -> None:
     file.write_text(text)
 
@@ -197,9 +203,7 @@ async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pi
 @pytest.mark.long
 @pytest.mark.parametrize("answer", ["f", "m"])
 async def test_an_undecided_draft_is_not_saved_over_the_file(env: AppEnv, answer: str) -> None:
-    draft = Draft(env.file())
-    draft.save("draft = 1\n")
-    draft.release()
+    leave_draft(env.file(), "draft = 1\n")
     env.file().write_text("theirs = 1\n")
     in_the_way = env.workspace_folder / ".backups"
     in_the_way.write_text("")
@@ -227,9 +231,7 @@ async def test_an_undecided_draft_is_not_saved_over_the_file(env: AppEnv, answer
 
 @pytest.mark.long
 async def test_leaving_with_an_undecided_draft_asks_again_next_time(env: AppEnv) -> None:
-    draft = Draft(env.file())
-    draft.save("draft = 1\n")
-    draft.release()
+    leave_draft(env.file(), "draft = 1\n")
     (env.workspace_folder / ".backups").write_text("")
     async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the question")
@@ -332,10 +334,8 @@ def test_a_draft_that_the_file_holds_is_removed(file: Path) -> None:
 
 
 def test_a_draft_that_cannot_be_read_is_left_alone(file: Path) -> None:
-    draft = Draft(file)
-    draft.save("text")
+    leave_draft(file, "text")
     (path,) = drafts_folder().iterdir()
-    draft.release()
     path.write_bytes(b"\xff")
     assert Draft(file).take_left("") is None
     assert path.exists()

@@ -18,7 +18,7 @@ from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
 from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.screens import screen_text
+from tests.support.screens import TRIED_SIZES, screen_text
 
 HINTS = 4
 
@@ -265,7 +265,7 @@ async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.Monk
         assert opened == ["https://example.org/page"]
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_a_click_follows_a_link(linked: AppEnv, pilot: Pilot[None]) -> None:
     await read(pilot, 5)
     (_, first), *_ = course_text(pilot).visible_links()
@@ -301,7 +301,7 @@ def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
     assert [line.plain for line in folded(Content(code), 80)] == code.split("\n")
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_no_code_of_a_task_is_cut(env: AppEnv, size: tuple[int, int]) -> None:
     line = "    train(model, batches, device, learning_rate, momentum, epochs) -> END"
     task = env.course.exercises[0].folder / "task.md"

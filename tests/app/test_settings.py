@@ -11,8 +11,7 @@ from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown, write
-from tests.support.parameters import mostly_long
-from tests.support.screens import assert_golden, screen_text
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 from tests.support.tiny_course import RIGHT
 
 
@@ -21,7 +20,7 @@ def app_of(pilot: Pilot[None]) -> GpututorApp:
     return pilot.app
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_the_settings_look_as_agreed(env: AppEnv, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "vim")

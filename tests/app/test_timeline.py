@@ -97,15 +97,6 @@ async def test_during_the_first_run_it_says_that_one_is_under_way(env: AppEnv) -
         assert "A run is under way." not in screen_text(pilot.app)
 
 
-async def test_an_attempt_without_a_recording_says_so(env: AppEnv) -> None:
-    env.client.records = False
-    async with env.start() as pilot:
-        await run_checks(pilot)
-        assert "d shows what it did" not in screen_text(pilot.app)
-        await open_device(pilot)
-        assert "Attempt 1 has no trace" in screen_text(pilot.app)
-
-
 @pytest.mark.long
 async def test_a_trace_that_is_not_there_any_more_is_told(env: AppEnv) -> None:
     async with env.start() as pilot:
@@ -400,18 +391,18 @@ async def test_the_timeline_looks_as_it_should(pilot: Pilot[None]) -> None:
     await assert_golden(pilot, "timeline")
 
 
-async def test_the_timeline_zoomed_in(env: AppEnv) -> None:
-    async with env.start((100, 30)) as pilot:
-        await run_and_open(pilot)
-        await pilot.press("up", "g", "plus", "plus")
-        await assert_golden(pilot, "timeline_zoomed")
-
-
 async def test_the_timeline_without_colours(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
         await run_and_open(pilot)
         await assert_golden(pilot, "timeline_no_color")
+
+
+async def test_the_timeline_zoomed_in(env: AppEnv) -> None:
+    async with env.start((100, 30)) as pilot:
+        await run_and_open(pilot)
+        await pilot.press("up", "g", "plus", "plus")
+        await assert_golden(pilot, "timeline_zoomed")
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 15), (200, 60)], [(40, 10)]))

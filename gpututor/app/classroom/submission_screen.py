@@ -358,7 +358,7 @@ class SubmissionScreen(BaseScreen[bool]):
         try:
             self.call_later(self._show_taken, report, self.grading.take(key, report))
         except TutorError as error:
-            self.call_later(self._show_not_taken, error)
+            self.call_later(self._show_error, self._number, error)
 
     def _show_taken(self, report: Report, old: Path | None) -> None:
         self._doing = ""
@@ -366,10 +366,6 @@ class SubmissionScreen(BaseScreen[bool]):
         self.show_report(report)
         where = f" The old one: replaced/{old.name}" if old is not None else ""
         self.say(f"Taken. Marks follow it when the class is read again, as on going back.{where}")
-
-    def _show_not_taken(self, error: TutorError) -> None:
-        self._doing = ""
-        self.app.push_screen(error_dialog(error))
 
     def action_back(self) -> None:
         """Stop the current grading, or else leave. Wait while the journal is being written."""

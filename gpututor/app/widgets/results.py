@@ -105,9 +105,6 @@ class CheckRow(Vertical, can_focus=True):
                 yield PlainText(label, classes="label")
                 yield PlainText(bounded(text, DETAIL_LINES, DETAIL_CHARACTERS), classes="text")
 
-    def open(self) -> None:
-        self.add_class("-open")
-
     def action_open_or_close(self) -> None:
         self.toggle_class("-open")
         self.post_message(self.Opened())
@@ -237,7 +234,7 @@ class Results(Vertical, can_focus=True):
         row = CheckRow(verdict, self._source)
         if is_first_failure:
             self.first_failure = row
-            row.open()
+            row.add_class("-open")
         self._rows[key] = row
         self._waiting.append(row)
         if self._mounting is not None:
