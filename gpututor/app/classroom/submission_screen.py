@@ -54,10 +54,7 @@ _AGAIN = (
 
 
 class SubmissionScreen(BaseScreen[bool]):
-    """A report and its text. Dismissed with True if the journal was changed.
-
-    The screen runs one grading at a time; Esc stops it.
-    """
+    """A report and its text, and one grading at a time. Dismissed with True if the journal was changed."""
 
     BINDINGS = screen_bindings("submission")
     HORIZONTAL_BREAKPOINTS = _BREAKPOINTS

@@ -70,10 +70,7 @@ class Editor(CodeArea):
         self.redraw()
 
     def scroll_to_cursor(self) -> None:
-        """Scroll to the cursor, with more lines above it than below: they have the head of the function.
-
-        For an editor that was just displayed: before, it scrolled without knowing its size.
-        """
+        """Scroll to the cursor of an editor that was just displayed, with more lines above it than below."""
         row, room = self.cursor_location[0], self.scrollable_content_region.height
         y = 0 if row < room - 2 else row - 2 * room // 3
         self.scroll_to(x=0, y=y, animate=False, force=True, immediate=True)

@@ -169,10 +169,7 @@ class Answer:
 
 
 class QuestionDialog(BaseModal[str]):
-    """A question, dismissed with the id of the answer.
-
-    Escape answers `escape`, by default the last answer, which must be harmless.
-    """
+    """A question, dismissed with the id of the answer. Escape answers `escape`, by default the last answer."""
 
     BINDINGS = screen_bindings("question")
 

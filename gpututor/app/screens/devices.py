@@ -44,10 +44,7 @@ _MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
 
 
 class DevicesScreen(BaseModal["Inventory"]):
-    """Dismissed with the machine's devices, as far as they are known by then.
-
-    `inventory` is None while the devices are not known; `look` yields diagnoses.
-    """
+    """Dismissed with the machine's devices, None until they are known; `look` yields diagnoses."""
 
     BINDINGS = screen_bindings("devices")
 

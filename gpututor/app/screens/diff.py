@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -123,11 +124,10 @@ def _first_words(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     most = len(chop_cells(text, width)[0])
-    for least in (most // 2, 0):
-        for pattern in _BREAKS:
-            ends = [match.end() for match in pattern.finditer(text) if least < match.start() <= most]
-            if ends:
-                return text[: ends[-1]]
+    for least, pattern in itertools.product((most // 2, 0), _BREAKS):
+        ends = [match.end() for match in pattern.finditer(text) if least < match.start() <= most]
+        if ends:
+            return text[: ends[-1]]
     return text[:most]
 
 

@@ -202,10 +202,7 @@ def screen_help(title: str, table: str, paragraphs: Sequence[str] = ()) -> TextS
 
 
 def tab_help(tab: str, table: str, screen: str, *without: str) -> TextScreen:
-    """Explain how to read a tab, and list its keys and those of the screen, `without` some commands.
-
-    `table` has the keys of the tab; it is empty while the tab is not shown.
-    """
+    """Explain a tab, and list the keys of its `table`, empty while it is not shown, and of the screen."""
 
     def content(width: int) -> Content:
         parts = _explained(TAB_ABOUT[tab], table, width)

@@ -152,7 +152,11 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         view, tools = self.view, self._tools
         if view is not None and tools is not None:
             screen = CompareScreen(view, lambda: tools.find_others(view), tools.save_screen)
-            self.app.push_screen(screen, lambda line: self.dismiss(line) if line is not None else None)
+            self.app.push_screen(screen, self._after_comparison)
+
+    def _after_comparison(self, line: int | None) -> None:
+        if line is not None:
+            self.dismiss(line)
 
     def action_export(self) -> None:
         """Write the trace of the call for Perfetto; a long one takes a moment."""
@@ -230,10 +234,7 @@ def export(folder: Path, name: str, ending: str, write: Callable[[TextIO], objec
 
 
 def export_trace(folder: Path, view: RunView) -> Path:
-    """Write the traces of a case for https://ui.perfetto.dev and chrome://tracing. Takes seconds for long ones.
-
-    Raises `WorkspaceError`, also if there is no trace or no device did anything in it.
-    """
+    """Write the traces of a case for Perfetto. Takes seconds for long ones. Raises `WorkspaceError`."""
     from gpututor.trace.export import write_timelines
 
     processes = view.loaded.processes if view.loaded is not None else ()

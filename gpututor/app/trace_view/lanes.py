@@ -170,10 +170,7 @@ class Glyph(NamedTuple):
 def draw(
     picture: TimelineLayout, lane: Lane, window: TimeWindow, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
 ) -> list[list[Glyph]]:
-    """Return the cells of a lane, row by row from the top.
-
-    `selected` is the number of the span under the cursor, `grid` are the columns of the ticks.
-    """
+    """Return the cells of a lane by row. `selected`: the span at the cursor. `grid`: columns of ticks."""
     cells = lane.visible(window.begin, window.end, window.columns)
     edges = edges_of(window.begin, window.end, window.columns)
     ticked = set(grid)

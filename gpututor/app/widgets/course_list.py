@@ -41,10 +41,7 @@ class CourseList(OptionList):
         self._drawn_width = 0
 
     def show(self, listed: FilteredRows, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
-        """Draw the rows of `lessons`, the whole course, that are `listed`; without any, show `empty`.
-
-        `current`: key of the open exercise.
-        """
+        """Draw the rows of `lessons` that are `listed`, or else `empty`. `current`: key of the open exercise."""
         if current != self._current:
             self._wanted = f"exercise {current}"
         elif (here := self._cursor_id) and here != self._nearest(self._wanted):
