@@ -210,12 +210,12 @@ async def test_of_five_hundred_attempts_only_those_in_sight_are_read(env: AppEnv
     store.close()
     async with env.start() as pilot:
         screen = await open_history(pilot)
-        assert len(screen._attempts) < 40
+        assert len(screen._list.known) < 40
         await until_shown(pilot, "500 2 Jan 03:04")
         await pilot.press("G")
         await until_shown(pilot, "Since the starter")
         assert any(line.startswith("▸    1  ") for line in screen_lines(pilot.app))
-        assert len(screen._attempts) < 80
+        assert len(screen._list.known) < 80
 
 
 async def test_a_report_of_another_version_is_marked(env: AppEnv) -> None:
@@ -275,7 +275,7 @@ async def test_two_answers_of_one_moment_close_the_list_once(env: AppEnv) -> Non
     attempts(env, WRONG, RIGHT)
     async with env.start() as pilot:
         screen = await open_history(pilot)
-        await until(pilot, lambda: 0 in screen._attempts, "for the newest")
+        await until(pilot, lambda: 0 in screen._list.known, "for the newest")
         screen.action_choose("report")  # as keys do that were sent here before the first one had acted
         screen.action_close()
         await until_shown(pilot, "Results")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.commands import Pane
 from gpututor.app.screens.trace import TABS, DeviceScreen, make_tab
 from gpututor.app.trace_view.chart import Chart
 from gpututor.grading.events import GradeRequest
@@ -56,15 +55,6 @@ async def test_a_function_key_opens_it_from_the_editor(pilot: Pilot[None]) -> No
     await open_device(pilot, "f10")
     await pilot.press("f10")
     assert main_screen(pilot).is_current
-
-
-@pytest.mark.long
-async def test_what_was_recorded_on_another_day_is_found_again(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        await run_checks(pilot)
-    async with env.start() as pilot:
-        await open_device(pilot)
-        assert " stream 1 " in screen_text(pilot.app)
 
 
 async def test_before_the_first_run_it_says_what_to_do_and_does_it(pilot: Pilot[None]) -> None:
@@ -216,15 +206,6 @@ async def test_a_click_chooses_too(pilot: Pilot[None]) -> None:
 
 
 # From there to a line
-
-
-async def test_enter_goes_to_the_line_in_the_editor(pilot: Pilot[None]) -> None:
-    await run_and_open(pilot)
-    await pilot.press("enter")
-    main = main_screen(pilot)
-    await until(pilot, lambda: main.panes.editor.has_focus, "for the editor")
-    assert main.panes.current is Pane.CODE
-    assert main.panes.editor.cursor_location[0] == 1
 
 
 async def test_the_line_is_mapped_to_its_place_now(pilot: Pilot[None]) -> None:
