@@ -70,10 +70,7 @@ def test_a_string_over_several_lines_is_coloured_on_each_of_them() -> None:
 @pytest.mark.parametrize(
     ("keys", "text"),
     [
-        (
-            (*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w"),
-            "if x:\n    y\nz\n    w",
-        ),
+        ((*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w"), "if x:\n    y\nz\n    w"),
         (
             (*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z", "enter", *"d: int"),
             "if x:\n    y\nelse:\n    z\n    d: int",

@@ -38,27 +38,20 @@ def command(
 
 
 IN_THE_TERMINAL = {
-    "vi": ["/bin/vi", "+7", f"{FILE}"],
-    "vim": ["/bin/vim", "+7", f"{FILE}"],
-    "nvim": ["/bin/nvim", "+7", f"{FILE}"],
-    "nano": ["/bin/nano", "+7", f"{FILE}"],
-    "emacs": ["/bin/emacs", "+7", f"{FILE}"],
+    **{
+        name: [f"/bin/{name}", "+7", f"{FILE}"] for name in ("vi", "vim", "nvim", "nano", "emacs", "micro", "hx", "kak")
+    },
     "emacs -nw": ["/bin/emacs", "-nw", "+7", f"{FILE}"],
     "emacsclient -t": ["/bin/emacsclient", "-t", "+7", f"{FILE}"],
-    "micro": ["/bin/micro", "+7", f"{FILE}"],
-    "hx": ["/bin/hx", "+7", f"{FILE}"],
-    "kak": ["/bin/kak", "+7", f"{FILE}"],
     "ed": ["/bin/ed", f"{FILE}"],
     "/opt/bin/nvim": ["/opt/bin/nvim", "+7", f"{FILE}"],
     "vim -c 'set number'": ["/bin/vim", "-c", "set number", "+7", f"{FILE}"],
     "'/opt/my editors/nano'": ["/opt/my editors/nano", "+7", f"{FILE}"],
 }
 OUTSIDE = {
-    "code": ["/bin/code", "--goto", f"{FILE}:7"],
+    **{name: [f"/bin/{name}", "--goto", f"{FILE}:7"] for name in ("code", "codium", "cursor")},
     "code --wait": ["/bin/code", "--goto", f"{FILE}:7"],
     "code -n -w": ["/bin/code", "-n", "--goto", f"{FILE}:7"],
-    "codium": ["/bin/codium", "--goto", f"{FILE}:7"],
-    "cursor": ["/bin/cursor", "--goto", f"{FILE}:7"],
     "subl -w": ["/bin/subl", f"{FILE}:7"],
     "zed --wait": ["/bin/zed", f"{FILE}:7"],
     "gvim": ["/bin/gvim", "+7", f"{FILE}"],

@@ -319,9 +319,7 @@ async def test_a_file_that_is_no_text_can_be_reset_here(env: AppEnv) -> None:
 
 
 @pytest.mark.long
-async def test_leaving_with_an_unwritable_file_keeps_a_draft(
-    env: AppEnv,
-) -> None:
+async def test_leaving_with_an_unwritable_file_keeps_a_draft(env: AppEnv) -> None:
     async with env.start(size=(100, 30)) as pilot:
         text = env.file().read_text()
         stop_ticking(pilot)

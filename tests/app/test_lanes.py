@@ -47,12 +47,8 @@ def test_a_bar_that_begins_within_a_cell_is_drawn_in_reverse() -> None:
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     picture = picture_of(program)
     line = draw(picture, lane_of(picture, "default stream"), TimeWindow.whole(0, 10_000, 10))[0]
-    assert [(glyph.character, glyph.reverse) for glyph in line[:4]] == [
-        (" ", False),
-        ("▌", True),
-        ("█", False),
-        ("█", False),
-    ]
+    drawn = [(glyph.character, glyph.reverse) for glyph in line[:4]]
+    assert drawn == [(" ", False), ("▌", True), ("█", False), ("█", False)]
 
 
 def test_the_height_of_small_kernels_says_how_busy_the_device_is() -> None:

@@ -121,11 +121,8 @@ async def test_the_cursor_moves_to_the_nearest_listed_row_and_back(long_env: App
 @pytest.mark.long
 async def test_opening_a_lesson_clears_the_filter_but_not_the_view(long_env: AppEnv, pilot: Pilot[None]) -> None:
     await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
-    await until(
-        pilot,
-        lambda: main_screen(pilot).navigator.lesson.slug == long_env.course.lessons[2].slug,
-        "for the lesson",
-    )
+    lesson = long_env.course.lessons[2].slug
+    await until(pilot, lambda: main_screen(pilot).navigator.lesson.slug == lesson, "for the lesson")
     await pilot.press("1")
     await until_shown(pilot, "Course: to do, 20 of 20")
     await until_shown(pilot, "Esc Show all")

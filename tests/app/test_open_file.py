@@ -381,9 +381,7 @@ async def test_the_same_app_offers_an_unsaved_exercise_again(env: AppEnv) -> Non
         await until(pilot, lambda: file.read_text().startswith("m=1"), "for the text")
 
 
-async def test_a_write_by_another_program_during_a_save_is_a_conflict(
-    env: AppEnv,
-) -> None:
+async def test_a_write_by_another_program_during_a_save_is_a_conflict(env: AppEnv) -> None:
     file = env.file()
     async with env.start() as pilot:
         fsync = os.fsync

@@ -33,7 +33,7 @@ async def test_the_grader_is_warmed_while_the_learner_reads(pilot: Pilot[None], 
 
 
 async def test_checks_appear_as_they_arrive(env: AppEnv) -> None:
-    env.client = ScriptedClient(holds=True)
+    env.client.holds = True
     async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "The check called loads holds" in screen_text(pilot.app), "for the first check")
