@@ -128,7 +128,7 @@ async def test_text_can_be_read(env: AppEnv, theme: str) -> None:
 
 @pytest.mark.long
 async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) -> None:
-    """What is chosen is reversed text: red or the terminal's text color on blue is unreadable in some terminals."""
+    """Selected text is reversed: red or the terminal's text color on blue is unreadable in some terminals."""
     write(f'theme = "{TERMINAL.name}"\n')
     judge_all(env)
     reversed_on = set()

@@ -413,12 +413,12 @@ class AttemptController:
 
     def save_screen(self, show: Callable[[str], object] | None = None) -> None:
         """Write a picture of the screen that is shown; call `show` with its path, by default the status bar's."""
-        from gpututor.app.screens.trace import export_picture
+        from gpututor.app.screens.trace import export
 
         exercise = self._host.exercise
         # 20 ms at 80x24, 40 ms at 200x60: only writing is left to the thread.
         svg = self._host.panes.app.export_screenshot(title=f"gpututor {exercise.label} {exercise.title}")
-        write = partial(export_picture, self._exports, exercise.label, svg)
+        write = partial(export, self._exports, f"{exercise.label}-screen", ".svg", lambda stream: stream.write(svg))
         in_thread(self._export, write, show or self._host.status.show_news)
 
     async def export_trace(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import isawaitable
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -306,16 +306,17 @@ class MainScreen(BaseScreen[None]):
             self.focused.action_open_or_close()
 
     def show_help(self) -> None:
-        from gpututor.app.screens.help import help_screen
+        from gpututor.app.screens.help import TextScreen, help_content
 
-        self.app.push_screen(help_screen(self.panes.current))
+        pane = self.panes.current
+        self.app.push_screen(TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane)))
 
     def show_glossary(self) -> None:
-        from gpututor.app.screens.help import glossary_screen
+        from gpututor.app.screens.help import TextScreen, glossary_content
 
         text = self.learner.course.glossary
         if text:
-            self.app.push_screen(glossary_screen(text))
+            self.app.push_screen(TextScreen("Glossary", partial(glossary_content, text)))
         else:
             self.status.show_answer("This course has no glossary.")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import groupby
 
 from textual import events
@@ -171,11 +170,6 @@ class AllTextScreen(BaseModal[None]):
         self._text.focus()
 
 
-def help_screen(pane: Pane) -> TextScreen:
-    """Explain `pane`, which the learner is looking at, and list every key."""
-    return TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane))
-
-
 def help_content(pane: Pane, width: int) -> Content:
     """Explain `pane` and list all keys, in lines of at most `width` columns."""
     table = pane.value if pane.value in WIDGETS else "reader"
@@ -223,12 +217,8 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(text, max(20, width)))
 
 
-def glossary_screen(text: str) -> TextScreen:
-    """Show a course's glossary: Markdown with a paragraph for each word, as `**word**: its meaning`."""
-    return TextScreen("Glossary", partial(glossary_content, text))
-
-
 def glossary_content(text: str, width: int) -> Content:
+    """Draw a course's glossary: Markdown with a paragraph for each word, as `**word**: its meaning`."""
     parts: list[Content | str | tuple[str, str]] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         word, separator, meaning = " ".join(paragraph.split()).removeprefix("**").partition("**")

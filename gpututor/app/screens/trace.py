@@ -249,9 +249,3 @@ def export_trace(folder: Path, view: RunView) -> Path:
     name = f"{label}-attempt-{view.attempt}{scenario}{call}"
     traces = [(process.name, process.rows.trace) for process in processes]
     return export(folder, name, ".json", lambda stream: write_timelines(traces, stream))
-
-
-def export_picture(folder: Path, name: str, svg: str) -> Path:
-    """Write a picture of the screen. Raises `WorkspaceError`."""
-
-    return export(folder, f"{name}-screen", ".svg", lambda stream: stream.write(svg))
