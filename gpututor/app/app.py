@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
 from textual import events, on
 from textual.screen import ModalScreen, Screen
 
@@ -24,7 +22,7 @@ from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import TutorError
-from gpututor.paths import default_workspace, log_file
+from gpututor.paths import default_workspace
 from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
@@ -69,15 +67,13 @@ class GpututorApp(BaseApp):
         """Keys that came between the main screen's first paint and the rest of it."""
 
     async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded and self._is_early():
+        screen = self.screen_stack[-1] if self.screen_stack else None
+        # Until the editor and the list are there, a key would be lost, or overtake another.
+        is_early = self._early_keys or (isinstance(screen, MainScreen) and not screen.is_ready)
+        if is_early and isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._early_keys.append(event)
         else:
             await self._handle_event(event)
-
-    def _is_early(self) -> bool:
-        """Return True while a key would be lost, or overtake another: the editor and the list are not there."""
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        return bool(self._early_keys) or (isinstance(screen, MainScreen) and not screen.is_ready)
 
     @on(ReadyForKeys)
     async def _handle_early_key(self) -> None:
@@ -101,13 +97,42 @@ class GpututorApp(BaseApp):
     def _main_screens(self) -> list[MainScreen]:
         return [screen for screen in self.screen_stack if isinstance(screen, MainScreen)]
 
-    def _fatal_error(self) -> None:
-        """Save the open file, and write the error to the log, where Textual would print it."""
-        self.bell()
-        self.panic(crash_message(sys.exc_info()[1], self._main_screens))
+    def rescue(self) -> str:
+        return f"{self._rescued()} Start gpututor again to continue."
+
+    def _rescued(self) -> str:
+        files = [main.files for main in self._main_screens]
+        try:
+            for file in files:
+                file.rescue()
+        except Exception as error:
+            write_log(error)
+            return "Your last edits could not be saved."
+        files = [file for file in files if file.is_open]
+        if not files:
+            return "No file was open."
+        if all(file.is_saved for file in files):
+            return "Your file is saved."
+        return "Your last edits are stored as a draft, which the exercise offers when you open it again."
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
-        return _palette_entries(screen)
+        """Yield commands, the trace screen's tabs, and the exercises in the order of the course."""
+        from gpututor.app.screens.palette import Entry  # with the first use of the palette
+
+        main = next(iter(self._main_screens), None)
+        if main is not None and screen is main:
+            yield from _main_entries(main)
+        else:
+            if screen is not self.screen_stack[0]:
+                yield Entry("Back", "Close this.", partial(self.simulate_key, "escape"), (), "Esc")
+            if hasattr(screen, "action_help"):
+                yield Entry("Help here", "What is shown, and the keys.", partial(screen.run_action, "help"), (), "?")
+            if main is not None and not isinstance(screen, ModalScreen):
+                for entry in _main_entries(main):
+                    yield replace(entry, act=partial(_leave_for, main, entry.act))
+            else:
+                yield Entry("Quit", BY_ID["leave"].help, self.action_quit, (), shown_keys(BY_ID["leave"]))
+        yield Entry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
 
     def get_default_screen(self) -> Screen[Any]:
         return self._welcome() if self._workspace is None else self._main(self._workspace)
@@ -148,53 +173,6 @@ class GpututorApp(BaseApp):
             main.leave()
             return
         self.exit()
-
-
-def crash_message(error: BaseException | None, screens: Sequence[MainScreen]) -> Text:
-    """Write the log, save the open files, and return a message about both."""
-    if error is not None:
-        write_log(error)
-    return Text(
-        f"gpututor stopped in an unexpected way: {error!r}\n"
-        f"{_rescue(screens)} Start gpututor again to continue. The log is {log_file()}"
-    )
-
-
-def _rescue(screens: Sequence[MainScreen]) -> str:
-    """Save the open files, whatever else is broken, and describe the result."""
-    try:
-        for screen in screens:
-            screen.files.rescue()
-    except Exception as error:
-        write_log(error)
-        return "Your last edits could not be saved."
-    files = [screen.files for screen in screens if screen.files.is_open]
-    if not files:
-        return "No file was open."
-    if all(file.is_saved for file in files):
-        return "Your file is saved."
-    return "Your last edits are stored as a draft, which the exercise offers when you open it again."
-
-
-def _palette_entries(screen: Screen[Any]) -> Iterator[Entry]:
-    """Yield commands, the trace screen's tabs, and the exercises in the order of the course."""
-    from gpututor.app.screens.palette import Entry  # with the first use of the palette
-
-    app = screen.app
-    main = next((below for below in app.screen_stack if isinstance(below, MainScreen)), None)
-    if main is not None and screen is main:
-        yield from _main_entries(main)
-    else:
-        if screen is not app.screen_stack[0]:
-            yield Entry("Back", "Close this.", partial(app.simulate_key, "escape"), (), "Esc")
-        if hasattr(screen, "action_help"):
-            yield Entry("Help here", "What is shown, and the keys.", partial(screen.run_action, "help"), (), "?")
-        if main is not None and not isinstance(screen, ModalScreen):
-            for entry in _main_entries(main):
-                yield replace(entry, act=partial(_leave_for, main, entry.act))
-        else:
-            yield Entry("Quit", BY_ID["leave"].help, app.action_quit, (), shown_keys(BY_ID["leave"]))
-    yield Entry("Theme", "Choose other colors.", app.action_change_theme, ("colours",))
 
 
 def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.text import Text
 from textual import events, on
 from textual.app import App
 from textual.binding import BindingType
@@ -20,6 +22,7 @@ from gpututor.app.escape_key import handle_escape, quick_driver
 from gpututor.app.messages import SettingsChanged
 from gpututor.app.runtime import LOOK_EVERY_S, START_AFTER_S, GcScheduler
 from gpututor.errors import TutorError
+from gpututor.paths import log_file
 from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
@@ -141,6 +144,21 @@ class BaseApp(App[None]):
         """Leave without questions: the terminal was closed, or the process got a signal."""
         self._client.cancel()
         self.exit()
+
+    def _fatal_error(self) -> None:
+        """Save what can be saved, and write the error to the log, where Textual would print it."""
+        self.bell()
+        self.panic(self.crash_message(sys.exc_info()[1]))
+
+    def crash_message(self, error: BaseException | None) -> Text:
+        """Write the log, save what can be saved, and return a message about both."""
+        if error is not None:
+            runtime.write_log(error)
+        return Text(f"gpututor stopped in an unexpected way: {error!r}\n{self.rescue()} The log is {log_file()}")
+
+    def rescue(self) -> str:
+        """Save what can be saved, whatever else is broken, and describe the result."""
+        raise NotImplementedError
 
     def show_error(self, error: TutorError) -> None:
         from gpututor.app.screens.base import error_dialog

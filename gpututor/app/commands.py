@@ -384,7 +384,7 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
     ),
     "code": (_row("leave", "", "Leave", "Leave the editor: then letters are commands.", shown="Esc"),),
     "results": (
-        _row("steps", "j,down:step(1) k,up:step(-1) g,home:first G,end:last", "Checks", "From check to check.",
+        _row("steps", "j,down:step(1) k,up:step(-1) g,home:end(0) G,end:end(-1)", "Checks", "From check to check.",
              shown="j k  g G"),
         _row("go_to_line", "enter", "Line", "Go to the line that the check points at."),
         _row("open", "", "Open", "Open the check, or close it.", shown="Space"),
@@ -483,15 +483,16 @@ def shown_keys(command: Command) -> str:
     return "  ".join(key_name(key) for key in (*command.letters[:1], *command.keys[:1]))
 
 
-def bindings() -> Iterator[Binding]:
-    """Yield the main screen's bindings. Keys that work in the editor have priority, and act after its text."""
+def bindings() -> list[BindingType]:
+    """Return the main screen's bindings. Keys that work in the editor have priority, and act after its text."""
+    result: list[BindingType] = []
     for command in COMMANDS:
         # Most terminals send F13 to F24 for function keys with Shift.
         shifted = [f"f{int(key[7:]) + 12}" for key in command.keys if key.startswith("shift+f")]
-        for key in (*command.keys, *shifted):
-            yield Binding(key, f"after_text('{command.id}')", command.title, show=False, priority=True)
-        for key, action in command.bound:
-            yield Binding(key, action, command.title, show=False)
+        after_text, title = f"after_text('{command.id}')", command.title
+        result += [Binding(key, after_text, title, show=False, priority=True) for key in (*command.keys, *shifted)]
+        result += [Binding(key, action, title, show=False) for key, action in command.bound]
+    return result
 
 
 def screen_bindings(name: str, *only: str) -> list[BindingType]:

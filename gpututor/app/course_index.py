@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os.path
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,13 +52,10 @@ def destination(course: Course, target: str, here: Lesson | Exercise) -> Destina
     for lesson in course.lessons:
         if path == os.path.normpath(lesson.folder) or words in (str(lesson.number), lesson.slug, lesson.folder.name):
             return Destination(lesson, anchor)
-    for exercise in course.exercises:
-        if path == os.path.normpath(exercise.folder):
-            return Destination(exercise, anchor)
-    for exercise in course.exercises:
-        if name.rstrip("/") in (exercise.label, exercise.slug, exercise.key):
-            return Destination(exercise, anchor)
-    return None
+    by_path = (each for each in course.exercises if path == os.path.normpath(each.folder))
+    by_name = (each for each in course.exercises if name.rstrip("/") in (each.label, each.slug, each.key))
+    exercise = next(itertools.chain(by_path, by_name), None)
+    return Destination(exercise, anchor) if exercise is not None else None
 
 
 def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
@@ -121,13 +119,12 @@ def slug(heading: str) -> str:
 
 def line_of(text: str, anchor: str) -> int | None:
     """Return the line, from 0, of an anchor's heading. The anchor of the n-th repetition of a heading ends in `-n`."""
-    seen: dict[str, int] = {}
+    seen = Counter[str]()
     for line, words in headings(text):
         name = slug(words)
-        count = seen.get(name, 0)
-        seen[name] = count + 1
-        if anchor == (f"{name}-{count}" if count else name):
+        if anchor == (f"{name}-{seen[name]}" if seen[name] else name):
             return line
+        seen[name] += 1
     return None
 
 
@@ -187,15 +184,11 @@ class TextIndex:
         if not words:
             return Found((), 0)
         together = " ".join(words)
-        scored = [
-            (-_score(passage, words, together), order, passage)
-            for order, passage in enumerate(self._passages)
-            if all(word in passage.lowered for word in words)
-        ]
-        scored.sort(key=lambda each: each[:2])
+        matches = [passage for passage in self._passages if all(word in passage.lowered for word in words)]
+        matches.sort(key=lambda passage: -_score(passage, words, together))
         # A heading is shown with the paragraph below it, which may have the words too.
         places: dict[tuple[str, str], Passage] = {}
-        for _, _, passage in scored:
+        for passage in matches:
             places.setdefault((passage.where, passage.text), passage)
         return Found(tuple(places.values())[:MOST_FOUND], len(places))
 
@@ -229,7 +222,8 @@ def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
             first = not heading and names[number] == page.title
             heading = "" if first else names[number]
             if heading:
-                below = itertools.takewhile(str.strip, itertools.dropwhile(_is_blank, lines[number + 1 :]))
+                following = itertools.dropwhile(lambda line: not line.strip(), lines[number + 1 :])
+                below = itertools.takewhile(str.strip, following)
                 yield _passage(page, heading, number, " ".join(below), _HEADING, heading)
         elif line.strip() and not line.lstrip().startswith(("```", "~~~")):
             if line.lstrip().startswith(("- ", "* ")) and block:
@@ -240,10 +234,6 @@ def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
         elif block:
             yield _passage(page, heading, start, " ".join(block), _TEXT)
             block = []
-
-
-def _is_blank(line: str) -> bool:
-    return not line.strip()
 
 
 def _passage(page: Lesson | Exercise, heading: str, line: int, text: str, weight: int, searched: str = "") -> Passage:

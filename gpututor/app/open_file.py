@@ -45,10 +45,7 @@ class Draft:
         self._path, self._lock = path, lock
 
     def take_left(self, known: str) -> str | None:
-        """Take over the oldest draft that an app left, and return its text; None if there is none.
-
-        A draft with `known`, the text of the file, is removed.
-        """
+        """Take over the oldest draft that an app left, and return its text, if any; remove drafts of `known`."""
         for path in self._all():
             if path == self._path or (held := _locked(path)) is None:
                 continue
@@ -98,10 +95,7 @@ class Draft:
 
 
 def _locked(path: Path) -> tuple[int, bool] | None:
-    """Return a descriptor of the file, and True if it holds the lock, False on a file system without locks.
-
-    Return None if another process holds the lock, or the file is gone.
-    """
+    """Return a descriptor, and True if it holds the lock; None if the file is locked or gone."""
     try:
         descriptor = ordinary(str(path), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -163,7 +157,7 @@ class OpenFile:
         self._on_disk = ""
         self._unedited = ""
         self._line_end = "\n"
-        self._draft = Draft(self.path)
+        self.draft = Draft(self.path)
 
     def read(self) -> str:
         """Return the text on disk, and compare edits with it from now on."""
@@ -219,7 +213,7 @@ class OpenFile:
         # First: without a backup, the conflict remains, and the file must not be overwritten.
         backup = back_up_text(self._as_file(mine), self.path.name, self.workspace.backups)
         text = self.read()
-        self._draft.remove()
+        self.draft.remove()
         return text, backup
 
     def rescue(self, mine: str) -> None:
@@ -227,18 +221,11 @@ class OpenFile:
         with contextlib.suppress(TutorError, OSError):  # the draft may be on another disk, or only the file locked
             if self.save(mine):
                 return
-        self.save_draft(mine)
+        self.draft.save(mine)
 
-    def save_draft(self, mine: str) -> None:
-        self._draft.save(mine)
-
-    def draft(self) -> str | None:
+    def left_draft(self) -> str | None:
         """Take over the draft of an app that ended; None if there is none, or it has the file's text."""
-        return self._draft.take_left(_lines_of(self._on_disk))
-
-    def leave(self) -> None:
-        """Close the file, and release its draft for the next app that opens the file."""
-        self._draft.release()
+        return self.draft.take_left(_lines_of(self._on_disk))
 
     def _changed_by_others(self, mine: str) -> bool:
         stamp = _stamp(self.path)
@@ -254,7 +241,7 @@ class OpenFile:
     def _saved(self, mine: str, text: str) -> None:
         self._unedited, self._on_disk = mine, text
         self._stamp = None  # another program may have written since: read again next time
-        self._draft.remove()
+        self.draft.remove()
 
     def _as_file(self, mine: str) -> str:
         return mine if self._line_end == "\n" else mine.replace("\n", self._line_end)

@@ -164,7 +164,6 @@ def _plain(style: Style) -> Style:
 
 
 def _light(colour: RichColour | None, otherwise: float) -> float:
-    """Return the luminance of a color, from 0 to 1."""
     if colour is None or colour.is_default:
         return otherwise
     red, green, blue = ((part / 255) * (part / 255) for part in colour.get_truecolor())

@@ -58,10 +58,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def moment(written: str, now: datetime) -> str:
-    """Describe a time: `5 min ago`, `today 14:05`, `12 Nov 14:05`, `12 Nov 2025`.
-
-    `written` is ISO 8601; other texts are returned unchanged.
-    """
+    """Describe an ISO time: `5 min ago`, `today 14:05`, `12 Nov 14:05`, `12 Nov 2025`; return other texts unchanged."""
     try:
         then = datetime.fromisoformat(written)
         ago_s = (now - then).total_seconds()

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from gpututor.app.main.screen import MainScreen
 from gpututor.course.loader import load_course
 from tests.support.apps import AppEnv, main_screen
+from tests.support.recorded_runs import Timed
 from tests.support.tiny_course import write_course
 
 
@@ -20,6 +21,13 @@ def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AppEnv:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("NO_COLOR", raising=False)
     return AppEnv(tmp_path, load_course(write_course(tmp_path / "course", exercises=2, lessons=2)))
+
+
+@pytest.fixture
+def timed(env: AppEnv) -> AppEnv:
+    """Record two calls with each run, and a baseline that takes twice as long."""
+    env.client = Timed()
+    return env
 
 
 @pytest.fixture

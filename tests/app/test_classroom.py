@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from textual.pilot import OutOfBounds, Pilot
+from textual.pilot import Pilot
 
 from gpututor.app.classroom.app import ClassroomApp, source_of
 from gpututor.app.classroom.class_screen import ClassScreen, review_sections
@@ -38,7 +38,7 @@ from gpututor.grading.report import Outcome
 from tests.support.apps import until, until_shown
 from tests.support.classes import describe_tiny_checks, graded_class
 from tests.support.classroom_app import ONE, files, judged
-from tests.support.random_actions import Answer, Click, Keys, Resize, Rest, key_event
+from tests.support.random_actions import Answer, Click, Keys, Resize, Rest, do_anywhere
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient
 from tests.support.tiny_course import RIGHT, write_course
@@ -378,32 +378,13 @@ async def blow(base: Path, size: tuple[int, int], actions: list[Action]) -> None
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         for action in actions:
-            await _do(pilot, client, base, action)
+            if isinstance(action, tuple):
+                _damage(base, *action)
+            else:
+                await do_anywhere(pilot, client, action)
             if app._exit:
                 break
         assert not any(path.is_symlink() for path in folder.folder.rglob("*"))
-
-
-async def _do(pilot: Pilot[None], client: ScriptedClient, base: Path, action: Action) -> None:
-    match action:
-        case Keys(keys):
-            for key in keys:
-                pilot.app.post_message(key_event(key))
-            await pilot.pause()
-        case Click(x, y, times):
-            width, height = pilot.app.size
-            with contextlib.suppress(OutOfBounds):
-                await pilot.click(offset=(x * width // 100, y * height // 100), times=times)
-        case Resize(columns, lines):
-            await pilot.resize_terminal(columns, lines)
-        case Answer(holds):
-            client.holds = holds
-            client.released.set()
-        case Rest(moments):
-            for _ in range(moments):
-                await pilot.pause(0.01)
-        case (how, name):
-            _damage(base, str(how), str(name))
 
 
 def _damage(base: Path, how: str, name: str) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from textual.command import Command, CommandList, Hit
-from textual.geometry import Size
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widget import Widget
@@ -16,13 +15,10 @@ from textual.widget import Widget
 import gpututor.app
 from gpututor.app.app import GpututorApp
 from gpututor.app.base import BaseApp
-from gpututor.app.classroom.class_screen import ClassScreen, FilterLine
-from gpututor.app.classroom.marks_table import MarksTable
-from gpututor.app.classroom.submission_screen import SubmissionScreen
+from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.commands import (
     BY_ID,
     DEVICE_TABS,
-    FOOTERS,
     SCREENS,
     WIDGETS,
     Pane,
@@ -32,73 +28,52 @@ from gpututor.app.commands import (
     help_keys,
     screen_bindings,
 )
-from gpututor.app.main.screen import MainScreen
-from gpututor.app.screens.base import QuestionDialog
-from gpututor.app.screens.compare import CompareScreen
-from gpututor.app.screens.devices import DevicesScreen
-from gpututor.app.screens.diff import DiffDialog
-from gpututor.app.screens.help import AllTextScreen, TextScreen
-from gpututor.app.screens.history import AttemptList, HistoryScreen
 from gpututor.app.screens.jump import JumpScreen
 from gpututor.app.screens.palette import CommandProvider, PaletteScreen
-from gpututor.app.screens.progress import ProgressScreen
-from gpututor.app.screens.search import SearchScreen
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.app.screens.trace import TABS, DeviceScreen
-from gpututor.app.screens.welcome import FinishedScreen, WelcomeScreen
-from gpututor.app.trace_view.chart import Chart
-from gpututor.app.trace_view.comparison import TimelinesPage
-from gpututor.app.trace_view.lines_tab import LinesTab
-from gpututor.app.trace_view.memory_tab import MemoryTab
-from gpututor.app.trace_view.tabs import ListTab
-from gpututor.app.trace_view.timeline_tab import Timeline
-from gpututor.app.trace_view.times_tab import ScrollableText
-from gpututor.app.widgets.course_list import CourseFilter, CourseList, CoursePane
-from gpututor.app.widgets.output import LongText, SubmissionText
-from gpututor.app.widgets.reader import Reader
-from gpututor.app.widgets.results import CheckRow, Results
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import main_screen, run_checks, until, until_shown
 from tests.support.random_actions import key_event
 from tests.support.recorded_runs import is_read
 
-CLASSES: dict[str, type[Screen[Any]]] = {
-    "main": MainScreen,
-    "trace": DeviceScreen,
-    "compare": CompareScreen,
-    "history": HistoryScreen,
-    "devices": DevicesScreen,
-    "progress": ProgressScreen,
-    "search": SearchScreen,
-    "settings": SettingsScreen,
-    "text": TextScreen,
-    "all_text": AllTextScreen,
-    "diff": DiffDialog,
-    "finished": FinishedScreen,
-    "welcome": WelcomeScreen,
-    "question": QuestionDialog,
-    "class": ClassScreen,
-    "submission": SubmissionScreen,
+SCREEN_CLASSES = {
+    "main": "MainScreen",
+    "trace": "DeviceScreen",
+    "compare": "CompareScreen",
+    "history": "HistoryScreen",
+    "devices": "DevicesScreen",
+    "progress": "ProgressScreen",
+    "search": "SearchScreen",
+    "settings": "SettingsScreen",
+    "text": "TextScreen",
+    "all_text": "AllTextScreen",
+    "diff": "DiffDialog",
+    "finished": "FinishedScreen",
+    "welcome": "WelcomeScreen",
+    "question": "QuestionDialog",
+    "class": "ClassScreen",
+    "submission": "SubmissionScreen",
 }
-OWNERS: dict[str, tuple[type[Widget], ...]] = {
-    "chart": (Chart,),
-    "timeline": (Chart, Timeline),
-    "timelines": (Chart, TimelinesPage),
-    "memory": (MemoryTab,),
-    "list": (ListTab,),
-    "lines": (ListTab, LinesTab),
-    "scrolling": (ScrollableText,),
-    "attempts": (AttemptList,),
-    "marks": (MarksTable,),
-    "filter": (FilterLine,),
-    "course": (CourseList, CoursePane),
-    "course_filter": (CourseFilter,),
-    "reader": (Reader,),
-    "code": (),
-    "results": (Results, CheckRow),
-    "long_text": (LongText,),
-    "submission_text": (SubmissionText,),
+WIDGET_CLASSES = {
+    "chart": "Chart",
+    "timeline": "Chart Timeline",
+    "timelines": "Chart TimelinesPage",
+    "memory": "MemoryTab",
+    "list": "ListTab",
+    "lines": "ListTab LinesTab",
+    "scrolling": "ScrollableText",
+    "attempts": "AttemptList",
+    "marks": "MarksTable",
+    "filter": "FilterLine",
+    "course": "CourseList CoursePane",
+    "course_filter": "CourseFilter",
+    "reader": "Reader",
+    "code": "",
+    "results": "Results CheckRow",
+    "long_text": "LongText",
+    "submission_text": "SubmissionText",
 }
-"""The widgets that bind the keys of a table together."""
+"""Names of the widgets that bind the keys of a table together."""
 PACKAGES = ("gpututor.app.trace_view.", "gpututor.app.screens.", "gpututor.app.classroom.", "gpututor.app.widgets.")
 WITHOUT_A_TABLE = {"JumpScreen": "any key leaves it", "PaletteScreen": "Textual's own keys"}
 
@@ -112,6 +87,13 @@ def classes_of_the_app() -> list[type]:
         for kind in vars(module).values()
         if isinstance(kind, type) and kind.__module__ == module.__name__
     ]
+
+
+BY_NAME = {kind.__name__: kind for kind in classes_of_the_app()}
+CLASSES: dict[str, type[Screen[Any]]] = {table: BY_NAME[name] for table, name in SCREEN_CLASSES.items()}
+OWNERS: dict[str, tuple[type[Widget], ...]] = {
+    table: tuple(BY_NAME[name] for name in names.split()) for table, names in WIDGET_CLASSES.items()
+}
 
 
 def test_every_screen_has_a_table() -> None:
@@ -142,20 +124,6 @@ def test_widgets_bind_the_keys_of_their_table_and_no_others(name: str) -> None:
         assert all(binding in declared for binding in bound)
 
 
-@pytest.mark.parametrize("name", OWNERS)
-def test_widget_commands_have_a_title_a_sentence_and_a_handler(name: str) -> None:
-    assert len({command.id for command in WIDGETS[name]}) == len(WIDGETS[name])
-    for command in WIDGETS[name]:
-        assert command.title, command
-        assert command.help.endswith("."), command
-        for _, action in command.bound:
-            namespace, _, method = action.partition("(")[0].rpartition(".")
-            owners: tuple[type, ...] = (ClassScreen,) if namespace == "screen" else OWNERS[name]
-            assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners), action
-    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in WIDGETS[name] if each.bar]
-    assert all(keys.strip() and "_" not in keys for keys, _ in help_keys(name)), help_keys(name)
-
-
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_screen_binds_the_keys_of_its_table_and_no_others(name: str) -> None:
     declared = list(bindings()) if name == "main" else screen_bindings(name)
@@ -164,34 +132,31 @@ def test_a_screen_binds_the_keys_of_its_table_and_no_others(name: str) -> None:
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", [*CLASSES, *OWNERS])
 def test_each_command_has_a_title_a_sentence_and_a_handler(name: str) -> None:
-    commands = SCREENS[name]
+    commands = (SCREENS | WIDGETS)[name]
     assert len({command.id for command in commands}) == len(commands)
+    app = GpututorApp if name != "class" else BaseApp
+    own: tuple[type, ...] = OWNERS[name] if name in OWNERS else (CLASSES[name],)
+    owners = {"app": (app,), "screen": (ClassScreen,), "": own}
     for command in commands:
         assert command.title, command
         assert command.help.endswith("."), command
         assert command.bound or command.keys or command.bar or command.shown, "nobody would know of it"
         for _, action in command.bound if name != "main" else ():
             namespace, _, method = action.partition("(")[0].rpartition(".")
-            owners: dict[str, type] = {"app": GpututorApp if name != "class" else BaseApp, "": CLASSES[name]}
-            assert callable(getattr(owners[namespace], f"action_{method}")), action
+            assert any(callable(getattr(owner, f"action_{method}", None)) for owner in owners[namespace]), action
 
 
-@pytest.mark.parametrize("name", [name for name in CLASSES if name != "main"])
+@pytest.mark.parametrize("name", [name for name in (*CLASSES, *OWNERS) if name != "main"])
 def test_bars_and_help_name_what_is_declared(name: str) -> None:
-    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in SCREENS[name] if each.bar]
+    commands = (SCREENS | WIDGETS)[name]
+    assert [(hint.key, hint.title) for hint in bar(name)] == [each.bar for each in commands if each.bar]
     assert all(hint.key in foot(name) and hint.title in foot(name) for hint in bar(name))
     rows = help_keys(name)
-    assert [sentence for _, sentence in rows] == [command.help for command in SCREENS[name]]
+    assert [sentence for _, sentence in rows] == [command.help for command in commands]
     assert all(keys.strip() and "_" not in keys for keys, _ in rows), rows
-    first = SCREENS[name][0].id
-    assert len(help_keys(name, first)) == len(rows) - 1
-
-
-def test_footers_of_the_main_screen_name_its_commands() -> None:
-    ids = {command.id for command in SCREENS["main"]}
-    assert {id for footer in FOOTERS.values() for id in footer} <= ids
+    assert len(help_keys(name, commands[0].id)) == len(rows) - 1
 
 
 def test_in_the_palette_titles_are_unique() -> None:
@@ -296,15 +261,6 @@ async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[Non
     assert TABS[screen.tabs.number] == title
 
 
-@pytest.mark.long
-async def test_another_name_of_a_command_does_the_same(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
-    await pilot.press("ctrl+p", *"history")
-    await until_shown(pilot, "Attempts (history)")
-    await pilot.press("enter")
-    await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")
-
-
 async def test_it_takes_the_place_of_jump_letters(pilot: Pilot[None]) -> None:
     await pilot.press("semicolon")
     await until(pilot, lambda: isinstance(pilot.app.screen, JumpScreen), "for the letters")
@@ -339,12 +295,3 @@ async def test_over_a_question_it_offers_only_to_leave(pilot: Pilot[None]) -> No
 async def test_keys_stand_beside_what_they_do(pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+p", *"compare")
     await until_shown(pilot, "Compare   V  Shift+F11")
-
-
-async def test_without_colours_what_is_below_it_is_dim(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with env.start() as pilot:
-        await pilot.press("ctrl+p")
-        await until_shown(pilot, "Type a name")
-        top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
-        assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)

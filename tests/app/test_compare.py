@@ -15,17 +15,11 @@ from gpututor.app.trace_view.comparison import TimelinesPage
 from gpututor.trace.columns import Trace
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.recorded_runs import SOURCE, Timed, run, see
+from tests.support.recorded_runs import SOURCE, run, see
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 
 SLOWER = SOURCE
 FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1):\n")
-
-
-@pytest.fixture
-def timed(env: AppEnv) -> AppEnv:
-    env.client = Timed()
-    return env
 
 
 async def compare(pilot: Pilot[None], key: str = "V") -> CompareScreen:
@@ -52,15 +46,6 @@ async def test_the_comparison_looks_as_agreed(timed: AppEnv, pilot: Pilot[None],
     await pilot.press(str(["figures", "lines", "timelines"].index(page) + 1))
     await until(pilot, lambda: len(screen.query("#figures-page, PairLinesPage, TimelinesPage")) > 0, "for the page")
     await assert_golden(pilot, f"compare_{page}")
-
-
-async def test_differences_stand_in_words(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await two_attempts(pilot, timed)
-    await compare(pilot)
-    text = screen_text(pilot.app)
-    assert text.count("Attempt 2 compared with") == 1
-    for words in ("2 kernels fewer", "2 waits fewer", "2 hazards fewer", "as fast"):
-        assert words in text, words
 
 
 async def test_from_the_device_screen_and_back(timed: AppEnv, pilot: Pilot[None]) -> None:

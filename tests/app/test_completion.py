@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from textual.geometry import Region
 from textual.pilot import Pilot
 
 from gpututor.app.editor import completion
 from gpututor.app.editor.completion import MOST_FAILURES, Completer, CompletionList, Question, file_names
 from gpututor.app.editor.editor import Editor
 from gpututor.processes import is_alive
-from tests.support.apps import AppEnv, main_screen, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.timeouts import PATIENCE_S
@@ -29,13 +30,10 @@ def test_names_of_the_file_come_before_keywords_and_builtins() -> None:
     names = file_names(CODE, 3, 2)
     assert names[:2] == ["alpha", "alphabet"]
     assert names.index("torch") < names.index("return") < names.index("print")
+    assert "al" not in names, "this word is still being typed"
 
 
-def test_the_word_that_is_written_is_no_answer() -> None:
-    assert "al" not in file_names(CODE, 3, 2)
-
-
-def test_after_a_dot_stand_the_attributes_of_the_file() -> None:
+def test_only_attributes_of_the_file_follow_a_dot() -> None:
     assert file_names([*CODE, "alpha."], 4, 6) == ["sum", "zeros"]
     assert file_names([*CODE, "alpha.s"], 4, 7) == ["sum", "zeros"]
 
@@ -72,8 +70,8 @@ class Answers:
         return self.answers[number]
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+def wait_until(holds: Callable[[], bool], *, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -145,11 +143,8 @@ def real_child(tmp_path_factory: pytest.TempPathFactory) -> Answers:
 def ask_jedi(answers: Answers, number: int, text: str) -> tuple[str, ...]:
     lines = text.split("\n")
     answers.completer.ask(Question(number, text, len(lines), len(lines[-1])))
-    deadline = time.monotonic() + 150
-    while number not in answers.answers:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return answers.wait(number)
+    wait_until(lambda: number in answers.answers, patience_s=150)
+    return answers.answers[number]
 
 
 def test_jedi_knows_torch_without_importing_it(real_child: Answers) -> None:
@@ -176,10 +171,7 @@ async def write(pilot: Pilot[None], text: str, *, command: list[str] | None = No
     """Put a text into the editor, and the cursor at its end; `command` starts the completer's child."""
     screen = main_screen(pilot)
     screen.editing._completer = Completer(partial(screen.call_later, screen.editing.add_completions), command or [])
-    editor = screen.panes.editor
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(text)
+    editor = await edit(pilot, text)
     editor.move_cursor(editor.document.end)
     return editor
 
@@ -189,43 +181,30 @@ async def open_list(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: list_of(pilot).is_open, "for the list")
 
 
-async def test_the_list_narrows_and_enter_takes_the_chosen_name(pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize(("keys", "take", "after"), [("pha", "enter", "\n"), (["down"], "tab", "    ")])
+async def test_the_list_narrows_and_a_key_takes_the_chosen_name(
+    pilot: Pilot[None], keys: str | list[str], take: str, after: str
+) -> None:
     editor = await write(pilot, "alpha = alphabet = 1\nal")
     await open_list(pilot)
     assert list_of(pilot).shown == ["alpha", "alphabet", "all"]
-    await pilot.press(*"pha")
-    assert list_of(pilot).shown == ["alphabet"]
-    await pilot.press("enter")
+    await pilot.press(*keys)
+    assert keys != "pha" or list_of(pilot).shown == ["alphabet"]
+    await pilot.press(take)
     assert editor.text == "alpha = alphabet = 1\nalphabet"
     assert not list_of(pilot).is_open
-    await pilot.press("enter")
-    assert editor.text.endswith("alphabet\n")
+    await pilot.press(take)
+    assert editor.text == f"alpha = alphabet = 1\nalphabet{after}", "the key has its usual meaning again"
 
 
-async def test_down_chooses_and_tab_takes_it(pilot: Pilot[None]) -> None:
-    editor = await write(pilot, "alpha = alphabet = 1\nal")
-    await open_list(pilot)
-    await pilot.press("down", "tab")
-    assert editor.text == "alpha = alphabet = 1\nalphabet"
-    await pilot.press("tab")
-    assert editor.text == "alpha = alphabet = 1\nalphabet    "
-
-
-async def test_escape_closes_the_list_and_leaves_the_text(pilot: Pilot[None]) -> None:
-    editor = await write(pilot, "alpha = 1\nal")
-    await open_list(pilot)
-    await pilot.press("escape")
-    await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
-    assert editor.has_focus
-    assert editor.text == "alpha = 1\nal"
-
-
-@pytest.mark.parametrize("key", ["left", "home", "space", "full_stop", "backspace"])
-async def test_what_leaves_the_word_closes_the_list(pilot: Pilot[None], key: str) -> None:
-    await write(pilot, "alpha = 1\na")
+@pytest.mark.parametrize("key", ["left", "home", "space", "full_stop", "backspace", "escape"])
+async def test_keys_that_leave_the_word_close_the_list(pilot: Pilot[None], key: str) -> None:
+    editor = await write(pilot, "alpha = 1\na")
     await open_list(pilot)
     await pilot.press(key)
     await until(pilot, lambda: not list_of(pilot).is_open, "for the list to close")
+    assert editor.has_focus
+    assert key != "escape" or editor.text == "alpha = 1\na"
 
 
 async def test_nothing_to_complete_is_said(pilot: Pilot[None]) -> None:
@@ -308,11 +287,8 @@ async def test_the_list_is_never_cut_at_the_screen_s_edge(pilot: Pilot[None], si
     lines = screen_lines(pilot.app)
     width, height = size
     region = list_of(pilot).region
-    assert region.x >= 0
-    assert region.right <= width
-    assert region.y >= 0
-    assert region.bottom <= height
-    assert sum("value_1" in line[region.x : region.right] for line in lines) >= 1
+    assert Region(0, 0, width, height).contains_region(region)
+    assert any("value_1" in line[region.x : region.right] for line in lines)
     await pilot.press("up")
     await until_shown(pilot, "30 of 30")
     chosen = list_of(pilot).chosen
@@ -333,11 +309,7 @@ async def test_without_jedi_there_is_no_child(env: AppEnv, monkeypatch: pytest.M
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert completion.default_command() == []
     async with env.start() as pilot:
-        await pilot.press("e")
-        editor = main_screen(pilot).panes.editor
-        await until(pilot, lambda: editor.has_focus, "for the editor")
-        editor.show("alpha = 1\nal")
-        editor.move_cursor((1, 2))
+        (await edit(pilot, "alpha = 1\nal")).move_cursor((1, 2))
         await open_list(pilot)
         assert "looking" not in screen_text(pilot.app)
         assert list_of(pilot).shown == ["alpha", "all"]

@@ -18,7 +18,7 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.python_text import python_spans
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.widgets.results import CheckRow
-from tests.support.apps import DEFAULT_START, AppEnv, burst, main_screen, run_checks, until, until_shown
+from tests.support.apps import DEFAULT_START, AppEnv, burst, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import TRIED_SIZES
 
@@ -67,12 +67,24 @@ def test_a_string_over_several_lines_is_coloured_on_each_of_them() -> None:
     assert spans[3][0] == (0, 3, "keyword")
 
 
-async def test_typing_python_indents_itself(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("")
-    await pilot.press(*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w")
-    assert editor.text == "if x:\n    y\nz\n    w"
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ((*"if x:", "enter", *"y", "enter", "shift+tab", *"z", "enter", "tab", *"w"), "if x:\n    y\nz\n    w"),
+        (
+            (*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z", "enter", *"d: int"),
+            "if x:\n    y\nelse:\n    z\n    d: int",
+        ),
+        ((*"if x:", "enter", "enter", "backspace", *"y"), "if x:\n    \ny"),
+        ((*"if x:", "enter", "enter", "backspace", *"y", *["backspace"] * 3), "if x:\n"),
+        ((*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y"), "x=f(\n    a,\n)\ny"),
+        ((*"f()", "left", "enter", *"a"), "f(\n    a\n)"),
+    ],
+)
+async def test_typing_indents_and_dedents(pilot: Pilot[None], keys: tuple[str, ...], text: str) -> None:
+    editor = await edit(pilot, "")
+    await pilot.press(*keys)
+    assert editor.text == text
 
 
 @pytest.mark.parametrize(
@@ -111,31 +123,8 @@ def test_tabs_are_replaced_at_the_start_of_lines_only() -> None:
     assert python_text.without_leading_tabs(pasted) == "    if x:\r\n         y\tz\n\n    "
 
 
-async def test_typing_an_else_behind_a_body_dedents_it(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("")
-    await pilot.press(*"if x:", "enter", *"y", "enter", *"else:", "enter", *"z")
-    assert editor.text == "if x:\n    y\nelse:\n    z"
-    assert editor.cursor_location == (3, 5)
-    await pilot.press("enter", *"d: int")
-    assert editor.text.endswith("    z\n    d: int")
-
-
-async def test_backspace_in_the_indent_goes_back_one_level(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("")
-    await pilot.press(*"if x:", "enter", "enter", "backspace", *"y")
-    assert editor.text == "if x:\n    \ny"
-    await pilot.press("backspace", "backspace", "backspace")
-    assert editor.text == "if x:\n"
-
-
 async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("")
+    editor = await edit(pilot, "")
     pilot.app.post_message(events.Paste("if x:\n\ty\n"))
     await until_shown(pilot, "Each tab at the start of a line became four spaces.")
     assert editor.text == "if x:\n    y\n"
@@ -153,9 +142,7 @@ async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilo
 
 
 async def test_the_start_of_a_line_is_never_left_hidden_sideways(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("    " + "x" * 200)
+    editor = await edit(pilot, "    " + "x" * 200)
     await pilot.press("end")
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
     await pilot.press("home")
@@ -168,9 +155,7 @@ async def test_the_start_of_a_line_is_never_left_hidden_sideways(pilot: Pilot[No
 
 
 async def test_tab_and_shift_tab_move_the_selected_lines(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("a\nb\nc\n")
+    editor = await edit(pilot, "a\nb\nc\n")
     await pilot.press("shift+down", "shift+down", "tab")
     assert editor.text == "    a\n    b\nc\n"
     await pilot.press("shift+tab")
@@ -178,9 +163,7 @@ async def test_tab_and_shift_tab_move_the_selected_lines(pilot: Pilot[None]) -> 
 
 
 async def test_the_comment_key_works_on_the_line_and_on_the_selection(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("def f():\n    return 1\n")
+    editor = await edit(pilot, "def f():\n    return 1\n")
     await pilot.press("down", "ctrl+underscore")
     assert editor.text == "def f():\n    # return 1\n"
     await pilot.press("f11")
@@ -223,10 +206,7 @@ def at_column(editor: Editor, column: int) -> bool:
 
 async def test_alt_with_f_and_b_goes_by_words(pilot: Pilot[None]) -> None:
     """Some terminals name these keys and send their letters too; `test_escape_key.py` covers the others."""
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show("one two three\n")
+    editor = await edit(pilot, "one two three\n")
     for key, column in (("alt+f", 3), ("alt+f", 7), ("alt+b", 4), ("ctrl+right", 7), ("ctrl+left", 4)):
         pilot.app.post_message(events.Key(key, key[-1] if key.startswith("alt") else None))
         await until(pilot, partial(at_column, editor, column), f"for {key}")
@@ -286,20 +266,9 @@ def test_keys_that_arrive_together_act_in_their_order(keys: list[str]) -> None:
 TANGLED = (*"abcd", "backspace", *"efgh", "left", *"X", "home", *"Y", "end", *"Z", "backspace", "backspace", *"W")
 
 
-async def test_letters_and_editing_keys_of_a_burst_act_in_order(pilot: Pilot[None]) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("")
-    burst(pilot.app, *TANGLED)
-    await pilot.pause()
-    assert editor.text == typed(list(TANGLED)) == "YabcefgXW"
-
-
 @pytest.mark.parametrize("run_key", ["ctrl+s", "f5"])
 async def test_a_run_key_right_behind_text_grades_the_whole_text(pilot: Pilot[None], env: AppEnv, run_key: str) -> None:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    editor.show("")
+    await edit(pilot, "")
     burst(pilot.app, *TANGLED, run_key)
     await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
     assert env.client.requests[0].submission == "YabcefgXW"

@@ -19,7 +19,7 @@ from gpututor.app.screens.help import TextScreen
 from gpututor.app.screens.history import HistoryScreen
 from gpututor.course.workspace import make_workspace
 from tests.support.app_in_terminal import start
-from tests.support.apps import DEFAULT_START, AppEnv, main_screen, run_checks, until
+from tests.support.apps import DEFAULT_START, AppEnv, edit, main_screen, run_checks, until
 
 
 def test_the_driver_looks_more_often_tells_esc_and_reads_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,7 @@ async def send(pilot: Pilot[None], sent: str) -> None:
 
 @pytest.mark.parametrize("key", ["?", "1", "V", "d", "ä", "=", "]", "r"])
 async def test_a_character_right_behind_esc_is_never_typed(pilot: Pilot[None], screen: MainScreen, key: str) -> None:
-    await pilot.press("e")
-    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    await edit(pilot)
     before = screen.editor_text
     await send(pilot, f"\x1b{key}")
     await until(pilot, lambda: screen.panes.current is not Pane.CODE or pilot.app.screen is not screen, "to leave")
@@ -109,14 +108,12 @@ async def test_keys_right_after_an_esc_that_stops_a_run_are_no_text(env: AppEnv)
 
 
 async def test_a_command_right_behind_esc_is_done(pilot: Pilot[None], screen: MainScreen) -> None:
-    await pilot.press("e")
-    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    await edit(pilot)
     await send(pilot, "\x1b?")
     await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
     await pilot.press("escape")
     await until(pilot, lambda: pilot.app.screen is screen, "for the main screen")
-    await pilot.press("e")
-    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    await edit(pilot)
     await send(pilot, "\x1b1")
     await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
 
@@ -137,8 +134,7 @@ async def test_outside_the_editor_alt_and_a_letter_is_esc_and_the_letter(pilot: 
 
 
 async def test_alt_and_a_key_does_what_it_is_bound_to(pilot: Pilot[None], screen: MainScreen) -> None:
-    await pilot.press("e")
-    await until(pilot, lambda: screen.focused is screen.panes.editor, "for the editor")
+    await edit(pilot)
     before = screen.editor_text.splitlines()
     await send(pilot, "\x1b[1;3B")
     await until(pilot, lambda: screen.editor_text.splitlines()[:2] == before[1::-1], "for the line to go down")

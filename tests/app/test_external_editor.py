@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpututor.app.main.external_editor import EditorCommand, Place, _run_in_terminal, editor_command
+from gpututor.app.main.external_editor import _IN_VS_CODE, EditorCommand, Place, _run_in_terminal, editor_command
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import UsageError
@@ -37,27 +38,20 @@ def command(
 
 
 IN_THE_TERMINAL = {
-    "vi": ["/bin/vi", "+7", f"{FILE}"],
-    "vim": ["/bin/vim", "+7", f"{FILE}"],
-    "nvim": ["/bin/nvim", "+7", f"{FILE}"],
-    "nano": ["/bin/nano", "+7", f"{FILE}"],
-    "emacs": ["/bin/emacs", "+7", f"{FILE}"],
+    **{
+        name: [f"/bin/{name}", "+7", f"{FILE}"] for name in ("vi", "vim", "nvim", "nano", "emacs", "micro", "hx", "kak")
+    },
     "emacs -nw": ["/bin/emacs", "-nw", "+7", f"{FILE}"],
     "emacsclient -t": ["/bin/emacsclient", "-t", "+7", f"{FILE}"],
-    "micro": ["/bin/micro", "+7", f"{FILE}"],
-    "hx": ["/bin/hx", "+7", f"{FILE}"],
-    "kak": ["/bin/kak", "+7", f"{FILE}"],
     "ed": ["/bin/ed", f"{FILE}"],
     "/opt/bin/nvim": ["/opt/bin/nvim", "+7", f"{FILE}"],
     "vim -c 'set number'": ["/bin/vim", "-c", "set number", "+7", f"{FILE}"],
     "'/opt/my editors/nano'": ["/opt/my editors/nano", "+7", f"{FILE}"],
 }
 OUTSIDE = {
-    "code": ["/bin/code", "--goto", f"{FILE}:7"],
+    **{name: [f"/bin/{name}", "--goto", f"{FILE}:7"] for name in ("code", "codium", "cursor")},
     "code --wait": ["/bin/code", "--goto", f"{FILE}:7"],
     "code -n -w": ["/bin/code", "-n", "--goto", f"{FILE}:7"],
-    "codium": ["/bin/codium", "--goto", f"{FILE}:7"],
-    "cursor": ["/bin/cursor", "--goto", f"{FILE}:7"],
     "subl -w": ["/bin/subl", f"{FILE}:7"],
     "zed --wait": ["/bin/zed", f"{FILE}:7"],
     "gvim": ["/bin/gvim", "+7", f"{FILE}"],
@@ -100,28 +94,33 @@ def test_the_settings_come_before_what_the_shell_names(
     assert (chosen.program, chosen.origin) == (program, origin)
 
 
-def test_in_tmux_the_editor_stands_beside_the_app() -> None:
-    chosen = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"})
-    assert chosen.place is Place.SPLIT
-    assert list(chosen.words[:5]) == ["/bin/tmux", "split-window", "-h", "-c", "/home/ada/my files"]
-    assert list(chosen.words[5:]) == IN_THE_TERMINAL["vim"]
-
-
-def test_in_a_narrow_tmux_the_editor_has_a_window_of_its_own() -> None:
-    chosen = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=80)
-    assert chosen.place is Place.TMUX_WINDOW
-    assert list(chosen.words[:3]) == ["/bin/tmux", "new-window", "-a"]
-    assert list(chosen.words[3:7]) == ["-n", "leave vim to return", "-c", "/home/ada/my files"], (
-        "tmux shows the name there"
-    )
-    assert list(chosen.words[7:]) == IN_THE_TERMINAL["vim"]
+@pytest.mark.parametrize(
+    ("columns", "place", "begin"),
+    [
+        (140, Place.SPLIT, ["split-window", "-h"]),
+        (80, Place.TMUX_WINDOW, ["new-window", "-a", "-n", "leave vim to return"]),
+    ],
+)
+def test_tmux_shows_the_editor_next_to_the_app_or_in_a_window(columns: int, place: Place, begin: list[str]) -> None:
+    chosen = command({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0", "TMUX_PANE": "%3"}, columns=columns)
+    assert chosen.place is place
+    assert list(chosen.words) == ["/bin/tmux", *begin, "-c", "/home/ada/my files", *IN_THE_TERMINAL["vim"]]
 
 
 @pytest.mark.parametrize(
-    ("environment", "missing"), [({"TMUX": ""}, ()), ({"TMUX": "/tmp/tmux-1/default,1,0"}, ("tmux",))], ids=str
+    ("environment", "others"),
+    [
+        ({"EDITOR": "vim", "TMUX": ""}, {}),
+        ({"EDITOR": "vim", "TMUX": "/tmp/tmux-1/default,1,0"}, {"missing": ("tmux",)}),
+        ({"EDITOR": "nano", "TERM_PROGRAM": "vscode"}, {"setting": "vim"}),
+        ({"EDITOR": "vim", "TERM_PROGRAM": "vscode"}, {"missing": _IN_VS_CODE}),
+    ],
+    ids=["not in tmux", "no tmux", "chosen in the settings", "VS Code without its command"],
 )
-def test_without_a_tmux_to_ask_the_app_steps_aside(environment: dict[str, str], missing: tuple[str, ...]) -> None:
-    chosen = command({"EDITOR": "vim", **environment}, missing=missing)
+def test_neither_tmux_nor_vs_code_takes_an_editor_that_is_not_theirs(
+    environment: dict[str, str], others: dict[str, Any]
+) -> None:
+    chosen = command(environment, **others)
     assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
 
 
@@ -142,46 +141,19 @@ def test_in_the_terminal_of_vs_code_the_file_opens_in_vs_code(
     assert (chosen.place, chosen.origin) == (Place.OUTSIDE, "VS Code's terminal")
 
 
-def test_in_vs_codes_terminal_the_settings_choose_the_editor() -> None:
-    chosen = command({"EDITOR": "nano", "TERM_PROGRAM": "vscode"}, setting="vim")
-    assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
-
-
-def test_in_vs_codes_terminal_without_its_command_the_named_editor_opens() -> None:
-    none = ("code", "code-insiders", "codium", "cursor", "windsurf")
-    chosen = command({"EDITOR": "vim", "TERM_PROGRAM": "vscode"}, missing=none)
-    assert (chosen.place, list(chosen.words)) == (Place.TERMINAL, IN_THE_TERMINAL["vim"])
-
-
-def refusal(environment: dict[str, str], **others: object) -> UsageError:
-    with pytest.raises(UsageError) as raised:
-        command(environment, **others)  # type: ignore[arg-type]
-    return raised.value
-
-
-def test_without_any_editor_it_is_said_how_to_name_one() -> None:
-    error = refusal({})
-    assert error.title == "No editor is chosen yet."
-    assert "settings" in error.advice
-    assert "export EDITOR=" in error.advice
-
-
 @pytest.mark.parametrize(
-    ("environment", "setting", "origin"),
-    [({"VISUAL": "subl"}, "", "$VISUAL"), ({"EDITOR": "subl"}, "", "$EDITOR"), ({}, "subl", "the settings")],
+    ("environment", "setting", "named"),
+    [
+        ({"VISUAL": "subl"}, "", "$VISUAL"),
+        ({"EDITOR": "subl"}, "", "$EDITOR"),
+        ({}, "subl", "the settings"),
+        ({"VISUAL": "vim 'a"}, "", "$VISUAL names an editor that cannot be parsed: vim 'a"),
+    ],
 )
-def test_an_editor_that_is_not_there_is_told_with_what_named_it(
-    environment: dict[str, str], setting: str, origin: str
-) -> None:
-    error = refusal(environment, setting=setting, missing=("subl",))
-    assert error.title == f"There is no program called subl, which {origin} names as your editor."
-    assert origin in error.advice
-
-
-def test_a_quote_without_an_end_is_told() -> None:
-    error = refusal({"VISUAL": "vim 'a"})
-    assert error.title == "$VISUAL names an editor that cannot be parsed: vim 'a"
-    assert "quote" in error.advice
+def test_an_error_names_the_source_of_the_editor(environment: dict[str, str], setting: str, named: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        command(environment, setting=setting, missing=("subl",))
+    assert named in raised.value.title
 
 
 RIGHT = "def twice(number):\n    return 2 * number\n"
@@ -271,11 +243,7 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
     ("editor", "title", "advice"),
     [
         ("", "No editor is chosen yet.", "export EDITOR=nano"),
-        (
-            "nowhere",
-            "There is no program called nowhere, which $EDITOR names as your editor.",
-            "let $EDITOR name another",
-        ),
+        ("nowhere", "There is no program called nowhere", "let $EDITOR name another"),
         ("code", "code ended with exit code 3: no display", "It was started by $EDITOR"),
         ("broken", "broken cannot be started: Exec format error.", "Look at $EDITOR."),
     ],

@@ -18,6 +18,7 @@ from gpututor.progress.store import ProgressStore
 from tests.support.apps import (
     AppEnv,
     backups,
+    edit_both,
     is_asking,
     main_screen,
     make_folder,
@@ -65,21 +66,16 @@ async def test_a_conflict_looks_as_agreed(pilot: Pilot[None], env: AppEnv) -> No
     await pilot.press("m")
 
 
-async def test_in_a_conflict_mine_can_be_kept_and_theirs_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
+@pytest.mark.parametrize(("answer", "chosen", "backup"), [("m", "m=1def", "theirs"), ("f", "theirs", "m=1def")])
+async def test_in_a_conflict_either_text_is_taken_and_the_other_backed_up(
+    pilot: Pilot[None], env: AppEnv, answer: str, chosen: str, backup: str
+) -> None:
     await start_conflict(env, pilot)
     assert env.file().read_text() == "theirs = 1\n", "nothing is written before the answer"
-    await pilot.press("m")
-    await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
-    assert backups(env) == ["theirs = 1\n"]
-    await until_shown(pilot, ".backups/")
-
-
-async def test_in_a_conflict_theirs_can_be_taken_and_mine_is_backed_up(pilot: Pilot[None], env: AppEnv) -> None:
-    await start_conflict(env, pilot)
-    await pilot.press("f")
-    await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for their text")
-    assert [text[:6] for text in backups(env)] == ["m=1def"]
-    assert env.file().read_text() == "theirs = 1\n"
+    await pilot.press(answer)
+    await until_shown(pilot, "Kept: .backups/")
+    assert main_screen(pilot).editor_text[:6] == env.file().read_text()[:6] == chosen
+    assert [text[:6] for text in backups(env)] == [backup]
 
 
 async def test_in_a_conflict_a_diff_can_be_seen_first(pilot: Pilot[None], env: AppEnv) -> None:
@@ -118,34 +114,6 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
     await pilot.press("m")
     await until(pilot, lambda: env.file().read_text().startswith("m=123def"), "for my text")
     assert backups(env) == ["theirs = 2\n"]
-
-
-async def test_quitting_in_a_conflict_asks_first(pilot: Pilot[None], env: AppEnv) -> None:
-    start_ticking = stop_ticking(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
-    await pilot.press("ctrl+q")
-    await until(pilot, lambda: is_asking(pilot), "for the question")
-    start_ticking()
-    assert pilot.app.is_running
-
-
-async def test_a_file_that_is_removed_is_written_again_from_the_editor(pilot: Pilot[None], env: AppEnv) -> None:
-    file = env.file()
-    file.unlink()
-    await pilot.press("ctrl+s")
-    await until(pilot, file.exists, "for the file")
-    assert file.read_text() == main_screen(pilot).editor_text
-
-
-async def test_a_binary_file_is_reported_and_left_alone(env: AppEnv) -> None:
-    env.file().write_bytes(b"\xff\xfe\x00[/int]")
-    async with env.start() as pilot:
-        await until(pilot, lambda: is_asking(pilot), "for the dialog")
-        await until_shown(pilot, "not UTF-8")
-        await pilot.press("escape", "e", *"abc", "ctrl+s")
-        assert env.client.requests == []
-    assert env.file().read_bytes() == b"\xff\xfe\x00[/int]"
 
 
 async def test_an_unwritable_file_is_reported_once_and_the_text_stays(
@@ -189,19 +157,22 @@ async def test_a_terminal_that_is_closed_loses_nothing(env: AppEnv, number: sign
     assert env.file().read_text().startswith("m=1def")
 
 
-async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(env: AppEnv) -> None:
+@pytest.mark.parametrize(("answer", "text", "backup"), [("m", "m=1def", "theirs"), ("escape", "theirs", "m=1def")])
+async def test_a_terminal_that_is_closed_in_a_conflict_keeps_both_texts(
+    env: AppEnv, answer: str, text: str, backup: str
+) -> None:
     async with env.start() as pilot:
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        env.file().write_text("theirs = 1\n")
+        await edit_both(env, pilot)
         main_screen(pilot).files.rescue()
-
     assert env.file().read_text() == "theirs = 1\n"
     async with env.start() as pilot:
         await until_shown(pilot, "Unsaved text from last time")
-        await pilot.press("m")
-        await until(pilot, lambda: env.file().read_text().startswith("m=1def"), "for my text")
-        assert backups(env) == ["theirs = 1\n"]
+        await pilot.press(answer)
+        await until(pilot, lambda: not is_asking(pilot) and backups(env) != [], "for the end")
+        assert [kept[:6] for kept in backups(env)] == [backup]
+        assert main_screen(pilot).editor_text.startswith(text)
+    assert env.file().read_text().startswith(text)
+    assert list(drafts_folder().iterdir()) == []
 
 
 @pytest.mark.long
@@ -329,6 +300,8 @@ async def test_a_file_unreadable_at_the_start_opens_once_it_is_fixed(
             await until_shown(pilot, phrase)
         await pilot.press("escape", "e", *"abc", "ctrl+s")
         await until_shown(pilot, words)
+        assert env.client.requests == []
+        assert not env.file().is_file() or b"abc" not in env.file().read_bytes(), "the file is left alone"
         await pilot.press("escape")
         repair(env.file(), "a = 1\n")
         await until(pilot, lambda: screen.editor_text == "a = 1\n", "for the text")
@@ -346,9 +319,7 @@ async def test_a_file_that_is_no_text_can_be_reset_here(env: AppEnv) -> None:
 
 
 @pytest.mark.long
-async def test_leaving_with_an_unwritable_file_keeps_a_draft(
-    env: AppEnv,
-) -> None:
+async def test_leaving_with_an_unwritable_file_keeps_a_draft(env: AppEnv) -> None:
     async with env.start(size=(100, 30)) as pilot:
         text = env.file().read_text()
         stop_ticking(pilot)
@@ -376,21 +347,6 @@ async def test_leaving_with_an_unwritable_file_keeps_a_draft(
     async with env.start() as pilot:
         await pilot.pause()
         assert not is_asking(pilot)
-
-
-async def test_a_draft_that_is_not_wanted_is_kept_in_the_backups(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        env.file().write_text("theirs = 1\n")
-        main_screen(pilot).files.rescue()
-    async with env.start() as pilot:
-        await until(pilot, lambda: is_asking(pilot), "for the question")
-        await pilot.press("escape")
-        await until(pilot, lambda: main_screen(pilot).editor_text == "theirs = 1\n", "for the file's text")
-        assert [kept[:6] for kept in backups(env)] == ["m=1def"]
-    assert env.file().read_text() == "theirs = 1\n"
-    assert list(drafts_folder().iterdir()) == []
 
 
 @pytest.mark.long

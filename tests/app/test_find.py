@@ -12,9 +12,8 @@ from textual.pilot import Pilot
 
 from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.find import BadPattern, FindBar, Needle, find_all, replaced, replacement
-from tests.support.apps import AppEnv, burst, main_screen, until, until_shown
-from tests.support.parameters import mostly_long
-from tests.support.screens import assert_golden, screen_text
+from tests.support.apps import AppEnv, burst, edit, main_screen, until, until_shown
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 
 TEXT = "one two\nTwo one\n  one\n"
 
@@ -23,18 +22,19 @@ def starts(needle: Needle, text: str = TEXT) -> list[tuple[int, int]]:
     return [match[0] for match in find_all(needle, text)]
 
 
-def test_without_a_capital_letter_the_case_does_not_matter() -> None:
-    assert starts(Needle("two")) == [(0, 4), (1, 0)]
-    assert starts(Needle("Two")) == [(1, 0)]
-
-
-def test_whole_words_are_found_only_by_themselves() -> None:
-    assert starts(Needle("on"), "on one on_ (on)") == [(0, 0), (0, 3), (0, 7), (0, 12)]
-    assert starts(Needle("on", whole_word=True), "on one on_ (on)") == [(0, 0), (0, 12)]
-
-
-def test_without_the_option_nothing_is_an_expression() -> None:
-    assert starts(Needle("a.(b"), "axb a.(b") == [(0, 4)]
+@pytest.mark.parametrize(
+    ("needle", "text", "wanted"),
+    [
+        (Needle("two"), TEXT, [(0, 4), (1, 0)]),
+        (Needle("Two"), TEXT, [(1, 0)]),
+        (Needle(r"\Sne", regex=True), "One", [(0, 0)]),
+        (Needle("on"), "on one on_ (on)", [(0, 0), (0, 3), (0, 7), (0, 12)]),
+        (Needle("on", whole_word=True), "on one on_ (on)", [(0, 0), (0, 12)]),
+        (Needle("a.(b"), "axb a.(b", [(0, 4)]),
+    ],
+)
+def test_options_and_capitals_decide_what_matches(needle: Needle, text: str, wanted: list[tuple[int, int]]) -> None:
+    assert starts(needle, text) == wanted
 
 
 def test_an_expression_finds_lines_and_groups() -> None:
@@ -42,10 +42,6 @@ def test_an_expression_finds_lines_and_groups() -> None:
     assert starts(Needle(r"^\s+return (\w)$", regex=True), text) == [(1, 0)]
     match = find_all(Needle(r"(\w)\((\w)\)", regex=True), text)[0]
     assert replacement(Needle(r"(\w)\((\w)\)", regex=True), text, match, r"\2(\1)") == "x(f)"
-
-
-def test_a_capital_in_a_regex_escape_keeps_the_search_case_insensitive() -> None:
-    assert starts(Needle(r"\Sne", regex=True), "One") == [(0, 0)]
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "*", "(?P<1>a)", "a{2,1}", "\\", "(?z)"])
@@ -71,9 +67,7 @@ def test_searching_never_breaks_and_every_match_lies_in_the_text(
 ) -> None:
     lines = text.split("\n")
     try:
-        with mock.patch(
-            "gpututor.app.editor.find.MOST_S", 60
-        ):  # The limit has a test of its own; here garbage collection counts.
+        with mock.patch("gpututor.app.editor.find.MOST_S", 60):  # garbage collection counts, too
             matches = find_all(Needle(needle, regex, whole_word), text)
     except BadPattern:
         return
@@ -102,10 +96,7 @@ def bar_of(pilot: Pilot[None]) -> FindBar:
 
 async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
     """Put a text into the editor, open the find bar and press the keys in it."""
-    editor = editor_of(pilot)
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(text)
+    editor = await edit(pilot, text)
     await pilot.press("ctrl+f")
     await until(
         pilot, lambda: bool(main_screen(pilot).query(FindBar)) and bar_of(pilot).has_focus_within, "for the bar"
@@ -114,21 +105,14 @@ async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
     return editor
 
 
-async def test_matches_are_counted_while_the_needle_is_typed(pilot: Pilot[None]) -> None:
+async def test_matches_are_counted_and_up_and_down_go_round(pilot: Pilot[None]) -> None:
     editor = await find(pilot, TEXT, *"on")
     await until_shown(pilot, "1 of 3")
     assert editor.cursor_location == (0, 0)
     await pilot.press("e", "enter")
     await until_shown(pilot, "2 of 3")
     assert editor.cursor_location == (1, 4)
-    await pilot.press("x")
-    await until_shown(pilot, "none")
-
-
-async def test_up_and_down_go_round_and_the_status_line_says_so(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, TEXT, *"one")
-    await until_shown(pilot, "1 of 3")
-    await pilot.press("up")
+    await pilot.press("up", "up")
     await until_shown(pilot, "3 of 3")
     assert "On from the end." in screen_text(pilot.app)
     await pilot.press("down")
@@ -137,6 +121,8 @@ async def test_up_and_down_go_round_and_the_status_line_says_so(pilot: Pilot[Non
     await until_shown(pilot, "3 of 3")
     assert "On from" not in screen_text(pilot.app)
     assert editor.cursor_location == (2, 2)
+    await pilot.press("x")
+    await until_shown(pilot, "none")
 
 
 async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(pilot: Pilot[None]) -> None:
@@ -152,28 +138,20 @@ async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(pilot: P
 
 
 async def test_what_is_selected_is_looked_for(pilot: Pilot[None]) -> None:
-    editor = editor_of(pilot)
-    await pilot.press("e")
-    editor.show("alpha\nbeta alpha\n")
+    await edit(pilot, "alpha\nbeta alpha\n")
     await pilot.press(*["shift+right"] * 5, "ctrl+f")
     await until_shown(pilot, "1 of 2")
     await pilot.press("escape", "down", "ctrl+f")
     await until_shown(pilot, "2 of 2")
 
 
-async def test_one_match_after_the_other_is_replaced(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, TEXT, *"one", "tab", *"five", "enter")
-    await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "for the first")
-    await until_shown(pilot, "1 of 2")
+async def test_one_match_after_the_other_is_replaced_once(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, "one two\none\n", *"one", "tab", *"oneone", "enter")
+    await until(pilot, lambda: editor.text == "oneone two\none\n", "for the first")
     await pilot.press("enter")
-    await until(pilot, lambda: editor.text == "five two\nTwo five\n  one\n", "for the second")
+    await until(pilot, lambda: editor.text == "oneone two\noneone\n", "for the second, not the first again")
     await pilot.press("escape", "ctrl+z")
-    await until(pilot, lambda: editor.text == "five two\nTwo one\n  one\n", "to undo one")
-
-
-async def test_a_replacement_that_holds_the_needle_is_not_replaced_again(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, "a b a", *"a", "tab", *"aa", "enter", "enter")
-    await until(pilot, lambda: editor.text == "aa b aa", "for both")
+    await until(pilot, lambda: editor.text == "oneone two\none\n", "to undo one")
 
 
 async def test_replacing_all_is_counted_and_undone_in_one_step(pilot: Pilot[None]) -> None:
@@ -230,10 +208,7 @@ async def test_another_pane_takes_the_keys_at_once(pilot: Pilot[None]) -> None:
 
 
 async def test_letters_right_behind_the_key_are_the_needle(pilot: Pilot[None]) -> None:
-    editor = editor_of(pilot)
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(TEXT)
+    editor = await edit(pilot, TEXT)
     burst(pilot.app, *"x", "ctrl+f", *"two")
     await until_shown(pilot, "1 of 2")
     assert editor.text == f"x{TEXT}"
@@ -266,7 +241,7 @@ async def test_the_current_match_differs_from_the_others_in_every_theme(pilot: P
         assert current.reverse or current.bgcolor != other.bgcolor, theme
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_the_find_bar_fits(pilot: Pilot[None]) -> None:
     await find(pilot, TEXT, *"one", "enter", "tab", *"another")
     await until_shown(pilot, "2 of 3")

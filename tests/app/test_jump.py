@@ -75,14 +75,6 @@ async def test_a_letter_on_a_pane_goes_into_it_also_from_the_editor(env: AppEnv)
         assert screen.panes.editor.text == before
 
 
-async def test_a_letter_on_a_row_opens_it(pilot: Pilot[None]) -> None:
-    await pilot.press("1")
-    await until_shown(pilot, "2.2 Twice 2")
-    await jump(pilot)
-    await pilot.press(letter_before(pilot, "○ 2.2 Twice 2"))
-    await until(pilot, lambda: main_screen(pilot).exercise.label == "2.2", "for the exercise")
-
-
 async def test_a_letter_on_a_row_of_a_scrolled_list_opens_it(env: AppEnv) -> None:
     env.course = load_course(write_course(env.folder / "long", exercises=6, lessons=6))
     async with env.start() as pilot:

@@ -7,8 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.app.screens.help import TAB_ABOUT
-from gpututor.app.trace_view.lanes import ARROWS, TimeWindow, columns_of, draw, ticks
+from gpututor.app.trace_view.lanes import TimeWindow, columns_of, draw, ticks
 from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.events import Kind
 from gpututor.trace.timeline import Lane, Span, TimelineLayout
@@ -48,12 +47,8 @@ def test_a_bar_that_begins_within_a_cell_is_drawn_in_reverse() -> None:
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     picture = picture_of(program)
     line = draw(picture, lane_of(picture, "default stream"), TimeWindow.whole(0, 10_000, 10))[0]
-    assert [(glyph.character, glyph.reverse) for glyph in line[:4]] == [
-        (" ", False),
-        ("▌", True),
-        ("█", False),
-        ("█", False),
-    ]
+    drawn = [(glyph.character, glyph.reverse) for glyph in line[:4]]
+    assert drawn == [(" ", False), ("▌", True), ("█", False), ("█", False)]
 
 
 def test_the_height_of_small_kernels_says_how_busy_the_device_is() -> None:
@@ -145,12 +140,6 @@ def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
     assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
     line = draw(picture, lane, window, selected=1)[0]
     assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
-
-
-def test_the_help_explains_arrows_and_where_the_cursor_is() -> None:
-    about = " ".join(TAB_ABOUT["Timeline"])
-    assert all(arrow in about for arrow in ARROWS.values())
-    assert "┝━┥" in about
 
 
 wholes = st.builds(

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from gpututor import checks
 from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
+from gpututor.app.screens.devices import DevicesScreen
 from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
 from gpututor.app.screens.progress import ProgressScreen, standing_of
 from gpututor.app.screens.welcome import Finished, FinishedScreen
@@ -22,7 +23,7 @@ from gpututor.paths import builtin_course
 from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.screens import assert_golden, screen_lines, screen_text
+from tests.support.screens import assert_golden, screen_text
 from tests.support.scripted_client import report, verdict
 from tests.support.tiny_course import RIGHT
 
@@ -114,12 +115,11 @@ async def test_a_finished_lesson_is_a_moment_and_n_goes_on(env: AppEnv) -> None:
         assert screen.panes.current is Pane.LESSON, "a new lesson begins with its text"
 
 
-async def test_a_finished_lesson_can_be_left_and_is_not_told_twice(pilot: Pilot[None], screen: MainScreen) -> None:
-    for _ in range(2):
+async def test_a_finished_lesson_can_be_left_and_is_not_announced_twice(pilot: Pilot[None], screen: MainScreen) -> None:
+    for keys in (["n"], []):
         screen.panes.editor.load_text(RIGHT)
         await run_checks(pilot)
-        if screen.exercise.label == "1.1":
-            await pilot.press("n")
+        await pilot.press(*keys)
     await until(pilot, lambda: isinstance(pilot.app.screen, FinishedScreen), "for the moment")
     await pilot.press("escape")
     await until_shown(pilot, "Lesson 1 is finished: Small things. n opens 2.1 Twice 1.")
@@ -153,6 +153,8 @@ async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating
     await until_shown(pilot, "You have passed every exercise of the course: all 4, in 2 lessons.")
     await pilot.press("w")
     await until_shown(pilot, "4 of 4 exercises passed")
+    await pilot.press("escape", "n")
+    await until_shown(pilot, "This is the last exercise")
 
 
 async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(env: AppEnv) -> None:
@@ -293,10 +295,12 @@ async def test_progress_that_cannot_be_read_is_told(pilot: Pilot[None], screen: 
     path.rmdir()
 
 
-@pytest.mark.parametrize("key", ["w", "shift+f7", "f19"])
-async def test_the_screen_closes_with_the_key_that_opened_it(pilot: Pilot[None], key: str) -> None:
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [("w", ProgressScreen), ("shift+f7", ProgressScreen), ("f19", ProgressScreen), ("shift+f1", DevicesScreen)],
+)
+async def test_the_screen_closes_with_the_key_that_opened_it(pilot: Pilot[None], key: str, kind: type) -> None:
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, ProgressScreen), "for the screen")
-    assert screen_lines(pilot.app)
+    await until(pilot, lambda: isinstance(pilot.app.screen, kind), "for the screen")
     await pilot.press(key)
     await until(pilot, lambda: pilot.app.screen is main_screen(pilot), "for the main screen")

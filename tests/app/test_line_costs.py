@@ -11,10 +11,9 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.line_costs import LineCosts, cost_in_words, map_line, short_forms
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
-from tests.support.parameters import mostly_long
-from tests.support.recorded_runs import Timed, run
-from tests.support.screens import assert_golden, screen_lines, screen_text
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
+from tests.support.recorded_runs import run
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, report, verdict
 
 MS = 1_000_000
@@ -101,25 +100,18 @@ def test_costs_map_to_equal_lines_and_never_two_to_one_line(old: list[str], new:
 
 
 async def with_costs(pilot: Pilot[None], times: str = "modelled") -> Editor:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(TEXT)
+    editor = await edit(pilot, TEXT)
     editor.show_costs({each.line: each for each in (COPY, KERNELS, HAZARD)}, times)
     await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
     return editor
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_costs_stand_at_the_edge(pilot: Pilot[None]) -> None:
-    await with_costs(pilot)
+    editor = await with_costs(pilot)
     await pilot.press("down")
     await until_shown(pilot, "Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait")
     await assert_golden(pilot, "costs")
-
-
-async def test_the_cursor_s_line_is_said_in_words_and_goes_again(pilot: Pilot[None]) -> None:
-    editor = await with_costs(pilot)
     editor.move_cursor((4, 0))
     await until_shown(pilot, "Line 5: 1 kernel (2.00 ms); modelled.")
     await pilot.press("down")
@@ -190,12 +182,6 @@ async def test_a_file_that_did_not_run_explains_missing_costs_and_traces(env: Ap
         await until_shown(pilot, "'return' outside function")
 
 
-async def test_another_file_has_no_costs(pilot: Pilot[None]) -> None:
-    editor = await with_costs(pilot)
-    editor.show(TEXT)
-    assert not editor.has_costs
-
-
 async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
@@ -204,13 +190,7 @@ async def test_without_colour_old_costs_are_marked(env: AppEnv, monkeypatch: pyt
         await until_shown(pilot, "~ ⇄ 3 ‖ 1 12.0 MiB 1.20 ms")
 
 
-@pytest.fixture
-def timed(env: AppEnv) -> AppEnv:
-    env.client = Timed()
-    return env
-
-
-async def test_a_run_puts_its_costs_at_the_edge(timed: AppEnv) -> None:
+async def test_a_run_puts_its_costs_at_the_edge_of_its_exercise_and_a_restart_keeps_them(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         editor = main_screen(pilot).panes.editor
         assert not editor.has_costs
@@ -221,24 +201,7 @@ async def test_a_run_puts_its_costs_at_the_edge(timed: AppEnv) -> None:
         await until_shown(pilot, "Line 6, both calls: 4 kernels (1.59 ms), 128 MiB allocated; modelled.")
         row = next(line for line in screen_text(pilot.app).splitlines() if "print(x.sum().item())" in line)
         assert "‖ 4" in row
-
-
-async def test_after_an_edit_they_are_said_to_be_of_before(timed: AppEnv) -> None:
-    async with timed.start((140, 40)) as pilot:
-        editor = main_screen(pilot).panes.editor
-        await run(pilot, timed)
-        await until(pilot, lambda: editor.has_costs, "for the costs")
-        await pilot.press("e", "#")
-        editor.move_cursor((6, 0))
-        await until_shown(pilot, "Line 7, as it ran")
-
-
-async def test_each_exercise_has_its_own_and_they_are_there_after_a_restart(timed: AppEnv) -> None:
-    async with timed.start() as pilot:
-        editor = main_screen(pilot).panes.editor
-        await run(pilot, timed)
-        await until(pilot, lambda: editor.has_costs, "for the costs")
-        await pilot.press("n")
+        await pilot.press("escape", "n")
         await until(pilot, lambda: not editor.has_costs, "for none")
         await pilot.press("p")
         await until(pilot, lambda: editor.has_costs, "for those of before")

@@ -15,7 +15,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app import open_file
-from gpututor.app.app import crash_message
+from gpututor.app.app import GpututorApp
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.open_file import SETTLED_NS, Draft, OpenFile
 from gpututor.app.screens.base import QuestionDialog
@@ -23,6 +23,7 @@ from gpututor.paths import drafts_folder
 from tests.support.apps import (
     AppEnv,
     backups,
+    edit_both,
     is_asking,
     main_screen,
     make_folder,
@@ -32,6 +33,12 @@ from tests.support.apps import (
     until_shown,
 )
 from tests.support.screens import screen_text
+
+
+def leave_draft(file: Path, text: str) -> None:
+    draft = Draft(file)
+    draft.save(text)
+    draft.release()
 
 
 def by_writing(file: Path, text: str) -> None:
@@ -117,9 +124,7 @@ async def test_line_ends_that_another_program_changed_stay_as_it_left_them(env: 
 @pytest.mark.parametrize(("answer", "first"), [("m", "m=1def"), ("f", "theirs")])
 async def test_after_the_answer_quitting_goes_on_by_itself(env: AppEnv, answer: str, first: str) -> None:
     async with env.start() as pilot:
-        start_ticking = stop_ticking(pilot)
-        await pilot.press("e", *"m=1")
-        env.file().write_text("theirs = 1\n")
+        start_ticking = await edit_both(env, pilot)
         await pilot.press("ctrl+q")
         await until(pilot, lambda: is_asking(pilot), "for the question")
         start_ticking()
@@ -131,18 +136,14 @@ async def test_after_the_answer_quitting_goes_on_by_itself(env: AppEnv, answer: 
 
 
 async def test_after_the_answer_the_run_continues_with_the_chosen_text(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     await pilot.press("ctrl+s", "f")
     await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
     assert env.client.requests[0].submission == "theirs = 1\n"
 
 
 async def test_escape_in_a_conflict_leaves_the_command_undone(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     await pilot.press("ctrl+q", "escape")
     await until_shown(pilot, "^s asks again")
     assert pilot.app.is_running
@@ -162,10 +163,8 @@ async def test_quitting_waits_for_the_answer_to_an_open_question(env: AppEnv) ->
 
 
 async def test_two_commands_that_wait_for_an_answer_run_in_order(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
     screen = main_screen(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     screen.runs.run_checks()
     screen.navigator.next_exercise()
     screen.navigator.next_exercise()
@@ -177,10 +176,8 @@ async def test_two_commands_that_wait_for_an_answer_run_in_order(pilot: Pilot[No
 
 @pytest.mark.long
 async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilot[None], env: AppEnv) -> None:
-    stop_ticking(pilot)
     screen = main_screen(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     screen.learning.reset()
     screen.navigator.next_exercise()
     await until(pilot, lambda: is_asking(pilot), "for the question")
@@ -193,10 +190,8 @@ async def test_waiting_commands_do_not_run_under_another_ones_dialog(pilot: Pilo
 @pytest.mark.long
 async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pilot[None], env: AppEnv) -> None:
     """The exercise that the learner leaves has a conflict, which the app resolves first."""
-    stop_ticking(pilot)
     screen = main_screen(pilot)
-    await pilot.press("e", *"m=1")
-    env.file().write_text("theirs = 1\n")
+    await edit_both(env, pilot)
     screen.learning.begin_again(env.course.exercises[1].key)
     await until(pilot, lambda: is_asking(pilot), "for the question")
     await pilot.press("m")
@@ -208,9 +203,7 @@ async def test_beginning_an_exercise_anew_never_asks_about_another_one(pilot: Pi
 @pytest.mark.long
 @pytest.mark.parametrize("answer", ["f", "m"])
 async def test_an_undecided_draft_is_not_saved_over_the_file(env: AppEnv, answer: str) -> None:
-    draft = Draft(env.file())
-    draft.save("draft = 1\n")
-    draft.release()
+    leave_draft(env.file(), "draft = 1\n")
     env.file().write_text("theirs = 1\n")
     in_the_way = env.workspace_folder / ".backups"
     in_the_way.write_text("")
@@ -238,9 +231,7 @@ async def test_an_undecided_draft_is_not_saved_over_the_file(env: AppEnv, answer
 
 @pytest.mark.long
 async def test_leaving_with_an_undecided_draft_asks_again_next_time(env: AppEnv) -> None:
-    draft = Draft(env.file())
-    draft.save("draft = 1\n")
-    draft.release()
+    leave_draft(env.file(), "draft = 1\n")
     (env.workspace_folder / ".backups").write_text("")
     async with env.start() as pilot:
         await until(pilot, lambda: is_asking(pilot), "for the question")
@@ -343,10 +334,8 @@ def test_a_draft_that_the_file_holds_is_removed(file: Path) -> None:
 
 
 def test_a_draft_that_cannot_be_read_is_left_alone(file: Path) -> None:
-    draft = Draft(file)
-    draft.save("text")
+    leave_draft(file, "text")
     (path,) = drafts_folder().iterdir()
-    draft.release()
     path.write_bytes(b"\xff")
     assert Draft(file).take_left("") is None
     assert path.exists()
@@ -392,9 +381,7 @@ async def test_the_same_app_offers_an_unsaved_exercise_again(env: AppEnv) -> Non
         await until(pilot, lambda: file.read_text().startswith("m=1"), "for the text")
 
 
-async def test_a_write_by_another_program_during_a_save_is_a_conflict(
-    env: AppEnv,
-) -> None:
+async def test_a_write_by_another_program_during_a_save_is_a_conflict(env: AppEnv) -> None:
     file = env.file()
     async with env.start() as pilot:
         fsync = os.fsync
@@ -418,10 +405,12 @@ async def test_what_is_said_of_the_file_when_the_app_breaks(env: AppEnv) -> None
     file = env.file()
     make_folder(file)
     async with env.start() as pilot:
-        assert "No file was open." in str(crash_message(None, [main_screen(pilot)]))
+        assert isinstance(app := pilot.app, GpututorApp)
+        assert "No file was open." in str(app.crash_message(None))
     file.rmdir()
     async with env.start() as pilot:
         await pilot.press("e", "m")
-        assert "Your file is saved." in str(crash_message(None, [main_screen(pilot)]))
+        assert isinstance(app := pilot.app, GpututorApp)
+        assert "Your file is saved." in str(app.crash_message(None))
         await start_conflict(env, pilot)
-        assert "draft" in str(crash_message(None, [main_screen(pilot)]))
+        assert "draft" in str(app.crash_message(None))

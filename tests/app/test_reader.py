@@ -18,7 +18,7 @@ from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
 from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.screens import screen_text
+from tests.support.screens import TRIED_SIZES, screen_text
 
 HINTS = 4
 
@@ -218,17 +218,6 @@ async def test_keys_choose_a_link_follow_it_and_come_back(
     await until_shown(pilot, "There is nothing to go back to.")
 
 
-async def test_enter_chooses_the_first_link_in_sight_and_then_follows_it(linked: AppEnv, pilot: Pilot[None]) -> None:
-    await read(pilot, 5)
-    await pilot.press("enter")
-    chosen = course_text(pilot).chosen
-    assert chosen is not None
-    assert chosen.target == "02_twice_1_2/task.md"
-    assert main_screen(pilot).exercise.label == "1.1"
-    await pilot.press("enter")
-    await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the task")
-
-
 async def test_a_link_to_a_heading_scrolls_there_and_backspace_returns(linked: AppEnv, pilot: Pilot[None]) -> None:
     reader = main_screen(pilot).panes.reader
     await read(pilot, 5)
@@ -276,7 +265,7 @@ async def test_a_web_page_opens_outside(linked: AppEnv, monkeypatch: pytest.Monk
         assert opened == ["https://example.org/page"]
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_a_click_follows_a_link(linked: AppEnv, pilot: Pilot[None]) -> None:
     await read(pilot, 5)
     (_, first), *_ = course_text(pilot).visible_links()
@@ -312,7 +301,7 @@ def test_long_code_is_folded_with_a_mark_and_loses_nothing() -> None:
     assert [line.plain for line in folded(Content(code), 80)] == code.split("\n")
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_no_code_of_a_task_is_cut(env: AppEnv, size: tuple[int, int]) -> None:
     line = "    train(model, batches, device, learning_rate, momentum, epochs) -> END"
     task = env.course.exercises[0].folder / "task.md"
@@ -341,22 +330,15 @@ def test_words_are_sorted_and_have_a_meaning_and_a_lesson() -> None:
     assert max(map(len, shown.splitlines())) <= 60
 
 
-async def test_the_glossary_is_a_key_away(env: AppEnv) -> None:
+async def test_the_glossary_is_a_key_or_a_link_away(env: AppEnv) -> None:
     (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with\nits memory. (1)\n")
     async with env.start() as pilot:
         await pilot.press("W")
         await until_shown(pilot, "the CPU with its memory. (1)")
         await pilot.press("escape")
         assert main_screen(pilot).is_active
-
-
-async def test_a_link_to_the_glossary_opens_it(env: AppEnv) -> None:
-    (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU with its memory. (1)\n")
-    async with env.start() as pilot:
         main_screen(pilot).navigator.follow("../glossary.md")
         await until_shown(pilot, "the CPU with its memory. (1)")
-        await pilot.press("escape")
-        assert main_screen(pilot).is_active
 
 
 def test_each_lesson_links_the_glossary_and_names_its_words() -> None:

@@ -16,20 +16,11 @@ from gpututor.app.editor.python_text import find_brackets, python_spans
 from gpututor.app.editor.rendering import CodeDocument, sign_words, with_signs
 from gpututor.app.main.screen import MainScreen
 from gpututor.text import lines_of
-from tests.support.apps import AppEnv, burst, main_screen, until, until_shown
+from tests.support.apps import AppEnv, burst, edit, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import TRIED_SIZES, assert_golden, assert_harmless, screen_lines, screen_text
 
 LINES = st.lists(st.text(st.sampled_from("ab()[]{}:#'\" ,\\"), max_size=10), min_size=1, max_size=6)
-
-
-async def code(pilot: Pilot[None], text: str) -> Editor:
-    editor = main_screen(pilot).panes.editor
-    await pilot.press("e")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    editor.show(text)
-    await pilot.pause()
-    return editor
 
 
 # Edges
@@ -39,7 +30,7 @@ async def code(pilot: Pilot[None], text: str) -> Editor:
 async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(env: AppEnv, size: tuple[int, int]) -> None:
     text = "short = 1\nlong = '" + "0123456789" * 12 + "'\n\n" + "x = 1  # " + "ü" * 90 + "\n"
     async with env.start(size) as pilot:
-        editor = await code(pilot, text)
+        editor = await edit(pilot, text)
         await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
         await assert_golden(pilot, "long_lines")
         await pilot.press("down", "end")
@@ -48,7 +39,7 @@ async def test_a_line_that_goes_on_beyond_an_edge_is_marked_there(env: AppEnv, s
 
 
 async def test_a_line_that_just_fits_has_no_mark(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "a\n")
+    editor = await edit(pilot, "a\n")
     room = editor.scrollable_content_region.width - editor.gutter_width
     editor.show("x" * room + "\n" + "y" * (room + 1))
     await pilot.pause()
@@ -58,7 +49,7 @@ async def test_a_line_that_just_fits_has_no_mark(pilot: Pilot[None]) -> None:
 
 
 async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "    x = " + "1 + " * 30 + "1")
+    editor = await edit(pilot, "    x = " + "1 + " * 30 + "1")
     await pilot.press("end")
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
     await pilot.press("enter", "y")
@@ -70,7 +61,7 @@ async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pil
 
 
 async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "abc" * 100)
+    editor = await edit(pilot, "abc" * 100)
     for _ in range(200):
         editor.action_cursor_right()
     await pilot.pause()
@@ -88,16 +79,10 @@ def brackets(text: str) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
     return pairing.unclosed, pairing.unopened
 
 
-def test_brackets_in_strings_and_comments_are_none() -> None:
-    assert brackets("f('(', \"]\")  # )") == (set(), set())
-
-
-def test_a_bracket_of_another_kind_leaves_the_open_one_alone() -> None:
+def test_brackets_have_partners_of_their_kind_within_a_statement() -> None:
+    assert brackets("f('(', \"]\")  # )") == (set(), set()), "strings and comments have no brackets"
     assert brackets("f(a[1)") == ({(0, 3)}, set())
     assert brackets("f(a]1)") == (set(), {(0, 3)})
-
-
-def test_a_statement_ends_what_is_still_open_above_it() -> None:
     assert brackets("x = f(1\nreturn (2)") == ({(0, 5)}, set())
     assert brackets("x = [y\n     for y in z\n     if y]") == (set(), set())
 
@@ -117,7 +102,7 @@ def styled(editor: Editor, row: int, part: str) -> list[int]:
 
 
 async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "f(')',\n  x)\n")
+    editor = await edit(pilot, "f(')',\n  x)\n")
     await pilot.press("right")
     assert styled(editor, 0, "bracket") == [1]
     assert styled(editor, 1, "bracket") == [3]
@@ -129,7 +114,7 @@ async def test_the_bracket_at_the_cursor_and_its_partner_are_shown(pilot: Pilot[
 
 
 async def test_a_bracket_without_partner_is_marked_but_not_while_it_is_typed(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "\nreturn a)\n")
+    editor = await edit(pilot, "\nreturn a)\n")
     assert styled(editor, 1, "unmatched") == [8]
     await pilot.press(*"f(")
     assert styled(editor, 0, "unmatched") == []
@@ -138,7 +123,7 @@ async def test_a_bracket_without_partner_is_marked_but_not_while_it_is_typed(pil
 
 
 async def test_marks_are_seen_on_the_cursor_s_line_too(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "y = f(x)")
+    editor = await edit(pilot, "y = f(x)")
     await pilot.press("end")
     await until(pilot, lambda: styled(editor, 0, "bracket") == [7, 5], "for the pair")
     background = editor.get_component_rich_style("code--bracket", partial=True).bgcolor
@@ -150,14 +135,14 @@ async def test_marks_are_seen_on_the_cursor_s_line_too(pilot: Pilot[None]) -> No
 async def test_without_colour_brackets_are_underlined(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
-        editor = await code(pilot, "f()")
+        editor = await edit(pilot, "f()")
         assert editor.get_component_rich_style("code--bracket", partial=True).underline
         assert editor.get_component_rich_style("code--unmatched", partial=True).underline
 
 
 @pytest.mark.parametrize("typed", ["f(x)", "x[f({1: (2)})]", "print('(')", "a = (1,\n     2)\nb", "()[]{}"])
 async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: str) -> None:
-    editor = await code(pilot, "")
+    editor = await edit(pilot, "")
     burst(pilot.app, *("enter" if letter == "\n" else letter for letter in typed))
     await pilot.pause()
     wanted = typed.split("\n")
@@ -179,14 +164,7 @@ async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: st
         (("    def f(", "        a,"), "    ):", 8),
         (("    return f(", "        a,"), "    )", 0),
         (("    return [",), "        1]", 0),
-        (
-            (
-                "x = {",
-                "    'a': [",
-            ),
-            "        1,",
-            8,
-        ),
+        (("x = {", "    'a': ["), "        1,", 8),
         (("x = {", "    'a': [", "        1,"), "    ],", 4),
         ((), "    x = 1 + \\", 8),
         (("    x = 1 + \\",), "        2", 4),
@@ -209,24 +187,11 @@ def test_any_line_can_be_opened_below_any_other(lines: list[str]) -> None:
     assert python_text.after_line(lines[-1], lines[:-1]).strip() == ""
 
 
-async def test_a_closing_bracket_alone_is_indented_as_its_statement(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "")
-    await pilot.press(*"x=f(", "enter", *"a,", "enter", *")", "enter", *"y")
-    assert editor.text == "x=f(\n    a,\n)\ny"
-
-
-async def test_enter_between_two_brackets_gives_the_closing_one_its_own_line(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "    f()")
-    editor.move_cursor((0, 6))
-    await pilot.press("enter", *"a")
-    assert editor.text == "    f(\n        a\n    )"
-
-
 # Moving lines
 
 
 async def test_lines_move_up_and_down_with_the_cursor(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "a\nbb\nc")
+    editor = await edit(pilot, "a\nbb\nc")
     await pilot.press("alt+down")
     assert (editor.text, editor.cursor_location) == ("bb\na\nc", (1, 0))
     await pilot.press("alt+down", "alt+down")
@@ -238,7 +203,7 @@ async def test_lines_move_up_and_down_with_the_cursor(pilot: Pilot[None]) -> Non
 
 
 async def test_all_selected_lines_move_together(pilot: Pilot[None]) -> None:
-    editor = await code(pilot, "a\nb\nc\n")
+    editor = await edit(pilot, "a\nb\nc\n")
     await pilot.press("shift+down", "shift+down", "alt+down")
     assert editor.text == "c\na\nb\n"
     assert editor.selected_text == "a\nb\n"
@@ -283,7 +248,7 @@ async def test_undo_after_a_reload_brings_the_learner_s_text_back(
 
 async def test_undo_of_lines_that_needed_a_scroll_bar_moves_the_cursor_back(pilot: Pilot[None]) -> None:
     """Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved."""
-    editor = await code(pilot, "a = 1\n")
+    editor = await edit(pilot, "a = 1\n")
     await pilot.press("end")
     editor.insert("\n" * 200)
     await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")

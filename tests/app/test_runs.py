@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.help import AllTextScreen
@@ -22,7 +22,7 @@ from gpututor.course.loader import load_course
 from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.report import Outcome, Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
-from tests.support.apps import AppEnv, main_screen, until, until_shown
+from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
@@ -33,7 +33,7 @@ async def test_the_grader_is_warmed_while_the_learner_reads(pilot: Pilot[None], 
 
 
 async def test_checks_appear_as_they_arrive(env: AppEnv) -> None:
-    env.client = ScriptedClient(holds=True)
+    env.client.holds = True
     async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "The check called loads holds" in screen_text(pilot.app), "for the first check")
@@ -52,18 +52,6 @@ async def test_waiting_for_a_device_that_another_grading_has_is_told(env: AppEnv
     async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Waiting: another grading is on cuda:0")
-
-
-async def test_escape_stops_a_run_and_nothing_is_recorded(env: AppEnv) -> None:
-    env.client = ScriptedClient(holds=True)
-    async with env.start() as pilot:
-        screen = main_screen(pilot)
-        await pilot.press("r")
-        await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
-        await pilot.press("escape")
-        await until(pilot, lambda: not screen.running, "for the end")
-        await until_shown(pilot, "Stopped. Nothing was recorded.")
-        assert screen.learner.progress.attempts(screen.exercise.key) == []
 
 
 async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
@@ -106,36 +94,27 @@ async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env:
         assert len(screen.learner.progress.attempts(env.course.exercises[0].key)) == 1
 
 
-async def test_a_grader_that_breaks_is_told_in_a_dialog(env: AppEnv) -> None:
-    env.client.breaks = BROKEN
+@pytest.mark.parametrize(
+    ("fault", "words"), [(BROKEN, "The judge could not be started."), (ZeroDivisionError("[/int]"), "[/int]")]
+)
+async def test_a_grader_that_breaks_is_reported_in_a_dialog(env: AppEnv, fault: Exception, words: str) -> None:
+    env.client.breaks = fault
     async with env.start() as pilot:
         await pilot.press("r")
         await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the dialog")
-        await until_shown(pilot, "The judge could not be started.")
+        await until_shown(pilot, words)
         await until_shown(pilot, "gpututor.log")
         await pilot.press("escape")
         await until(pilot, lambda: not main_screen(pilot).running, "for the run to be over")
-
-
-async def test_a_fault_that_nobody_foresaw_is_logged_and_told(env: AppEnv) -> None:
-    env.client.breaks = ZeroDivisionError("[/int]")
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "for the dialog")
-    assert "ZeroDivisionError" in (env.folder / "home" / "cache" / "gpututor.log").read_text()
+    log = env.folder / "home" / "cache" / "gpututor.log"
+    assert fault is BROKEN or "ZeroDivisionError" in log.read_text(), "an unexpected error is logged"
 
 
 async def test_several_scenarios_are_told_apart(env: AppEnv) -> None:
-    def judge(request: GradeRequest) -> Report:
-        return report(
-            request, verdict("loads"), failure(), verdict("loads", scenario="no GPU"), failure(scenario="no GPU")
-        )
-
-    env.client = ScriptedClient(judge)
+    verdicts = [make(scenario=name) for name in ("one GPU", "no GPU") for make in (partial(verdict, "loads"), failure)]
+    env.client.judge = lambda request: report(request, *verdicts)
     async with env.start(size=(140, 40)) as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
-        await pilot.pause()
+        await run_checks(pilot)
         text = screen_text(pilot.app)
         assert text.index("one GPU: cuda:0") < text.index("no GPU: cuda:0")
         rows = list(main_screen(pilot).panes.results.rows)
@@ -146,12 +125,9 @@ async def test_several_scenarios_are_told_apart(env: AppEnv) -> None:
 
 @pytest.mark.long
 async def test_the_scenario_of_a_check_is_visible_after_scrolling(env: AppEnv) -> None:
-    def judge(request: GradeRequest) -> Report:
-        here = [verdict(f"check {number}") for number in range(20)]
-        there = [verdict(f"check {number}", scenario="no GPU") for number in range(30)]
-        return report(request, *here, *there, failure(scenario="no GPU"))
-
-    env.client = ScriptedClient(judge)
+    here = [verdict(f"check {number}") for number in range(20)]
+    there = [verdict(f"check {number}", scenario="no GPU") for number in range(30)]
+    env.client.judge = lambda request: report(request, *here, *there, failure(scenario="no GPU"))
     async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there: pass device=.")
@@ -165,10 +141,8 @@ async def test_the_scenario_of_a_check_is_visible_after_scrolling(env: AppEnv) -
 
 @pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30)], [(80, 24)]), ids=str)
 async def test_a_pass_is_shown_from_its_top_however_long_the_list(env: AppEnv, size: tuple[int, int]) -> None:
-    def judge(request: GradeRequest) -> Report:
-        return report(request, *(verdict(f"check {n}") for n in range(30)), output="line\n" * 30)
-
-    env.client = ScriptedClient(judge)
+    checks = [verdict(f"check {number}") for number in range(30)]
+    env.client.judge = lambda request: report(request, *checks, output="line\n" * 30)
     async with env.start(size) as pilot:
         results = main_screen(pilot).panes.results
         await pilot.press("r")
@@ -182,10 +156,8 @@ async def test_a_pass_is_shown_from_its_top_however_long_the_list(env: AppEnv, s
 
 @pytest.mark.parametrize("before", [1, 30])
 async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_before(env: AppEnv, before: int) -> None:
-    def judge(request: GradeRequest) -> Report:
-        return report(request, *(verdict(f"check {n}") for n in range(before)), failure(), output="line\n" * 40)
-
-    env.client = ScriptedClient(judge)
+    checks = [verdict(f"check {number}") for number in range(before)]
+    env.client.judge = lambda request: report(request, *checks, failure(), output="line\n" * 40)
     async with env.start() as pilot:
         await pilot.press("r")
         await until_shown(pilot, "Create it there: pass device=.")
@@ -208,13 +180,10 @@ async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(env: AppEn
 
 
 async def test_why_nothing_could_be_graded_is_told(env: AppEnv) -> None:
-    def judge(request: GradeRequest) -> Report:
-        return report(request, outcome=Outcome.NOT_GRADABLE_HERE, reason="This needs two GPUs. Use --device virtual.")
-
-    env.client = ScriptedClient(judge)
+    reason = "This needs two GPUs. Use --device virtual."
+    env.client.judge = lambda request: report(request, outcome=Outcome.NOT_GRADABLE_HERE, reason=reason)
     async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await run_checks(pilot)
         await until_shown(pilot, "Not gradable here")
         assert "This needs two GPUs." in screen_text(pilot.app)
 
@@ -223,39 +192,18 @@ async def test_text_from_outside_is_shown_as_it_is_and_never_as_markup(env: AppE
     nasty = "[/int] [@click=app.quit]x[/] [red]"
     steers = "\x1b[2J\x9b\u202e"
 
-    def judge(request: GradeRequest) -> Report:
-        words = {"expected": nasty, "got": nasty, "why": nasty, "advice": nasty + steers}
-        not_run = verdict("parity", Status.NOT_RUN)
-        return report(
-            request, failure(**words), not_run, output=f"printed {nasty}\n{steers}", traceback=f"trace {steers} {nasty}"
-        )
-
-    env.client = ScriptedClient(judge)
+    verdicts = failure(expected=nasty, got=nasty, why=nasty, advice=nasty + steers), verdict("parity", Status.NOT_RUN)
+    env.client.judge = lambda request: report(
+        request, *verdicts, output=f"printed {nasty}\n{steers}", traceback=f"trace {steers} {nasty}"
+    )
     env.file().write_text(f"def twice(number):\n    return {nasty!r}\n")
     async with env.start(size=(140, 60)) as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
-        await pilot.pause()
+        await run_checks(pilot)
         text = screen_text(pilot.app)
         assert text.count(nasty) >= 7, text
         assert text.count("\\x1b[2J\\x9b\\u202e") == 3, text
         assert not set(steers) & set(text) - set("[2J")
         assert pilot.app.is_running
-
-
-@pytest.mark.long
-async def test_a_very_long_output_stays_bounded(env: AppEnv) -> None:
-    def judge(request: GradeRequest) -> Report:
-        return report(request, verdict("loads"), output="\x1b[2J\tline\n" * 5000)
-
-    env.client = ScriptedClient(judge)
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
-        await pilot.press("G", "G")
-        await until(pilot, lambda: "4,800 more lines: v shows all" in screen_text(pilot.app), "for the end")
-        assert "\x1b" not in screen_text(pilot.app)
-        assert main_screen(pilot).panes.current is Pane.RESULTS
 
 
 async def test_a_course_without_checks_says_how_to_hand_in(env: AppEnv, tmp_path: Path) -> None:
@@ -350,13 +298,9 @@ async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
 async def test_what_is_cut_is_marked_and_read_in_full(env: AppEnv) -> None:
     got = "\n".join(f"row {n}: " + "0.125 " * 30 for n in range(50))
 
-    def judge(request: GradeRequest) -> Report:
-        return report(request, verdict("loads"), failure(got=got), output="the end\n")
-
-    env.client = ScriptedClient(judge)
+    env.client.judge = lambda request: report(request, verdict("loads"), failure(got=got), output="the end\n")
     async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await run_checks(pilot)
         await until(pilot, lambda: main_screen(pilot).panes.results.section == 2, "for the focus")
         await pilot.press("v")
         await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")
@@ -384,10 +328,9 @@ async def test_without_results_there_is_nothing_to_read(pilot: Pilot[None]) -> N
 
 async def test_ten_thousand_lines_stay_usable(env: AppEnv) -> None:
     output = "".join(f"step {n}: loss [red]{n / 7:.3f}[/] \x1b[2J\n" for n in range(10_000))
-    env.client = ScriptedClient(lambda request: report(request, verdict("loads"), output=output))
+    env.client.judge = lambda request: report(request, verdict("loads"), output=output)
     async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
+        await run_checks(pilot)
         await pilot.press("v")
         await until(pilot, lambda: isinstance(pilot.app.screen, AllTextScreen), "for all of it")
         await until_shown(pilot, "step 3: loss [red]0.429[/] \\x1b[2J")
@@ -406,15 +349,6 @@ def test_texts_are_bounded_by_lines_and_by_characters() -> None:
     run = RunSummary("one GPU", "cuda:0", True, output="y" * 5000 + "\nz")
     assert printed(run).splitlines()[0].endswith("y… v shows all")
     assert len(printed(run)) < 1100
-
-
-async def test_a_check_that_did_not_run_is_in_the_whole_text_too(env: AppEnv) -> None:
-    env.client = ScriptedClient(lambda request: report(request, failure(), verdict("parity", Status.NOT_RUN)))
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: not main_screen(pilot).running, "for the end")
-        await pilot.press("v")
-        await until_shown(pilot, "○ not run  The check called parity holds")
 
 
 async def test_progress_causes_a_layout_only_if_it_needs_another_line(

@@ -90,26 +90,9 @@ HEAVY = {
     "gpututor.app.editor.line_costs": "1 ms",
 }
 NEVER = {"torch", "jedi", "gpututor.judge", "gpututor.checks", "gpututor.worker", "gpututor.devices"}
-READING = (
-    "1",
-    "j",
-    "enter",
-    "2",
-    "4",
-    "x",
-    "f1",
-    "escape",
-    "h",
-    "s",
-    "y",
-    "escape",
-    "ctrl+p",
-    "escape",
-    "slash",
-    "escape",
-)
-AROUND = ("comma", "escape", "D", "escape", "w", "escape", "semicolon", "escape")
-RUNNING = ("4", "ctrl+s", "f12", "d", "escape")
+READING = (*"1j", "enter", *"24x", "f1", "escape", *"hsy", "escape", "ctrl+p", "escape", "slash", "escape")
+AROUND = ["comma", "escape", "D", "escape", "w", "escape", "semicolon", "escape"]
+RUNNING = ["4", "ctrl+s", "f12", "d", "escape"]
 
 
 def modules_after(program: str, folder: Path, *words: str) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 from textual.pilot import Pilot
@@ -17,8 +16,7 @@ from gpututor.course.loader import load_course
 from gpututor.course.model import Lesson
 from gpututor.paths import builtin_course
 from tests.support.apps import AppEnv, main_screen, until, until_shown
-from tests.support.parameters import mostly_long
-from tests.support.screens import screen_lines, screen_text
+from tests.support.screens import TRIED_SIZES, screen_lines, screen_text
 
 LESSON = "# Lesson 2\n\n" + "Some words.\n\n" * 60 + "## Pinned memory\n\nA page-locked\nbuffer is quick to `copy`.\n\n"
 
@@ -63,14 +61,6 @@ def test_a_heading_and_the_paragraph_below_it_are_one_place(searchable: AppEnv) 
     assert (results.total, results.passages[0].line) == (2, 2), "the heading is the better place"
 
 
-def test_no_place_of_the_course_is_found_twice() -> None:
-    for query in ("stream", "copy", "device"):
-        shown = [
-            (passage.where, passage.text) for passage in TextIndex(load_course(builtin_course())).find(query).passages
-        ]
-        assert len(shown) == len(set(shown)) > 10
-
-
 def test_hints_and_solutions_are_not_searched(searchable: AppEnv) -> None:
     index = TextIndex(searchable.course)
     assert index.find("Look at the name").total == 0
@@ -85,15 +75,9 @@ def test_a_text_that_cannot_be_read_hides_only_itself(searchable: AppEnv) -> Non
     assert TextIndex(searchable.course).find("buffer").total == 2
 
 
-def test_a_search_through_the_whole_course_is_quick() -> None:
-    index = TextIndex(load_course(builtin_course()))
-    times = []
-    for query in ("a", "e", "the", "copy", "host device", "zzz"):
-        begin = time.thread_time()  # not what others on the machine take
-        index.find(query)
-        times.append(time.thread_time() - begin)
-    assert min(times[:3]) < 0.05, times
-    assert index.find("e").total > MOST_FOUND == len(index.find("e").passages)
+def test_only_the_best_of_many_places_are_listed() -> None:
+    results = TextIndex(load_course(builtin_course())).find("e")
+    assert results.total > MOST_FOUND == len(results.passages)
 
 
 def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
@@ -109,7 +93,7 @@ def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
 # The screen
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(env: AppEnv, size: tuple[int, int]) -> None:
     env.course = load_course(builtin_course())
     async with env.start(size) as pilot:
@@ -119,7 +103,7 @@ async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(env: AppEnv,
         assert results.virtual_size.height == 2 * MOST_FOUND
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_a_slash_searches_as_one_types_and_enter_opens_the_place(
     searchable: AppEnv, pilot: Pilot[None], screen: MainScreen
 ) -> None:

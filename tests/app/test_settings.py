@@ -6,13 +6,12 @@ import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
-from gpututor.app.commands import COMMANDS, Pane
+from gpututor.app.commands import Pane
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown, write
-from tests.support.parameters import mostly_long
-from tests.support.screens import assert_golden, screen_text
+from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 from tests.support.tiny_course import RIGHT
 
 
@@ -21,7 +20,7 @@ def app_of(pilot: Pilot[None]) -> GpututorApp:
     return pilot.app
 
 
-@pytest.mark.parametrize("size", mostly_long([(80, 24), (100, 30), (140, 40)], [(80, 24)]), ids=str)
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_the_settings_look_as_agreed(env: AppEnv, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
     monkeypatch.setenv("EDITOR", "vim")
@@ -81,23 +80,16 @@ async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(pilot
 
 
 async def test_an_invalid_setting_is_reported_at_the_start_and_explained(env: AppEnv) -> None:
-    path = write('motion = "some"\ndevice = "cpu"\n')
+    path = write(text := 'motion = "some"\ndevice = "cpu"\ntheme = "no-such"\n')
     async with env.start((100, 30)) as pilot:
         await until_shown(pilot, "A setting is invalid. Press , to see which.")
         assert main_screen(pilot).learner.settings.now.device == "cpu", "the rest holds"
         await pilot.press("comma")
         await until_shown(pilot, 'line 1: motion cannot be "some"')
-        assert pilot.app.animation_level == "none", "as the test set it"
-    assert path.read_text() == 'motion = "some"\ndevice = "cpu"\n'
-
-
-async def test_a_theme_that_nobody_knows_leaves_the_first_one(env: AppEnv) -> None:
-    write('theme = "no-such"\n')
-    async with env.start() as pilot:
+        await until_shown(pilot, 'line 3: theme cannot be "no-such"')
         assert pilot.app.theme == "night"
-        await until_shown(pilot, "A setting is invalid.")
-        await pilot.press("comma")
-        await until_shown(pilot, 'line 1: theme cannot be "no-such"')
+        assert pilot.app.animation_level == "none", "as the test set it"
+    assert path.read_text() == text
 
 
 async def test_the_palettes_theme_and_the_settings_agree(env: AppEnv) -> None:
@@ -185,14 +177,6 @@ async def test_shifted_function_keys_work_as_terminals_send_them(pilot: Pilot[No
     await pilot.press("f14")
     await pilot.press("f22")
     await until_shown(pilot, "Start 1.1 Twice 1 again?")
-
-
-def test_no_key_of_a_terminal_means_two_commands() -> None:
-    from gpututor.app.commands import bindings
-
-    keys = [binding.key for binding in bindings()]
-    assert len(keys) == len(set(keys))
-    assert "f10" not in {key for command in COMMANDS if command.id == "reset" for key in command.keys}
 
 
 @pytest.mark.long

@@ -128,10 +128,16 @@ async def test_text_can_be_read(env: AppEnv, theme: str) -> None:
 
 @pytest.mark.long
 async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) -> None:
+    """Selected text is reversed: red or the terminal's text color on blue is unreadable in some terminals."""
     write(f'theme = "{TERMINAL.name}"\n')
     judge_all(env)
+    reversed_on = set()
     async with env.start((140, 40)) as pilot:
         async for name in looks(pilot):
+            for each in segments(pilot.app):
+                if each.style is not None and each.text.strip():
+                    assert each.style.reverse or each.style.bgcolor in (None, RichColor.default()), (name, each.text)
+                    reversed_on |= {name} if each.style.reverse else set()
             foreign = {
                 (name, str(colour), each.text)
                 for each in segments(pilot.app)
@@ -140,6 +146,7 @@ async def test_the_terminals_theme_uses_its_sixteen_colours_only(env: AppEnv) ->
                 if colour is not None and colour.type not in (ColorType.DEFAULT, ColorType.STANDARD)
             }
             assert foreign == set()
+    assert reversed_on > {"course", "results", "settings", "palette", "search", "attempts"}
 
 
 @pytest.mark.long
@@ -164,29 +171,6 @@ async def test_without_colours_the_chosen_theme_is_kept(env: AppEnv, monkeypatch
 
 def test_the_settings_name_the_apps_own_themes() -> None:
     assert tuple(theme.name for theme in OWN) == THEMES
-
-
-async def test_without_motion_nothing_slides_and_no_cursor_blinks(env: AppEnv) -> None:
-    write('motion = "none"\n')
-    async with env.start() as pilot:
-        assert pilot.app.animation_level == "none"
-        assert main_screen(pilot).panes.editor.cursor_blink is False
-
-
-@pytest.mark.long
-async def test_in_the_terminals_theme_nothing_stands_on_a_colour(env: AppEnv) -> None:
-    """Red or the terminal's text colour on blue is unreadable in some terminals, so the choice is reversed text."""
-    write(f'theme = "{TERMINAL.name}"\n')
-    judge_all(env)
-    reversed_on = set()
-    async with env.start((140, 40)) as pilot:
-        async for name in looks(pilot):
-            for each in segments(pilot.app):
-                if each.style is None or not each.text.strip():
-                    continue
-                assert each.style.reverse or each.style.bgcolor in (None, RichColor.default()), (name, each.text)
-                reversed_on |= {name} if each.style.reverse else set()
-    assert reversed_on > {"course", "results", "settings", "palette", "search", "attempts"}
 
 
 WALK = {
@@ -241,12 +225,6 @@ def test_without_colours_no_colour_goes_to_the_terminal(tmp_path: Path) -> None:
     assert {sequence for sequence in sequences if colours_in(sequence)} == set()
 
 
-def test_colours_are_told_from_attributes() -> None:
-    assert colours_in("0") == colours_in("") == colours_in("1;2;3;4;7") == []
-    for graphics in ("38;2;9;9;9", "48;5;12", "31", "1;39", "49", "97", "38:2:1:2:3"):
-        assert colours_in(graphics), graphics
-
-
 CHOSEN = {
     "the tab": ("1", "1 Course"),
     "the row of the list": ("1", "Twice 1"),
@@ -286,11 +264,14 @@ def reversed_text(app: App[Any]) -> str:
     )
 
 
-async def test_without_colours_what_is_below_a_dialog_is_dim(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("key", "shown"), [("x", "No, keep it"), ("ctrl+p", "Type a name")])
+async def test_without_colours_what_is_below_a_dialog_is_dim(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch, key: str, shown: str
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with env.start() as pilot:
-        await pilot.press("x")
-        await until_shown(pilot, "No, keep it")
+        await pilot.press(key)
+        await until_shown(pilot, shown)
         top = pilot.app.screen._compositor.render_strips(Size(*pilot.app.size))[0]
         assert all(each.style is not None and each.style.dim and not each.style.reverse for each in top)
 

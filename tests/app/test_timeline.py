@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.commands import Pane
 from gpututor.app.screens.trace import TABS, DeviceScreen, make_tab
 from gpututor.app.trace_view.chart import Chart
 from gpututor.grading.events import GradeRequest
@@ -58,15 +57,6 @@ async def test_a_function_key_opens_it_from_the_editor(pilot: Pilot[None]) -> No
     assert main_screen(pilot).is_current
 
 
-@pytest.mark.long
-async def test_what_was_recorded_on_another_day_is_found_again(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        await run_checks(pilot)
-    async with env.start() as pilot:
-        await open_device(pilot)
-        assert " stream 1 " in screen_text(pilot.app)
-
-
 async def test_before_the_first_run_it_says_what_to_do_and_does_it(pilot: Pilot[None]) -> None:
     await open_device(pilot)
     assert "Nothing has been run yet." in screen_text(pilot.app)
@@ -95,15 +85,6 @@ async def test_during_the_first_run_it_says_that_one_is_under_way(env: AppEnv) -
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await open_device(pilot)
         assert "A run is under way." not in screen_text(pilot.app)
-
-
-async def test_an_attempt_without_a_recording_says_so(env: AppEnv) -> None:
-    env.client.records = False
-    async with env.start() as pilot:
-        await run_checks(pilot)
-        assert "d shows what it did" not in screen_text(pilot.app)
-        await open_device(pilot)
-        assert "Attempt 1 has no trace" in screen_text(pilot.app)
 
 
 @pytest.mark.long
@@ -156,15 +137,6 @@ async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(pilot: 
     assert "This is the last event in this row." in one_line(pilot)
     await pilot.press("g", "h")
     assert "This is the first event in this row." in one_line(pilot)
-
-
-async def test_the_lane_and_the_event_are_marked_without_colours(pilot: Pilot[None]) -> None:
-    await run_and_open(pilot)
-    lines = screen_lines(pilot.app)
-    assert next(line for line in lines if "▸" in line).startswith("▸ stream 1")
-    mark = next(line for line in lines if "┝" in line)
-    row = next(line for line in lines if line.startswith("▸ stream 1"))
-    assert row[mark.index("┝") : mark.index("┥")].strip("█! ") == "add"
 
 
 @pytest.mark.long
@@ -236,15 +208,6 @@ async def test_a_click_chooses_too(pilot: Pilot[None]) -> None:
 # From there to a line
 
 
-async def test_enter_goes_to_the_line_in_the_editor(pilot: Pilot[None]) -> None:
-    await run_and_open(pilot)
-    await pilot.press("enter")
-    main = main_screen(pilot)
-    await until(pilot, lambda: main.panes.editor.has_focus, "for the editor")
-    assert main.panes.current is Pane.CODE
-    assert main.panes.editor.cursor_location[0] == 1
-
-
 async def test_the_line_is_mapped_to_its_place_now(pilot: Pilot[None]) -> None:
     main = main_screen(pilot)
     await run_checks(pilot)
@@ -254,15 +217,6 @@ async def test_the_line_is_mapped_to_its_place_now(pilot: Pilot[None]) -> None:
     await pilot.press("enter")
     await until(pilot, lambda: main.panes.editor.has_focus, "for the editor")
     assert main.panes.editor.cursor_location[0] == 3
-
-
-async def test_a_line_that_is_gone_is_told(pilot: Pilot[None]) -> None:
-    main = main_screen(pilot)
-    await run_checks(pilot)
-    main.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
-    await open_device(pilot)
-    await pilot.press("enter")
-    await until_shown(pilot, "Line 2 of that run has changed or is gone. It was here.")
 
 
 async def test_what_no_line_of_the_file_caused_says_so(env: AppEnv) -> None:
@@ -412,25 +366,10 @@ async def test_every_tab_is_a_digit_away_and_gets_the_keys(pilot: Pilot[None]) -
     assert screen.tabs.number == len(TABS) - 1
 
 
-async def test_a_line_chosen_in_any_tab_is_shown(pilot: Pilot[None]) -> None:
-    screen = await run_and_open(pilot)
-    await pilot.press("4")
-    await until(pilot, lambda: screen.tabs.tab is not None and screen.tabs.tab.has_focus_within, "for the lines")
-    await pilot.press("enter")
-    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.CODE, "for the code")
-
-
 @pytest.mark.parametrize("size", TRIED_SIZES)
 async def test_the_timeline_looks_as_it_should(pilot: Pilot[None]) -> None:
     await run_and_open(pilot)
     await assert_golden(pilot, "timeline")
-
-
-async def test_the_timeline_zoomed_in(env: AppEnv) -> None:
-    async with env.start((100, 30)) as pilot:
-        await run_and_open(pilot)
-        await pilot.press("up", "g", "plus", "plus")
-        await assert_golden(pilot, "timeline_zoomed")
 
 
 async def test_the_timeline_without_colours(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,6 +377,13 @@ async def test_the_timeline_without_colours(env: AppEnv, monkeypatch: pytest.Mon
     async with env.start() as pilot:
         await run_and_open(pilot)
         await assert_golden(pilot, "timeline_no_color")
+
+
+async def test_the_timeline_zoomed_in(env: AppEnv) -> None:
+    async with env.start((100, 30)) as pilot:
+        await run_and_open(pilot)
+        await pilot.press("up", "g", "plus", "plus")
+        await assert_golden(pilot, "timeline_zoomed")
 
 
 @pytest.mark.parametrize("size", mostly_long([(40, 10), (60, 15), (200, 60)], [(40, 10)]))

@@ -23,7 +23,7 @@ from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.memory import memory_curves
 from tests.support.apps import AppEnv, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.recorded_runs import TABS, Timed, run, see
+from tests.support.recorded_runs import TABS, run, see
 from tests.support.recordings import long_trace, make_recording, small_trace
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 from tests.support.scripted_client import verdict
@@ -46,12 +46,6 @@ def test_the_call_that_stopped_is_shown_before_longer_ones() -> None:
     view = first_view(recording, attempt=1, title="1.1", file_name="a.py", source=None)
     assert view is not None
     assert view.case.words == stopped.words
-
-
-@pytest.fixture
-def timed(env: AppEnv) -> AppEnv:
-    env.client = Timed()
-    return env
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
@@ -98,25 +92,6 @@ async def test_memory_is_read_by_the_keys(timed: AppEnv, pilot: Pilot[None]) -> 
     await until_shown(pilot, ", the peak: 120 MiB")
 
 
-async def test_enter_at_the_peak_goes_to_its_line(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "memory")
-    await pilot.press("enter")
-    screen = main_screen(pilot)
-    await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
-    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 5, "for the line")
-
-
-async def test_held_memory_is_listed_by_line(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "memory")
-    rows = [line for line in screen_text(pilot.app).splitlines() if " × " in line]
-    assert "80.0 MiB" not in rows[0].split("×")[1]
-    assert "line 6" in rows[0]
-    assert "x = work(x, step)" in rows[0]
-    assert "line 4" in rows[1]
-
-
 async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot: Pilot[None]) -> None:
     await run(pilot, timed)
     screen = await see(pilot, "lines")
@@ -141,24 +116,16 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot:
     await until_shown(pilot, "Line 6, both calls: 4 kernels")
 
 
-async def test_enter_in_the_table_goes_to_the_line(timed: AppEnv, pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize(("tab", "keys", "row"), [("memory", [], 5), ("lines", ["j"], 3), ("hazards", [], 6)])
+async def test_enter_in_a_tab_goes_to_the_line(
+    timed: AppEnv, pilot: Pilot[None], tab: str, keys: list[str], row: int
+) -> None:
     await run(pilot, timed)
-    await see(pilot, "lines")
-    await pilot.press("j", "enter")
+    await see(pilot, tab)
+    await pilot.press(*keys, "enter")
     screen = main_screen(pilot)
     await until(pilot, lambda: screen.panes.current is Pane.CODE, "for the editor")
-    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 3, "for the line")
-
-
-async def test_a_hazard_is_explained_with_a_remedy(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    await see(pilot, "hazards")
-    await until_shown(pilot, "! Hazard: line 7 reads what aten::mm at line 6 writes on another stream")
-    await until_shown(pilot, "Let the later stream wait: `stream.wait_stream(other)`")
-    await until_shown(pilot, "✗ Out of memory: line 6 asks cuda:0 for 256 MiB")
-    await pilot.press("enter")
-    screen = main_screen(pilot)
-    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == 6, "for the line")
+    await until(pilot, lambda: screen.panes.editor.cursor_location[0] == row, "for the line")
 
 
 async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
@@ -191,14 +158,6 @@ async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv)
 
 SOURCE_OF_THREE = "def twice(number):\n    for step in range(3):\n        pass\n    return 2 * number\n"
 SOURCE_OF_ONE_STEP = "def twice(number):\n    return 2 * number\n"
-
-
-async def test_the_keys_of_a_tab_stand_in_the_last_line(timed: AppEnv) -> None:
-    async with timed.start((140, 40)) as pilot:
-        await run(pilot, timed)
-        await see(pilot, "memory")
-        last = screen_text(pilot.app).rstrip().splitlines()[-1]
-        assert all(words in last for words in ("read", "change by change", "V compare", "X export", "Esc back"))
 
 
 async def test_changes_above_much_that_stays_are_seen_and_the_axis_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
@@ -265,9 +224,6 @@ def roles(view: RunView) -> dict[str, TimeBar]:
 def test_the_limit_is_read_from_the_checks_own_sentence(at_most: float, limit: float) -> None:
     assert limit_of(describe_limit(at_most)) == pytest.approx(limit, rel=0.01)
     assert limit_of(describe_limit(at_most, "the script that you began with")) == pytest.approx(limit, rel=0.01)
-
-
-def test_other_sentences_have_no_limit() -> None:
     assert limit_of("The values agree with the CPU's") is None
 
 
@@ -363,7 +319,7 @@ def test_the_other_one_is_the_same_case_of_the_same_scenario(tmp_path: Path) -> 
     (baseline,) = baselines_of(left)
     pair = pair_of(left, baseline)
     assert pair is not None
-    assert pair.right.call.elapsed_ns == left.run.baselines[0].calls[0].elapsed_ns
+    assert pair.right.case.calls[0].elapsed_ns == left.run.baselines[0].calls[0].elapsed_ns
     assert pair.same_inputs
     moved = replace(left.recording, runs=(replace(left.run, scenario="two GPUs"),))
     elsewhere = replace(baseline, view=replace(left, recording=moved))

@@ -14,6 +14,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from gpututor.app.app import GpututorApp
+from gpututor.app.editor.editor import Editor
 from gpututor.app.main import navigation
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
@@ -124,6 +125,17 @@ def stop_ticking(pilot: Pilot[None]) -> Callable[[], None]:
     return start
 
 
+async def edit(pilot: Pilot[None], text: str | None = None) -> Editor:
+    """Go to the editor, and put a text into it."""
+    editor = main_screen(pilot).panes.editor
+    await pilot.press("e")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    if text is not None:
+        editor.show(text)
+        await pilot.pause()
+    return editor
+
+
 async def run_checks(pilot: Pilot[None]) -> None:
     await pilot.press("ctrl+s")
     await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
@@ -148,11 +160,16 @@ def backups(env: AppEnv) -> list[str]:
     return [path.read_text() for path in folder.iterdir()] if folder.exists() else []
 
 
-async def start_conflict(env: AppEnv, pilot: Pilot[None]) -> None:
+async def edit_both(env: AppEnv, pilot: Pilot[None]) -> Callable[[], None]:
+    """Change the file in the editor and on disk, before the app looks; return a function that lets it look again."""
     start_ticking = stop_ticking(pilot)  # as many keys may take as long as the autosave waits
     await pilot.press("e", *"m=1")
     env.file().write_text("theirs = 1\n")
-    start_ticking()
+    return start_ticking
+
+
+async def start_conflict(env: AppEnv, pilot: Pilot[None]) -> None:
+    (await edit_both(env, pilot))()
     await until(pilot, lambda: is_asking(pilot), "for the question")
 
 

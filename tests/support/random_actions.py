@@ -231,25 +231,36 @@ async def blow(
         assert keeper.lost == [], "the learner typed this, and it is nowhere"
 
 
-async def _do(pilot: Pilot[None], env: AppEnv, keeper: Keeper, action: Action) -> None:
-    app = pilot.app
+async def do_anywhere(pilot: Pilot[None], client: ScriptedClient, action: object) -> None:
+    """Do what any app of gpututor can meet; ignore other actions."""
     match action:
         case Keys(keys):
             for key in keys:
-                app.post_message(key_event(key))
+                pilot.app.post_message(key_event(key))
             await pilot.pause()
         case Click(x, y, times):
-            width, height = app.size
+            width, height = pilot.app.size
             with contextlib.suppress(OutOfBounds):
                 await pilot.click(offset=(x * width // 100, y * height // 100), times=times)
+        case Resize(columns, lines):
+            await pilot.resize_terminal(columns, lines)
+        case Answer(holds):
+            client.holds = holds
+            client.released.set()
+        case Rest(moments):
+            for _ in range(moments):
+                await pilot.pause(0.01)
+
+
+async def _do(pilot: Pilot[None], env: AppEnv, keeper: Keeper, action: Action) -> None:
+    app = pilot.app
+    match action:
         case Scroll(x, y, down):
             width, height = app.size
             event = events.MouseScrollDown if down else events.MouseScrollUp
             x, y = x * width // 100, y * height // 100
             app.post_message(event(None, x, y, 0, 0, 0, False, False, False, screen_x=x, screen_y=y))
             await pilot.pause()
-        case Resize(columns, lines):
-            await pilot.resize_terminal(columns, lines)
         case Paste(text):
             app.post_message(events.Paste(text))
             await pilot.pause()
@@ -265,12 +276,8 @@ async def _do(pilot: Pilot[None], env: AppEnv, keeper: Keeper, action: Action) -
             keeper.forgive(keeper.files[exercise])
             with contextlib.suppress(OSError):
                 os.unlink(keeper.files[exercise])
-        case Answer(holds):
-            env.client.holds = holds
-            env.client.released.set()
-        case Rest(moments):
-            for _ in range(moments):
-                await pilot.pause(0.01)
+        case _:
+            await do_anywhere(pilot, env.client, action)
 
 
 async def _leave(pilot: Pilot[None], env: AppEnv, keeper: Keeper, leaving: str) -> None:

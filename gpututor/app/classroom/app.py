@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
-from rich.text import Text
 from textual.screen import Screen
 
 from gpututor.app import runtime
@@ -19,7 +18,7 @@ from gpututor.app.classroom.class_table import Source, students_of
 from gpututor.app.classroom.regrade_client import RegradeClient
 from gpututor.app.classroom.submission_screen import SubmissionScreen
 from gpututor.app.commands import SCREENS
-from gpututor.app.runtime import GcScheduler, write_log
+from gpututor.app.runtime import GcScheduler
 from gpututor.app.screens.palette import Entry
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
@@ -29,7 +28,6 @@ from gpututor.classroom.review import review_of
 from gpututor.classroom.rules import rules_for
 from gpututor.errors import UsageError
 from gpututor.grading.client import GradingClient
-from gpututor.paths import log_file
 from gpututor.settings import SettingsFile
 
 
@@ -54,50 +52,35 @@ class ClassroomApp(BaseApp):
         self._grading = grading
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
-        return class_entries(screen, query)
+        if isinstance(screen, ClassScreen):
+            for number, page in enumerate(PAGES):
+                yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
+            yield from _of_table(screen, "class")
+            for words, title in screen.exercise_titles:
+                yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
+        elif isinstance(screen, SubmissionScreen):
+            yield from _of_table(screen, "submission")
+        yield Entry("Theme", "Choose other colors.", self.action_change_theme, ("colours",))
+        yield Entry("Quit", "Leave.", self.action_quit)
+        if query and isinstance(screen, ClassScreen) and screen.table is not None:
+            for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):
+                yield Entry(row.name, "Go to this student.", partial(screen.go_to, row.marks.student.id))
 
     def get_default_screen(self) -> Screen[Any]:
         return ClassScreen(self._source, self._grading)
 
-    def _fatal_error(self) -> None:
-        """Handle an internal error: write to the log what Textual would print."""
-        error = sys.exc_info()[1]
-        if error is not None:
-            write_log(error)
-        self.bell()
-        words = (
-            f"gpututor stopped in an unexpected way: {error!r}\nNo data of the class is lost. The log is {log_file()}"
-        )
-        self.panic(Text(words))
+    def rescue(self) -> str:
+        return "No data of the class is lost."
 
 
 MOST_STUDENTS = 20
 """The most students to offer: more would be slow to list, and a few more letters narrow them down."""
 
 
-def class_entries(screen: Screen[Any], query: str) -> Iterator[Entry]:
-    """Yield the palette's entries while `screen` is shown, with the students that match `query`."""
-    if isinstance(screen, ClassScreen):
-        for number, page in enumerate(PAGES):
-            yield Entry(page, f"Go to the page {page}.", partial(screen.action_page, number))
-        yield from _of_table(screen, "class")
-        for words, title in screen.exercise_titles:
-            yield Entry(title, "Show the students of this exercise.", partial(screen.filter_by, words))
-    elif isinstance(screen, SubmissionScreen):
-        yield from _of_table(screen, "submission")
-    yield Entry("Theme", "Choose other colors.", screen.app.action_change_theme, ("colours",))
-    yield Entry("Quit", "Leave.", screen.app.action_quit)
-    if query and isinstance(screen, ClassScreen) and screen.table is not None:
-        for row in itertools.islice(students_of(screen.table, query), MOST_STUDENTS):
-            yield Entry(row.name, "Go to this student.", partial(screen.go_to, row.marks.student.id))
-
-
 def _of_table(screen: Screen[Any], name: str) -> Iterator[Entry]:
-    """Yield the commands of a screen that are for the palette."""
-    for command in SCREENS[name]:
-        if command.palette is not None:
-            act = partial(screen.run_action, command.bound[0][1])
-            yield Entry(command.title, command.help, act, command.palette)
+    for each in SCREENS[name]:
+        if each.palette is not None:
+            yield Entry(each.title, each.help, partial(screen.run_action, each.bound[0][1]), each.palette)
 
 
 def source_of(folder: ClassFolder, rules: Path | None = None, course_folder: Path | None = None) -> Source:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, OptionList
@@ -100,7 +98,7 @@ def review_sections(table: ClassTable) -> list[Section]:
 class FilterLine(Input):
     """A line of words; the arrows move the table's cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("filter")
+    BINDINGS = screen_bindings("filter")
 
 
 PAGES = ("Students", "Exercises", "Review")
@@ -111,7 +109,7 @@ _OTHERS = (("cells", "students"), ("cells", "open", "filter", "order"), ("open",
 class ClassScreen(BaseScreen[None]):
     """A class, read in a thread, and again when the instructor presses a key."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("class")
+    BINDINGS = screen_bindings("class")
     AUTO_FOCUS = ""
 
     def __init__(self, source: Source, grading: RegradeClient) -> None:
@@ -213,7 +211,6 @@ class ClassScreen(BaseScreen[None]):
             self._describe()
 
     def _describe(self) -> None:
-        """Update the tabs, the line below them, and the keys."""
         self._top.show(self.page_number, self._source.name)
         keys = bar("class", *_OTHERS[self.page_number])
         self._keys.show(keys[:-2], keys[-2:])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, Mark, MarkStatus, StudentMarks
 from gpututor.classroom.review import Item, Review
@@ -31,7 +31,6 @@ SHORT = {
 }
 """A glyph and a word of at most seven letters for each outcome."""
 _WITHOUT_MARK = {MarkStatus.OPEN: "○", MarkStatus.REFUSED: "○", MarkStatus.NOT_GRADED: "…"}
-"""Glyphs before the word in the place of a mark."""
 TO_LOOK_AT = "!"
 """The sign of a cell that a person should review."""
 _SEPARATORS = re.compile(r"[_/\-@()\\]+")
@@ -174,19 +173,15 @@ def shown_of(table: ClassTable, typed: str, order: Order) -> Shown:
     if not words:
         return Shown(places, tuple(range(len(table.columns))), None)
     missing_in_column = [frozenset(word for word in words if word not in column) for column in table.column_words]
-    matchers: dict[frozenset[str], _CellMatcher] = {}
-    by_row: dict[frozenset[str], list[_CellMatcher]] = {}
+    needs: dict[frozenset[str], list[frozenset[str]]] = {}
     matching: dict[int, int] = {}
     columns = 0
     for at, row in enumerate(table.rows):
         missing = frozenset(word for word in words if word not in row.words)
-        if missing not in by_row:
-            needs = [missing & in_column for in_column in missing_in_column]
-            by_row[missing] = [matchers.setdefault(need, _CellMatcher(need)) for need in needs]
-        bits = 0
-        for column, (matcher, cell) in enumerate(zip(by_row[missing], row.cells, strict=True)):
-            if matcher[cell.words]:
-                bits |= 1 << column
+        if missing not in needs:
+            needs[missing] = [missing & in_column for in_column in missing_in_column]
+        cells = enumerate(zip(needs[missing], row.cells, strict=True))
+        bits = sum(1 << column for column, (need, cell) in cells if _has_all(need, cell.words))
         if bits:
             matching[at] = bits
             columns |= bits
@@ -194,16 +189,10 @@ def shown_of(table: ClassTable, typed: str, order: Order) -> Shown:
     return Shown(tuple(row for row in places if row in matching), shown, matching)
 
 
-class _CellMatcher(dict[str, bool]):
-    """True for a cell's words if they contain all needed words; cached, as cells have few different words."""
-
-    def __init__(self, needed: frozenset[str]) -> None:
-        super().__init__()
-        self._needed = needed
-
-    def __missing__(self, words: str) -> bool:
-        self[words] = all(word in words for word in self._needed)
-        return self[words]
+@lru_cache(4096)
+def _has_all(needed: frozenset[str], words: str) -> bool:
+    """Return True if a cell's words contain all needed words; cached, as cells have few different words."""
+    return all(word in words for word in needed)
 
 
 def students_of(table: ClassTable, typed: str) -> Iterator[Row]:

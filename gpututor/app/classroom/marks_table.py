@@ -8,7 +8,6 @@ from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -28,7 +27,7 @@ class MarksTable(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"class-marks--{name}" for name in ("cursor", "row", "passed", "failed", "open", "muted")
     }
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("marks")
+    BINDINGS = screen_bindings("marks")
 
     class Moved(Message):
         """The cursor is on another cell, or another table is shown."""

@@ -52,10 +52,7 @@ class RegradeClient:
         return job
 
     def keep_recording(self, key: GradingKey, part: Path) -> Recording | None:
-        """Store the recording in `part`, delete the oldest ones, and return it; None if `part` has no recording.
-
-        Raises `UsageError` if it cannot be stored.
-        """
+        """Store the recording in `part`, if there is one, and return it. Raises `UsageError`."""
         if not (part / FILE).is_file():
             self.recordings.discard(part)
             return None

@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from gpututor.app.classroom.class_table import Cell, ClassTable, attempt_words, mark_words, points_of, title_of
@@ -55,12 +54,9 @@ _AGAIN = (
 
 
 class SubmissionScreen(BaseScreen[bool]):
-    """A report and its text. Dismissed with True if the journal was changed.
+    """A report and its text, and one grading at a time. Dismissed with True if the journal was changed."""
 
-    The screen runs one grading at a time; Esc stops it.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("submission")
+    BINDINGS = screen_bindings("submission")
     HORIZONTAL_BREAKPOINTS = _BREAKPOINTS
     AUTO_FOCUS = ""
 
@@ -359,7 +355,7 @@ class SubmissionScreen(BaseScreen[bool]):
         try:
             self.call_later(self._show_taken, report, self.grading.take(key, report))
         except TutorError as error:
-            self.call_later(self._show_not_taken, error)
+            self.call_later(self._show_error, self._number, error)
 
     def _show_taken(self, report: Report, old: Path | None) -> None:
         self._doing = ""
@@ -367,10 +363,6 @@ class SubmissionScreen(BaseScreen[bool]):
         self.show_report(report)
         where = f" The old one: replaced/{old.name}" if old is not None else ""
         self.say(f"Taken. Marks follow it when the class is read again, as on going back.{where}")
-
-    def _show_not_taken(self, error: TutorError) -> None:
-        self._doing = ""
-        self.app.push_screen(error_dialog(error))
 
     def action_back(self) -> None:
         """Stop the current grading, or else leave. Wait while the journal is being written."""

@@ -44,10 +44,8 @@ class CompletionList(Widget, can_focus=False):
         self.names: tuple[str, ...] = ()
         """All names that were offered."""
         self._fitting: list[str] = []
-        """Names that fit the word."""
         self._chosen = 0
         self._first = 0
-        """The first name in sight."""
         self._start: Location = (0, 0)
         """Start of the name in the text."""
         self._word = ""
@@ -105,9 +103,7 @@ class CompletionList(Widget, can_focus=False):
         word = self._word
         capitals = word != word.lower()
         fitting = [name for name in self.names if (name if capitals else name.lower()).startswith(word)]
-        self._fitting = [name for name in fitting if name != word] if len(fitting) > 1 else fitting
-        if self._fitting == [word]:
-            self._fitting = []
+        self._fitting = [name for name in fitting if name != word]
         if not self._fitting and not self._waiting:
             self.close()
             return
@@ -139,13 +135,11 @@ class CompletionList(Widget, can_focus=False):
         longest = max((cell_len(escape_control_chars(name)) for name in self._fitting), default=len(WAITING))
         cells = min(max(longest, 14), MOST_CELLS, width - _FRAME - 2) + _FRAME + 2
         rows = self._rows + _FRAME
-        below = self._cursor.y + 1
-        y = below if below + rows <= height else self._cursor.y - rows
-        if y < 0:
-            y = max(0, height - rows)
-        x = max(0, min(self._cursor.x - 2, width - cells))
+        y = self._cursor.y + 1
+        if y + rows > height:
+            y = self._cursor.y - rows if self._cursor.y >= rows else max(0, height - rows)
         self.styles.width, self.styles.height = cells, rows
-        self.absolute_offset = Offset(x, y)
+        self.absolute_offset = Offset(max(0, min(self._cursor.x - 2, width - cells)), y)
         self.display = True
         self.refresh(layout=True)
 
@@ -156,11 +150,9 @@ class CompletionList(Widget, can_focus=False):
         rows: list[Content] = []
         for index in range(self._first, min(self._first + self._rows, len(self._fitting))):
             name = Content(escape_control_chars(self._fitting[index])).truncate(room - 2, ellipsis=True)
-            typed = min(len(self._word), len(name))
-            row = Content.assemble(" ", name.stylize("bold", 0, typed), " " * (room - 1 - name.cell_length))
-            if index == self._chosen:
-                row = row.stylize(CHOSEN)
-            rows.append(row)
+            typed = name.stylize("bold", 0, min(len(self._word), len(name)))
+            row = Content.assemble(" ", typed, " " * (room - 1 - name.cell_length))
+            rows.append(row.stylize(CHOSEN) if index == self._chosen else row)
         return Content("\n").join(rows)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -306,14 +298,10 @@ class Completer:
 
     def _end_child(self) -> None:
         child, self._child = self._child, None
-        if child is None:
-            return
-        kill_tree(child.pid)
-        child.wait()
-        for pipe in (child.stdin, child.stdout):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        if child is not None:
+            kill_tree(child.pid)
+            with contextlib.suppress(OSError), child:  # which closes its pipes and waits
+                pass
 
 
 _NAME = re.compile(r"(?<!\w)(?!\d)\w+")

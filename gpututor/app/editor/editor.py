@@ -70,10 +70,7 @@ class Editor(CodeArea):
         self.redraw()
 
     def scroll_to_cursor(self) -> None:
-        """Scroll to the cursor, with more lines above it than below: they have the head of the function.
-
-        For an editor that was just displayed: before, it scrolled without knowing its size.
-        """
+        """Scroll to the cursor of an editor that was just displayed, with more lines above it than below."""
         row, room = self.cursor_location[0], self.scrollable_content_region.height
         y = 0 if row < room - 2 else row - 2 * room // 3
         self.scroll_to(x=0, y=y, animate=False, force=True, immediate=True)
@@ -121,12 +118,6 @@ class Editor(CodeArea):
         match = _WORD_END.search(self.document[row][:column])
         return match[0] if match else ""
 
-    def _follow_word(self) -> None:
-        if self.completions.is_open:
-            word = self.word_before_cursor
-            row, column = self.cursor_location
-            self.completions.follow(word, (row, column - len(word)))
-
     async def _edit_by(self, event: events.Key) -> bool:
         """Handle a key; return False for keys of the text area and the screen."""
         match event.key:
@@ -173,22 +164,20 @@ class Editor(CodeArea):
     def _insert_closing(self, bracket: str) -> None:
         row, column = self.cursor_location
         line = self.document[row]
-        if line.strip():
-            self._insert(bracket)
-            return
         closed = python_text.closing_dedented(self.document.lines[:row], line[:column], bracket)
-        self.replace(closed, (row, 0), (row, column), maintain_selection_offset=False)
+        self._end_line(bracket, closed, alone=not line.strip())
 
     def _insert_colon(self) -> None:
         row, column = self.cursor_location
         line = self.document[row]
-        if line[column:].strip():
-            self._insert(":")
-            return
-        above = [self.document[earlier] for earlier in range(row)]
-        ended = python_text.clause_dedented(above, line[:column] + ":")
-        if ended == line[:column] + ":":
-            self._insert(":")
+        ended = python_text.clause_dedented(self.document.lines[:row], line[:column] + ":")
+        self._end_line(":", ended, alone=not line[column:].strip())
+
+    def _end_line(self, letter: str, ended: str, *, alone: bool) -> None:
+        """Insert a letter; if it ends its line `alone`, replace all before the cursor by `ended`."""
+        row, column = self.cursor_location
+        if not alone or ended == self.document[row][:column] + letter:
+            self._insert(letter)
         else:
             self.replace(ended, (row, 0), (row, column), maintain_selection_offset=False)
 
@@ -299,7 +288,10 @@ class Editor(CodeArea):
         self.look_at_brackets()
         if self.scroll_offset.x and self.selection.is_empty:
             self._show_line_start()
-        self._follow_word()
+        if self.completions.is_open:
+            word = self.word_before_cursor
+            row, column = self.cursor_location
+            self.completions.follow(word, (row, column - len(word)))
 
     def on_blur(self) -> None:
         self.completions.close()

@@ -53,8 +53,7 @@ class Needle:
     def pattern(self) -> re.Pattern[str]:
         """Compiled pattern; without a capital letter it ignores the case. Raises `BadPattern`."""
         source = self.text if self.regex else re.escape(self.text)
-        if self.whole_word:
-            source = rf"(?<!\w)(?:{source})(?!\w)"
+        source = rf"(?<!\w)(?:{source})(?!\w)" if self.whole_word else source
         letters = re.sub(r"\\.", "", self.text) if self.regex else self.text
         ignore = re.IGNORECASE if letters == letters.lower() else re.NOFLAG
         try:
@@ -275,14 +274,11 @@ class FindBar(Vertical):
         for widget in (self._counted, self._find):
             widget.set_class(nothing, "-nothing")
 
-    @on(Input.Changed, ".find")
+    @on(Input.Changed)
     def _look(self, event: Input.Changed) -> None:
         event.stop()
-        self._search()
-
-    @on(Input.Changed, ".by")
-    def _ignore(self, event: Input.Changed) -> None:
-        event.stop()
+        if event.input is self._find:
+            self._search()
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:

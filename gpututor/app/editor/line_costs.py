@@ -28,10 +28,7 @@ def rows_now(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
 
 
 def map_line(then: str, now: str, line: int) -> tuple[int, bool]:
-    """Return the number of a line of an older text in the text now, from 1, and True if the line is still there.
-
-    For a line that was changed or removed, return where it was, based on the surrounding lines.
-    """
+    """Return a line's number in the text now and True, or where it was and False; lines count from 1."""
     rows, row = rows_now(lines_of(then), lines_of(now)), line - 1
     if row in rows:
         return rows[row] + 1, True

@@ -32,12 +32,10 @@ def _blocks(lines: list[str]) -> list[list[str]]:
     blocks: list[list[str]] = []
     in_string = False
     for line in lines:
-        starts_block = line[:1].strip() != "" and not in_string
-        if starts_block or not blocks:
+        if not blocks or (line[:1].strip() and not in_string):
             blocks.append([])
         blocks[-1].append(line)
-        if len(_TRIPLE.findall(line)) % 2:
-            in_string = not in_string
+        in_string ^= len(_TRIPLE.findall(line)) % 2 == 1
     return blocks
 
 
@@ -45,7 +43,8 @@ def _blocks(lines: list[str]) -> list[list[str]]:
 def _block_spans(block: str) -> tuple[tuple[Span, ...], ...]:
     lines: list[list[Span]] = [[] for _ in range(block.count("\n") + 1)]
     row = column = 0
-    for kind, text in _tokens(block):
+    for _, token, text in _lexer().get_tokens_unprocessed(block):
+        kind = _kind(str(token))
         for part in re.split("(\n)", text):
             if part == "\n":
                 row, column = row + 1, 0
@@ -61,10 +60,6 @@ def _lexer() -> PythonLexer:
     from pygments.lexers.python import PythonLexer  # 12 ms: not before the first paint
 
     return PythonLexer(stripnl=False, ensurenl=False)
-
-
-def _tokens(text: str) -> list[tuple[str, str]]:
-    return [(_kind(str(token)), value) for _, token, value in _lexer().get_tokens_unprocessed(text)]
 
 
 _PREFIXES = (
@@ -196,7 +191,6 @@ def after_line(before_cursor: str, above: Sequence[str] = ()) -> str:
 
 
 def _statement_start(lines: Sequence[str], brackets: Brackets) -> int:
-    """Return the row where the last line's statement begins."""
     first = len(lines) - 1
     while True:
         opening = [partner[0] for place, partner in brackets.partners.items() if place[0] == first and partner < place]

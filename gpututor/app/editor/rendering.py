@@ -1,7 +1,4 @@
-"""The editor's document, with Python's line ends and signs for invisible characters, and how it is drawn.
-
-Drawn are colors, brackets, matches, marks of cut lines, and costs of lines.
-"""
+"""The editor's document, with Python's line ends and signs for invisible characters, and how it is drawn."""
 
 from __future__ import annotations
 
@@ -40,10 +37,6 @@ _UNSEEN = re.compile(
     "]"
 )
 _DELETE, _SPACE, _OTHER = "␡", "␣", "␦"
-
-
-def unseen_columns(line: str) -> list[int]:
-    return [match.start() for match in _UNSEEN.finditer(line)]
 
 
 def with_signs(line: str) -> str:
@@ -217,8 +210,8 @@ class CodeArea(TextArea):
         if self._colours_on:
             for start, end, kind in self._spans[line_index]:
                 line.stylize(self._part(kind), start, end)
-        for column in unseen_columns(self.document[line_index]):
-            line.stylize(self._part("unseen"), column, column + 1)
+        for match in _UNSEEN.finditer(self.document[line_index]):
+            line.stylize(self._part("unseen"), *match.span())
         if line_index == self._marked_line:
             line.stylize(self._part("marked"))
         return line
@@ -253,10 +246,9 @@ class CodeArea(TextArea):
         return Strip([*before, *Segment.apply_style(here, post_style=style), *after], strip.cell_length)
 
     def _part(self, name: str) -> Style:
-        style = self._part_styles.get(name)
-        if style is None:
-            style = self._part_styles[name] = self.get_component_rich_style(f"code--{name}", partial=True)
-        return style
+        if name not in self._part_styles:
+            self._part_styles[name] = self.get_component_rich_style(f"code--{name}", partial=True)
+        return self._part_styles[name]
 
     def notify_style_update(self) -> None:
         self._part_styles.clear()
@@ -282,12 +274,9 @@ class CodeArea(TextArea):
         """Mark the bracket under the cursor, else the bracket before it, and its partner."""
         self._update_marks()
         row, column = self.cursor_location
-        pair: tuple[Location, ...] = ()
-        if self.selection.is_empty:
-            for at in ((row, column), (row, column - 1)):
-                if at in self._brackets.partners:
-                    pair = at, self._brackets.partners[at]
-                    break
+        partners = self._brackets.partners if self.selection.is_empty else {}
+        pairs = ((at, partners[at]) for at in ((row, column), (row, column - 1)) if at in partners)
+        pair: tuple[Location, ...] = next(pairs, ())
         if pair != self._pair:
             self._pair = pair
             self.redraw()

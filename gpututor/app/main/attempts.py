@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -36,14 +36,12 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+_CONTENTS = "when each kernel and copy ran, what the host waited for, and which of your lines caused it."
 NOTHING_RUN = (
     "Nothing has been run yet.\n\nr saves your file and runs the checks. Then this screen shows what the device did:"
-    " when each kernel and copy ran, what the host waited for, and which of your lines caused it."
+    f" {_CONTENTS}"
 )
-RUNNING = (
-    "A run is under way.\n\nWhen it has ended, d shows what the device did: when each kernel and copy ran, what the"
-    " host waited for, and which of your lines caused it."
-)
+RUNNING = f"A run is under way.\n\nWhen it has ended, d shows what the device did: {_CONTENTS}"
 
 
 class AttemptController:
@@ -122,9 +120,8 @@ class AttemptController:
     @property
     def lessons(self) -> tuple[LessonRow, ...]:
         """All lessons with the state of their exercises."""
-        nothing: dict[str, ExerciseProgress] = {}
         learner = self._host.learner
-        progress = self.from_progress(learner.progress.summary, nothing)
+        progress: dict[str, ExerciseProgress] = self.from_progress(learner.progress.summary, {})
         for key in self._passed:
             progress[key] = replace(progress.get(key, ExerciseProgress(attempts=1)), passed=True)
         return lesson_rows(learner.course, progress)
@@ -135,10 +132,8 @@ class AttemptController:
         return self.from_progress(partial(self._host.learner.progress.latest, self._host.exercise.key), None)
 
     def _ids(self) -> list[int]:
-        """Read the ids of the attempts at the exercise, the newest first."""
-        none: list[int] = []
         self.writer.wait_for_attempts(BRIEFLY_S)
-        return self.from_progress(partial(self._host.learner.progress.ids, self._host.exercise.key), none)
+        return self.from_progress(partial(self._host.learner.progress.ids, self._host.exercise.key), [])
 
     # Reports
 
@@ -356,27 +351,29 @@ class AttemptController:
         """Read the best attempt, the one before, the rest, newest first; then the baselines. For a thread."""
         from gpututor.app.trace_view.comparison import Other, baselines_of
 
-        learner = self._host.learner
-        exercise = next(each for each in learner.course.exercises if each.label == view.title.partition(" ")[0])
+        progress, course = self._host.learner.progress, self._host.learner.course
+        key = next(each.key for each in course.exercises if each.label == view.title.partition(" ")[0])
         try:
-            progress = learner.progress
-            recorded = set(self.recordings.ids())
-            best = progress.best(exercise.key)
-            ids = [id_ for id_ in progress.ids(exercise.key) if id_ in recorded]
-            attempts = [attempt for id_ in ids if (attempt := progress.attempt(id_)) is not None]
+            best = progress.best(key)
+            attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
         except ProgressError:
             return tuple(baselines_of(view))
-        attempts = [attempt for attempt in attempts if attempt.number != view.attempt]
+        best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
-        attempts.sort(key=lambda each: (best is None or each.id != best.id, each is not before, -each.number))
+        attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
         others: list[Other] = []
         for attempt in attempts:
             other = self._single_view(attempt)
             if other is not None:
-                which = "best, " if best is not None and attempt.id == best.id else ""
+                which = "best, " if attempt.id == best_id else ""
                 which += "the one before, " if attempt is before else ""
                 others.append(Other(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
         return (*others, *baselines_of(view))
+
+    def _recorded(self, ids: Iterable[int]) -> Iterator[Attempt]:
+        """Read the attempts that have a recording. Raises `ProgressError`."""
+        recorded, read = set(self.recordings.ids()), self._host.learner.progress.attempt
+        return (attempt for id_ in ids if id_ in recorded and (attempt := read(id_)) is not None)
 
     async def compare(self) -> None:
         """Compare the newest attempt that was recorded with another attempt."""
@@ -397,12 +394,8 @@ class AttemptController:
 
     def _newest_recorded(self, ids: list[int]) -> tuple[Attempt, RunView] | None:
         """Return the first of some attempts that has a recording. For a thread. Raises `ProgressError`."""
-        recorded = set(self.recordings.ids())
-        for attempt in (self._host.learner.progress.attempt(id_) for id_ in ids if id_ in recorded):
-            view = self._view_of(attempt) if attempt is not None else None
-            if attempt is not None and view is not None:
-                return attempt, view
-        return None
+        views = ((attempt, self._view_of(attempt)) for attempt in self._recorded(ids))
+        return next(((attempt, view) for attempt, view in views if view is not None), None)
 
     def _compare(self, attempt: Attempt, view: RunView, news: str = "") -> None:
         from gpututor.app.screens.compare import CompareScreen
@@ -420,12 +413,12 @@ class AttemptController:
 
     def save_screen(self, show: Callable[[str], object] | None = None) -> None:
         """Write a picture of the screen that is shown; call `show` with its path, by default the status bar's."""
-        from gpututor.app.screens.trace import export_picture
+        from gpututor.app.screens.trace import export
 
         exercise = self._host.exercise
         # 20 ms at 80x24, 40 ms at 200x60: only writing is left to the thread.
         svg = self._host.panes.app.export_screenshot(title=f"gpututor {exercise.label} {exercise.title}")
-        write = partial(export_picture, self._exports, exercise.label, svg)
+        write = partial(export, self._exports, f"{exercise.label}-screen", ".svg", lambda stream: stream.write(svg))
         in_thread(self._export, write, show or self._host.status.show_news)
 
     async def export_trace(self) -> None:

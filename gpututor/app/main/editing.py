@@ -24,17 +24,14 @@ class EditorController:
         self._completer: Completer | None = None
         self._matches: tuple[Match, ...] = ()
         self._current: int | None = None
-        """Index of the current match."""
         self._searched = ""
         """Text of the matches; another program may write a newer text at any moment."""
         self._search_from = (0, 0)
         """Start of the search while the needle is being typed."""
         self._question = 0
-        """Number of the newest question for names."""
         self._after_dot = False
         """True if that question is for attributes."""
         self._described = ""
-        """Last description of the cursor's line."""
 
     @property
     def _editor(self) -> Editor:

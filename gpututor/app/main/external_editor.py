@@ -7,8 +7,8 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -25,6 +25,8 @@ from gpututor.errors import TutorError, UsageError
 
 EDITOR_GRACE_S = 2.0
 """Seconds that an editor has to end after a signal that ends the app."""
+LOOK_EVERY_S = 0.2
+"""Seconds between checks for such a signal."""
 
 
 class ExternalEditor:
@@ -57,7 +59,6 @@ class ExternalEditor:
             in_thread(self._run_outside, command)
 
     def _line(self) -> int:
-        """Return the line to open, from 1."""
         row, failure = self._host.panes.screen.focused, self._host.panes.results.first_failure
         if isinstance(row, CheckRow) and row.verdict.line is not None:
             return row.verdict.line
@@ -112,53 +113,29 @@ def _run_without_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess
     return subprocess.run(words, stdin=null, stdout=null, stderr=subprocess.PIPE, start_new_session=True, check=False)
 
 
-class _EndRequested(Exception):
-    """Raised when a signal ends the app while it waits for an editor."""
-
-
-class _Signals:
-    """Signals that the app received while an editor has the terminal."""
-
-    def __init__(self) -> None:
-        self.ending: int | None = None
-        """Signal that ends the app; None if none came."""
-        self.breaks_off = False
-        """True to raise `_EndRequested` at the next signal."""
-
-    def end(self, number: int, frame: FrameType | None) -> None:
-        self.ending = number
-        if self.breaks_off:
-            self.breaks_off = False
-            raise _EndRequested
-
-
 def _run_in_terminal(words: tuple[str, ...]) -> subprocess.CompletedProcess[bytes]:
     """Run a program that has the terminal. A signal that ends the app is passed on to the program."""
-    with _signals_while_waiting() as signals:
-        editor = subprocess.Popen(words)  # a signal that comes now is only noted: `editor` must be assigned first
-        with suppress(_EndRequested):
-            signals.breaks_off = True
-            if signals.ending is None:
-                editor.wait()
-            signals.breaks_off = False
-        if signals.ending is None:
+    received: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+
+    # Ctrl-C, which is for the editor, gets a handler: the editor would inherit SIG_IGN.
+    handlers = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: note, signal.SIGHUP: note}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        editor = subprocess.Popen(words)
+        while not received and editor.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                editor.wait(LOOK_EVERY_S)
+        if not received:
             return subprocess.CompletedProcess(words, editor.returncode)
-        editor.send_signal(signals.ending)
+        editor.send_signal(received[0])
         # An editor that does not end keeps the terminal and its text. The event loop gets the signal too, and ends the
         # app.
         with suppress(subprocess.TimeoutExpired):
             editor.wait(EDITOR_GRACE_S)
         return subprocess.CompletedProcess(words, 0)
-
-
-@contextmanager
-def _signals_while_waiting() -> Iterator[_Signals]:
-    """Handle signals for the app. Ctrl-C, which is for the editor, gets a handler: the editor would inherit SIG_IGN."""
-    signals = _Signals()
-    handlers = {signal.SIGINT: lambda number, frame: None, signal.SIGTERM: signals.end, signal.SIGHUP: signals.end}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -83,10 +83,7 @@ class FileController:
     # Opening
 
     def load(self) -> bool:
-        """Put the exercise's file in the editor; return False, with a dialog, if it cannot be read.
-
-        If there is a draft from last time, show it and ask about it.
-        """
+        """Open the exercise's file, and offer a draft from last time; return False, with a dialog, on failure."""
         self._put_off = self._undecided = None
         self._failed_checks, self._is_gone = 0, False
         self._is_unreadable = not self._read()
@@ -116,7 +113,7 @@ class FileController:
     def _offer_draft(self) -> bool:
         """Show a draft that an earlier app left, and ask about it; return False if there is none."""
         assert self._file is not None
-        draft, text = self._file.draft(), self._host.editor_text
+        draft, text = self._file.left_draft(), self._host.editor_text
         if draft is None:
             return False
         self._host.panes.editor.replace_all(draft)
@@ -125,7 +122,7 @@ class FileController:
 
     def leave(self) -> None:
         if self._file is not None:
-            self._file.leave()
+            self._file.draft.release()
         self._file = None
 
     def reread(self) -> None:
@@ -180,7 +177,7 @@ class FileController:
         if saved and edited:
             self._reported = ""
         elif not saved:
-            self._file.save_draft(self._host.editor_text)
+            self._file.draft.save(self._host.editor_text)
         self._host.show_file_state()
         if saved and self._is_gone:
             self._recovered()
@@ -198,7 +195,7 @@ class FileController:
         """Save the text as a draft; return False if that fails."""
         try:
             if self._file is not None:
-                self._file.save_draft(self._host.editor_text)
+                self._file.draft.save(self._host.editor_text)
         except OSError:
             return False
         return True
@@ -296,10 +293,7 @@ class FileController:
             self.save()
 
     def _look(self, *, unasked: bool = False) -> None:
-        """Take changes by other programs, or ask. Raises `WorkspaceError` or `OSError` for an unreadable file.
-
-        `unasked`: no command needs it, so a learner who is typing is not interrupted.
-        """
+        """Take changes by other programs, or ask; `unasked`: not while the learner types. May raise."""
         assert self._file is not None
         change = self._file.look(self._host.editor_text)
         if isinstance(change, Gone):
@@ -352,7 +346,7 @@ class FileController:
         self._file.loaded(self._host.editor_text)
         self._first_edit_at = None
         self._host.show_file_state()
-        self._host.file_reloaded()
+        self._host.file_loaded(again=True)
 
     def _report(self, error: TutorError | OSError) -> None:
         """Report a problem of the file in a dialog, once while the learner continues to type."""

@@ -69,11 +69,8 @@ class Host(Protocol):
         """Read what changed in the settings and in the file."""
 
     def apply_settings(self) -> None: ...
-    def file_loaded(self) -> None:
-        """Update what depends on which file is open."""
-
-    def file_reloaded(self) -> None:
-        """Update what depends on the text, which another program changed."""
+    def file_loaded(self, *, again: bool = False) -> None:
+        """Update what depends on which file is open; `again`: another program changed its text."""
 
     def lesson_finished(self, slug: str) -> None:
         """Celebrate a lesson whose last exercise was just passed."""

@@ -19,9 +19,7 @@ class LearningController:
     """Opens hints and solutions, begins exercises again, and shows progress."""
 
     def __init__(self, host: Host, files: FileController, attempts: AttemptController) -> None:
-        self._host = host
-        self._files = files
-        self._attempts = attempts
+        self._host, self._files, self._attempts = host, files, attempts
         self.all_hints_used = False
         """True if the hints that are shown are all there are."""
         self._hints_opened: dict[str, int] = {}

@@ -52,10 +52,7 @@ class Navigator:
     def __init__(
         self, host: Host, files: FileController, attempts: AttemptController, learning: LearningController
     ) -> None:
-        self._host = host
-        self._files = files
-        self._attempts = attempts
-        self._learning = learning
+        self._host, self._files, self._attempts, self._learning = host, files, attempts, learning
         self._lesson: Lesson | None = None
         """A lesson that is read without its exercise being open."""
         self._cursors: dict[str, tuple[int, int]] = {}
@@ -64,7 +61,6 @@ class Navigator:
         """True until the editor is displayed, which can scroll to its cursor only then."""
         self._noted_place = ""
         self._visits: list[_Visit] = []
-        """The places to go back to, the newest last."""
         self._index: TextIndex | None = None
         self._last_query = ""
 

@@ -20,7 +20,6 @@ from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import GradingError, TutorError, UsageError
 from gpututor.grading.events import (
-    CallStarted,
     CheckFinished,
     GradeRequest,
     GradingCancelled,
@@ -114,8 +113,7 @@ class RunController:
         """Pending recordings of the runs."""
         self._graded = 0
         """Number of the newest run that was graded."""
-        self._submitted = ""
-        self._submitted_for = host.exercise
+        self._submitted, self._submitted_for = "", host.exercise
         self._inventory: Inventory | None = None
         self._seen_text = ""
         """The editor's text when it was last considered for an automatic run."""
@@ -125,23 +123,20 @@ class RunController:
     # Starting and stopping
 
     def run_checks(self, *, quietly: bool = False) -> None:
-        """Save, and grade what was saved. The client stops an earlier run.
-
-        `quietly`: an automatic run, which leaves the learner where they are.
-        """
-        self._start(quietly)
+        """Save, and grade what was saved. `quietly`: an automatic run, which leaves the learner where they are."""
+        if self._files.save_or_ask(partial(self.run_checks, quietly=quietly)):
+            try:
+                self._host.learner.course.check_has_checks()
+            except UsageError as error:
+                if not quietly:
+                    self._host.show_error(error)
+            else:
+                self._start(quietly)
         self._seen_text = self._host.editor_text
 
     def _start(self, quietly: bool) -> None:
+        """Grade the editor's text. The client stops an earlier run."""
         host = self._host
-        if not self._files.save_or_ask(partial(self.run_checks, quietly=quietly)):
-            return
-        try:
-            host.learner.course.check_has_checks()
-        except UsageError as error:
-            if not quietly:
-                host.show_error(error)
-            return
         self._submitted, self._submitted_for = host.editor_text, host.exercise
         host.panes.results.begin(self._submitted)
         host.panes.add_class("ran")
@@ -200,16 +195,13 @@ class RunController:
 
     def _show(self, event: GradingEvent) -> None:
         results, status = self._host.panes.results, self._host.status
+        results.hear(event)
         match event:
-            case ScenarioStarted(scenario, device, number, of):
-                results.scenario_started(scenario, device, number, of)
-            case CallStarted(number, of):
-                results.call_started(number, of)
+            case ScenarioStarted(scenario, device):
+                results.scenario_started(scenario, device)
             case WaitingForDevice(device):
-                results.waiting_for_device()
                 status.show_news(f"Waiting: another grading is on {device}")
             case TimingProgressed(_, pairs, most_pairs):
-                results.pairs_timed(pairs, most_pairs)
                 status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
             case CheckFinished(verdict):
                 results.add_verdict(verdict)
@@ -240,8 +232,8 @@ class RunController:
         self._attempts.save(FinishedRun(report, self._submitted, self._parts.pop(run, None)))
         host.show_lists()
         self._set_running(False)
-        news = self._news_of(report, finished_before)
         host.status.show_news(f"{self._submitted_for.label} {outcome_line(report)}")
+        news = self._news_of(report, finished_before)
         if self._is_for_open_exercise:
             host.panes.results.finish(report, news)
             host.panes.results.compare_with(host.editor_text)
@@ -250,7 +242,6 @@ class RunController:
         host.show_keys()
 
     def _news_of(self, report: Report, finished_before: frozenset[str]) -> str:
-        """Describe what a report means for the course."""
         course, exercise = self._host.learner.course, self._submitted_for
         if report.outcome is not Outcome.PASSED:
             return ""
@@ -297,13 +288,11 @@ class RunController:
 
     # Automatic runs
 
-    def file_loaded(self) -> None:
-        """Note the text of another file: it is not run by itself."""
-        self._seen_text = self._others_text = self._host.editor_text
-
-    def file_reloaded(self) -> None:
-        """Note the text as another program's."""
+    def file_loaded(self, *, again: bool = False) -> None:
+        """Note a text that another program wrote; the text of another file, not loaded `again`, does not run itself."""
         self._others_text = self._host.editor_text
+        if not again:
+            self._seen_text = self._others_text
 
     def run_if_due(self) -> None:
         """Run the checks on a file that was just saved, if the settings say so."""

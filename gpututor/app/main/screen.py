@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from inspect import isawaitable
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app import runtime
@@ -70,7 +69,7 @@ def _import_the_rest() -> None:
 class MainScreen(BaseScreen[None]):
     """The screen on which a learner spends the time."""
 
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings())
+    BINDINGS = bindings()
     HORIZONTAL_BREAKPOINTS = BREAKPOINTS
     AUTO_FOCUS = ""
 
@@ -191,11 +190,8 @@ class MainScreen(BaseScreen[None]):
     def start_run(self) -> None:
         self.runs.run_checks()
 
-    def file_loaded(self) -> None:
-        self.runs.file_loaded()
-
-    def file_reloaded(self) -> None:
-        self.runs.file_reloaded()
+    def file_loaded(self, *, again: bool = False) -> None:
+        self.runs.file_loaded(again=again)
 
     def lesson_finished(self, slug: str) -> None:
         # After the refresh, when the results are painted.
@@ -310,16 +306,17 @@ class MainScreen(BaseScreen[None]):
             self.focused.action_open_or_close()
 
     def show_help(self) -> None:
-        from gpututor.app.screens.help import help_screen
+        from gpututor.app.screens.help import TextScreen, help_content
 
-        self.app.push_screen(help_screen(self.panes.current))
+        pane = self.panes.current
+        self.app.push_screen(TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane)))
 
     def show_glossary(self) -> None:
-        from gpututor.app.screens.help import glossary_screen
+        from gpututor.app.screens.help import TextScreen, glossary_content
 
         text = self.learner.course.glossary
         if text:
-            self.app.push_screen(glossary_screen(text))
+            self.app.push_screen(TextScreen("Glossary", partial(glossary_content, text)))
         else:
             self.status.show_answer("This course has no glossary.")
 

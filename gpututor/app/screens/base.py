@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import events, on
 from textual.app import ComposeResult, ScreenStackError
 from textual.await_complete import AwaitComplete
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.filter import LineFilter
@@ -170,12 +169,9 @@ class Answer:
 
 
 class QuestionDialog(BaseModal[str]):
-    """A question, dismissed with the id of the answer.
+    """A question, dismissed with the id of the answer. Escape answers `escape`, by default the last answer."""
 
-    Escape answers `escape`, by default the last answer, which must be harmless.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("question")
+    BINDINGS = screen_bindings("question")
 
     def __init__(self, title: str, text: str, answers: tuple[Answer, ...], *, escape: str = "") -> None:
         super().__init__()

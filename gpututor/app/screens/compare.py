@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from gpututor.app.commands import bar, screen_bindings
@@ -31,7 +30,7 @@ NOTHING = (
 class CompareScreen(BaseScreen[int | None]):
     """Dismissed with a line of the left attempt that the learner wants to see, or with None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("compare")
+    BINDINGS = screen_bindings("compare")
     AUTO_FOCUS = ""
 
     def __init__(
@@ -112,9 +111,7 @@ class CompareScreen(BaseScreen[int | None]):
         view, others = self.left, self.others or ()
         position = f" ({self.other_number + 1} of {len(others)})" if len(others) > 1 else ""
         against = f" compared with {others[self.other_number].words}{position}" if others else ""
-        useless = ["other"] if len(others) < 2 else []
-        useless += ["case"] if len(view.cases) < 2 else []
-        useless += ["scenario"] if len(view.recording.runs) < 2 else []
+        useless = [*view.useless, *(["other"] if len(others) < 2 else [])]
         about = f"Attempt {view.attempt}{against} · {device_words(view.run.device)} · {view.case.words}"
         self.tabs.label(view.title, about, bar("compare", *useless))
 
@@ -131,13 +128,14 @@ class CompareScreen(BaseScreen[int | None]):
             self._read()
 
     def action_case(self, by: int) -> None:
-        if len(self.left.cases) > 1:
-            self.left = self.left.of_case(self.left.case_number + by)
-            self._read()
+        self._change(self.left.next_case(by))
 
     def action_scenario(self, by: int) -> None:
-        if len(self.left.recording.runs) > 1:
-            self.left = self.left.of_run(self.left.run_number + by)
+        self._change(self.left.next_run(by))
+
+    def _change(self, left: RunView) -> None:
+        if left is not self.left:
+            self.left = left
             self._read()
 
     def action_help(self) -> None:

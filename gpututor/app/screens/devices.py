@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -45,12 +44,9 @@ _MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
 
 
 class DevicesScreen(BaseModal["Inventory"]):
-    """Dismissed with the machine's devices, as far as they are known by then.
+    """Dismissed with the machine's devices, None until they are known; `look` yields diagnoses."""
 
-    `inventory` is None while the devices are not known; `look` yields diagnoses.
-    """
-
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("devices")
+    BINDINGS = screen_bindings("devices")
 
     def __init__(
         self,
@@ -66,10 +62,8 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._inventory = inventory
         self._look = look
         self._changed = changed
-        self._looks = 0
-        self._findings: list[Diagnosis] = []
+        self._looks = self._wrong = 0
         self._looked = False
-        """True once the last look is complete."""
         self._devices = OptionRows(id="devices", markup=False, compact=True)
         self._plan = PlainText("", classes="plan")
         self._models = OptionRows(id="models", markup=False, compact=True)
@@ -77,7 +71,9 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._found = VerticalScroll(self._end, id="found")
         lead, explained = PlainText("Your runs happen on", classes="lead"), "\n".join(VIRTUAL_GPU)
         runs = VerticalScroll(lead, self._devices, self._plan, can_focus=False)
-        heading = self._models_heading()
+        names = f"  {'':<{_NAME_WIDTH}}{'memory':>8}{'bandwidth':>12}{'float32':>11}{'float16':>11}"
+        units = f"  {'':<{_NAME_WIDTH}}{'GiB':>8}{'GB/s':>12}{'TFLOP/s':>11}{'TFLOP/s':>11}"
+        heading = PlainText(f"{names}\n{units}", classes="columns")
         gpu = VerticalScroll(PlainText(explained, classes="explained"), heading, self._models, can_focus=False)
         self._scrolls = (runs, gpu, self._found)
         self.pages = TabbedPages(
@@ -136,18 +132,11 @@ class DevicesScreen(BaseModal["Inventory"]):
             return f"! {self._inventory.error}"
         return "" if self._inventory.accelerators else "There is no GPU on this machine that PyTorch can use."
 
-    @staticmethod
-    def _models_heading() -> PlainText:
-        groups = f"  {'':<{_NAME_WIDTH}}{'memory':>8}{'bandwidth':>12}{'float32':>11}{'float16':>11}"
-        units = f"  {'':<{_NAME_WIDTH}}{'GiB':>8}{'GB/s':>12}{'TFLOP/s':>11}{'TFLOP/s':>11}"
-        return PlainText(f"{groups}\n{units}", classes="columns")
-
     def _model_rows(self) -> Iterator[tuple[str, str]]:
         from gpututor.hardware.gpus import gpu_specs
 
         chosen = self._settings.now.gpu
-        own = chosen == OWN_GPU
-        yield OWN_GPU, f"{'●' if own else '○'} the exercise's own"
+        yield OWN_GPU, f"{'●' if chosen == OWN_GPU else '○'} the exercise's own"
         for model in gpu_specs().values():
             halves = f"{model.float16_flops / 1e12:,.0f}" if model.float16_flops else "-"
             figures = (
@@ -182,7 +171,7 @@ class DevicesScreen(BaseModal["Inventory"]):
     def action_look_again(self) -> None:
         """Start a new look; ignore the rest of the one before."""
         self._looks += 1
-        self._findings, self._looked = [], False
+        self._wrong, self._looked = 0, False
         self._found.remove_children(FindingRow)
         self._show_findings()
         in_thread(self._find, self._looks)
@@ -204,7 +193,7 @@ class DevicesScreen(BaseModal["Inventory"]):
 
     def _show_finding(self, finding: Diagnosis, looks: int) -> None:
         if looks == self._looks:
-            self._findings.append(finding)
+            self._wrong += finding.state == WRONG
             self._found.mount(FindingRow(finding), before=self._end)
             self._show_findings()
 
@@ -219,8 +208,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         self.dismiss(self._inventory)
 
     def _show_findings(self) -> None:
-        wrong = sum(finding.state == WRONG for finding in self._findings)
-        end = f"✗ {wrong} to fix." if wrong else "✓ Nothing is wrong."
+        end = f"✗ {self._wrong} to fix." if self._wrong else "✓ Nothing is wrong."
         self._end.update(end if self._looked else "… Looking. PyTorch takes some seconds.")
 
 
@@ -228,14 +216,10 @@ class FindingRow(Horizontal):
     """A diagnosis and its remedy."""
 
     def __init__(self, finding: Diagnosis) -> None:
-        super().__init__(classes=f"-{finding.state.lower()}")
-        self._finding = finding
-
-    def compose(self) -> ComposeResult:
-        finding = self._finding
-        yield PlainText(_MARKS[finding.state], classes="mark")
-        yield PlainText(finding.about, classes="about")
-        yield PlainText("\n".join(filter(None, (finding.words, finding.advice))), classes="words")
+        words = "\n".join(filter(None, (finding.words, finding.advice)))
+        texts = {"mark": _MARKS[finding.state], "about": finding.about, "words": words}
+        super().__init__(*(PlainText(text, classes=name) for name, text in texts.items()))
+        self.add_class(f"-{finding.state.lower()}")
 
 
 def _fill(options: OptionList, rows: list[tuple[str, str]]) -> None:

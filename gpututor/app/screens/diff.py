@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from dataclasses import dataclass
-from typing import ClassVar
 
 from rich.cells import cell_len, chop_cells
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -125,18 +124,17 @@ def _first_words(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     most = len(chop_cells(text, width)[0])
-    for least in (most // 2, 0):
-        for pattern in _BREAKS:
-            ends = [match.end() for match in pattern.finditer(text) if least < match.start() <= most]
-            if ends:
-                return text[: ends[-1]]
+    for least, pattern in itertools.product((most // 2, 0), _BREAKS):
+        ends = [match.end() for match in pattern.finditer(text) if least < match.start() <= most]
+        if ends:
+            return text[: ends[-1]]
     return text[:most]
 
 
 class DiffDialog(BaseModal[None]):
     """Two texts line by line: `-` marks lines of the first alone, `+` lines of the second alone."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("diff")
+    BINDINGS = screen_bindings("diff")
 
     def __init__(self, title: str, before: str, after: str, legend: tuple[str, str]) -> None:
         super().__init__()

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import groupby
-from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -124,7 +121,7 @@ class HelpText(Static):
 class TextScreen(BaseModal[None]):
     """A text to scroll."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("text")
+    BINDINGS = screen_bindings("text")
 
     def __init__(self, title: str, content: Callable[[int], Content]) -> None:
         """`content` returns the text in lines of at most so many columns."""
@@ -157,7 +154,7 @@ class TextScreen(BaseModal[None]):
 class AllTextScreen(BaseModal[None]):
     """The whole output of a run, at one of its sections at first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("all_text")
+    BINDINGS = screen_bindings("all_text")
 
     def __init__(self, sections: Sequence[Section], first: int = 0) -> None:
         super().__init__()
@@ -171,11 +168,6 @@ class AllTextScreen(BaseModal[None]):
 
     def on_mount(self) -> None:
         self._text.focus()
-
-
-def help_screen(pane: Pane) -> TextScreen:
-    """Explain `pane`, which the learner is looking at, and list every key."""
-    return TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane))
 
 
 def help_content(pane: Pane, width: int) -> Content:
@@ -204,10 +196,7 @@ def screen_help(title: str, table: str, paragraphs: Sequence[str] = ()) -> TextS
 
 
 def tab_help(tab: str, table: str, screen: str, *without: str) -> TextScreen:
-    """Explain how to read a tab, and list its keys and those of the screen, `without` some commands.
-
-    `table` has the keys of the tab; it is empty while the tab is not shown.
-    """
+    """Explain a tab, and list the keys of its `table`, empty while it is not shown, and of the screen."""
 
     def content(width: int) -> Content:
         parts = _explained(TAB_ABOUT[tab], table, width)
@@ -228,12 +217,8 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(text, max(20, width)))
 
 
-def glossary_screen(text: str) -> TextScreen:
-    """Show a course's glossary: Markdown with a paragraph for each word, as `**word**: its meaning`."""
-    return TextScreen("Glossary", partial(glossary_content, text))
-
-
 def glossary_content(text: str, width: int) -> Content:
+    """Draw a course's glossary: Markdown with a paragraph for each word, as `**word**: its meaning`."""
     parts: list[Content | str | tuple[str, str]] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         word, separator, meaning = " ".join(paragraph.split()).removeprefix("**").partition("**")

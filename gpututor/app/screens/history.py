@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -42,7 +41,7 @@ class AttemptList(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"attempt-list--{name}" for name in ("cursor", "passed", "failed", "muted")
     }
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("attempts")
+    BINDINGS = screen_bindings("attempts")
 
     class Moved(Message):
         """The cursor is on another row."""
@@ -59,22 +58,19 @@ class AttemptList(ScrollView, can_focus=True):
         self._now = now
         self.cursor = 0
         self._best: int | None = None
-        self._known: dict[int, Attempt | None] = {}
+        self.known: dict[int, Attempt | None] = {}
         self._requested: set[int] = set()
         self.virtual_size = Size(_WIDTH, rows)
 
     def show(self, attempts: dict[int, Attempt | None]) -> None:
         """Show the attempts of some rows; None if an attempt cannot be read."""
-        self._known |= attempts
+        self.known |= attempts
         self.refresh()
 
     def mark_best(self, attempt: int) -> None:
         """Mark the best attempt, by its id."""
         self._best = attempt
         self.refresh()
-
-    def on_mount(self) -> None:
-        self._request()
 
     def on_resize(self, event: events.Resize) -> None:
         self._request()
@@ -87,7 +83,7 @@ class AttemptList(ScrollView, can_focus=True):
         """Request the rows in sight, and the next one, with which the last of them is compared."""
         first = max(0, self.scroll_offset.y - 1)
         in_sight = range(first, min(self._rows, first + max(self.size.height, 10) + 2))
-        rows = tuple(row for row in in_sight if row not in self._known and row not in self._requested)
+        rows = tuple(row for row in in_sight if row not in self.known and row not in self._requested)
         if rows:
             self._requested.update(rows)
             self.post_message(self.Scrolled(rows))
@@ -124,9 +120,9 @@ class AttemptList(ScrollView, can_focus=True):
             base += Style(reverse=True) if self.app.no_color else self._style("cursor")
         segments = [Segment("▸ " if at_cursor else "  ", base)]
         number = f"{self._rows - row:>4}  "
-        if row not in self._known:
+        if row not in self.known:
             segments.append(Segment(f"{number}…", base))
-        elif (attempt := self._known[row]) is None:
+        elif (attempt := self.known[row]) is None:
             segments.append(Segment(f"{number}A newer gpututor wrote it in another form.", base))
         else:
             segments += self._cells(number, attempt, base)
@@ -157,7 +153,6 @@ MOST_LINES = 3000
 _BREAKPOINTS = [(0, "-below"), (130, "-beside")]
 """Widths from which the changes are below the list, or to its right."""
 _CONTEXT = 1
-"""Lines shown before and after a change."""
 _GAP = DiffLine(" ", "⋮", 0)
 _NO_TEXT = "An older gpututor did not save its text."
 
@@ -182,7 +177,7 @@ class AttemptSource(NamedTuple):
 class HistoryScreen(BaseScreen[Chosen | None]):
     """Dismissed with the learner's choice, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("history")
+    BINDINGS = screen_bindings("history")
     HORIZONTAL_BREAKPOINTS = _BREAKPOINTS
 
     def __init__(
@@ -199,7 +194,6 @@ class HistoryScreen(BaseScreen[Chosen | None]):
         self._source = source
         self._starter = starter
         self._now = now
-        self._attempts: dict[int, Attempt | None] = {}
         self._list = AttemptList(len(source.ids), now=now, id="attempts")
         self._head = PlainText("", classes="head")
         self._about = PlainText("", classes="about")
@@ -247,31 +241,28 @@ class HistoryScreen(BaseScreen[Chosen | None]):
             self.call_later(self._list.mark_best, best.id)
 
     def _show_attempts(self, attempts: dict[int, Attempt | None]) -> None:
-        self._attempts |= attempts
         self._list.show(attempts)
         self._show_changes()
 
     @on(AttemptList.Moved)
     def _show_changes(self) -> None:
-        row = self._list.cursor
+        row, known = self._list.cursor, self._list.known
         last = len(self._source.ids) - 1
-        if row not in self._attempts or (row < last and row + 1 not in self._attempts):
+        if row not in known or (row < last and row + 1 not in known):
             return  # a thread is reading them
-        attempt, before = self._attempts[row], self._attempts.get(row + 1)
+        attempt, before = known[row], known.get(row + 1)
         shown = (attempt.id if attempt else None, before.id if before else None)
         if shown == self._shown:
             return
         self._shown = shown
-        if attempt is None:
-            self._head.update("It cannot be read.")
-            self._about.update("")
-            self._since.update("")
-            self._changes.show(())
-            return
-        self._head.update(f"Attempt {attempt.number}: {outcome_line(attempt.report)}")
-        self._about.update("\n".join(_about(attempt, self._now())))
-        words, lines = changes(attempt, before, self._starter, is_first=row == last)
-        self._since.update(words)
+        head, about, since, lines = "It cannot be read.", "", "", tuple[DiffLine, ...]()
+        if attempt is not None:
+            head = f"Attempt {attempt.number}: {outcome_line(attempt.report)}"
+            about = "\n".join(_about(attempt, self._now()))
+            since, lines = changes(attempt, before, self._starter, is_first=row == last)
+        self._head.update(head)
+        self._about.update(about)
+        self._since.update(since)
         self._changes.show(lines)
         self._side.scroll_home(animate=False)
 
@@ -284,13 +275,11 @@ class HistoryScreen(BaseScreen[Chosen | None]):
             side.scroll_relative(y=max(1, side.size.height - 2), animate=False)
 
     def action_choose(self, what: Literal["report", "text", "device", "compare"]) -> None:
-        attempt = self._attempts.get(self._list.cursor)
-        if attempt is None:
-            return
-        if what == "text" and attempt.source is None:
+        attempt = self._list.known.get(self._list.cursor)
+        if attempt is not None and what == "text" and attempt.source is None:
             self._since.update(_NO_TEXT)
-            return
-        self.dismiss(Chosen(what, attempt))
+        elif attempt is not None:
+            self.dismiss(Chosen(what, attempt))
 
     def on_click(self, event: events.Click) -> None:
         if event.chain == 2 and event.widget is self._list:

@@ -43,10 +43,7 @@ def lettered(targets: Iterable[Target]) -> dict[str, Target]:
 
 
 class Picture(Widget):
-    """The screen below, dimmed, with the letters on it.
-
-    It is one widget: a widget for each letter would take 100 ms to appear.
-    """
+    """The screen below, dimmed, with the letters on it. A widget for each letter would take 100 ms to appear."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--letter", "picture--foot"}
 

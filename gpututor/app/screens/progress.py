@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -56,7 +55,7 @@ class Choice:
 class ProgressScreen(BaseModal[Choice]):
     """Dismissed with the learner's choice, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("progress")
+    BINDINGS = screen_bindings("progress")
 
     def __init__(self, course: Course, progress: ProgressStore, page: int = 1) -> None:
         super().__init__()

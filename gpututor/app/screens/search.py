@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList
@@ -23,7 +21,7 @@ from gpututor.grading.report_text import count
 class SearchScreen(BaseModal[tuple[Passage | None, str]]):
     """Dismissed with the chosen passage, or None, and the typed words."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("search")
+    BINDINGS = screen_bindings("search")
 
     def __init__(self, index: Callable[[], TextIndex], query: str = "") -> None:
         """`index` may take its time; a thread calls it."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, OptionList
@@ -38,7 +36,7 @@ _KEYS_IN_TEXT = "Enter saves   Esc cancels"
 class SettingsScreen(BaseModal[None]):
     """All settings; `changed` is called after each change."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("settings")
+    BINDINGS = screen_bindings("settings")
 
     def __init__(self, settings: SettingsFile, changed: Callable[[], None]) -> None:
         super().__init__()

@@ -10,11 +10,10 @@ from datetime import datetime
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widget import Widget
 
 from gpututor.app.commands import DEVICE_TABS, bar, screen_bindings
@@ -66,7 +65,7 @@ class Tools:
 class DeviceScreen(BaseScreen[DeviceAnswer]):
     """Screen of an attempt's trace. Dismissed with the learner's next step."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("trace")
+    BINDINGS = screen_bindings("trace")
     AUTO_FOCUS = ""
 
     def __init__(
@@ -112,10 +111,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             keys = bar("trace", "pages", "case", "scenario", "compare", "export", "run" * self._run_in_progress)
             self.tabs.label("", "", keys)
             return
-        useless = ["run"]
-        useless += ["case"] if len(view.cases) < 2 else []
-        useless += ["scenario"] if len(view.recording.runs) < 2 else []
-        useless += ["compare", "export"] if self._tools is None else []
+        useless = ["run", *view.useless, *(["compare", "export"] if self._tools is None else [])]
         has_hazards = any(line.hazards for line in view.run.lines)
         self.tabs.label(view.title, case_words(view), bar("trace", *useless), [_HAZARDS] if has_hazards else [])
 
@@ -128,19 +124,18 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
             await self.tabs.turn(by)
 
     def action_scenario(self, by: int) -> None:
-        if self.view is not None and len(self.view.recording.runs) > 1:
-            self._change(self.view.of_run(self.view.run_number + by))
+        self._change(self.view and self.view.next_run(by))
 
     def action_case(self, by: int) -> None:
-        if self.view is not None and len(self.view.cases) > 1:
-            self._change(self.view.of_case(self.view.case_number + by))
+        self._change(self.view and self.view.next_case(by))
 
-    def _change(self, view: RunView) -> None:
-        self.view = view
-        if self.tabs.subject is not None:
-            self.tabs.subject = view
-        self._label()
-        self._read(view)
+    def _change(self, view: RunView | None) -> None:
+        if view is not None and view is not self.view:
+            self.view = view
+            if self.tabs.subject is not None:
+                self.tabs.subject = view
+            self._label()
+            self._read(view)
 
     def action_run(self) -> None:
         self.dismiss("run")
@@ -239,10 +234,7 @@ def export(folder: Path, name: str, ending: str, write: Callable[[TextIO], objec
 
 
 def export_trace(folder: Path, view: RunView) -> Path:
-    """Write the traces of a case for https://ui.perfetto.dev and chrome://tracing. Takes seconds for long ones.
-
-    Raises `WorkspaceError`, also if there is no trace or no device did anything in it.
-    """
+    """Write the traces of a case for Perfetto. Takes seconds for long ones. Raises `WorkspaceError`."""
     from gpututor.trace.export import write_timelines
 
     processes = view.loaded.processes if view.loaded is not None else ()
@@ -257,9 +249,3 @@ def export_trace(folder: Path, view: RunView) -> Path:
     name = f"{label}-attempt-{view.attempt}{scenario}{call}"
     traces = [(process.name, process.rows.trace) for process in processes]
     return export(folder, name, ".json", lambda stream: write_timelines(traces, stream))
-
-
-def export_picture(folder: Path, name: str, svg: str) -> Path:
-    """Write a picture of the screen. Raises `WorkspaceError`."""
-
-    return export(folder, f"{name}-screen", ".svg", lambda stream: stream.write(svg))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Markdown, Static
@@ -23,7 +21,7 @@ from gpututor.progress.overview import LessonRow, State
 class WelcomeScreen(BaseScreen[None]):
     """The first screen: what gpututor is. The app has the actions of its keys."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("welcome")
+    BINDINGS = screen_bindings("welcome")
 
     def __init__(self, folder: Path, lessons: int, exercises: int, first: str) -> None:
         super().__init__()
@@ -47,7 +45,6 @@ class WelcomeScreen(BaseScreen[None]):
 
 
 def _steps() -> Content:
-    """List the steps of an exercise."""
     steps = (
         ("Read", "a task: one page, one thing to do."),
         ("Write", "a few lines in your own file."),
@@ -82,7 +79,7 @@ class Finished:
 class FinishedScreen(BaseModal[str]):
     """Dismissed with `next`, `progress`, or an empty text."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("finished")
+    BINDINGS = screen_bindings("finished")
 
     def __init__(self, finished: Finished) -> None:
         super().__init__()

@@ -11,7 +11,6 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
@@ -41,7 +40,7 @@ class Chart(Widget, can_focus=True):
         f"chart--{role}" for role in (*ROLES.values(), "axis", "grid", "name", "current", "cursor", "selected", "mark")
     }
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("chart")
+    BINDINGS = screen_bindings("chart")
 
     @dataclass
     class Moved(Message):

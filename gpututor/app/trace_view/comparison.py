@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import screen_bindings
+from gpututor.app.editor.line_costs import rows_now
 from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.lanes import TimeWindow
@@ -163,7 +161,6 @@ def _figures(pair: Pair, width: int) -> Iterator[Content]:
 
 
 def _shares(pair: Pair, width: int) -> Iterator[Content]:
-    """Draw the time shares of both on one scale."""
     rows = [(name, *row) for name, view in pair.sides for row in device_shares(view)]
     if not rows:
         return
@@ -245,14 +242,9 @@ def line_pairs(
 ) -> list[LinePair]:
     """Pair the lines that cost anything in either file by their text; the largest difference comes first."""
     ours, theirs = {cost.line: cost for cost in left_costs}, {cost.line: cost for cost in right_costs}
-    matcher = difflib.SequenceMatcher(None, [line.strip() for line in left], [line.strip() for line in right], False)
-    numbers: list[tuple[int | None, int | None]] = []
-    for tag, left_from, left_to, right_from, right_to in matcher.get_opcodes():
-        left_lines, right_lines = range(left_from + 1, left_to + 1), range(right_from + 1, right_to + 1)
-        if tag == "equal":
-            numbers += zip(left_lines, right_lines, strict=True)
-        else:
-            numbers += [*((line, None) for line in left_lines), *((None, line) for line in right_lines)]
+    same = {line + 1: other + 1 for line, other in rows_now(left, right).items()}
+    numbers: list[tuple[int | None, int | None]] = [(line, same.get(line)) for line in range(1, len(left) + 1)]
+    numbers += [(None, line) for line in range(1, len(right) + 1) if line not in same.values()]
     pairs = [
         LinePair((left[a - 1] if a else right[(b or 1) - 1]).strip(), ours.get(a or 0), theirs.get(b or 0), a, b)
         for a, b in numbers
@@ -333,7 +325,7 @@ def _line_row(pair: LinePair, width: int) -> Content:
 class TimelinesPage(Vertical):
     """Both timelines above each other, on one scale; zooming and panning moves both."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("timelines", "other")
+    BINDINGS = screen_bindings("timelines", "other")
     KEYS = "timelines"
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -60,8 +60,8 @@ def _entries(view: RunView) -> Iterator[_Entry]:
     for sentence in view.loaded.missing:
         yield _text(sentence)
     figures = view.loaded.figures
-    names = [f"{process.name}: " if len(figures) > 1 else "" for process in figures]
-    wrong = [entry for each in zip(figures, names, strict=True) for entry in _problems(view, *each)]
+    named = [(process, f"{process.name}: " if len(figures) > 1 else "") for process in figures]
+    wrong = [entry for each in named for entry in _problems(view, *each)]
     if wrong:
         yield _heading("What is wrong")
         yield from wrong
@@ -69,7 +69,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _text("✓ No hazards: where streams or the host share memory, something says which comes first.")
         yield _text("✓ Every allocation succeeded.")
         yield _text("")
-    advice = [entry for each in zip(figures, names, strict=True) for entry in _advice(view, *each)]
+    advice = [entry for each in named for entry in _advice(view, *each)]
     if advice:
         yield _heading("Most worth changing")
         yield from advice
@@ -78,7 +78,6 @@ def _entries(view: RunView) -> Iterator[_Entry]:
 
 
 def _problems(view: RunView, figures: ProcessFigures, before: str) -> Iterator[_Entry]:
-    """Yield hazards, then failed allocations."""
     for hazard in figures.hazards:
         times = f" ({hazard.count:,} times)" if hazard.count > 1 else ""
         sentence = f"! Hazard: {before}{_words(view, hazard.sentence)}{times}."

@@ -20,7 +20,6 @@ from gpututor.trace.timeline import Lane, LaneCells, LaneKind, Span, TimelineLay
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 _BETWEEN_LABELS = 3
-"""Empty columns between two labels, at least."""
 
 
 @dataclass(frozen=True)
@@ -171,10 +170,7 @@ class Glyph(NamedTuple):
 def draw(
     picture: TimelineLayout, lane: Lane, window: TimeWindow, selected: int = -1, grid: Iterable[int] = (), rows: int = 1
 ) -> list[list[Glyph]]:
-    """Return the cells of a lane, row by row from the top.
-
-    `selected` is the number of the span under the cursor, `grid` are the columns of the ticks.
-    """
+    """Return the cells of a lane by row. `selected`: the span at the cursor. `grid`: columns of ticks."""
     cells = lane.visible(window.begin, window.end, window.columns)
     edges = edges_of(window.begin, window.end, window.columns)
     ticked = set(grid)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
@@ -41,7 +38,7 @@ _COLUMNS = {
 class LinesTab(ListTab):
     """A table of lines, by cost or as in the file."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("lines", "order")
+    BINDINGS = screen_bindings("lines", "order")
     KEYS = "lines"
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -142,7 +139,6 @@ class LinesTab(ListTab):
 
     @on(OptionList.OptionHighlighted)
     def _describe(self) -> None:
-        """Describe the cost of the line with the cursor."""
         if self._view is None:
             return
         cost = next((cost for cost in self._view.run.lines if cost.line == self._line), None)

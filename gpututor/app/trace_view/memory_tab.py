@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
@@ -37,7 +36,7 @@ class MemoryTab(Widget, can_focus=True):
     """A device's memory as a curve; keys read it and go from device to device."""
 
     KEYS = "memory"
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("memory")
+    BINDINGS = screen_bindings("memory")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -147,11 +147,6 @@ class RunView:
         return cases_of(self.run)[self.case_number]
 
     @property
-    def call(self) -> CallRecording:
-        """The first process's call."""
-        return self.case.calls[0]
-
-    @property
     def cases(self) -> tuple[RecordedCall, ...]:
         return cases_of(self.run)
 
@@ -175,6 +170,20 @@ class RunView:
     def of_case(self, number: int) -> RunView:
         """Return the view of another case of the run; round and round."""
         return replace(self, case_number=number % len(self.cases), loaded=None)
+
+    def next_run(self, by: int) -> RunView:
+        """Return the view of the run `by` further on; the same view if there is only one run."""
+        return self.of_run(self.run_number + by) if "scenario" not in self.useless else self
+
+    def next_case(self, by: int) -> RunView:
+        """Return the view of the case `by` further on; the same view if there is only one case."""
+        return self.of_case(self.case_number + by) if "case" not in self.useless else self
+
+    @property
+    def useless(self) -> list[str]:
+        """Commands that do nothing, because there is no other case or scenario."""
+        choices = {"case": self.cases, "scenario": self.recording.runs}
+        return [name for name, each in choices.items() if len(each) < 2]
 
 
 def cases_of(run: RunRecording) -> tuple[RecordedCall, ...]:
@@ -206,14 +215,15 @@ def load(view: RunView) -> RunView:
             missing.append(f"The trace of {call.words} is not on this disk any more.")
         except Exception as error:  # a file can be damaged in any way
             missing.append(f"The trace of {call.words} cannot be read: {error}")
+    loaded = LoadedCall(tuple(processes), tuple(missing), view.run.device)
     try:
-        return replace(view, loaded=_prepared(LoadedCall(tuple(processes), tuple(missing), view.run.device)))
+        loaded.picture, loaded.figures  # noqa: B018 - slow properties, cached in this thread
     except Exception as error:
         from gpututor.app.runtime import write_log
 
         write_log(error)
-        words = f"What was recorded cannot be shown: {error!r}"
-        return replace(view, loaded=_prepared(LoadedCall((), (*missing, words), view.run.device)))
+        loaded = LoadedCall((), (*missing, f"What was recorded cannot be shown: {error!r}"), view.run.device)
+    return replace(view, loaded=loaded)
 
 
 def _read(call: CallRecording, path: Path) -> ProcessRows:
@@ -224,12 +234,6 @@ def _read(call: CallRecording, path: Path) -> ProcessRows:
     rows = TraceArrays(read_trace(str(path)))
     rows.check()
     return ProcessRows(f"rank {rank[1]}" if rank else "", call, rows)
-
-
-def _prepared(loaded: LoadedCall) -> LoadedCall:
-    """Compute the slow properties now, in a thread, not in a handler."""
-    loaded.picture, loaded.figures  # noqa: B018 - cached
-    return loaded
 
 
 def _figures_of(process: ProcessRows, device: str) -> ProcessFigures:

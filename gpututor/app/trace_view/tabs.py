@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, Protocol, cast
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.widget import Widget
 from textual.widgets import OptionList
@@ -21,7 +20,7 @@ from gpututor.app.widgets.base import OptionRows, PlainText
 class ListTab(Vertical):
     """Base of tabs with a list; posts `LineChosen` for the row that the learner picks."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("list")
+    BINDINGS = screen_bindings("list")
     KEYS = "list"
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -40,7 +37,7 @@ class Timeline(Vertical):
     """A case as a chart; posts `LineChosen` for the event's line."""
 
     KEYS = "timeline"
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("timeline", "words")
+    BINDINGS = screen_bindings("timeline", "words")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -163,7 +160,6 @@ def _source(place: Place, view: RunView, before: str, context: int, width: int) 
 
 
 def _notes(view: RunView, picture: TimelineLayout | None) -> list[str]:
-    """Return sentences about what is missing in the picture."""
     if view.loaded is None or picture is None:
         return ["Reading what was recorded …"]
     notes = list(view.loaded.missing)

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -33,7 +32,7 @@ _LEAST_WIDTH = 40
 class ScrollableText(VerticalScroll, Generic[Shown], can_focus=True):
     """A tab of text, drawn again for each width."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("scrolling")
+    BINDINGS = screen_bindings("scrolling")
     KEYS = "scrolling"
 
     def __init__(self, lines: Callable[[Shown, int], Iterator[Content]], *, id: str | None = None) -> None:
@@ -232,7 +231,6 @@ def times_lines(view: RunView, width: int) -> Iterator[Content]:
 
 
 def _group(group: Bars, width: int) -> Iterator[Content]:
-    """Draw the bars of one scale."""
     yield Content(group.heading).stylize("bold")
     label = min(_MOST_LABEL, width // 2, max(len(time.words) for time in group.bars))
     note = min(_MOST_NOTE, max(len(time.note) for time in group.bars))

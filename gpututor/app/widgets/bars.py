@@ -85,10 +85,7 @@ class TabBar(Widget):
 
 
 class StatusBar(Widget):
-    """The last event on the left; the state of the file and the device on the right.
-
-    Without space for all, the device is left out first; the state of the file is always shown.
-    """
+    """The last event on the left; the state of the file and, if there is space, the device on the right."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

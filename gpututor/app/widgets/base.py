@@ -48,10 +48,7 @@ class PlainText(Static, can_focus=False):
         super().update(escape_control_chars(content) if isinstance(content, str) else content, layout=layout)
 
     def update_often(self, text: str) -> None:
-        """Show another text, and lay everything out again (20 ms) only if it takes more or fewer lines.
-
-        For a text whose width does not depend on its words.
-        """
+        """Show another text of the same width, and lay everything out again (20 ms) only if its height changes."""
         self.update(text, layout=False)
         self.clear_cached_dimensions()
         width, height = self.content_size

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Offset
@@ -29,7 +27,7 @@ _WIDE = 70
 class CourseList(OptionList):
     """Option list of lessons and exercises."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("course", "rows")
+    BINDINGS = screen_bindings("course", "rows")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, markup=False, compact=True)
@@ -43,10 +41,7 @@ class CourseList(OptionList):
         self._drawn_width = 0
 
     def show(self, listed: FilteredRows, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
-        """Draw the rows of `lessons`, the whole course, that are `listed`; without any, show `empty`.
-
-        `current`: key of the open exercise.
-        """
+        """Draw the rows of `lessons` that are `listed`, or else `empty`. `current`: key of the open exercise."""
         if current != self._current:
             self._wanted = f"exercise {current}"
         elif (here := self._cursor_id) and here != self._nearest(self._wanted):
@@ -159,7 +154,7 @@ _VIEWS: tuple[State | None, ...] = (None, State.TO_DO, State.STARTED, State.PASS
 class CourseFilter(Input):
     """Input for the filter. Arrows move the list's cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("course_filter")
+    BINDINGS = screen_bindings("course_filter")
 
     async def action_move(self, action: str) -> None:
         assert isinstance(self.parent, CoursePane)
@@ -169,7 +164,7 @@ class CourseFilter(Input):
 class CoursePane(Vertical):
     """The list with its filter and a heading that names the filter."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("course", "filter", "cycle_view")
+    BINDINGS = screen_bindings("course", "filter", "cycle_view")
 
     @dataclass(eq=False, repr=False)
     class Narrowed(Message):
@@ -264,7 +259,6 @@ class CoursePane(Vertical):
         self.post_message(self.Narrowed())
 
     def _nothing(self) -> str:
-        """Return the text to show without rows."""
         if words := self._words.strip():
             return f"Nothing matches “{words}”. Esc shows all."
         return f"No exercise is {self._view}. Esc shows all." if self._view is not None else "There is no exercise."

@@ -8,7 +8,6 @@ from typing import ClassVar, NamedTuple
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from textual import events
-from textual.binding import BindingType
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -117,7 +116,7 @@ class LongText(ScrollView, can_focus=True):
     """Sections with wrapped lines, to scroll."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"long-text--heading"}
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("long_text")
+    BINDINGS = screen_bindings("long_text")
 
     def __init__(self, sections: Sequence[Section], first: int = 0, *, id: str | None = None) -> None:
         """`first`: index of the section to start at."""
@@ -198,7 +197,7 @@ class SubmissionText(ScrollView, can_focus=True):
     """A submission with line numbers, and marks at the lines that checks point at."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {f"submission-text--{name}" for name in ("number", "marked", "line")}
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("submission_text")
+    BINDINGS = screen_bindings("submission_text")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

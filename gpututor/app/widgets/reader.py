@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 class Reader(VerticalScroll, can_focus=True):
     """Scrolling text, plain until `start`: Markdown costs 40 ms, too much for the first paint."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("reader")
+    BINDINGS = screen_bindings("reader")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

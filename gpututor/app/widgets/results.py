@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.message import Message
 from textual.timer import Timer
@@ -24,16 +22,14 @@ from gpututor.app.widgets.output import (
     everything,
     output_blocks,
 )
+from gpututor.grading.events import GradingEvent, WaitingForDevice
 from gpututor.grading.report import Report, Verdict
 from gpututor.grading.report_text import RunProgress, device_words, elapsed, mark, outcome_line
 from gpututor.text import lines_of
 
 
 class ScenarioHeadings:
-    """Headings in a list of checks.
-
-    `line` shows the heading of the topmost checks in sight, while the heading itself is out of sight.
-    """
+    """Headings in a list of checks. `line` shows the heading of the topmost checks while it is out of sight itself."""
 
     def __init__(self, body: VerticalScroll) -> None:
         self.line = PlainText("", classes="machine")
@@ -79,7 +75,7 @@ CHANGED = "Your file has changed since this run."
 class CheckRow(Vertical, can_focus=True):
     """Row of a check. Enter goes to its line; a command of the screen opens and closes the details."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("results", "go_to_line")
+    BINDINGS = screen_bindings("results", "go_to_line")
 
     @dataclass(eq=False, repr=False)
     class Opened(Message):
@@ -108,9 +104,6 @@ class CheckRow(Vertical, can_focus=True):
             with Horizontal(classes="detail"):
                 yield PlainText(label, classes="label")
                 yield PlainText(bounded(text, DETAIL_LINES, DETAIL_CHARACTERS), classes="text")
-
-    def open(self) -> None:
-        self.add_class("-open")
 
     def action_open_or_close(self) -> None:
         self.toggle_class("-open")
@@ -144,7 +137,7 @@ MOST_ROWS = 60
 class Results(Vertical, can_focus=True):
     """Results of one run: a title that stays, and a list that scrolls."""
 
-    BINDINGS: ClassVar[list[BindingType]] = screen_bindings("results", "steps")
+    BINDINGS = screen_bindings("results", "steps")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -157,11 +150,10 @@ class Results(Vertical, can_focus=True):
         """Line above the checks, displayed only if it has words."""
         self._news = ""
         self._is_older = False
-        """True if the run is not the newest."""
         self._is_stale = False
         """True if the file has another text than the run."""
         self._headings = ScenarioHeadings(self.body)
-        self._source = ""
+        self._source = self._on_device = ""
         self._rows: dict[tuple[str, str], CheckRow] = {}
         self._unshown: set[tuple[str, str]] = set()
         """The checks beyond `MOST_ROWS`, which have no row."""
@@ -170,7 +162,6 @@ class Results(Vertical, can_focus=True):
         self._is_new = False
         """True if the pane was not shown since the results came: then it opens at their start."""
         self._progress: RunProgress | None = None
-        self._on_device = ""
         self._ticking: Timer | None = None
         self._waiting: list[CheckRow] = []
         """Rows that are not mounted yet."""
@@ -218,25 +209,18 @@ class Results(Vertical, can_focus=True):
         if self._ticking is not None:
             self._ticking.pause()
 
-    def scenario_started(self, scenario: str, device: str, number: int = 1, of: int = 1) -> None:
+    def hear(self, event: GradingEvent) -> None:
+        """Note an event for the words of progress."""
         if self._progress is not None:
-            self._progress.scenario_started(number, of)
+            self._progress.hear(event)
+            if isinstance(event, WaitingForDevice):
+                self._progress.begun()
+
+    def scenario_started(self, scenario: str, device: str) -> None:
         self._on_device = f"On {device_words(device)}"
         self._device.update(self._on_device)
         self._mount_rows(self._waiting)
         self._headings.begin(scenario, device)
-
-    def waiting_for_device(self) -> None:
-        if self._progress is not None:
-            self._progress.begun()
-
-    def call_started(self, number: int, of: int) -> None:
-        if self._progress is not None:
-            self._progress.call_began(number, of)
-
-    def pairs_timed(self, pairs: int, most: int) -> None:
-        if self._progress is not None:
-            self._progress.pairs_timed(pairs, most)
 
     def add_verdict(self, verdict: Verdict) -> None:
         """Add a verdict, and open the first finding."""
@@ -250,7 +234,7 @@ class Results(Vertical, can_focus=True):
         row = CheckRow(verdict, self._source)
         if is_first_failure:
             self.first_failure = row
-            row.open()
+            row.add_class("-open")
         self._rows[key] = row
         self._waiting.append(row)
         if self._mounting is not None:
@@ -335,9 +319,9 @@ class Results(Vertical, can_focus=True):
     @property
     def section(self) -> int:
         """Index of the section of the focused check; 0 if none has the focus."""
-        keys = [(row.verdict.scenario, row.verdict.check) for row in self._rows.values() if row.has_focus]
+        focused = [key for key, row in self._rows.items() if row.has_focus]
         verdicts = self.report.verdicts if self.report is not None else ()
-        return next((at for at, verdict in enumerate(verdicts, 1) if (verdict.scenario, verdict.check) in keys), 0)
+        return next((at for at, each in enumerate(verdicts, 1) if (each.scenario, each.check) in focused), 0)
 
     def take_focus(self) -> None:
         """Focus a row, unless one has the focus: the first failure, else the first row."""
@@ -366,26 +350,18 @@ class Results(Vertical, can_focus=True):
             self.body.scroll_to(y=failure.virtual_region.y, animate=False)
 
     def action_step(self, by: int) -> None:
-        rows = self._steps()
-        if not rows:
-            self.body.scroll_relative(y=by, animate=False)
-            return
-        focused = self.screen.focused
+        rows, focused = self._steps(), self.screen.focused
         position = rows.index(focused) + by if focused in rows else 0
-        if not 0 <= position < len(rows):
-            self.body.scroll_relative(y=by * 3, animate=False)
-            return
-        rows[position].focus()
+        if 0 <= position < len(rows):
+            rows[position].focus()
+        else:
+            self.body.scroll_relative(y=by * 3 if rows else by, animate=False)
 
-    def action_first(self) -> None:
-        self.body.scroll_home(animate=False)
-        for row in self._steps()[:1]:
-            row.focus(scroll_visible=False)
-
-    def action_last(self) -> None:
-        for row in self._steps()[-1:]:
-            row.focus(scroll_visible=False)
-        self.body.scroll_end(animate=False)
+    def action_end(self, which: int) -> None:
+        """Go to the first (0) or the last (-1) check."""
+        if rows := self._steps():
+            rows[which].focus(scroll_visible=False)
+        (self.body.scroll_end if which else self.body.scroll_home)(animate=False)
 
     def _steps(self) -> list[Widget]:
         return [widget for widget in self.body.children if isinstance(widget, CheckRow)]
@@ -403,7 +379,7 @@ class Results(Vertical, can_focus=True):
         self._waiting.clear()
         self._headings.forget()
         self._news, self._is_older, self._is_stale = "", False, False
-        self._notice.display = False
+        self._show_notice()
         self.body.remove_children([child for child in self.body.children if child is not self._notice])
         self.body.scroll_home(animate=False)
 
