@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from gpututor.paths import PACKAGE
 
@@ -209,6 +210,30 @@ def reap_orphans(keep: set[int]) -> None:
                 if os.waitpid(orphan, os.WNOHANG)[0] == 0:
                     kill_tree(orphan)
                     os.waitpid(orphan, 0)
+
+
+def run_and_exit(run: Callable[[], int]) -> NoReturn:
+    """End this forked process with the result of `run`, or with 1 and a traceback; flushes its output."""
+    code = 1
+    try:
+        code = run()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+
+def close_all_but(*descriptors: int) -> None:
+    """Close all descriptors except `descriptors`."""
+    ends = sorted({-1, *descriptors})
+    for end, after in zip(ends, [*ends[1:], 1 << 20], strict=True):
+        if end + 1 < after:  # an empty range would close everything
+            os.closerange(end + 1, after)
 
 
 def adopt_orphans() -> None:

@@ -15,7 +15,7 @@ import os
 import re
 import resource
 import signal
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from gpututor.hardware.scenario import Scenario
@@ -89,9 +89,6 @@ class Failure:
     """The learner's own frames, as Python prints them."""
     tensors: str = ""
     """Tensors of the failed expression if they are on several devices: `x on cuda:0, self.mean on cpu`."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: object) -> Failure:
@@ -186,13 +183,6 @@ class Sizes:
             buffer_bytes=max(self.result_bytes, FILES_BYTES),
             total_bytes=self.result_bytes + FILES_BYTES,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Sizes:
-        return cls(**data)
 
 
 FILE_BYTES = 256 << 20

@@ -33,17 +33,18 @@ import socket
 import struct
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gpututor.processes import (
     adopt_orphans,
+    close_all_but,
     die_with_parent,
     kill_descendants,
     kill_tree,
     reap_orphans,
+    run_and_exit,
     status_of_child,
     wake_when_parent_ends,
 )
@@ -145,22 +146,6 @@ def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
         os._exit(1)
 
 
-def run_and_exit(run: Callable[[], int]) -> NoReturn:
-    """End this forked process with the result of `run`, or with 1 and a traceback; flushes its output."""
-    code = 1
-    try:
-        code = run()
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(code)
-
-
 def raise_loopback() -> None:
     """Bring the loopback device up, for ranks of one submission. Raises `OSError`."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -222,14 +207,6 @@ def _drop_capabilities() -> None:
     _check_call(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "set no_new_privs")
 
 
-def close_all_but(*descriptors: int) -> None:
-    """Close all descriptors except `descriptors`."""
-    ends = sorted({-1, *descriptors})
-    for end, after in zip(ends, [*ends[1:], 1 << 20], strict=True):
-        if end + 1 < after:  # an empty range would close everything
-            os.closerange(end + 1, after)
-
-
 def _check_call(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
@@ -278,19 +255,17 @@ class Server:
         while True:
             try:
                 message, descriptors, _, _ = socket.recv_fds(self._control, LONGEST_MESSAGE, 3)
-            except ConnectionError:
-                return
-            if not message:
-                return
-            request = json.loads(message)
-            try:
+                if not message:
+                    return
+                request = json.loads(message)
+                number = request["number"]
                 if request["op"] == "fork":
-                    self._fork(request["number"], Path(request["scratch"]), descriptors)
+                    self._fork(number, Path(request["scratch"]), descriptors)
                 elif request["op"] == "status":
-                    self._say({"number": request["number"], "status": self._status(request["number"])})
+                    self._say({"number": number, "status": status_of_child(self._children[number])})
                 else:
-                    self._end(request["number"])
-                    self._say({"number": request["number"], "ended": True})
+                    self._end(number)
+                    self._say({"number": number, "ended": True})
             except ConnectionError:
                 return
 
@@ -320,12 +295,9 @@ class Server:
         self._say({"number": number, "forked": True}, (handle,))
         os.close(handle)
 
-    def _status(self, number: int) -> int | None:
-        return status_of_child(self._children[number])
-
     def _end(self, number: int) -> None:
         pid = self._children[number]
-        if self._status(number) is None:
+        if status_of_child(pid) is None:
             kill_tree(pid)
         os.waitpid(pid, 0)
         del self._children[number]
@@ -364,15 +336,13 @@ def _describe_devices_in_child() -> list[dict[str, Any]]:
     from gpututor.devices.probe import describe_devices
 
     reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writer, json.dumps(describe_devices()).encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
+
+    def run() -> int:
+        os.write(writer, json.dumps(describe_devices()).encode())
+        return 0
+
+    if (pid := os.fork()) == 0:
+        run_and_exit(run)
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         message = stream.read()

@@ -46,20 +46,20 @@ def log_evidence(within: int, beyond: int) -> tuple[float, float]:
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
 
-def decide(signs: Sequence[bool], fewest: int = FEWEST_PAIRS) -> Answer:
-    """Return the decision of `signs` (True: the pair kept to the ratio); `OPEN` before `fewest` of them."""
+def decide(signs: Sequence[bool]) -> Answer:
+    """Return the decision of `signs` (True: the pair kept to the ratio); `OPEN` before `FEWEST_PAIRS` of them."""
+    if len(signs) < FEWEST_PAIRS:
+        return Answer.OPEN
     within = sum(signs)
     for_within, for_beyond = log_evidence(within, len(signs) - within)
-    if len(signs) < fewest:
-        return Answer.OPEN
     if for_within >= ENOUGH:
         return Answer.WITHIN
     return Answer.BEYOND if for_beyond >= ENOUGH else Answer.OPEN
 
 
-def can_still_decide(signs: Sequence[bool], most: int = MOST_PAIRS) -> bool:
+def can_still_decide(signs: Sequence[bool]) -> bool:
     """Return True if the pairs up to the cap could still decide."""
-    left = most - len(signs)
+    left = MOST_PAIRS - len(signs)
     if left <= 0:
         return False
     within, beyond = sum(signs), len(signs) - sum(signs)
@@ -156,16 +156,6 @@ class Comparison:
         return [submission / baseline for submission, baseline in pairs if baseline > 0]
 
 
-class _Size(NamedTuple):
-    """The least seconds of some batches of one size."""
-
-    baseline_s: float
-    null_s: float
-    attempt_s: float
-    timed: Timed
-    """A batch of the baseline."""
-
-
 class PairedComparison:
     """Comparison of a submission with a baseline. `verify` returns what is wrong with results, or None."""
 
@@ -178,11 +168,7 @@ class PairedComparison:
         coin: random.Random,
         settings: Settings | None = None,
     ) -> None:
-        self._baseline = baseline
-        self._null = null
-        self._draw = draw
-        self._verify = verify
-        self._coin = coin
+        self._baseline, self._null, self._draw, self._verify, self._coin = baseline, null, draw, verify, coin
         self._settings = settings or Settings()
         self._rounds = 1
         self._nulls: list[float] = []
@@ -237,43 +223,39 @@ class PairedComparison:
         settings = self._settings
         single_s = 0.0
         while True:
-            size = self._try_batch()
-            single_s = single_s or size.null_s
-            own_s = size.baseline_s - size.null_s
+            timed, baseline_s, null_s, attempt_s = self._try_batch()
+            single_s = single_s or null_s
+            own_s = baseline_s - null_s
             wanted_s = max(settings.shortest_s, settings.over_round_trip * single_s)
             if own_s >= wanted_s:
                 break
             factor = min(wanted_s / own_s * 1.1, 8.0) if own_s > 0 else 8.0
             rounds = max(self._rounds + 1, round(self._rounds * factor))
-            calls_a_round = len(size.timed.outputs) // self._rounds
-            largest = min(
-                settings.most_calls // calls_a_round,
-                settings.most_bytes * self._rounds // max(1, size.timed.size_bytes),
-            )
-            if own_s >= settings.least_share * size.null_s:  # else more work may stand out, whatever it takes
-                largest = min(largest, int(settings.longest_s * self._rounds / size.attempt_s))
+            by_calls = settings.most_calls // (len(timed.outputs) // self._rounds)
+            largest = min(by_calls, settings.most_bytes * self._rounds // max(1, timed.size_bytes))
+            if own_s >= settings.least_share * null_s:  # else more work may stand out, whatever it takes
+                largest = min(largest, int(settings.longest_s * self._rounds / attempt_s))
             if largest <= self._rounds:
                 break
             self._rounds = min(rounds, largest)
-        self.result.calls = len(size.timed.outputs)
-        self.result.too_small = own_s < settings.least_share * size.null_s or own_s <= 0
+        self.result.calls = len(timed.outputs)
+        self.result.too_small = own_s < settings.least_share * null_s or own_s <= 0
         self._nulls.clear()
 
-    def _try_batch(self) -> _Size:
-        """Time the baseline and the null worker for a batch of the current size."""
-        now_s, sizes = self._settings.now_s, []
+    def _try_batch(self) -> tuple[Timed, float, float, float]:
+        """Time batches of the current size.
+
+        Return a batch of the baseline, and the least seconds of the baseline, of the null worker and of both.
+        """
+        now_s, times = self._settings.now_s, []
         for _ in range(self._settings.attempts):
             began = now_s()
             timed, null = self._baseline.time(self._draw(self._rounds)), self._null.time(self._draw(self._rounds))
             # Both by themselves take at least as long as by the clock around them, also when it is simulated.
             attempt_s = max(now_s() - began, timed.elapsed_s + null.elapsed_s)
-            sizes.append(_Size(timed.elapsed_s, null.elapsed_s, attempt_s, timed))
-        return _Size(
-            min(size.baseline_s for size in sizes),
-            min(size.null_s for size in sizes),
-            min(size.attempt_s for size in sizes),
-            sizes[0].timed,
-        )
+            times.append((timed.elapsed_s, null.elapsed_s, attempt_s))
+        baseline_s, null_s, attempt_s = map(min, zip(*times, strict=True))
+        return timed, baseline_s, null_s, attempt_s
 
     def _least(self, sides: list[TimedSide], verified: TimedSide | None = None) -> list[float]:
         """Return the least time of each side out of some attempts, each with fresh inputs and in random order."""

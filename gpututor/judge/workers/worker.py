@@ -64,8 +64,7 @@ class ResourceMonitor:
     """
 
     def __init__(self, root: int, scratch: Path | None) -> None:
-        self._root = root
-        self._scratch = scratch
+        self._root, self._scratch = root, scratch
         self._initial = measure_usage(root)
         self._next_look = 0.0
         self._resident_limit = resident_limit_bytes()
@@ -208,10 +207,9 @@ class Worker:
         self.channel = channel
         self.devices: tuple[dict[str, object], ...] = ()
         self.torch_version = ""
-        self._process = process
-        self._stack_descriptor = stack_descriptor
-        self._scratch = scratch
-        self._suspended: list[int] = []
+        self.suspended: list[int] = []
+        """Suspended processes."""
+        self._process, self._stack_descriptor, self._scratch = process, stack_descriptor, scratch
         self._ended = False
         self._ending = threading.Lock()
         os.set_blocking(stack_descriptor, False)
@@ -253,16 +251,12 @@ class Worker:
 
         The judge does not watch their resources between blocks.
         """
-        resume(self._suspended)
-        self._suspended = []
+        resume(self.suspended)
+        self.suspended = []
         yield
         with self._ending:
             if not self._ended:
-                self._suspended = stop_tree(self.pid)
-
-    @property
-    def is_suspended(self) -> bool:
-        return bool(self._suspended)
+                self.suspended = stop_tree(self.pid)
 
     def stack_line(self, file_name: str) -> int | None:
         """Return the line of the learner's file at which a hanging worker is, if it can still report it."""
