@@ -97,16 +97,11 @@ def exit_status(child: int, within_s: float = 0.3) -> int | None:
     The parent still has to wait for the child.
     """
     ends = time.monotonic() + within_s
-    while True:
-        try:
-            state = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return None
-        if state is not None:
-            return state.si_status if state.si_code == os.CLD_EXITED else None
-        if time.monotonic() > ends:
-            return None
-        time.sleep(0.01)
+    with contextlib.suppress(ChildProcessError):
+        while (status := status_of_child(child)) is None and time.monotonic() < ends:
+            time.sleep(0.01)
+        return None if status is None or status < 0 else status
+    return None
 
 
 def kill_tree(pid: int) -> None:
@@ -118,17 +113,14 @@ def kill_tree(pid: int) -> None:
     leads = False
     with contextlib.suppress(ProcessLookupError, PermissionError):
         leads = os.getpgid(pid) == pid
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if leads:
-            os.killpg(pid, signal.SIGSTOP)
+    if leads:
+        _signal(pid, signal.SIGSTOP, os.killpg)
     _signal(pid, signal.SIGSTOP)
-    family = _stopped(lambda: _below(pid))
     # The youngest first: while its parent is stopped, no other process gets its id.
-    for member in reversed(family):
+    for member in reversed(_stopped(lambda: _below(pid))):
         _signal(member, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if leads:
-            os.killpg(pid, signal.SIGKILL)
+    if leads:
+        _signal(pid, signal.SIGKILL, os.killpg)
     _signal(pid, signal.SIGKILL)
 
 
@@ -174,7 +166,8 @@ def signal_below(pid: int, generations: int, number: int) -> None:
 def stop_tree(pid: int) -> list[int]:
     """SIGSTOP `pid`, a child of this process, and its descendants; return the stopped processes."""
     _signal(pid, signal.SIGSTOP)
-    return [pid, *_stopped(lambda: _below_by_lists(pid))]
+    # By the lists of children in a hundredth of the time; they can miss a process that is just being created.
+    return [pid, *_stopped(lambda: _walked(pid, children) if _LISTS_CHILDREN else _below(pid))]
 
 
 def resume(stopped: Iterable[int]) -> None:
@@ -278,23 +271,19 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def _signal(pid: int, number: int) -> None:
+def _signal(pid: int, number: int, send: Callable[[int, int], None] = os.kill) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+        send(pid, number)
 
 
 def _signal_child(pid: int, parent: int, number: int) -> None:
     """Signal `pid` if it is a child of `parent`, and not another process with the same id."""
     handle = _handle_of(pid)
-    try:
-        if sys.platform != "linux" or _parent_of(pid) == parent:
-            # On Linux, the handle still refers to that child, or to none.
-            _signal(pid, number) if handle is None else signal.pidfd_send_signal(handle, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-    finally:
-        if handle is not None:
-            os.close(handle)
+    if sys.platform != "linux" or _parent_of(pid) == parent:
+        # On Linux, the handle still refers to that child, or to none.
+        _signal(pid, number) if handle is None else _signal(handle, number, signal.pidfd_send_signal)
+    if handle is not None:
+        os.close(handle)
 
 
 def _handle_of(pid: int) -> int | None:
@@ -311,11 +300,6 @@ def _below(pid: int) -> dict[int, int]:
     for child, parent in _parents():
         families.setdefault(parent, []).append(child)
     return _walked(pid, lambda parent: families.get(parent, []))
-
-
-def _below_by_lists(pid: int) -> dict[int, int]:
-    """Return the same on Linux in a hundredth of the time; can miss a process that is just being created."""
-    return _walked(pid, children) if _LISTS_CHILDREN else _below(pid)
 
 
 def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]:
