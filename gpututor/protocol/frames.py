@@ -120,9 +120,7 @@ def check_parts(text: bytes, most: int) -> None:
 def _parse(text: bytes, parts: int) -> dict[str, Any]:
     check_parts(text, parts)
     try:
-        header = json.loads(
-            text.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
-        )
+        header = json.loads(text.decode(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
         if b"\\ud" in text or b"\\uD" in text:
             json.dumps(header, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError) as error:
@@ -132,14 +130,11 @@ def _parse(text: bytes, parts: int) -> dict[str, Any]:
     return header
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not allowed")
-
-
 def _finite(text: str) -> float:
+    """Return the number; raise `ValueError` for one that is too large, and for `NaN` and `Infinity`."""
     number = float(text)
     if not isfinite(number):
-        raise ValueError("a number that is too large")
+        raise ValueError(f"{text[:20]} is not allowed")
     return number
 
 
