@@ -59,13 +59,14 @@ def audit_exercise(folder: Path) -> dict[str, Any]:
             }
             for check in code.checks
         ]
-        report["unsteady"] = [case for case in range(exercise.cases) if not _is_steady(code, folder, case)]
+        cases = range(exercise.cases)
+        twice = [[draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2)] for case in cases]
+        report["unsteady"] = [case for case, (first, second) in enumerate(twice) if not _are_equal(first, second)]
         report["fixed"] = _fixed_cases(code, folder, exercise.cases)
         # Names that the manifest allows and no right file needs.
         right = [exercise.solution, *(exercise.file(f"right/{path.name}") for path in exercise.right_solutions)]
         used = frozenset[str]().union(*map(names_of, right))
         report["unused"] = [name for name in exercise.allowed_names if name not in used]
-        cases = range(exercise.cases)
         drawn = [[draw_inputs(code, folder, seed + case, case) for case in cases] for seed in SEEDS]
         tried = [attempt for cases in drawn for attempt in tolerances(code.checks, cases)]
         report["weak"] = [attempt.sentence for attempt in weakest(attempt for attempt in tried if attempt.weak)]
@@ -76,12 +77,6 @@ def audit_exercise(folder: Path) -> dict[str, Any]:
     except CourseError as error:
         report["error"] = {"title": error.title, "advice": error.advice}
     return report
-
-
-def _is_steady(code: ExerciseCode, folder: Path, case: int) -> bool:
-    """Return True if the same seed gives the same inputs."""
-    first, second = (draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2))
-    return _are_equal(first, second)
 
 
 def _fixed_cases(code: ExerciseCode, folder: Path, cases: int) -> list[int]:

@@ -35,7 +35,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from gpututor.processes import (
     adopt_orphans,
@@ -127,7 +127,8 @@ def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
     try:
         # A signal with its default action does not reach process 1 from inside.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        raise_loopback()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # the loopback device, for ranks
+            fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
         isolate_file_system(scratch)
         die_with_parent()
         served = os.fork()
@@ -146,12 +147,6 @@ def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
         os._exit(1)
 
 
-def raise_loopback() -> None:
-    """Bring the loopback device up, for ranks of one submission. Raises `OSError`."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
-
-
 def isolate_file_system(scratch: Path) -> None:
     """Make everything read-only, except a new scratch folder and /dev/shm; replace /proc.
 
@@ -163,10 +158,8 @@ def isolate_file_system(scratch: Path) -> None:
     os.chroot(scratch)
     os.chdir("/")
     for mount_point, flags in _writable_mounts():
-        _check_call(
-            _libc.mount(None, mount_point, None, _REMOUNT | _BIND | _READ_ONLY | flags, None),
-            f"remount {mount_point!r}",
-        )
+        flags |= _REMOUNT | _BIND | _READ_ONLY
+        _check_call(_libc.mount(None, mount_point, None, flags, None), f"remount {mount_point!r}")
     for folder in (os.fsencode(scratch), b"/dev/shm"):
         _mount_own(folder, f"size={SCRATCH_BYTES},nr_inodes={SCRATCH_FILES},mode=700")
     _mount_own(b"/proc", "size=1m,mode=755")
@@ -274,11 +267,25 @@ class Server:
 
     def _fork(self, number: int, scratch: Path, descriptors: list[int]) -> None:
         connected, printed, stack = descriptors
+        parent = os.getpid()
 
         def serve() -> int:
             return begin(connected, stack, scratch, self._devices, own_namespace=self._own_namespace)
 
-        parent = os.getpid()
+        def run_child() -> int:
+            die_with_parent()
+            if os.getppid() != parent:
+                return 1
+            os.setsid()
+            for standard in (1, 2):
+                os.dup2(printed, standard)
+            close_all_but(0, 1, 2, connected, stack)
+            os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
+            tempfile.tempdir = None
+            adopt_orphans()
+            leave_session_keyring()
+            return serve_in_namespaces(scratch, serve) if self._own_namespace else serve()
+
         try:
             pid = os.fork()
         except OSError as error:
@@ -289,7 +296,7 @@ class Server:
                 for descriptor in descriptors:
                     os.close(descriptor)
         if pid == 0:
-            _run_child(parent, (connected, stack), printed, scratch, serve, self._own_namespace)
+            run_and_exit(run_child)
         self._children[number] = pid
         handle = os.pidfd_open(pid)
         self._say({"number": number, "forked": True}, (handle,))
@@ -302,33 +309,6 @@ class Server:
         os.waitpid(pid, 0)
         del self._children[number]
         reap_orphans(set(self._children.values()))
-
-
-def _run_child(
-    parent: int,
-    open_fds: tuple[int, ...],
-    printed: int,
-    scratch: Path,
-    serve: Callable[[], int],
-    own_namespace: bool,
-) -> NoReturn:
-    """Close all descriptors but the child's own, and run it. Never returns."""
-
-    def run() -> int:
-        die_with_parent()
-        if os.getppid() != parent:
-            return 1
-        os.setsid()
-        for standard in (1, 2):
-            os.dup2(printed, standard)
-        close_all_but(0, 1, 2, *open_fds)
-        os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
-        tempfile.tempdir = None
-        adopt_orphans()
-        leave_session_keyring()
-        return serve_in_namespaces(scratch, serve) if own_namespace else serve()
-
-    run_and_exit(run)
 
 
 def _describe_devices_in_child() -> list[dict[str, Any]]:
