@@ -11,9 +11,8 @@ from gpututor.classroom.rules import points_of
 from gpututor.course.loader import load_course, load_exercise
 from gpututor.errors import CourseError, GradingError
 from gpututor.grading.client import GradingClient
-from gpututor.grading.report import Outcome, Report, Status
+from gpututor.grading.report import Outcome, Status
 from gpututor.judge.author_code import describe, load_code
-from gpututor.judge.responses import WorkerProtocolError
 from gpututor.judge.verdicts import LONGEST
 from gpututor.paths import builtin_course
 from tests.support.gradings import Grade
@@ -90,19 +89,8 @@ def test_a_fault_is_reported_at_its_line(
     assert first.startswith(f"{exercise_folder / file}:{line}: ")
     assert words in first
     assert "gpututor/" not in report.reason.replace(str(exercise_folder), "")
-
-
-def test_the_authors_frames_are_listed(grade: Grade, exercise_folder: Path) -> None:
-    (exercise_folder / "given.py").write_text(BUILD_RAISES[1])
-    assert grade(RIGHT).reason.splitlines()[-2:] == ["Called from:", "given.py:6 in build"]
-
-
-def test_a_fault_with_the_submission_only_needs_review(grade: Grade, exercise_folder: Path) -> None:
-    (exercise_folder / "given.py").write_text(
-        f"import math\n{DRAW}def build(drawn, device):\n    return math.e and drawn\n"
-    )
-    report = grade(f"import math\ndel math.e\n{RIGHT}")
-    assert report.outcome is Outcome.NEEDS_REVIEW
+    if text == BUILD_RAISES[1]:
+        assert report.reason.splitlines()[-2:] == ["Called from:", "given.py:6 in build"]
 
 
 def test_a_build_that_ends_the_worker_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
@@ -119,12 +107,6 @@ def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path
         grade(RIGHT)
     assert str(exercise_folder) in broke.value.title
     assert "checks.py" in broke.value.advice
-
-
-def test_a_broken_workers_last_line_is_the_title() -> None:
-    broke = WorkerProtocolError("Traceback (most recent call last):\n  somewhere\nValueError: no such thing")
-    assert broke.title.endswith("ValueError: no such thing")
-    assert "somewhere" in broke.advice
 
 
 def test_a_description_agrees_with_the_report(client: GradingClient, exercise_folder: Path, grade: Grade) -> None:
@@ -205,27 +187,16 @@ NARROW = (
 LONG = "def twice(number):\n    return ['x' * 100] * 1000\n"
 
 
-def verdict_on(report: Report, check: str) -> tuple[Status, str]:
-    verdict = next(verdict for verdict in report.verdicts if verdict.check == check)
-    return verdict.status, verdict.got
-
-
 def test_a_check_that_breaks_on_the_submission_only_needs_review(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text(NARROW)
-    report = grade("def twice(number):\n    return str(number)\n")
-    status, got = verdict_on(report, "narrow")
-    assert status is Status.NEEDS_REVIEW
-    assert "TypeError" in got
-    assert verdict_on(report, "after")[0] is Status.FAILED
+    report = grade("def twice(number):\n    return 'x'\n")
+    narrow, after = report.verdicts[-2:]
+    assert (narrow.status, after.status, report.of) == (Status.NEEDS_REVIEW, Status.FAILED, 3)
+    assert "TypeError" in narrow.got
     assert report.outcome is Outcome.FAILED
-    assert report.of == 3
-
-
-def test_if_nothing_else_fails_the_whole_report_needs_review(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text(NARROW.replace("2 * drawn['number'], name='after'", "'x', name='after'"))
     report = grade("def twice(number):\n    return 'x'\n")
-    assert report.outcome is Outcome.NEEDS_REVIEW
-    assert not report.final
+    assert (report.outcome, report.final) == (Outcome.NEEDS_REVIEW, False)
 
 
 def test_a_check_that_breaks_on_the_solution_too_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
@@ -243,8 +214,5 @@ def test_texts_of_verdicts_and_reasons_are_bounded(grade: Grade, exercise_folder
     )
     verdict = grade(LONG).verdicts[-1]
     assert {len(verdict.expected), len(verdict.got), len(verdict.why), len(verdict.advice)} == {LONGEST}
-    (exercise_folder / "checks.py").write_text(
-        f"{HEAD}def find(run):\n    raise ValueError({words})\n\n\n"
-        "checks = [Check('long', lambda _: 'It is short', find)]\n"
-    )
+    (exercise_folder / "checks.py").write_text(f"raise ValueError({words})\n")
     assert len(grade(LONG).reason) == LONGEST
