@@ -44,10 +44,7 @@ class Diagnosis:
 
 
 def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Diagnosis]:
-    """Yield the results of all checks, which take seconds, as child processes import PyTorch.
-
-    Default folders are those of the course that comes with gpututor, and of the learner's workspace.
-    """
+    """Yield the results of all checks, in seconds. Default folders: gpututor's course, the learner's workspace."""
     yield Diagnosis(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
     yield Diagnosis(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
     yield from _packages()

@@ -21,10 +21,7 @@ from gpututor.paths import PACKAGE
 
 
 def python_module(name: str, *options: str) -> list[str]:
-    """Return the command that runs one of our modules in a Python without the learner's settings.
-
-    `-I` leaves out the user's own site-packages, unless gpututor itself is installed there.
-    """
+    """Return the command of one of our modules without the learner's settings, and user packages if possible."""
     in_user_site = PACKAGE.is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 
@@ -63,10 +60,7 @@ def children(pid: int) -> list[int]:
 
 
 def read_of_kernel(path: str) -> bytes:
-    """Return a file of /proc. Raises `OSError`.
-
-    A judge reads thousands of them in a minute; a file object costs more than the reading.
-    """
+    """Return a file of /proc without a file object, as a judge reads thousands in a minute. Raises `OSError`."""
     content = b""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -92,10 +86,7 @@ def is_alive(pid: int) -> bool:
 
 
 def exit_status(child: int, within_s: float = 0.3) -> int | None:
-    """Return a child's exit status; None if a signal ended it, or if it still runs.
-
-    The parent still has to wait for the child.
-    """
+    """Return a child's exit status; None for a signal, or if it still runs. The parent still has to wait for it."""
     ends = time.monotonic() + within_s
     with contextlib.suppress(ChildProcessError):
         while (status := status_of_child(child)) is None and time.monotonic() < ends:

@@ -84,10 +84,7 @@ class GradingClient:
                 self._cancelled.discard(number)
 
     def describe(self, exercise_folder: str) -> tuple[CheckDescription, ...]:
-        """Return the judge's description of an exercise's checks. Blocks, and waits for a grading to end.
-
-        Raises `CourseError` for a broken exercise, and `GradingError` as `grade` does.
-        """
+        """Describe an exercise's checks, after a running grading. Raises what `grade` raises, and `CourseError`."""
         from gpututor.protocol.frames import FrameError
 
         with self._turn:

@@ -62,10 +62,7 @@ class JudgeProcess:
             write_frame(self._keeper.stdin, header)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the headers of its answers. Raises `FrameError` or `OSError` if it is gone.
-
-        A judge that is silent for too long, stopped by a submission or hanging, is ended.
-        """
+        """Yield the headers of its answers; end it if it is silent for too long. Raises `FrameError` or `OSError`."""
         assert self._keeper.stdout is not None
         allowed_s = SILENCE_S
         while True:

@@ -54,7 +54,6 @@ class Server:
         self._queue: queue.SimpleQueue[tuple[int, GradeRequest | str]] = queue.SimpleQueue()
         self._pool = WorkerPool(workers, is_last=once, on_deadline=self._report_wait)
         self._current = -1
-        """Number of the current grading."""
         self._ending = threading.Lock()
         self._cancelled_up_to = -1
 

@@ -155,10 +155,7 @@ class AuthorRuns:
         return _BASELINES[key]
 
     def _run(self, name: str, plan: RunPlan) -> Run:
-        """Run one file of the exercise's folder, without baselines.
-
-        Raises `CourseError` if the file does not run, `GradingError` if the worker broke by itself.
-        """
+        """Run one file. Raises `CourseError` if it does not run, `GradingError` if the worker broke by itself."""
         exercise, worker = self.exercise, self.pool.take()
         try:
             submission, source = Submission(name, exercise.file(name)), self.code.given_source

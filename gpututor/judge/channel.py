@@ -72,10 +72,7 @@ class Channel:
         self._printing = True
 
     def begin(self, deadline: float | None, output_limit_bytes: int) -> None:
-        """Set the deadline (of `time.monotonic`) and the number of printed bytes to store.
-
-        The judge's own work between waits extends the deadline: only waiting counts.
-        """
+        """Set the deadline (of `time.monotonic`; only waiting counts) and the number of printed bytes to store."""
         self._deadline = deadline
         self._waited_until = time.monotonic()
         if deadline is not None:

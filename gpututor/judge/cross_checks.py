@@ -67,10 +67,7 @@ def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
 
 
 def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
-    """Return the bytes of each floating input on which a reference's result depends, by path.
-
-    They are the elements with a derivative other than zero. Empty if the derivative is unknown.
-    """
+    """Return the bytes of each floating input with a derivative other than zero, by path. Empty if it is unknown."""
     widened: dict[int, torch.Tensor] = {}
 
     def leaf(tensor: torch.Tensor) -> torch.Tensor:

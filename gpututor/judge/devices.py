@@ -35,11 +35,7 @@ from gpututor.protocol.messages import MachineSpec
 def machine_specs(
     exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]
 ) -> tuple[MachineSpec, ...]:
-    """Return one machine for each scenario; `available` are the real devices that the worker found.
-
-    Raises `NotGradableHere` if this machine or the exercise cannot do what the request names, `UsageError` for an
-    unknown device.
-    """
+    """Return a machine for each scenario. `available`: the worker's devices. Raises `NotGradableHere`, `UsageError`."""
     counts = Counter(str(device["kind"]) for device in available)
     kind, index = select_device(exercise.devices, request.device, counts)
     if kind == "cpu":
@@ -236,10 +232,7 @@ def driver_version() -> str:
 
 
 def memory_of(pids: Collection[int]) -> int | None:
-    """Return the bytes that these processes hold on all GPUs together; None if that is unknown.
-
-    A driver outside of our process namespace uses other process ids.
-    """
+    """Return the bytes that these processes hold on all GPUs; None if unknown, as in another process namespace."""
     devices = ctypes.c_uint()
     memory: list[int] = []
     with _nvml() as library:

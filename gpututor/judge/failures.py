@@ -81,10 +81,7 @@ def _end(exercise: Exercise) -> str:
 def from_failure(
     failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
 ) -> RunFailure:
-    """Describe a failure that the worker reported; `which` names the call.
-
-    `trace` is what the devices did in that call, if known.
-    """
+    """Describe a failure that the worker reported. `which` names the call; `trace` is of its devices, if known."""
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
     got = ": ".join(filter(None, (failure.type_name, failure.message)))
     if line:
@@ -191,7 +188,6 @@ _NOT_WRITTEN = "The starter raises this until you write the body in its place."
 
 
 REQUEST_ERRORS = (DeadlinePassed, LimitExceeded, WorkerProtocolError, FrameError, ValueRefused, TraceError)
-"""Errors of a request that `from_error` describes."""
 
 
 def from_error(error: Exception, stage: str, exercise: Exercise, worker: Worker, file_name: str) -> RunFailure:

@@ -44,10 +44,7 @@ _MOST_LINES = 2000
 
 
 class RecordingWriter:
-    """Writer of the runs of one grading into a folder; with None it does nothing.
-
-    Errors here never change a verdict: they are logged, and there is no recording.
-    """
+    """Writer of a grading's runs into a folder, if there is one. Errors are logged, and never change a verdict."""
 
     def __init__(self, folder: str | None, checks: Sequence[Check], cases: int) -> None:
         self._folder, self._checks, self._cases = folder, checks, cases
@@ -56,10 +53,7 @@ class RecordingWriter:
         self._left_out = 0
 
     def add(self, run: Run, device: str, file_name: str, stopped: Call | None = None) -> None:
-        """Record one run with its baselines. `file_name` is the submission's name in its traces.
-
-        `stopped` is the call that ended the run with an error, if its trace is known.
-        """
+        """Record a run. `file_name`: the submission's name in traces. `stopped`: a call that ended with an error."""
         if self._folder is None:
             return
         try:

@@ -57,10 +57,7 @@ def expect(frame: Frame, event: str) -> None:
 
 
 def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...] = ()) -> Call:
-    """Return what the worker observed in one call, with the contents of the files `wanted`.
-
-    Raises what `expect` raises, `ValueRefused` and `TraceError`.
-    """
+    """Return one observed call, with the files `wanted`. Raises what `expect` raises, `ValueRefused`, `TraceError`."""
     header = frame.header
     try:
         expect(frame, "returned")
@@ -170,10 +167,7 @@ _NOT_MERGED = ("kind", "name", "device", "partner")
 
 
 def rank_fields(exercise: Exercise) -> dict[str, Any]:
-    """Return the fields of `load` for a function that runs in several processes.
-
-    Raises `NotGradableHere` if a process that has imported torch cannot be forked safely.
-    """
+    """Return the fields of `load` for several processes. Raises `NotGradableHere` if a fork after torch is unsafe."""
     if exercise.kind != "processes":
         return {}
     if sys.platform != "linux":

@@ -36,7 +36,6 @@ class RunPlan:
     files: tuple[str, ...] = ()
     """Names of files, without folders, that are read after each call."""
     opens: tuple[tuple[str, str], ...] = ()
-    """Files to open, as in `Check.opens`."""
     baselines: tuple[str, ...] = ()
     """Files of the exercise's folder that also run on the same inputs, in workers of their own."""
 
@@ -72,7 +71,6 @@ class Observation:
     printed: str = ""
     printed_dropped_bytes: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
-    """Number of events of each kind."""
     changed: tuple[str, ...] = ()
     """Names of what was replaced in the worker, by its own report."""
     outside: tuple[int, ...] = ()
@@ -173,10 +171,7 @@ def _leave(worker: Worker, session: WorkerSession) -> None:
 
 
 class Opener:
-    """Reads files that a submission wrote, in a worker of its own.
-
-    The worker is taken at the first file and replaced after a file broke it.
-    """
+    """Reads files that a submission wrote, in a worker of its own, which is replaced after a file broke it."""
 
     def __init__(self, pool: WorkerPool, exercise: Exercise) -> None:
         self._pool, self._exercise = pool, exercise

@@ -30,11 +30,9 @@ class Rule:
     modules: frozenset[str] = frozenset()
     """Modules that must not be imported, or reached as an attribute of another module."""
     builtins: frozenset[str] = frozenset()
-    """Built-in functions, as simple names."""
     attributes: frozenset[str] = frozenset()
     """Names after a dot, of any object; also names imported from a module."""
     dotted: frozenset[str] = frozenset()
-    """Full dotted names."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -104,10 +102,7 @@ _PROCESS_FILES = re.compile(r"/proc/(?!cpuinfo|meminfo|stat\b|loadavg|driver)")
 
 
 def review(source: str, allowed: Collection[str] = ()) -> tuple[SourceNote, ...]:
-    """Return notes on the names of `source` that no honest solution needs, without `allowed`, once a line.
-
-    A text that is not Python has no notes, because it cannot run.
-    """
+    """Return notes on names of `source` that no honest solution needs, without `allowed`; none if it is not Python."""
     return tuple(note for note in _notes(source) if note.name not in allowed)[:MOST_NOTES]
 
 

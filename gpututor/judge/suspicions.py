@@ -185,10 +185,7 @@ def _check_order(call: Call, events: list[Event]) -> Iterator[str]:
 
 
 def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
-    """Check that no copy is faster than its link, and no kernel faster than the GPU allows.
-
-    Times are rounded to nanoseconds.
-    """
+    """Check that no copy is faster than its link, and no kernel than the GPU. Times are rounded to nanoseconds."""
     link = max(gpu.pinned_bytes_per_s, gpu.pageable_bytes_per_s)
     peak = max(
         *(gpu.float64_flops, gpu.float64_tensor_flops, gpu.float32_flops, gpu.tf32_flops),

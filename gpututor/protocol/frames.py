@@ -60,10 +60,7 @@ class Frame:
 
 
 def write_frame(stream: Sink, header: dict[str, Any], buffers: Sequence[bytes | memoryview] = ()) -> None:
-    """Write one frame and flush. `header` must be JSON without `buffers`; non-finite numbers raise `ValueError`.
-
-    Halves of surrogate pairs arrive as question marks.
-    """
+    """Write one frame and flush. Numbers that are not finite raise `ValueError`; half surrogate pairs become `?`."""
     write_encoded(stream, encoded(header, buffers), buffers)
 
 

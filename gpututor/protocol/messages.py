@@ -170,9 +170,7 @@ class Sizes:
     """Limits of one answer to a call."""
 
     result_bytes: int = 64 << 20
-    """Bytes of all tensors of a result."""
     events: int = EVENTS
-    """Events of its trace."""
 
     @property
     def bounds(self) -> Bounds:

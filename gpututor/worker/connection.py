@@ -25,7 +25,6 @@ class Connection:
         self._stream = stream
         self._ticket: Any = None
         self.sizes = Sizes()
-        """Sizes that the judge accepts."""
         self.changes: Callable[[], dict[str, Any]] | None = None
         """Returns fields about replaced code and work between calls; None if there is no observer."""
 

@@ -148,10 +148,7 @@ def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
 
 
 def isolate_file_system(scratch: Path) -> None:
-    """Make everything read-only, except a new scratch folder and /dev/shm; replace /proc.
-
-    Raises `OSError` if the kernel refuses any of it.
-    """
+    """Make all read-only but a new scratch folder and /dev/shm; replace /proc. Raises `OSError`."""
     files = {name: Path("/proc", name).read_bytes() for name in _COPIED_FILES}
     # A process in a chroot cannot make a user namespace, in which it could mount a tmpfs without a limit.
     _check_call(_libc.mount(b"/", os.fsencode(scratch), None, _BIND | _RECURSIVE, None), "bind the root")

@@ -87,10 +87,7 @@ class VirtualMeter:
 
 
 class HostClock:
-    """The host's clock in nanoseconds since its first reading.
-
-    Observer and meter share it: then the times of a call and those of its trace have one origin.
-    """
+    """The host's nanoseconds since the first reading: observer and meter share it, so their times have one origin."""
 
     _zero: int | None = None
 
@@ -190,17 +187,13 @@ class EnteredMachine:
 
     recorder: Recorder
     view: TensorView
-    """View of tensors that are sent to the judge."""
     meter: DeviceMeter
     virtual: VirtualMachine | None = None
 
 
 @contextlib.contextmanager
 def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
-    """Enter the machine of `spec`; its devices are recorded by lines of `learner_file`.
-
-    A real device is not observed without `observed`: observing takes time.
-    """
+    """Enter the machine of `spec`, recorded by lines of `learner_file`; a real device only if `observed`."""
     recorder = Recorder([learner_file])
     if spec.kind == "virtual":
         from gpututor.devices import virtual

@@ -34,10 +34,7 @@ from gpututor.worker.submission import GivenFailed, SubmissionFailed
 def begin_rank(
     number: int, count: int, connection: socket.socket, stack_pipe: int, serve: Callable[[BinaryIO], int]
 ) -> NoReturn:
-    """Be rank `number` of `count`, right after the fork, until the worker closes `connection`.
-
-    SIGUSR1 writes the stack to `stack_pipe`. Other descriptors of the worker are closed, except standard ones.
-    """
+    """Be rank `number` of `count`, just forked, until the worker closes. SIGUSR1 writes the stack to `stack_pipe`."""
 
     def run() -> int:
         die_with_parent()

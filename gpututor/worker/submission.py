@@ -107,10 +107,7 @@ def _authors_code() -> Iterator[None]:
 
 
 def build_function(source: str) -> Build:
-    """Return `build(drawn, device)` of `given.py`; without one, the drawn inputs are the arguments.
-
-    The function raises `GivenFailed` if the author's code breaks.
-    """
+    """Return `build(drawn, device)` of `given.py`, or one that returns `drawn`. Both raise `GivenFailed`."""
     given = ModuleType("given")
     with _authors_code():
         exec(compile(source, GIVEN, "exec"), given.__dict__)

@@ -155,7 +155,6 @@ USER = 1000
 NESTING = ("gpututor.worker.fork_server",)
 """Modules that put each of their workers into its own namespaces, which must be allowed."""
 DEVICES = ("nvidia*", "dri", "kfd", "dxg")
-"""Patterns of accelerators in /dev."""
 NEEDED = ("--disable-userns", "--size", "--clearenv")
 INSTEAD = (
     "If you trust the file as your own, use `--isolation process`: it has limits and cleanup, but the file can read "

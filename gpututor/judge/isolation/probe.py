@@ -50,10 +50,7 @@ def _working() -> frozenset[str]:
 
 
 def working(devices: Sequence[dict[str, object]], isolation: str) -> tuple[dict[str, object], ...]:
-    """Return the devices of a worker that can compute inside `isolation`. Probed once for each process.
-
-    A driver may show an accelerator that cannot be used in bubblewrap.
-    """
+    """Return the devices that compute inside `isolation`, probed once: a driver may show others, which fail there."""
     if isolation != "bubblewrap" or all(device["kind"] == "cpu" for device in devices):
         return tuple(devices)
     return tuple(device for device in devices if device["kind"] == "cpu" or device["name"] in _working())

@@ -110,7 +110,6 @@ class Settings:
     over_round_trip: float = 20.0
     """Least multiple of the round trip of a single round of calls."""
     most_calls: int = 256
-    """Calls of a batch."""
     most_bytes: int = 64 << 20
     """Bytes of inputs and results of a batch."""
     longest_s: float = 0.1
@@ -137,7 +136,6 @@ class Comparison:
     """Measurements. Times are seconds of one batch, without the round trip of the null worker."""
 
     calls: int = 0
-    """Calls of a batch."""
     baseline_before_s: float = 0.0
     null_s: float = 0.0
     baseline_s: list[float] = field(default_factory=list)
@@ -145,7 +143,6 @@ class Comparison:
     signs: list[bool] = field(default_factory=list)
     answer: Answer = Answer.OPEN
     wrong: Finding | None = None
-    """Fault of a timed result."""
     too_small: bool = False
     """True if the baseline's work is lost in the round trip."""
     contended: bool = False
@@ -175,10 +172,7 @@ class PairedComparison:
         self.result = Comparison()
 
     def prepare(self) -> None:
-        """Size the batches and time the baseline, before the submission is loaded.
-
-        Sets `result.too_small` if the baseline does too little work.
-        """
+        """Size the batches, and time the baseline unless it is `too_small`, before the submission is loaded."""
         settings, result = self._settings, self.result
         for _ in range(settings.warmups):
             inputs = self._draw(1)
@@ -243,10 +237,7 @@ class PairedComparison:
         self._nulls.clear()
 
     def _try_batch(self) -> tuple[Timed, float, float, float]:
-        """Time batches of the current size.
-
-        Return a batch of the baseline, and the least seconds of the baseline, of the null worker and of both.
-        """
+        """Time batches; return one of the baseline, and the least seconds of the baseline, the null worker and both."""
         now_s, times = self._settings.now_s, []
         for _ in range(self._settings.attempts):
             began = now_s()

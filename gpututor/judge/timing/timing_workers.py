@@ -111,10 +111,7 @@ class TimingWorker:
 
 
 class NullWorker(TimingWorker):
-    """A worker with the baseline's file that computes once, then repeats the same results.
-
-    So it transfers the same inputs and as many bytes of results, without the work in between.
-    """
+    """A baseline's worker that computes once, then repeats its results: the same transfers without the work."""
 
     _stored_calls = 0
 
@@ -131,16 +128,10 @@ MAX_PROCESSES = 1 << 15
 
 
 class SuspendedProcesses:
-    """Processes of the judge's tree that are stopped while another one is timed.
-
-    An orphan of a submission is the judge's own child by now, so every process that is not trusted is stopped.
-    """
+    """Processes of the judge's tree, orphans of submissions included, that are stopped while another is timed."""
 
     def __init__(self, judge: int, trusted: Iterable[int], suspended: Callable[[], Iterable[int]] = tuple) -> None:
-        """`trusted` are workers that hold nothing of the submission: their trees keep running.
-
-        `suspended` returns workers that are stopped already, and must not continue with the others.
-        """
+        """`trusted` workers hold nothing of the submission and keep running; `suspended` ones stay stopped."""
         self._judge, self._trusted, self._suspended = judge, tuple(trusted), suspended
 
     def untrusted(self) -> set[int]:

@@ -58,10 +58,7 @@ class ResourceUsage:
 
 
 class ResourceMonitor:
-    """Limits on the process tree below `root`, and on the folder `scratch` if the judge can see it.
-
-    The usage of the fresh worker, at the start of the monitor, does not count.
-    """
+    """Limits on the tree below `root`, and on a visible `scratch` folder. A fresh worker's usage does not count."""
 
     def __init__(self, root: int, scratch: Path | None) -> None:
         self._root, self._scratch = root, scratch
@@ -111,10 +108,7 @@ def measure_usage(root: int) -> ResourceUsage:
 
 
 def proportional_bytes(root: int) -> int:
-    """Return the tree's anonymous and shared pages in bytes, each divided by the number of its processes.
-
-    Takes about 5 ms for each GiB. `sys.maxsize` if it cannot be read.
-    """
+    """Return the tree's pages in bytes, shared ones in equal parts; `sys.maxsize` if unreadable. 5 ms for each GiB."""
     total_kib = 0
     for pid in tree(root, MAX_LOOKED_AT):
         try:
@@ -195,7 +189,6 @@ class Scratch:
     """The folder that a worker may write to."""
 
     inside: Path
-    """Path as the worker sees it."""
     outside: Path | None
     """Path as the judge sees it; None if the judge cannot see it."""
 
@@ -208,7 +201,6 @@ class Worker:
         self.devices: tuple[dict[str, object], ...] = ()
         self.torch_version = ""
         self.suspended: list[int] = []
-        """Suspended processes."""
         self._process, self._stack_descriptor, self._scratch = process, stack_descriptor, scratch
         self._ended = False
         self._ending = threading.Lock()
@@ -247,10 +239,7 @@ class Worker:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let the worker's processes run during the block, and suspend them after it.
-
-        The judge does not watch their resources between blocks.
-        """
+        """Let the worker's processes run during the block, where their resources are watched; suspend them after it."""
         resume(self.suspended)
         self.suspended = []
         yield
@@ -357,7 +346,6 @@ class WorkerPipes:
     printed: int
     stack: int
     judge_connection: socket.socket
-    """The judge's end of the connection."""
     _channel: Channel
     _stack: int
     started: bool = False
