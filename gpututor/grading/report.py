@@ -85,7 +85,10 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of one check in one scenario, in plain text. Raises `ValueError` for points that do not fit the status."""
+    """Result of one check in one scenario. All texts are plain text, never markup.
+
+    Raises `ValueError` for points that do not fit the status.
+    """
 
     check: str
     """The check's name, such as `placement`; `loads`, `runs` and `prints` are built in."""
@@ -99,6 +102,7 @@ class Verdict:
     """The line of the learner's file that the failure points at, from 1."""
     why: str = ""
     advice: str = ""
+    """Something to try."""
     points: float = 0.0
     """Points earned: all of `of` if the check passed, else none."""
     of: float = 0.0
@@ -122,6 +126,7 @@ class RunSummary:
     device: str
     """Name shown to people: "cuda:0, virtual T4"."""
     virtual: bool
+    """True if the device was the virtual GPU."""
     output: str = ""
     """Text printed by the submission (stdout and stderr), bounded. Plain text from the learner."""
     output_dropped_bytes: int = 0
@@ -149,6 +154,7 @@ class SourceNote:
     name: str
     """The name, such as `gc` or `sys.modules`, as `allowed_names` of an exercise's manifest lists it."""
     sentence: str
+    """The purpose of such a name."""
 
     @property
     def words(self) -> str:
@@ -168,6 +174,7 @@ class Environment:
     isolation: str
     """`process` or `bubblewrap`."""
     seed: int
+    """The seed of the inputs."""
     driver: str = ""
     """The driver of a real device; empty without one."""
     workers: Workers = ""
@@ -209,6 +216,7 @@ class Report:
     of: float = 0.0
     """Points that could be earned: at least the sum over the checks with a verdict, more if the run ended early."""
     points: float = field(init=False, default=0.0)
+    """Points earned."""
     final: bool = field(init=False, default=False)
     """True if `points` may be entered as a mark."""
 
