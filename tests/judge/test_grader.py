@@ -169,23 +169,6 @@ def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: 
     wait_for(lambda: gone(int(note.read_text())))
 
 
-def test_a_daemon_does_not_outlive_a_submission_that_returns(grade: Grade, tmp_path: Path) -> None:
-    note = str(tmp_path / "pid-")
-    report = grade(
-        "import os, signal\n\ncalls = []\n\n\ndef twice(number):\n"
-        f"    calls.append({note!r} + str(len(calls)))\n"
-        "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
-        "            open(calls[-1], 'w').write(str(os.getpid()))\n"
-        "            os.close(1)\n            os.close(2)\n            signal.pause()\n        os._exit(0)\n"
-        "    while not (os.path.exists(calls[-1]) and os.path.getsize(calls[-1])):\n        pass\n"
-        "    return 2 * number\n"
-    )
-    assert report.outcome is Outcome.PASSED
-    daemons = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
-    assert len(daemons) == 3
-    wait_for(lambda: all(gone(pid) for pid in daemons))
-
-
 @pytest.mark.parametrize("text", [RIGHT + "#" * (1 << 20), f"x = '\ud800'\n{RIGHT}"], ids=["too large", "a surrogate"])
 def test_a_file_that_is_no_short_text_is_rejected(grade: Grade, text: str) -> None:
     assert grade(text).outcome is Outcome.REJECTED

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -66,17 +66,10 @@ def can_still_decide(signs: Sequence[bool]) -> bool:
     return log_evidence(within + left, beyond)[0] >= ENOUGH or log_evidence(within, beyond + left)[1] >= ENOUGH
 
 
-class Quartiles(NamedTuple):
-    """The three quartiles, interpolated linearly."""
-
-    low: float
-    median: float
-    high: float
-
-
-def quartiles(figures: Sequence[float]) -> Quartiles:
-    """Return the quartiles of at least one figure."""
-    return Quartiles(*np.quantile(figures, (0.25, 0.5, 0.75)).tolist())
+def quartiles(figures: Sequence[float]) -> tuple[float, float, float]:
+    """Return the lower quartile, the median and the upper quartile of at least one figure, interpolated linearly."""
+    low, middle, high = np.quantile(figures, (0.25, 0.5, 0.75)).tolist()
+    return low, middle, high
 
 
 Inputs = Sequence[dict[str, Any]]
