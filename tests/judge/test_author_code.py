@@ -21,60 +21,46 @@ from tests.support.tiny_course import RIGHT
 DRAW = "def draw(seed, case):\n    return {'number': seed}\n\n\n"
 CHECKS = "import sys\nfrom gpututor.checks import parity, transfers, value\n\n\n"
 VALUE = "checks = [value(expected)]\n"
+PARITY = "checks = [parity(reference)]\n"
 
 
 def given(code: str) -> tuple[str, str]:
     return "given.py", DRAW + code
 
 
+def checks(code: str) -> tuple[str, str]:
+    return "checks.py", CHECKS + code
+
+
 def checks_with(line: str) -> tuple[str, str]:
-    return "checks.py", f"{CHECKS}def expected(drawn, machine):\n    {line}\n\n\n{VALUE}"
+    return checks(f"def expected(drawn, machine):\n    {line}\n\n\n{VALUE}")
 
 
 BUILD = "def build(drawn, device):\n    "
+IN_WORKER = "'gpututor.worker.service' in sys.modules"
 BUILD_RAISES = given(f"{BUILD}return first_of(drawn)\n\n\ndef first_of(drawn):\n    return drawn['x']\n")
 FAULTS = {
     "build raises": (*BUILD_RAISES, 10, "KeyError: 'x'"),
     "build ends": (*given(f"import sys\n{BUILD}sys.exit(3)\n"), 7, "SystemExit: 3"),
     "build returns a list": (*given(f"{BUILD}return [1]\n"), 5, "dict"),
     "build with one argument": (*given("def build(drawn):\n    return drawn\n"), 5, "build(drawn, device)"),
-    "only in the worker": (
-        *given("import sys\nif 'gpututor.worker.service' in sys.modules:\n    sys.exit()\n"),
-        7,
-        "SystemExit",
-    ),
+    "only in the worker": (*given(f"import sys\nif {IN_WORKER}:\n    sys.exit()\n"), 7, "SystemExit"),
     "draw with one argument": ("given.py", "def draw(seed):\n    return {}\n", 1, "draw(seed, case)"),
     "draw raises": ("given.py", "def draw(seed, case):\n    return {1 / 0: 1}\n", 2, "ZeroDivisionError"),
     "draw returns an object": ("given.py", "def draw(seed, case):\n    return {'x': [object()]}\n", 1, "'x.0'"),
     "draw returns a list": ("given.py", "def draw(seed, case):\n    return [1]\n", 1, "dict"),
-    "checks end": ("checks.py", f"{CHECKS}sys.exit()\n", 5, "SystemExit"),
+    "checks end": (*checks("sys.exit()\n"), 5, "SystemExit"),
     "a check ends": (*checks_with("sys.exit()"), 6, "SystemExit"),
     "a check raises": (*checks_with("return drawn['x']"), 6, "KeyError: 'x'"),
-    "a check with one argument": (
-        "checks.py",
-        f"{CHECKS}def expected(drawn):\n    return 1\n\n\n{VALUE}",
-        5,
-        "(drawn, machine)",
-    ),
-    "an amount raises": (
-        "checks.py",
-        f"{CHECKS}checks = [transfers(to_device=lambda drawn, machine: drawn['x'])]\n",
-        5,
-        "KeyError: 'x'",
-    ),
-    "a reference of another name": (
-        "checks.py",
-        f"{CHECKS}def reference(x):\n    return x\n\n\nchecks = [parity(reference)]\n",
-        5,
-        "(number)",
-    ),
+    "a check with one argument": (*checks(f"def expected(drawn):\n    return 1\n\n\n{VALUE}"), 5, "(drawn, machine)"),
+    "an amount raises": (*checks("checks = [transfers(to_device=lambda *_: {}['x'])]\n"), 5, "KeyError: 'x'"),
+    "a reference of another name": (*checks(f"def reference(x):\n    return x\n\n\n{PARITY}"), 5, "(number)"),
     "a condition raises": (
-        "checks.py",
-        f"{CHECKS}checks = [value(lambda drawn, machine: 1, on=lambda machine: machine.x)]\n",
+        *checks("checks = [value(lambda *_: 1, on=lambda machine: machine.x)]\n"),
         5,
         "AttributeError",
     ),
-    "wrong arguments": ("checks.py", f"{CHECKS}checks = [parity(print, times=-1)]\n", 5, "times=-1"),
+    "wrong arguments": (*checks("checks = [parity(print, times=-1)]\n"), 5, "times=-1"),
 }
 
 
