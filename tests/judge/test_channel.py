@@ -164,7 +164,7 @@ def test_a_worker_that_is_gone_has_its_own_error(peer: Peer) -> None:
     ids=["header", "buffer"],
 )
 def test_an_announced_excess_is_refused_before_it_is_read(peer: Peer, header_bytes: int, header: bytes) -> None:
-    with pytest.raises(FrameError, match="bound"):
+    with pytest.raises(FrameError):
         peer.ask(writes(struct.pack(">4sI", b"GPT1", header_bytes) + header))
 
 
