@@ -44,10 +44,7 @@ class Diagnosis:
 
 
 def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Diagnosis]:
-    """Yield the results of all checks, which take seconds, as child processes import PyTorch.
-
-    Default folders are those of the course that comes with gpututor, and of the learner's workspace.
-    """
+    """Yield the results of all checks, in seconds. Default folders: gpututor's course, the learner's workspace."""
     yield Diagnosis(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
     yield Diagnosis(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
     yield from _packages()
@@ -77,17 +74,14 @@ def _packages() -> Iterator[Diagnosis]:
         return
     for line in sorted(needed):
         name = re.split(r"[^\w-]", line, maxsplit=1)[0]
-        least = re.search(r">=([\d.]+)", line)
-        below = re.search(r"<([\d.]+)", line)
         advice = f"`{sys.executable} -m pip install '{line}'`"
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             yield Diagnosis(WRONG, name, "is not installed", advice)
             continue
-        too_old = least is not None and _numbers(version) < _numbers(least[1])
-        too_new = below is not None and _numbers(version) >= _numbers(below[1])
-        if too_old or too_new:
+        too_old = any(_numbers(version) < _numbers(least) for least in re.findall(r">=([\d.]+)", line))
+        if too_old or any(_numbers(version) >= _numbers(limit) for limit in re.findall(r"<([\d.]+)", line)):
             yield Diagnosis(WRONG, name, f"{version}, but gpututor needs {line}", advice)
         else:
             yield Diagnosis(OK, name, version)
@@ -123,8 +117,8 @@ def _isolation() -> Diagnosis:
     if not devices or (not works and not lacking):
         return Diagnosis(NOTE, "isolation", title.rstrip("."), f"{OWN_FILES} {advice}")
     if lacking:
-        words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it"
-        words += f": {title}" if title else ""
+        reason = f": {title}" if title else ""
+        words = f"bubblewrap works, but {', '.join(lacking)} cannot be used in it{reason}"
         return Diagnosis(NOTE, "isolation", words, "Other people's files are graded on the virtual GPU.")
     return Diagnosis(OK, "isolation", f"bubblewrap works, with {', '.join(devices)}")
 
@@ -133,9 +127,8 @@ def _terminal() -> Diagnosis:
     # Inside the app, sys.stdout is no file.
     encoding = getattr(sys.stdout, "encoding", "") or getattr(sys.__stdout__, "encoding", "") or "unknown"
     if encoding.lower().replace("-", "") != "utf8":
-        return Diagnosis(
-            NOTE, "terminal", f"writes {encoding}, so some signs show as ?", "Set LANG=C.UTF-8 or the like."
-        )
+        words = f"writes {encoding}, so some signs show as ?"
+        return Diagnosis(NOTE, "terminal", words, "Set LANG=C.UTF-8 or the like.")
     return Diagnosis(OK, "terminal", f"{os.environ.get('TERM', 'no TERM')}, UTF-8")
 
 

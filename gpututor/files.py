@@ -102,10 +102,7 @@ def replace_known(path: Path, text: str, is_known: Callable[[bytes], bool]) -> N
 
 
 def replace_backed_up(path: Path, text: str, folder: Path) -> Path:
-    """Replace the file at `path`, whatever its content; return its backup in `folder`.
-
-    Raises `OSError`, also if there is no file, or if another program writes it again and again.
-    """
+    """Replace `path` whatever its content; return its backup. Raises `OSError`, also if the file keeps changing."""
     for _ in range(_MOST_TRIES):
         copy = back_up(path, folder)
         with contextlib.suppress(ChangedMeanwhile):

@@ -15,15 +15,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import NoReturn
 
 from gpututor.paths import PACKAGE
 
 
 def python_module(name: str, *options: str) -> list[str]:
-    """Return the command that runs one of our modules in a Python without the learner's settings.
-
-    `-I` leaves out the user's own site-packages, unless gpututor itself is installed there.
-    """
+    """Return the command of one of our modules without the learner's settings, and user packages if possible."""
     in_user_site = PACKAGE.is_relative_to(site.getusersitepackages())
     return [sys.executable, *(["-E", "-P"] if in_user_site else ["-I"]), *options, "-m", name]
 
@@ -62,10 +60,7 @@ def children(pid: int) -> list[int]:
 
 
 def read_of_kernel(path: str) -> bytes:
-    """Return a file of /proc. Raises `OSError`.
-
-    A judge reads thousands of them in a minute; a file object costs more than the reading.
-    """
+    """Return a file of /proc without a file object, as a judge reads thousands in a minute. Raises `OSError`."""
     content = b""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -91,21 +86,13 @@ def is_alive(pid: int) -> bool:
 
 
 def exit_status(child: int, within_s: float = 0.3) -> int | None:
-    """Return a child's exit status; None if a signal ended it, or if it still runs.
-
-    The parent still has to wait for the child.
-    """
+    """Return a child's exit status; None for a signal, or if it still runs. The parent still has to wait for it."""
     ends = time.monotonic() + within_s
-    while True:
-        try:
-            state = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:
-            return None
-        if state is not None:
-            return state.si_status if state.si_code == os.CLD_EXITED else None
-        if time.monotonic() > ends:
-            return None
-        time.sleep(0.01)
+    with contextlib.suppress(ChildProcessError):
+        while (status := status_of_child(child)) is None and time.monotonic() < ends:
+            time.sleep(0.01)
+        return None if status is None or status < 0 else status
+    return None
 
 
 def kill_tree(pid: int) -> None:
@@ -117,17 +104,14 @@ def kill_tree(pid: int) -> None:
     leads = False
     with contextlib.suppress(ProcessLookupError, PermissionError):
         leads = os.getpgid(pid) == pid
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if leads:
-            os.killpg(pid, signal.SIGSTOP)
+    if leads:
+        _signal(pid, signal.SIGSTOP, os.killpg)
     _signal(pid, signal.SIGSTOP)
-    family = _stopped(lambda: _below(pid))
     # The youngest first: while its parent is stopped, no other process gets its id.
-    for member in reversed(family):
+    for member in reversed(_stopped(lambda: _below(pid))):
         _signal(member, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if leads:
-            os.killpg(pid, signal.SIGKILL)
+    if leads:
+        _signal(pid, signal.SIGKILL, os.killpg)
     _signal(pid, signal.SIGKILL)
 
 
@@ -173,7 +157,8 @@ def signal_below(pid: int, generations: int, number: int) -> None:
 def stop_tree(pid: int) -> list[int]:
     """SIGSTOP `pid`, a child of this process, and its descendants; return the stopped processes."""
     _signal(pid, signal.SIGSTOP)
-    return [pid, *_stopped(lambda: _below_by_lists(pid))]
+    # By the lists of children in a hundredth of the time; they can miss a process that is just being created.
+    return [pid, *_stopped(lambda: _walked(pid, children) if _LISTS_CHILDREN else _below(pid))]
 
 
 def resume(stopped: Iterable[int]) -> None:
@@ -209,6 +194,30 @@ def reap_orphans(keep: set[int]) -> None:
                 if os.waitpid(orphan, os.WNOHANG)[0] == 0:
                     kill_tree(orphan)
                     os.waitpid(orphan, 0)
+
+
+def run_and_exit(run: Callable[[], int]) -> NoReturn:
+    """End this forked process with the result of `run`, or with 1 and a traceback; flushes its output."""
+    code = 1
+    try:
+        code = run()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
+
+
+def close_all_but(*descriptors: int) -> None:
+    """Close all descriptors except `descriptors`."""
+    ends = sorted({-1, *descriptors})
+    for end, after in zip(ends, [*ends[1:], 1 << 20], strict=True):
+        if end + 1 < after:  # an empty range would close everything
+            os.closerange(end + 1, after)
 
 
 def adopt_orphans() -> None:
@@ -253,23 +262,19 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
-def _signal(pid: int, number: int) -> None:
+def _signal(pid: int, number: int, send: Callable[[int, int], None] = os.kill) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+        send(pid, number)
 
 
 def _signal_child(pid: int, parent: int, number: int) -> None:
     """Signal `pid` if it is a child of `parent`, and not another process with the same id."""
     handle = _handle_of(pid)
-    try:
-        if sys.platform != "linux" or _parent_of(pid) == parent:
-            # On Linux, the handle still refers to that child, or to none.
-            _signal(pid, number) if handle is None else signal.pidfd_send_signal(handle, number)
-    except (ProcessLookupError, PermissionError):
-        pass
-    finally:
-        if handle is not None:
-            os.close(handle)
+    if sys.platform != "linux" or _parent_of(pid) == parent:
+        # On Linux, the handle still refers to that child, or to none.
+        _signal(pid, number) if handle is None else _signal(handle, number, signal.pidfd_send_signal)
+    if handle is not None:
+        os.close(handle)
 
 
 def _handle_of(pid: int) -> int | None:
@@ -286,11 +291,6 @@ def _below(pid: int) -> dict[int, int]:
     for child, parent in _parents():
         families.setdefault(parent, []).append(child)
     return _walked(pid, lambda parent: families.get(parent, []))
-
-
-def _below_by_lists(pid: int) -> dict[int, int]:
-    """Return the same on Linux in a hundredth of the time; can miss a process that is just being created."""
-    return _walked(pid, children) if _LISTS_CHILDREN else _below(pid)
 
 
 def _walked(pid: int, children_of: Callable[[int], list[int]]) -> dict[int, int]:

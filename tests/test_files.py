@@ -137,14 +137,6 @@ def test_a_link_is_followed_even_to_a_missing_file(tmp_path: Path) -> None:
     assert (link.is_symlink(), target.read_text()) == (True, "written")
 
 
-def test_create_never_replaces_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "file.py"
-    assert create_atomically(path, "first")
-    assert not create_atomically(path, "second")
-    assert path.read_text() == "first"
-    assert os.listdir(tmp_path) == ["file.py"]
-
-
 @pytest.mark.parametrize("links", [True, False])
 def test_create_does_not_replace_a_file_that_appears_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
@@ -160,15 +152,17 @@ def test_create_does_not_replace_a_file_that_appears_meanwhile(
     assert path.read_text() == "theirs"
 
 
-def without_hard_links(*_: object) -> None:
-    raise PermissionError(1, "Operation not permitted")
+@pytest.mark.parametrize("has_hard_links", [True, False])
+def test_create_never_replaces_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_hard_links: bool) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
 
-
-def test_create_works_on_file_systems_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.link", without_hard_links)
-    assert create_atomically(tmp_path / "file.py", "ours")
-    assert (tmp_path / "file.py").read_text() == "ours"
-    assert os.listdir(tmp_path) == ["file.py"]
+    if not has_hard_links:
+        monkeypatch.setattr("os.link", refuse)
+    path = tmp_path / "file.py"
+    assert create_atomically(path, "first")
+    assert not create_atomically(path, "second")
+    assert (path.read_text(), os.listdir(tmp_path)) == ("first", ["file.py"])
 
 
 @contextlib.contextmanager

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gpututor import processes
 from gpututor.processes import descendants, kill_tree, resume, stop_tree
+from tests.support.gradings import gone, wait_for
 
 FAMILY = """
 import subprocess, sys, time
@@ -27,35 +26,13 @@ time.sleep(600)
 """
 
 
-def alive(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def start_family(folder: Path, generations: int) -> subprocess.Popen[bytes]:
     script = folder / "family.py"
     script.write_text(FAMILY)
     return subprocess.Popen([sys.executable, str(script), str(generations)], stdout=subprocess.DEVNULL)
 
 
-def test_descendants_of_all_generations_are_found(tmp_path: Path) -> None:
-    root = start_family(tmp_path, 3)
-    try:
-        wait_for(lambda: len(descendants(root.pid)) == 3)
-    finally:
-        kill_tree(root.pid)
-        root.wait()
-
-
-def test_kill_tree_also_kills_other_sessions(tmp_path: Path) -> None:
+def test_descendants_of_all_generations_and_sessions_are_found_and_killed(tmp_path: Path) -> None:
     root = start_family(tmp_path, 4)
     wait_for(lambda: len(descendants(root.pid)) == 4)
     family = [root.pid, *descendants(root.pid)]
@@ -63,13 +40,7 @@ def test_kill_tree_also_kills_other_sessions(tmp_path: Path) -> None:
     kill_tree(root.pid)
     root.wait()
 
-    wait_for(lambda: not any(alive(pid) for pid in family))
-
-
-def test_kill_tree_ignores_an_ended_process(tmp_path: Path) -> None:
-    root = subprocess.Popen([sys.executable, "-c", ""])
-    root.wait()
-
+    wait_for(lambda: all(gone(pid) for pid in family))
     kill_tree(root.pid)
 
 
@@ -109,7 +80,7 @@ def test_a_stopped_tree_can_be_killed(tmp_path: Path) -> None:
     kill_tree(root.pid)
     root.wait()
 
-    wait_for(lambda: not any(alive(pid) for pid in stopped))
+    wait_for(lambda: all(gone(pid) for pid in stopped))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

@@ -75,8 +75,7 @@ class GradingClient:
         so cancel that first. Raises `GradingError` if the judge cannot be started, broke, or was silent for too long.
         """
         with self._turn:
-            number = next(self._numbers)
-            judge = self._running_judge()
+            number, judge = next(self._numbers), self._running_judge()
             self._current = number
             try:
                 yield from self._conversation(judge, number, request)
@@ -85,15 +84,11 @@ class GradingClient:
                 self._cancelled.discard(number)
 
     def describe(self, exercise_folder: str) -> tuple[CheckDescription, ...]:
-        """Return the judge's description of an exercise's checks. Blocks, and waits for a grading to end.
-
-        Raises `CourseError` for a broken exercise, and `GradingError` as `grade` does.
-        """
+        """Describe an exercise's checks, after a running grading. Raises what `grade` raises, and `CourseError`."""
         from gpututor.protocol.frames import FrameError
 
         with self._turn:
-            number = next(self._numbers)
-            judge = self._running_judge()
+            number, judge = next(self._numbers), self._running_judge()
             try:
                 judge.write({"op": "describe", "id": number, "exercise_folder": exercise_folder})
                 return description_from_json(next(header for header in judge.answers() if header.get("id") == number))
@@ -109,7 +104,7 @@ class GradingClient:
         self._cancelled.add(number)
         with contextlib.suppress(OSError, ValueError):
             judge.write({"op": "cancel", "id": number})
-        timer = threading.Timer(CANCEL_GRACE_S, self._kill_if_still_at, (judge, number))
+        timer = threading.Timer(CANCEL_GRACE_S, lambda: judge.kill() if self._current == number else None)
         timer.daemon = True
         timer.start()
 
@@ -150,10 +145,6 @@ class GradingClient:
 
                 self._judge = JudgeProcess(self._arguments)
             return self._judge
-
-    def _kill_if_still_at(self, judge: JudgeProcess, number: int) -> None:
-        if self._current == number:
-            judge.kill()
 
     def _forget(self, judge: JudgeProcess) -> None:
         judge.forget()

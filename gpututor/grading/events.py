@@ -18,7 +18,6 @@ class GradeRequest:
 
     exercise_folder: str
     submission: str
-    """The text of the submission."""
     file_name: str
     """The file's name in tracebacks."""
     device: str = "auto"
@@ -65,7 +64,6 @@ class ScenarioStarted:
     number: int = 1
     """The number of the run, from 1."""
     of: int = 1
-    """The largest number of runs."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,6 @@ class TimingProgressed:
     """Progress of timing pairs of calls on a real device. The first event, with 0 pairs, precedes the first pair."""
 
     sentence: str
-    """Sentence of the timing check."""
     pairs: int
     most_pairs: int
 

@@ -30,7 +30,6 @@ class GradingKey:
     exercise_version: str
     """The SHA-256 of all files in the exercise's folder; see `exercise_digest`."""
     gpututor: str
-    """The grader's version."""
     torch: str
     device: str
     """`virtual`, `virtual A100`, or a real device with its model: `cuda NVIDIA H100 80GB HBM3`."""
@@ -50,10 +49,7 @@ class GradingKey:
 
 
 def exercise_digest(folder: Path) -> str:
-    """Return the SHA-256 of all files of an exercise and of their paths.
-
-    Raises `CourseError` for a file that cannot be read.
-    """
+    """Return the SHA-256 of an exercise's files and their paths. Raises `CourseError` for an unreadable file."""
     import hashlib  # with OpenSSL, 4 ms
 
     whole = hashlib.sha256()
@@ -94,10 +90,7 @@ def write_entry(journal: Path, key: GradingKey, report: Report) -> None:
 
 
 def has_entry(journal: Path, key: GradingKey) -> bool:
-    """Return True if the journal contains a whole entry with this key, not cut or mixed up by a bad disk or copy.
-
-    `read_entry`, which takes longer, also validates the report.
-    """
+    """Return True if the journal has a whole entry with this key; `read_entry`, which takes longer, validates it."""
     try:
         with open(key.file_in(journal), encoding="utf-8", opener=ordinary) as stream:
             data = json.load(stream)

@@ -24,7 +24,7 @@ ENDED_WITHIN_S = 0.5
 INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LANG", "TZ", "GPUTUTOR_HOME", "LD_LIBRARY_PATH", "SYSTEMROOT",
 )  # fmt: skip
-INHERITED_PREFIXES = (
+PREFIXES = (
     "LC_", "XDG_", "CUDA_", "NVIDIA_", "HIP_", "HSA_", "ROCR_", "ONEAPI_", "ZE_", "TORCH_", "PYTORCH_",
 )  # fmt: skip
 """Environment variables that a judge inherits: no secret of the learner's shell."""
@@ -36,8 +36,7 @@ class JudgeProcess:
     def __init__(self, arguments: tuple[str, ...]) -> None:
         hide_from_others()
         hide_environment()
-        self._writing = threading.Lock()
-        self._ending = threading.Lock()
+        self._writing, self._ending = threading.Lock(), threading.Lock()
         self._keeper = _start(arguments)
         self.silent_s = 0.0
         """Seconds of silence after which it was ended; 0.0 if it was not ended for that."""
@@ -63,10 +62,7 @@ class JudgeProcess:
             write_frame(self._keeper.stdin, header)
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield the headers of its answers. Raises `FrameError` or `OSError` if it is gone.
-
-        A judge that is silent for too long, stopped by a submission or hanging, is ended.
-        """
+        """Yield the headers of its answers; end it if it is silent for too long. Raises `FrameError` or `OSError`."""
         assert self._keeper.stdout is not None
         allowed_s = SILENCE_S
         while True:
@@ -136,31 +132,16 @@ class JudgeProcess:
 
 
 def _start(arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    try:
-        with contextlib.ExitStack() as opened:
-            return subprocess.Popen(
-                [*python_module("gpututor.grading.keeper"), *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=_log(opened),
-                env=judge_environment(),
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise GradingError(f"The judge could not be started: {error}", "Run `gpututor doctor`.") from error
-
-
-def _log(opened: contextlib.ExitStack) -> Any:
-    """Open the log file if possible; a grading works without it."""
-    try:
-        paths.log_file().parent.mkdir(parents=True, exist_ok=True)
-        return opened.enter_context(paths.log_file().open("ab"))
-    except OSError:
-        return subprocess.DEVNULL
-
-
-def judge_environment() -> dict[str, str]:
-    inherited = {
-        name: value for name, value in os.environ.items() if name in INHERITED or name.startswith(INHERITED_PREFIXES)
-    }
-    return {**inherited, "OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    environment = {name: os.environ[name] for name in os.environ if name in INHERITED or name.startswith(PREFIXES)}
+    environment |= {"OMP_NUM_THREADS": "1", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    with contextlib.ExitStack() as opened:
+        log: Any = subprocess.DEVNULL
+        with contextlib.suppress(OSError):  # a grading works without its log
+            paths.log_file().parent.mkdir(parents=True, exist_ok=True)
+            log = opened.enter_context(paths.log_file().open("ab"))
+        command = [*python_module("gpututor.grading.keeper"), *arguments]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log}
+        try:
+            return subprocess.Popen(command, env=environment, start_new_session=True, **pipes)
+        except OSError as error:
+            raise GradingError(f"The judge could not be started: {error}", "Run `gpututor doctor`.") from error

@@ -61,7 +61,6 @@ class CallRecording:
     events: int
     """Number of events, including dropped ones."""
     dropped: int
-    """Number of events that are missing in the trace."""
     stopped: bool = False
     """True if an error ended the call: the recording ends there."""
 
@@ -88,7 +87,6 @@ class BaselineRecording:
     """The same calls of a file that the submission is compared with."""
 
     name: str
-    """The file's name in the exercise's folder."""
     calls: tuple[CallRecording, ...]
 
     @property
@@ -102,7 +100,6 @@ class RunRecording:
 
     scenario: str
     device: str
-    """The device's name in the report."""
     times: Literal["", "modelled", "measured"]
     """Origin of its times; empty without times."""
     calls: tuple[CallRecording, ...]
@@ -133,7 +130,6 @@ class Recording:
     left_out: str = ""
     """A sentence on what is missing in the traces; empty if they are complete."""
     folder: str = ""
-    """The folder that it was read from."""
 
     @property
     def elapsed_ns(self) -> int:

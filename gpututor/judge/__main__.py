@@ -12,11 +12,13 @@ import gc
 import importlib
 import os
 import queue
+import secrets
 import sys
 import threading
 import traceback
 from collections.abc import Callable
-from typing import BinaryIO
+from dataclasses import replace
+from typing import Any, BinaryIO
 
 from gpututor.errors import TutorError
 from gpututor.grading.events import (
@@ -44,23 +46,14 @@ class Server:
     """Server for one client."""
 
     def __init__(
-        self,
-        requests: BinaryIO,
-        answers: BinaryIO,
-        workers: WorkerSource,
-        *,
-        keeper: int | None = None,
-        once: bool = False,
+        self, requests: BinaryIO, answers: BinaryIO, workers: WorkerSource, *, keeper: int = -1, once: bool = False
     ) -> None:
         """`keeper` is a pipe that closes with the keeper. With `once`, one submission is graded."""
-        self._requests = requests
-        self._answers = answers
-        self._keeper = keeper
+        self._requests, self._answers, self._keeper = requests, answers, keeper
         # Requests to grade, and folders of exercises whose checks are to be described.
         self._queue: queue.SimpleQueue[tuple[int, GradeRequest | str]] = queue.SimpleQueue()
         self._pool = WorkerPool(workers, is_last=once, on_deadline=self._report_wait)
         self._current = -1
-        """Number of the current grading."""
         self._ending = threading.Lock()
         self._cancelled_up_to = -1
 
@@ -68,8 +61,8 @@ class Server:
         """Serve until the client closes."""
         adopt_orphans()
         threading.Thread(target=self._listen, daemon=True).start()
-        if self._keeper is not None:
-            threading.Thread(target=self._watch_keeper, args=(self._keeper,), daemon=True).start()
+        if self._keeper >= 0:
+            threading.Thread(target=self._watch_keeper, daemon=True).start()
         # If no worker can be started, each grading reports why.
         with contextlib.suppress(TutorError):
             self._pool.warm()
@@ -78,16 +71,15 @@ class Server:
         gc.freeze()  # later collections skip torch's 170,000 objects
 
         while True:
-            number, request = self._queue.get()
-            self._current = number
+            self._current, request = self._queue.get()
             if isinstance(request, str):
-                self._describe(number, request)
+                self._describe(self._current, request)
             else:
-                self._grade(number, request)
+                self._grade(self._current, request)
             gc.collect()  # 3 ms; without it memory grows by 5 KiB a grading until a late collection
 
     def _grade(self, number: int, request: GradeRequest) -> None:
-        from gpututor.judge.grader import grade, internal_error_report, with_seed, write_to_journal
+        from gpututor.judge.grader import grade, internal_error_report, write_to_journal
 
         def emit(event: GradingEvent) -> None:
             if not self._is_cancelled(number):
@@ -96,7 +88,8 @@ class Server:
         if self._is_cancelled(number):
             self._answer(number, GradingCancelled())
             return
-        request = with_seed(request)
+        if request.seed is None:  # a second grading and a report need the same seed
+            request = replace(request, seed=secrets.randbits(32))
         try:
             try:
                 report = grade(request, self._pool, emit, retry_if_killed=request.journal is not None)
@@ -118,20 +111,21 @@ class Server:
     def _describe(self, number: int, exercise_folder: str) -> None:
         from gpututor.judge.author_code import answer_describe
 
-        with contextlib.suppress(BrokenPipeError):
-            write_frame(self._answers, {"id": number, **answer_describe(exercise_folder)})
+        self._write(number, answer_describe(exercise_folder))
 
     def _is_cancelled(self, number: int) -> bool:
         return number <= self._cancelled_up_to
 
     def _report_wait(self, for_s: float) -> None:
         """Tell the client how long the judge may be silent; the client ends a judge that is silent for longer."""
-        with contextlib.suppress(BrokenPipeError):
-            write_frame(self._answers, {"id": self._current, "waits_s": for_s})
+        self._write(self._current, {"waits_s": for_s})
 
     def _answer(self, number: int, event: GradingEvent) -> None:
+        self._write(number, event_to_json(event))
+
+    def _write(self, number: int, answer: dict[str, Any]) -> None:
         with contextlib.suppress(BrokenPipeError):  # the client is gone: `_listen` is about to end everything
-            write_frame(self._answers, {"id": number, **event_to_json(event)})
+            write_frame(self._answers, {"id": number, **answer})
 
     def _listen(self) -> None:
         try:
@@ -147,9 +141,9 @@ class Server:
         except (FrameError, OSError):
             self._end()
 
-    def _watch_keeper(self, keeper: int) -> None:
+    def _watch_keeper(self) -> None:
         with contextlib.suppress(OSError):
-            os.read(keeper, 1)
+            os.read(self._keeper, 1)
         self._end()
 
     def _end(self) -> None:

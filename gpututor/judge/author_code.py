@@ -43,9 +43,8 @@ class ExerciseCode:
 def load_code(exercise: Exercise) -> ExerciseCode:
     """Load the exercise's code. Raises `CourseError` with the file, the line and advice."""
     given_path, checks_path = exercise.folder / "given.py", exercise.folder / "checks.py"
-    given = exercise.given
     checks = getattr(_execute(checks_path, exercise.checks), "checks", None)
-    module = _execute(given_path, given)
+    module = _execute(given_path, exercise.given)
     draw, build = getattr(module, "draw", None), getattr(module, "build", None)
     if not callable(draw):
         raise CourseError(f"{given_path}: there is no function draw(seed, case)", "Write one.")
@@ -60,7 +59,7 @@ def load_code(exercise: Exercise) -> ExerciseCode:
     if repeated:
         raise CourseError(f"{checks_path}: two checks are called {repeated[0]!r}", "Give one of them another name=.")
     _check_real_limits(exercise, checks)
-    return ExerciseCode(draw, given, tuple(checks))
+    return ExerciseCode(draw, exercise.given, tuple(checks))
 
 
 def _check_real_limits(exercise: Exercise, checks: Sequence[Check]) -> None:
@@ -116,103 +115,72 @@ def _execute(path: Path, source: str) -> ModuleType:
     return module
 
 
-def run_baselines(
-    pool: WorkerPool,
-    exercise: Exercise,
-    spec: MachineSpec,
-    plan: RunPlan,
-    inputs: Callable[[], Iterable[dict[str, Any]]],
-    seed: int,
-    code: ExerciseCode,
-) -> dict[str, tuple[Call, ...]]:
-    """Run each of `plan.baselines` in a worker of its own; return the calls, without results, by file name.
+MAX_BASELINES = 4
+_BASELINES: dict[Hashable, tuple[Call, ...]] = {}
+"""Calls of the last baselines, by everything that determines them."""
 
-    A submission's process never runs a baseline, which would give it right answers. On the virtual GPU a baseline
-    depends on its inputs alone, so the last few are cached: a class, and `gpututor verify`, use one seed.
-    Raises what `run_author_file` does.
-    """
 
-    def calls_of(name: str) -> tuple[Call, ...]:
-        key = (exercise.folder, exercise.file(name), exercise.given, exercise.cases, json.dumps(spec.to_json()), seed)
+@dataclass
+class AuthorRuns:
+    """Runs of the author's files in one scenario, on the submission's inputs, each in a worker of its own."""
+
+    pool: WorkerPool
+    exercise: Exercise
+    spec: MachineSpec
+    plan: RunPlan
+    inputs: Callable[[], Iterable[dict[str, Any]]]
+    seed: int
+    code: ExerciseCode
+    _solution: Run | None = None
+
+    def baselines(self) -> dict[str, tuple[Call, ...]]:
+        """Run each of `plan.baselines`; return the calls, without results, by file name.
+
+        A submission's process never runs a baseline, which would give it right answers. On the virtual GPU a baseline
+        depends on its inputs alone, so the last few are cached: a class, and `gpututor verify`, use one seed.
+        Raises what `_run` does.
+        """
+        return {name: self._calls_of(name) for name in self.plan.baselines}
+
+    def _calls_of(self, name: str) -> tuple[Call, ...]:
+        exercise, spec = self.exercise, json.dumps(self.spec.to_json())
+        key = (exercise.folder, exercise.file(name), exercise.given, exercise.cases, spec, self.seed)
         if key not in _BASELINES:
-            run = run_author_file(pool, exercise, spec, name, inputs(), code)
-            calls = tuple(replace(call, output=None) for call in run.calls)
-            if spec.kind != "virtual":
+            calls = tuple(replace(call, output=None) for call in self._run(name, RunPlan()).calls)
+            if self.spec.kind != "virtual":
                 return calls
             if len(_BASELINES) >= MAX_BASELINES:
                 _BASELINES.pop(next(iter(_BASELINES)))
             _BASELINES[key] = calls
         return _BASELINES[key]
 
-    return {name: calls_of(name) for name in plan.baselines}
+    def _run(self, name: str, plan: RunPlan) -> Run:
+        """Run one file. Raises `CourseError` if it does not run, `GradingError` if the worker broke by itself."""
+        exercise, worker = self.exercise, self.pool.take()
+        try:
+            submission, source = Submission(name, exercise.file(name)), self.code.given_source
+            observation = run_submission(worker, exercise, self.spec, submission, self.inputs(), source, plan)
+        finally:
+            self.pool.release(worker)
+        failure, given = observation.failure, exercise.folder / "given.py"
+        if failure is None:
+            with contextlib.closing(Opener(self.pool, exercise)) as opener:
+                return opener.read_output_files(plan, observation.run)
+        if (broke := failure.worker_broke) is not None:
+            if broke.given is None:
+                raise broke
+            raise fault_at([Frame(str(given), *frame) for frame in broke.given.frames], broke.given.said, given)
+        if failure.exited:
+            problem = f"it or {name} ended the worker's process: {failure.finding.got}"
+            raise CourseError(f"{given}: {problem}", "Remove os._exit() and the like from both files.")
+        problem = f"{exercise.folder / name}: it does not run: {failure.finding.got}"
+        raise CourseError(problem, "Fix it: other files are graded against it.")
 
-
-MAX_BASELINES = 4
-_BASELINES: dict[Hashable, tuple[Call, ...]] = {}
-"""Calls of the last baselines, by everything that determines them."""
-
-
-def run_author_file(
-    pool: WorkerPool,
-    exercise: Exercise,
-    spec: MachineSpec,
-    name: str,
-    inputs: Iterable[dict[str, Any]],
-    code: ExerciseCode,
-    plan: RunPlan | None = None,
-) -> Run:
-    """Run one file of the exercise's folder, without baselines.
-
-    Raises `CourseError` if the file does not run, `GradingError` if the worker broke by itself.
-    """
-    plan = plan or RunPlan()
-    worker = pool.take()
-    try:
-        submission = Submission(name, exercise.file(name))
-        observation = run_submission(worker, exercise, spec, submission, inputs, code.given_source, plan)
-    finally:
-        pool.release(worker)
-    failure, given = observation.failure, exercise.folder / "given.py"
-    if failure is None:
-        with contextlib.closing(Opener(pool, exercise)) as opener:
-            return opener.read_output_files(plan, observation.run)
-    if (broke := failure.worker_broke) is not None:
-        if broke.given is None:
-            raise broke
-        raise fault_at([Frame(str(given), *frame) for frame in broke.given.frames], broke.given.said, given)
-    if failure.exited:
-        problem = f"it or {name} ended the worker's process: {failure.finding.got}"
-        raise CourseError(f"{given}: {problem}", "Remove os._exit() and the like from both files.")
-    problem = f"{exercise.folder / name}: it does not run: {failure.finding.got}"
-    raise CourseError(problem, "Fix it: other files are graded against it.")
-
-
-class ReferenceSolution:
-    """The reference solution in one scenario, with the inputs of the submission. It runs at its first use."""
-
-    def __init__(
-        self,
-        pool: WorkerPool,
-        exercise: Exercise,
-        spec: MachineSpec,
-        plan: RunPlan,
-        inputs: Callable[[], Iterable[dict[str, Any]]],
-        code: ExerciseCode,
-    ) -> None:
-        self._pool = pool
-        self._exercise = exercise
-        self._spec = spec
-        self._plan = plan
-        self._inputs = inputs
-        self._code = code
-        self._run: Run | None = None
-
-    def run(self) -> Run:
-        """Return its run. Raises `CourseError` if it does not run, `GradingError` if the worker breaks."""
-        if self._run is None:
-            parts = (self._pool, self._exercise, self._spec, "solution.py", self._inputs(), self._code, self._plan)
-            self._run = run_author_file(*parts)
-        return self._run
+    def solution(self) -> Run:
+        """Run the solution once, and return its run. Raises what `_run` does."""
+        if self._solution is None:
+            self._solution = self._run("solution.py", self.plan)
+        return self._solution
 
     def verdict_of(self, check: Check, run: Run) -> Verdict:
         """Return the verdict of `check` on the submission's run; a verdict for review if the check breaks on that run
@@ -223,12 +191,12 @@ class ReferenceSolution:
         try:
             return verdict_of(check, run)
         except Exception as error:
-            own = replace(self.run(), baselines=run.baselines, timings=run.timings)
+            own = replace(self.solution(), baselines=run.baselines, timings=run.timings)
             try:
                 verdict_of(check, own)
             except Exception:
                 if isinstance(error, TutorError) or authors_frames(error):
-                    raise fault_of(error, self._exercise.folder / "checks.py", f"check {check.name!r}: ") from None
+                    raise fault_of(error, self.exercise.folder / "checks.py", f"check {check.name!r}: ") from None
                 problem = f"Check {check.name!r} broke with the exercise's own solution, too: {describe_error(error)}"
                 raise GradingError(problem, "Report this with the exercise, if its checks.py is right.") from error
             finding = finding_of_broken_check(error)
@@ -263,20 +231,15 @@ def answer_describe(exercise_folder: str) -> dict[str, Any]:
 def describe(exercise_folder: Path) -> tuple[CheckDescription, ...]:
     """Describe the author's checks, then the implicit checks. Raises `CourseError`."""
     exercise = load_exercise(exercise_folder)
-    machines = _virtual_machines(exercise)
+    request = GradeRequest(str(exercise_folder), "", "", device="virtual")
+    machines: list[Machine] = []
+    with contextlib.suppress(NotGradableHere):  # the exercise is for real devices only
+        machines = [to_machine(machine, ()) for machine in machine_specs(exercise, request, ())]
     has_real = bool(set(ACCELERATORS) & set(exercise.devices))
     checks = load_code(exercise).checks
     own = {check.name for check in checks}
     every = (*checks, *(check for check in IMPLICIT_CHECKS if check.name not in own))
     return tuple(_describe_check(check, machines, has_real) for check in every)
-
-
-def _virtual_machines(exercise: Exercise) -> list[Machine]:
-    request = GradeRequest(str(exercise.folder), "", "", device="virtual")
-    try:
-        return [to_machine(machine, ()) for machine in machine_specs(exercise, request, ())]
-    except NotGradableHere:  # the exercise is for real devices only
-        return []
 
 
 def _describe_check(check: Check, machines: Sequence[Machine], has_real: bool) -> CheckDescription:

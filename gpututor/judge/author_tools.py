@@ -34,7 +34,6 @@ import torch
 from gpututor.checks.parity import leaves
 from gpututor.checks.tolerance_audit import tolerances, weakest
 from gpututor.course.loader import load_exercise
-from gpututor.course.model import Exercise
 from gpututor.errors import CourseError
 from gpututor.judge.author_code import ExerciseCode, draw_inputs, load_code
 from gpututor.judge.source_review import names_of
@@ -60,10 +59,15 @@ def audit_exercise(folder: Path) -> dict[str, Any]:
             }
             for check in code.checks
         ]
-        report["unsteady"] = [case for case in range(exercise.cases) if not _is_steady(code, folder, case)]
+        cases = range(exercise.cases)
+        twice = [[draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2)] for case in cases]
+        report["unsteady"] = [case for case, (first, second) in enumerate(twice) if not _are_equal(first, second)]
         report["fixed"] = _fixed_cases(code, folder, exercise.cases)
-        report["unused"] = _unused_names(exercise)
-        drawn = [_draw_cases(code, folder, seed, exercise.cases) for seed in SEEDS]
+        # Names that the manifest allows and no right file needs.
+        right = [exercise.solution, *(exercise.file(f"right/{path.name}") for path in exercise.right_solutions)]
+        used = frozenset[str]().union(*map(names_of, right))
+        report["unused"] = [name for name in exercise.allowed_names if name not in used]
+        drawn = [[draw_inputs(code, folder, seed + case, case) for case in cases] for seed in SEEDS]
         tried = [attempt for cases in drawn for attempt in tolerances(code.checks, cases)]
         report["weak"] = [attempt.sentence for attempt in weakest(attempt for attempt in tried if attempt.weak)]
         tolerant = [check.name for check in code.checks if check.tolerance is not None]
@@ -73,24 +77,6 @@ def audit_exercise(folder: Path) -> dict[str, Any]:
     except CourseError as error:
         report["error"] = {"title": error.title, "advice": error.advice}
     return report
-
-
-def _draw_cases(code: ExerciseCode, folder: Path, seed: int, cases: int) -> list[dict[str, Any]]:
-    """Return the inputs of one grading."""
-    return [draw_inputs(code, folder, seed + case, case) for case in range(cases)]
-
-
-def _unused_names(exercise: Exercise) -> list[str]:
-    """Return the names that the manifest allows and no right file needs."""
-    right = [exercise.solution, *(exercise.file(f"right/{path.name}") for path in exercise.right_solutions)]
-    used = frozenset[str]().union(*map(names_of, right))
-    return [name for name in exercise.allowed_names if name not in used]
-
-
-def _is_steady(code: ExerciseCode, folder: Path, case: int) -> bool:
-    """Return True if the same seed gives the same inputs."""
-    first, second = (draw_inputs(code, folder, SEEDS[0] + case, case) for _ in range(2))
-    return _are_equal(first, second)
 
 
 def _fixed_cases(code: ExerciseCode, folder: Path, cases: int) -> list[int]:
@@ -145,7 +131,9 @@ def run_examples(file: Path, gpus: int) -> list[dict[str, Any]]:
                 with contextlib.redirect_stdout(printed):
                     exec(code, namespace)
             except Exception as raised:
-                error = {"line": _line_of(raised, str(file)) or line + 1, "words": _first_line(raised)}
+                # Further lines of a CUDA error are about tools.
+                words = f"{type(raised).__name__}: {raised}".splitlines()[0]
+                error = {"line": _line_of(raised, str(file)) or line + 1, "words": words}
             result = {"line": line + 1, "printed": printed.getvalue(), "expected": example["printed"], "error": error}
             results.append(result)
             if error is not None:
@@ -158,11 +146,6 @@ def _line_of(error: Exception, file: str) -> int | None:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return lines[-1] if lines else None
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of the error: the rest of a CUDA error is about tools."""
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def main() -> None:

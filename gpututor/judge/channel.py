@@ -53,8 +53,7 @@ class Channel:
     """Framed messages to and from one worker. Waiting for a frame also drains the worker's output."""
 
     def __init__(self, connection: socket.socket, printed_descriptor: int) -> None:
-        self._connection = connection
-        self._printed_descriptor = printed_descriptor
+        self._connection, self._printed_descriptor = connection, printed_descriptor
         self._deadline: float | None = None
         self._waited_until = 0.0
         self.received_bytes = 0
@@ -73,10 +72,7 @@ class Channel:
         self._printing = True
 
     def begin(self, deadline: float | None, output_limit_bytes: int) -> None:
-        """Set the deadline (of `time.monotonic`) and the number of printed bytes to store.
-
-        The judge's own work between waits extends the deadline: only waiting counts.
-        """
+        """Set the deadline (of `time.monotonic`; only waiting counts) and the number of printed bytes to store."""
         self._deadline = deadline
         self._waited_until = time.monotonic()
         if deadline is not None:
@@ -134,12 +130,10 @@ class Channel:
 
     def drain_printed(self) -> None:
         """Read what is in the pipe now. Later output is left there: it may never end."""
-        for _ in range(_PIPE_PIECES):
-            try:
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(_PIPE_PIECES):
                 if not (self._printing and self._read_printed()):
                     return
-            except BlockingIOError:
-                return
 
     def close(self) -> None:
         self._selector.close()
@@ -200,23 +194,18 @@ class WorkerSession:
     """Requests to one worker, and its reports about replaced code."""
 
     def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+        self.channel = channel
         self.changed: dict[str, None] = {}
         """Names of what was replaced in the worker since it entered the machine, by its own report."""
         self.outside: dict[int, None] = {}
         """Lines at which the file used a device between calls, as the worker reports; 0 for an unknown line."""
 
-    @property
-    def received_bytes(self) -> int:
-        """Bytes of all answers since the channel began."""
-        return self._channel.received_bytes
-
     def ask(self, header: dict[str, Any], buffers: list[bytes] | None = None, bounds: Bounds = SMALL) -> Frame:
         """Send a request and return its answer. Raises what `Channel` raises, and `FrameError` for a second answer."""
         self.check_silence()
         ticket = new_ticket()
-        self._channel.send({**header, TICKET: ticket}, buffers)
-        frame = self._channel.receive(bounds)
+        self.channel.send({**header, TICKET: ticket}, buffers)
+        frame = self.channel.receive(bounds)
         check_ticket(frame, ticket)
         self.changed |= dict.fromkeys(_names(frame.header.pop("changed", [])))
         self.outside |= dict.fromkeys(_lines(frame.header.pop("outside", [])))
@@ -224,7 +213,7 @@ class WorkerSession:
 
     def check_silence(self) -> None:
         """Raise `FrameError` if the worker sent something unrequested."""
-        if self._channel.has_unread():
+        if self.channel.has_unread():
             raise FrameError("an answer without a request")
 
 

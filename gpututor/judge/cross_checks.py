@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -49,10 +49,8 @@ def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
     call = run.calls[0]
     inputs = min((needed_bytes(each, call.drawn) for each in references), key=lambda sizes: sum(sizes.values()))
     digests = _digests(call.drawn)
-    by_values = {
-        digests[path]: size_bytes for path, size_bytes in inputs.items() if call.before.get(path) == digests[path]
-    }
-    needed: defaultdict[str, int] = defaultdict(int)
+    by_values = {digests[path]: needs for path, needs in inputs.items() if call.before.get(path) == digests[path]}
+    needed: Counter[str] = Counter()
     for digest, size_bytes in by_values.items():
         places = {fact.device for path, fact in call.arguments.items() if call.before.get(path) == digest}
         if len(places) == 1 and "cpu" not in places:
@@ -69,10 +67,7 @@ def unread_inputs(run: Run, references: Sequence[Reference]) -> Iterator[str]:
 
 
 def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
-    """Return the bytes of each floating input on which a reference's result depends, by path.
-
-    They are the elements with a derivative other than zero. Empty if the derivative is unknown.
-    """
+    """Return the bytes of each floating input with a derivative other than zero, by path. Empty if it is unknown."""
     widened: dict[int, torch.Tensor] = {}
 
     def leaf(tensor: torch.Tensor) -> torch.Tensor:
@@ -97,15 +92,10 @@ def needed_bytes(reference: Reference, drawn: dict[str, Any]) -> dict[str, int]:
     finally:
         torch.set_rng_state(state)
     elements = {key: int(grad.count_nonzero()) for key, grad in zip(widened, grads, strict=False) if grad is not None}
-    tensors = tensors_in(drawn)
-    return {
-        path: elements[id(tensor)] * tensor.element_size()
-        for path, tensor in tensors.items()
-        if elements.get(id(tensor))
-    }
+    needed = {path: elements.get(id(tensor), 0) * tensor.element_size() for path, tensor in tensors_in(drawn).items()}
+    return {path: size_bytes for path, size_bytes in needed.items() if size_bytes}
 
 
 def _digests(drawn: dict[str, Any]) -> dict[str, str]:
-    tensors = tensors_in(drawn)
-    strided = {path: tensor for path, tensor in tensors.items() if tensor.layout is torch.strided}
-    return Encoder().digests(strided)
+    tensors = tensors_in(drawn).items()
+    return Encoder().digests({path: tensor for path, tensor in tensors if tensor.layout is torch.strided})

@@ -35,11 +35,7 @@ from gpututor.protocol.messages import MachineSpec
 def machine_specs(
     exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]
 ) -> tuple[MachineSpec, ...]:
-    """Return one machine for each scenario; `available` are the real devices that the worker found.
-
-    Raises `NotGradableHere` if this machine or the exercise cannot do what the request names, `UsageError` for an
-    unknown device.
-    """
+    """Return a machine for each scenario. `available`: the worker's devices. Raises `NotGradableHere`, `UsageError`."""
     counts = Counter(str(device["kind"]) for device in available)
     kind, index = select_device(exercise.devices, request.device, counts)
     if kind == "cpu":
@@ -49,14 +45,16 @@ def machine_specs(
 
 def to_machine(machine: MachineSpec, available: Sequence[dict[str, object]]) -> Machine:
     """Convert a machine to the form that checks read."""
-    name, memory_bytes = _name_and_memory(machine, available)
-    return Machine(
-        scenario=machine.scenario,
-        device=machine.device,
-        virtual=machine.kind == "virtual",
-        gpu_name=name,
-        memory_bytes=memory_bytes,
-    )
+    scenario, is_virtual = machine.scenario, machine.kind == "virtual"
+    name, memory_bytes = "", None
+    if machine.device != "cpu" and is_virtual:
+        gpu, memory_mib = gpu_spec(scenario.gpu), scenario.memory_mib
+        name, memory_bytes = gpu.reported_name, gpu.memory_bytes if memory_mib is None else memory_mib << 20
+    elif machine.device != "cpu":
+        device = next(device for device in available if device["name"] == machine.device)
+        name, known = str(device["description"]), device["memory_bytes"]
+        memory_bytes = known if isinstance(known, int) else None
+    return Machine(scenario, machine.device, is_virtual, name, memory_bytes)
 
 
 def journal_device(exercise: Exercise, request: GradeRequest, available: Sequence[dict[str, object]]) -> str:
@@ -67,17 +65,6 @@ def journal_device(exercise: Exercise, request: GradeRequest, available: Sequenc
     else:
         model = gpu_spec(request.gpu).name if request.gpu else ""
     return device_in_key(kind, model)
-
-
-def _name_and_memory(machine: MachineSpec, available: Sequence[dict[str, object]]) -> tuple[str, int | None]:
-    if machine.device == "cpu":
-        return "", None
-    if machine.kind == "virtual":
-        gpu, memory_mib = gpu_spec(machine.scenario.gpu), machine.scenario.memory_mib
-        return gpu.reported_name, gpu.memory_bytes if memory_mib is None else memory_mib << 20
-    device = next(device for device in available if device["name"] == machine.device)
-    memory_bytes = device["memory_bytes"]
-    return str(device["description"]), memory_bytes if isinstance(memory_bytes, int) else None
 
 
 def describe_device(spec: MachineSpec, available: Sequence[dict[str, object]]) -> str:
@@ -137,17 +124,17 @@ class DeviceLocks:
         try:
             yield
         finally:
-            self._release()
+            self._held.close()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Use the devices exclusively for a while; only inside `shared`."""
-        self._release()
+        self._held.close()
         self._held = self._take(fcntl.LOCK_EX)
         try:
             yield
         finally:
-            self._release()
+            self._held.close()
             self._held = self._take(fcntl.LOCK_SH)
 
     def _take(self, how: int) -> contextlib.ExitStack:
@@ -158,9 +145,6 @@ class DeviceLocks:
                     self._lock(taken, device, f"{file}.lock", how)
             return taken.pop_all()
 
-    def _release(self) -> None:
-        self._held.close()
-
     def _lock(self, held: contextlib.ExitStack, device: str, file: str, how: int) -> None:
         descriptor = _open_lock(self._folder, file)
         if descriptor is None:
@@ -170,14 +154,13 @@ class DeviceLocks:
         while True:
             try:
                 fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+                return
             except BlockingIOError:
                 if time.monotonic() >= next_report:
                     self._on_wait(device)
                     next_report = time.monotonic() + _REPORT_EVERY_S
                 time.sleep(_RETRY_EVERY_S)
             except OSError:
-                return
-            else:
                 return
 
 
@@ -241,60 +224,50 @@ class _ProcessInfo(ctypes.Structure):
 
 def driver_version() -> str:
     """Return the driver's version, such as `550.54.15`; empty without a driver."""
-    library = _nvml()
     text = ctypes.create_string_buffer(96)
-    if library is None:
-        return ""
-    try:
-        succeeded = library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) == _SUCCESS
-    finally:
-        library.nvmlShutdown()
-    return text.value.decode("ascii", "replace") if succeeded else ""
+    with _nvml() as library:
+        if library is None or library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) != _SUCCESS:
+            return ""
+    return text.value.decode("ascii", "replace")
 
 
 def memory_of(pids: Collection[int]) -> int | None:
-    """Return the bytes that these processes hold on all GPUs together; None if that is unknown.
-
-    A driver outside of our process namespace uses other process ids.
-    """
-    library = _nvml()
-    if library is None:
-        return None
-    try:
-        return _memory(library, pids)
-    finally:
-        library.nvmlShutdown()
-
-
-def _nvml() -> Any:
-    try:
-        library = ctypes.CDLL(_LIBRARY)
-        ready = library.nvmlInit_v2() == _SUCCESS and hasattr(library, "nvmlDeviceGetComputeRunningProcesses_v3")
-    except (OSError, AttributeError):
-        return None
-    return library if ready else None
-
-
-def _memory(library: Any, pids: Collection[int]) -> int | None:
+    """Return the bytes that these processes hold on all GPUs; None if unknown, as in another process namespace."""
     devices = ctypes.c_uint()
-    if library.nvmlDeviceGetCount_v2(ctypes.byref(devices)) != _SUCCESS:
-        return None
     memory: list[int] = []
-    for index in range(devices.value):
-        device = ctypes.c_void_p()
-        if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)) == _SUCCESS:
-            memory += [used for pid, used in _processes(library, device) if pid in pids and used != _UNKNOWN]
+    with _nvml() as library:
+        if library is None or library.nvmlDeviceGetCount_v2(ctypes.byref(devices)) != _SUCCESS:
+            return None
+        for index in range(devices.value):
+            device = ctypes.c_void_p()
+            if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)) == _SUCCESS:
+                memory += [used for pid, used in _processes(library, device) if pid in pids and used != _UNKNOWN]
     return sum(memory) if memory else None
 
 
+@contextlib.contextmanager
+def _nvml() -> Iterator[Any]:
+    """Yield the driver's library; None without one."""
+    library: Any = None
+    try:
+        loaded = ctypes.CDLL(_LIBRARY)
+        if loaded.nvmlInit_v2() == _SUCCESS and hasattr(loaded, "nvmlDeviceGetComputeRunningProcesses_v3"):
+            library = loaded
+    except (OSError, AttributeError):
+        pass
+    try:
+        yield library
+    finally:
+        if library is not None:
+            library.nvmlShutdown()
+
+
 def _processes(library: Any, device: ctypes.c_void_p) -> list[tuple[int, int]]:
-    capacity = 64
-    while capacity <= 4096:
+    for capacity in (64, 256, 1024, 4096):
         count, infos = ctypes.c_uint(capacity), (_ProcessInfo * capacity)()
         answer = library.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), infos)
         if answer == _SUCCESS:
             return [(info.pid, info.usedGpuMemory) for info in infos[: count.value]]
         if answer != _INSUFFICIENT_SIZE:
             break
-        capacity *= 4
     return []

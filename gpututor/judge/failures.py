@@ -22,16 +22,16 @@ from gpututor.trace.memory import LiveAllocation, MemoryTimeline
 _LISTED = 3
 
 
-def largest_allocations_at_oom(trace: Trace) -> str:
+def _largest_allocations(trace: Trace) -> str:
     """Describe what held memory when it last ran out, largest lines first; empty if it never ran out."""
     rows = TraceArrays(trace)
     refused = rows.of(Kind.OUT_OF_MEMORY).nonzero()[0]
     if not refused.size:
         return ""
     device = rows.devices[int(rows.device[refused[-1]])]
-    curve = MemoryTimeline(rows, device)
-    refusal = curve.refused[-1]
-    allocations = curve.held(refusal.number)
+    timeline = MemoryTimeline(rows, device)
+    refusal = timeline.refused[-1]
+    allocations = timeline.held(refusal.number)
     earlier_bytes = refusal.allocated - sum(allocation.size_bytes for allocation in allocations)
     parts = [_describe_allocation(allocation) for allocation in allocations[:_LISTED]]
     other_bytes = sum(allocation.size_bytes for allocation in allocations[_LISTED:])
@@ -81,32 +81,22 @@ def _end(exercise: Exercise) -> str:
 def from_failure(
     failure: Failure, stage: str, exercise: Exercise, source: str, which: str, trace: Trace | None = None
 ) -> RunFailure:
-    """Describe a failure that the worker reported; `which` names the call.
-
-    `trace` is what the devices did in that call, if known.
-    """
+    """Describe a failure that the worker reported. `which` names the call; `trace` is of its devices, if known."""
     line = failure.line if failure.line and failure.line <= source.count("\n") + 1 else None
     got = ": ".join(filter(None, (failure.type_name, failure.message)))
     if line:
-        got = f"{_without_full_stop(got)}, at line {line}"
-    if failure.tensors:
-        got += f": {failure.tensors}"
-    got += which
+        # Words follow: a full stop goes, an ellipsis stays.
+        got = f"{got if got.endswith('..') else got.removesuffix('.')}, at line {line}"
+    got += f": {failure.tensors}{which}" if failure.tensors else which
     outcome, expected, why, advice = _WORDS[failure.kind]
-    if failure.kind in ("exception", "syntax"):
-        advice = _advice_for(failure) or advice
     words = {"entry": exercise.entry, "end": _end(exercise)}
-    advice = advice.format(**words)
+    specific = _advice_for(failure) if failure.kind in ("exception", "syntax") else ""
+    advice = (specific or advice).format(**words)
     if failure.kind == "out of memory" and trace is not None:
-        advice = f"{largest_allocations_at_oom(trace)} {advice}".lstrip()
+        advice = f"{_largest_allocations(trace)} {advice}".lstrip()
     finding = Finding(expected.format(**words), got, line, why, advice)
     killed = failure.kind == "rank killed"
     return RunFailure(stage, outcome, finding, failure.traceback, worker_lives=True, killed=killed)
-
-
-def _without_full_stop(words: str) -> str:
-    """Remove the full stop at the end, so that words can follow; an ellipsis stays."""
-    return words if words.endswith("..") else words.removesuffix(".")
 
 
 _RANK_GONE = (
@@ -174,14 +164,10 @@ def _advice_for(failure: Failure) -> str:
     """Return advice for an error whose text shows its cause; empty for any other error."""
     if failure.type_name == "NotImplementedError" and not failure.message:
         return _NOT_WRITTEN
-    return next(
-        (
-            advice
-            for type_name, words, advice in _ADVICE
-            if failure.type_name == type_name and words in failure.message[:LONGEST_MIXED]
-        ),
-        _DEVICES if mixes_devices(failure.type_name, failure.message) else "",
-    )
+    for type_name, words, advice in _ADVICE:
+        if failure.type_name == type_name and words in failure.message[:LONGEST_MIXED]:
+            return advice
+    return _DEVICES if mixes_devices(failure.type_name, failure.message) else ""
 
 
 _DEVICES = "Look at which tensors meet on that line, and on which device each of them lives."
@@ -202,74 +188,70 @@ _NOT_WRITTEN = "The starter raises this until you write the body in its place."
 
 
 REQUEST_ERRORS = (DeadlinePassed, LimitExceeded, WorkerProtocolError, FrameError, ValueRefused, TraceError)
-"""Errors of a request that `from_error` describes."""
 
 
 def from_error(error: Exception, stage: str, exercise: Exercise, worker: Worker, file_name: str) -> RunFailure:
     """Describe one of `REQUEST_ERRORS`. Raises `WorkerLost` if the worker is gone with its fork server."""
     match error:
         case DeadlinePassed():
-            return from_deadline(stage, exercise, worker.stack_line(file_name))
+            line, limit_s = worker.stack_line(file_name), exercise.limits.wall_s
+            finding = Finding(
+                f"an end within {limit_s:g} s",
+                f"still running after {limit_s:g} s{f', at line {line}' if line else ''}; it was stopped",
+                line,
+                "A run that does not end cannot be judged.",
+                "Look for a loop whose condition never becomes false, or for far too much work.",
+            )
+            return RunFailure(stage, Outcome.TIMEOUT, finding)
         case LimitExceeded():
-            return limit_exceeded(stage, exercise, error)
+            return _limit_exceeded(stage, error)
         case EndOfFrames():
-            return from_exit(stage, exercise, worker.exit_status())
+            return _exited(stage, exercise, worker.exit_status())
         case WorkerProtocolError():
-            return from_broken_worker(stage, exercise, error)
-    return from_bad_answer(stage, exercise, str(error))
-
-
-def from_deadline(stage: str, exercise: Exercise, line: int | None) -> RunFailure:
-    """Describe a run that exceeded its time limit."""
-    at = f", at line {line}" if line else ""
+            finding = Finding(
+                _end(exercise),
+                "the worker broke in the middle of it; with the exercise's own solution it does not",
+                None,
+                "Either your code does something that the grader cannot handle, or it reached into the grader.",
+                "Leave the grader's own code alone; if you did, please report this with your file.",
+            )
+            return RunFailure(stage, Outcome.NEEDS_REVIEW, finding, str(error), worker_broke=error)
     finding = Finding(
-        f"an end within {exercise.limits.wall_s:g} s",
-        f"still running after {exercise.limits.wall_s:g} s{at}; it was stopped",
-        line,
-        "A run that does not end cannot be judged.",
-        "Look for a loop whose condition never becomes false, or for far too much work.",
-    )
-    return RunFailure(stage, Outcome.TIMEOUT, finding)
-
-
-def limit_exceeded(stage: str, exercise: Exercise, over: LimitExceeded) -> RunFailure:
-    """Describe a run that was stopped because it used too much of the machine."""
-    if over.resource == "memory":
-        limit, amount = f"{over.limit / 2**30:.3g} GiB", f"{over.amount / 2**30:.3g} GiB"
-        finding = Finding(
-            f"at most {limit} of the machine's memory",
-            f"{amount}; it was stopped",
-            None,
-            "A machine without free memory stops responding, with everything that runs on it.",
-            "Look for a tensor that is larger than it need be, or a list that grows with each step.",
-        )
-        return RunFailure(stage, Outcome.OUT_OF_MEMORY, finding)
-    if over.resource == "scratch bytes":
-        limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
-        advice = "Write less, or remove what is no longer needed."
-    elif over.resource == "scratch files":
-        limit, amount = f"{over.limit:,} files and folders", "more"
-        advice = "Write fewer files, or remove those that are no longer needed."
-    else:
-        limit, amount = f"{over.limit} {over.resource} at one time", str(over.amount)
-        advice = f"Look for a loop that starts {over.resource} without waiting for them."
-    finding = Finding(
-        f"at most {limit}",
-        f"{amount}; it was stopped",
+        _end(exercise),
+        f"the answer that came back could not be read: {str(error)[:300]}",
         None,
-        "gpututor's own processes need a share of the machine too.",
-        advice,
+        "The result is brought back to be compared.",
+        "Leave the grader's own connection alone, and return plain values.",
     )
-    return RunFailure(stage, Outcome.ERROR, finding)
+    return RunFailure(stage, Outcome.NEEDS_REVIEW, finding)
 
 
-def from_exit(stage: str, exercise: Exercise, status: int) -> RunFailure:
+def _limit_exceeded(stage: str, over: LimitExceeded) -> RunFailure:
+    outcome, why = Outcome.ERROR, "gpututor's own processes need a share of the machine too."
+    match over.resource:
+        case "memory":
+            outcome = Outcome.OUT_OF_MEMORY
+            limit, amount = f"{over.limit / 2**30:.3g} GiB of the machine's memory", f"{over.amount / 2**30:.3g} GiB"
+            why = "A machine without free memory stops responding, with everything that runs on it."
+            advice = "Look for a tensor that is larger than it need be, or a list that grows with each step."
+        case "scratch bytes":
+            limit, amount = f"{over.limit >> 20} MiB on the disk", f"{over.amount >> 20} MiB"
+            advice = "Write less, or remove what is no longer needed."
+        case "scratch files":
+            limit, amount = f"{over.limit:,} files and folders", "more"
+            advice = "Write fewer files, or remove those that are no longer needed."
+        case _:
+            limit, amount = f"{over.limit} {over.resource} at one time", str(over.amount)
+            advice = f"Look for a loop that starts {over.resource} without waiting for them."
+    return RunFailure(stage, outcome, Finding(f"at most {limit}", f"{amount}; it was stopped", None, why, advice))
+
+
+def _exited(stage: str, exercise: Exercise, status: int) -> RunFailure:
     """Describe a process that ended during the run; `status` is its exit code, or minus a signal's number."""
     if status < 0:
-        name = signal_name(-status)
         finding = Finding(
             _end(exercise),
-            f"the process was ended by {name}",
+            f"the process was ended by {signal_name(-status)}",
             None,
             "A crash takes everything with it.",
             "Look for huge allocations, endless recursion, or os.kill.",
@@ -283,27 +265,3 @@ def from_exit(stage: str, exercise: Exercise, status: int) -> RunFailure:
         "Remove os._exit; return a value instead.",
     )
     return RunFailure(stage, Outcome.ERROR, finding, exited=True)
-
-
-def from_bad_answer(stage: str, exercise: Exercise, words: str) -> RunFailure:
-    """Describe an answer of the worker that could not be read."""
-    finding = Finding(
-        _end(exercise),
-        f"the answer that came back could not be read: {words[:300]}",
-        None,
-        "The result is brought back to be compared.",
-        "Leave the grader's own connection alone, and return plain values.",
-    )
-    return RunFailure(stage, Outcome.NEEDS_REVIEW, finding)
-
-
-def from_broken_worker(stage: str, exercise: Exercise, broke: WorkerProtocolError) -> RunFailure:
-    """Describe a worker that reported its own failure, while the author's solution runs."""
-    finding = Finding(
-        _end(exercise),
-        "the worker broke in the middle of it; with the exercise's own solution it does not",
-        None,
-        "Either your code does something that the grader cannot handle, or it reached into the grader.",
-        "Leave the grader's own code alone; if you did, please report this with your file.",
-    )
-    return RunFailure(stage, Outcome.NEEDS_REVIEW, finding, str(broke), worker_broke=broke)

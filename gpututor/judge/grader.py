@@ -45,7 +45,7 @@ from gpututor.grading.report import (
     Workers,
 )
 from gpututor.hardware.inventory import torch_version
-from gpututor.judge.author_code import ExerciseCode, ReferenceSolution, draw_inputs, load_code, run_baselines
+from gpututor.judge.author_code import AuthorRuns, ExerciseCode, draw_inputs, load_code
 from gpututor.judge.cross_checks import changed_inputs, unread_inputs
 from gpututor.judge.devices import (
     describe_device,
@@ -79,11 +79,6 @@ from gpututor.text import truncate, with_newlines
 from gpututor.trace.events import Kind
 
 
-def with_seed(request: GradeRequest) -> GradeRequest:
-    """Return the request with a random seed if it has none: a second grading and a report need the same seed."""
-    return request if request.seed is not None else replace(request, seed=secrets.randbits(32))
-
-
 def internal_error_report(request: GradeRequest, error: BaseException, isolation: str) -> Report:
     """Return the report for a fault of the grader or the exercise, never the learner's."""
     outcome = Outcome.REJECTED if isinstance(error, UsageError) else Outcome.INTERNAL_ERROR
@@ -93,8 +88,12 @@ def internal_error_report(request: GradeRequest, error: BaseException, isolation
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         where = f" in {Path(error.filename).parent}" if error.filename else ""
         reason = f"There is no space left to write to{where}.\nMake some, then try again."
+    folder = Path(request.exercise_folder)
+    key = folder.name
+    with contextlib.suppress(TutorError):
+        key = load_exercise(folder).key
     return Report(
-        exercise=_key(Path(request.exercise_folder)),
+        exercise=key,
         outcome=outcome,
         verdicts=(),
         runs=(),
@@ -106,27 +105,12 @@ def internal_error_report(request: GradeRequest, error: BaseException, isolation
     )
 
 
-def _key(folder: Path) -> str:
-    try:
-        return load_exercise(folder).key
-    except TutorError:
-        return folder.name
-
-
 def environment_of(
     seed: int, torch: str = "", isolation: str = "", workers: Workers = "", driver: str = ""
 ) -> Environment:
     """Describe this judge and its options."""
-    return Environment(
-        gpututor=__version__,
-        torch=torch,
-        python=platform.python_version(),
-        platform=f"{sys.platform} {platform.machine()}",
-        isolation=isolation,
-        seed=seed,
-        workers=workers,
-        driver=driver,
-    )
+    system = f"{sys.platform} {platform.machine()}"
+    return Environment(__version__, torch, platform.python_version(), system, isolation, seed, driver, workers)
 
 
 def sha256_of(text: str) -> str:
@@ -138,32 +122,11 @@ NOT_JOURNALED = (Outcome.INTERNAL_ERROR, Outcome.NOT_GRADABLE_HERE)
 """Outcomes that say nothing about the submission, and may differ at the next try."""
 
 
-def verify_grading_key(request: GradeRequest, exercise: Exercise, isolation: str) -> None:
-    """Raise `GradingError` if the request's key does not describe this grading."""
-    if request.key is not None:
-        actual = replace(
-            request.key,
-            submission=sha256_of(request.submission),
-            exercise=exercise.key,
-            exercise_version=exercise_digest(exercise.folder),
-            gpututor=__version__,
-            torch=torch_version(),
-            isolation=isolation,
-        )
-        _check_same(request.key, actual)
-
-
-def check_machine(request: GradeRequest, torch: str, device: str) -> None:
-    """Raise `GradingError` if the key names another PyTorch or another device than the worker's."""
-    if request.key is not None:
-        _check_same(request.key, replace(request.key, torch=torch, device=device))
-
-
-def _check_same(key: GradingKey, actual: GradingKey) -> None:
+def _verify_key(key: GradingKey, **actual: str) -> None:
+    """Raise `GradingError` if the key does not describe the `actual` grading."""
+    expected = vars(key)
     differences = [
-        f"{name} is {getattr(actual, name)!r}, not {expected!r}"
-        for name, expected in vars(key).items()
-        if getattr(actual, name) != expected
+        f"{name} is {value!r}, not {expected[name]!r}" for name, value in actual.items() if value != expected[name]
     ]
     if differences:
         raise GradingError(
@@ -212,7 +175,16 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, retry_if_kille
     With `retry_if_killed`, a worker killed by a signal raises `WorkerLost`: another process may have sent it.
     """
     grading = _Grading(request, pool, emit, retry_if_killed)
-    verify_grading_key(request, grading.exercise, pool.isolation)
+    if request.key is not None:
+        _verify_key(
+            request.key,
+            submission=sha256_of(request.submission),
+            exercise=grading.exercise.key,
+            exercise_version=exercise_digest(grading.exercise.folder),
+            gpututor=__version__,
+            torch=torch_version(),
+            isolation=pool.isolation,
+        )
     if refusal := _refusal(request):
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
@@ -224,7 +196,7 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, retry_if_kille
             pool.release(worker)
     except NotGradableHere as error:
         return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
-    return grading.report(grading.outcome())
+    return grading.report()
 
 
 def _refusal(request: GradeRequest) -> str:
@@ -245,12 +217,9 @@ class _Grading:
     """State of one grading."""
 
     def __init__(self, request: GradeRequest, pool: WorkerPool, emit: Emit, retry_if_killed: bool) -> None:
-        self.request = request
+        self.request, self._pool, self._emit, self._retry_if_killed = request, pool, emit, retry_if_killed
         self.exercise: Exercise = load_exercise(Path(request.exercise_folder))
         self.seed = request.seed or 0
-        self._retry_if_killed = retry_if_killed
-        self._pool = pool
-        self._emit = emit
         self._torch_version = ""
         self._driver = ""
         self._waited_s = 0.0
@@ -278,7 +247,9 @@ class _Grading:
     def run_all(self, worker: Worker, code: ExerciseCode) -> None:
         """Run all scenarios, until the worker ends or the file does not load. May raise `NotGradableHere`."""
         specs = machine_specs(self.exercise, self.request, self._devices)
-        check_machine(self.request, self._torch_version, journal_device(self.exercise, self.request, self._devices))
+        if self.request.key is not None:
+            device = journal_device(self.exercise, self.request, self._devices)
+            _verify_key(self.request.key, torch=self._torch_version, device=device)
         machines = [to_machine(spec, self._devices) for spec in specs]
         # All points that can be earned in any scenario, whether the grading gets there or not.
         self._of = math.fsum(check.points for check in code.checks if any(map(check.applies, machines)))
@@ -306,15 +277,15 @@ class _Grading:
 
     def _run_scenario(self, worker: Worker, spec: MachineSpec, plan: RunPlan, device: str) -> bool:
         """Run one scenario and judge it; return True if the worker can run the next one."""
-        pool, exercise, code = self._pool, self.exercise, self._code
-        solution = ReferenceSolution(pool, exercise, spec, plan, self._inputs, code)
+        exercise, code = self.exercise, self._code
+        authors = AuthorRuns(self._pool, exercise, spec, plan, self._inputs, self.seed, code)
         with worker.running():
             source, inputs = code.given_source, self._inputs()
             observation = run_submission(worker, exercise, spec, self._submission, inputs, source, plan, self._on_call)
         failure = observation.failure
         if failure is None:
-            baselines = run_baselines(pool, exercise, spec, plan, self._inputs, self.seed, code)
-            run = self._opener.read_output_files(plan, replace(observation.run, baselines=baselines))
+            run = replace(observation.run, baselines=authors.baselines())
+            run = self._opener.read_output_files(plan, run)
             is_timed = any(check.timed and check.applies(run.machine) for check in code.checks)
             if is_timed and spec.kind == "virtual" and spec.scenario.gpus:
                 run = replace(run, reference_flops=reference_flops(code.checks, run))
@@ -322,14 +293,14 @@ class _Grading:
         elif failure.killed and self._retry_if_killed:
             raise WorkerLost("The worker was killed in the middle of a grading.", "Grade once more.")
         elif failure.worker_broke is not None or failure.exited:
-            solution.run()  # raises if the worker breaks with the solution too
+            authors.solution()  # raises if the worker breaks with the solution too
         self._recorder.add(observation.run, device, self._submission.file_name, observation.stopped)
         self._suspicions += find_inconsistencies(observation.run, spec, observation.changed)
-        self._suspicions += changed_inputs(observation.run, solution.run)
+        self._suspicions += changed_inputs(observation.run, authors.solution)
         for line in observation.outside:
             place = f"line {line}" if line else "code without a line"
             self._suspicions.append(f"{place} used a device between calls")
-        self._judge(observation, spec, solution)
+        self._judge(observation, spec, authors)
         placement = placement_of(observation.run, spec, worker.pid)
         self._runs.append(replace(_summary(spec, device, observation, exercise), placement=placement))
         return failure is None or (failure.stage != "loads" and failure.worker_lives)
@@ -337,18 +308,15 @@ class _Grading:
     def _on_call(self, number: int) -> None:
         self._emit(CallStarted(number, self.exercise.cases))
 
-    def outcome(self) -> Outcome:
-        return self._failure_outcome or outcome_of(self._verdicts, self._suspicions)
-
     def _inputs(self) -> Iterator[dict[str, Any]]:
         for case in range(self.exercise.cases):
             yield draw_inputs(self._code, self.exercise.folder, self.seed + case, case)
 
-    def report(self, outcome: Outcome, reason: str = "") -> Report:
+    def report(self, outcome: Outcome | None = None, reason: str = "") -> Report:
         workers = self._pool.workers if self._torch_version else ""
         return Report(
             exercise=self.exercise.key,
-            outcome=outcome,
+            outcome=outcome or self._failure_outcome or outcome_of(self._verdicts, self._suspicions),
             verdicts=tuple(self._verdicts),
             runs=tuple(self._runs),
             environment=environment_of(self.seed, self._torch_version, self._pool.isolation, workers, self._driver),
@@ -362,7 +330,7 @@ class _Grading:
             of=self._of,
         )
 
-    def _judge(self, observation: Observation, spec: MachineSpec, solution: ReferenceSolution) -> None:
+    def _judge(self, observation: Observation, spec: MachineSpec, authors: AuthorRuns) -> None:
         """Judge built-in checks, then the author's, each after its prerequisites, and timed checks last."""
         checks, failure, run = self._code.checks, observation.failure, observation.run
         for verdict in builtin_verdicts(observation, self.exercise):
@@ -378,7 +346,7 @@ class _Grading:
             if check in timed:
                 continue
             broken = failure is not None or any(statuses.get(need) not in (None, Status.PASSED) for need in check.needs)
-            verdict = not_run(check, run.machine) if broken else solution.verdict_of(check, run)
+            verdict = not_run(check, run.machine) if broken else authors.verdict_of(check, run)
             statuses[check.name] = verdict.status
             judged.append((check, verdict))
         for verdict in with_held_back(judged):
@@ -395,7 +363,7 @@ class _Grading:
             broken = failure is not None or any(status is not Status.PASSED for status in statuses.values())
             if not broken:
                 run = replace(run, timings={**run.timings, check.name: self._measure(check, spec, run)})
-            self._add(not_run(check, run.machine) if broken else solution.verdict_of(check, run))
+            self._add(not_run(check, run.machine) if broken else authors.verdict_of(check, run))
 
     def _measure(self, check: Check, spec: MachineSpec, run: Run) -> Timing:
         """Time the submission for a check with a speed limit, alone on the device."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from gpututor.judge.timing.roofline import minimum_bytes, peak_of
 from gpututor.protocol.values import ObservedTensor
 from gpututor.text import truncate
 from gpututor.trace.arrays import Place, TraceArrays
-from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import hazards_of
 from gpututor.trace.serialization import write_trace
@@ -44,30 +44,23 @@ _MOST_LINES = 2000
 
 
 class RecordingWriter:
-    """Writer of the runs of one grading into a folder; with None it does nothing.
-
-    Errors here never change a verdict: they are logged, and there is no recording.
-    """
+    """Writer of a grading's runs into a folder, if there is one. Errors are logged, and never change a verdict."""
 
     def __init__(self, folder: str | None, checks: Sequence[Check], cases: int) -> None:
-        self._folder = folder
-        self._checks = checks
-        self._cases = cases
+        self._folder, self._checks, self._cases = folder, checks, cases
         self._runs: list[RunRecording] = []
         self._left_bytes = MOST_BYTES
         self._left_out = 0
 
     def add(self, run: Run, device: str, file_name: str, stopped: Call | None = None) -> None:
-        """Record one run with its baselines. `file_name` is the submission's name in its traces.
-
-        `stopped` is the call that ended the run with an error, if its trace is known.
-        """
+        """Record a run. `file_name`: the submission's name in traces. `stopped`: a call that ended with an error."""
         if self._folder is None:
             return
         try:
             Path(self._folder).mkdir(parents=True, exist_ok=True)
             self._runs.append(self._run(run, device, file_name, stopped))
-            write_recording(Recording(tuple(self._runs), self._left_out_in_words()), self._folder)
+            left_out = f"{self._left_out:,} events are not in the traces: one recording holds {MOST_BYTES >> 20} MiB."
+            write_recording(Recording(tuple(self._runs), left_out if self._left_out else ""), self._folder)
         except Exception:  # the grading goes on
             traceback.print_exc()
             self._folder = None
@@ -78,19 +71,21 @@ class RecordingWriter:
         lines = _Lines(file_name)
         calls = self._calls(run.calls, floors, f"run{number}", lines)
         if stopped is not None and len(stopped.trace):
+            rows = TraceArrays(stopped.trace)
+            # It did not return: the span covers everything that its devices did.
+            call = replace(stopped, span=Span(rows.begin, rows.finish, rows.finish))
             words = describe_call(len(run.calls), self._cases, stopped.drawn)[2:-1] or "the call"
-            stopped_call = self._call(
-                _with_span(stopped), f"{words}, which stopped with an error", 0, f"run{number}_stopped.trace", lines
-            )
-            calls += (replace(stopped_call, stopped=True),)
+            words = f"{words}, which stopped with an error"
+            calls += (replace(self._call(call, words, 0, f"run{number}_stopped.trace", lines), stopped=True),)
         baselines = tuple(
             BaselineRecording(name, self._calls(of_it, floors, f"run{number}_{place}", _Lines(name)))
             for place, (name, of_it) in enumerate(run.baselines.items(), 1)
         )
-        times: Literal["", "modelled", "measured"] = "modelled" if run.machine.virtual else "measured"
-        timed = any(call.elapsed_ns for call in calls)
+        times: Literal["", "modelled", "measured"] = ""
+        if any(call.elapsed_ns for call in calls):
+            times = "modelled" if run.machine.virtual else "measured"
         scenario, memory_bytes = run.machine.scenario.name, run.machine.memory_bytes or 0
-        return RunRecording(scenario, device, times if timed else "", calls, baselines, lines.costs(), memory_bytes)
+        return RunRecording(scenario, device, times, calls, baselines, lines.costs(), memory_bytes)
 
     def _calls(
         self, calls: Sequence[Call], floors: Sequence[int], prefix: str, lines: _Lines
@@ -126,13 +121,14 @@ class RecordingWriter:
     def _write(self, trace: Trace, events: int, name: str) -> int:
         """Write the trace, or as much of its beginning as still fits; return the number of events."""
         assert self._folder is not None
-        written = max(0, min(events, (self._left_bytes - _string_table_bytes(trace)) // _EVENT_BYTES))
+        # A submission may use a new name everywhere.
+        names_bytes = sum(len(json.dumps(table.texts())) for table in (trace.names, trace.devices, trace.files))
+        written = max(0, min(events, (self._left_bytes - names_bytes) // _EVENT_BYTES))
         self._left_out += events - written
         if events and not written:
             return 0
         if written < events:
             columns = {column: values[:written] for column, values in trace.columns().items()}
-            assert columns.keys() == TYPES.keys()
             trace = Trace.of(columns, trace, trace.dropped + events - written, None)
         path = Path(self._folder) / name
         write_trace(trace, str(path))
@@ -147,17 +143,6 @@ class RecordingWriter:
         limits = [check.speed for check in self._checks if check.speed is not None and check.applies(machine)]
         seconds = [peak.least_s(limit, call.drawn, tensors) for limit in limits]
         return int(1e9 * max([sum(map(minimum_bytes, tensors)) / peak.bytes_per_s, *seconds]))
-
-    def _left_out_in_words(self) -> str:
-        if not self._left_out:
-            return ""
-        return f"{self._left_out:,} events are not in the traces: one recording holds {MOST_BYTES >> 20} MiB."
-
-
-def _with_span(stopped: Call) -> Call:
-    """Return a call that did not return with a span over everything that its devices did."""
-    rows = TraceArrays(stopped.trace)
-    return replace(stopped, span=Span(rows.begin, rows.finish, rows.finish))
 
 
 class _Lines:
@@ -199,23 +184,13 @@ class _Lines:
     def costs(self) -> tuple[LineCost, ...]:
         """Return the costs by line, without lines that only ran operators on the CPU."""
         costly = [line for line in self._figures if line in self._hazards or any(self._figures[line].values())]
-        return tuple(
-            LineCost(line=line, hazards=self._hazards_at(line), **_figures_of(self._figures[line]))
-            for line in sorted(costly)[:_MOST_LINES]
-        )
+        return tuple(map(self._cost_of, sorted(costly)[:_MOST_LINES]))
 
-    def _hazards_at(self, line: int) -> tuple[str, ...]:
+    def _cost_of(self, line: int) -> LineCost:
+        names = [field.name for field in fields(LineCost) if field.name not in ("line", "hazards")]
         sentences = itertools.islice(self._hazards.get(line, ()), _MOST_HAZARDS)
-        return tuple(truncate(sentence, _LONGEST_HAZARD) for sentence in sentences)
-
-
-def _string_table_bytes(trace: Trace) -> int:
-    """Return the size of names, devices and files in a trace's file: a submission may use a new name everywhere."""
-    return sum(len(json.dumps(table.texts())) for table in (trace.names, trace.devices, trace.files))
-
-
-def _figures_of(figures: Counter[str]) -> dict[str, Any]:
-    return {field.name: figures[field.name] for field in fields(LineCost) if field.name not in ("line", "hazards")}
+        hazards = tuple(truncate(sentence, _LONGEST_HAZARD) for sentence in sentences)
+        return LineCost(line=line, hazards=hazards, **{name: self._figures[line][name] for name in names})
 
 
 def _written_tensors(call: Call) -> list[ObservedTensor]:

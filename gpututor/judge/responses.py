@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -37,10 +38,10 @@ class WorkerProtocolError(GradingError):
 class SubmissionFailed(Exception):
     """The worker's report that the submission could not be loaded or called."""
 
-    def __init__(self, failure: Failure, trace: Trace | None = None) -> None:
+    def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
-        self.trace = trace
+        self.trace: Trace | None = None
         """Trace of the failed call, if known."""
 
 
@@ -56,16 +57,14 @@ def expect(frame: Frame, event: str) -> None:
 
 
 def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wanted: tuple[str, ...] = ()) -> Call:
-    """Return what the worker observed in one call, with the contents of the files `wanted`.
-
-    Raises what `expect` raises, `ValueRefused` and `TraceError`.
-    """
+    """Return one observed call, with the files `wanted`. Raises what `expect` raises, `ValueRefused`, `TraceError`."""
     header = frame.header
     try:
         expect(frame, "returned")
     except SubmissionFailed as failed:
-        raise SubmissionFailed(failed.failure, _trace_of_failed(header, sizes)) from None
-    line = header.get("line")
+        with contextlib.suppress(TraceError):  # the trace is for people only: no verdict depends on it
+            failed.trace = trace_from_json(header.get("trace"), limit=sizes.events)
+        raise
     trace = trace_from_json(header.get("trace"), limit=sizes.events)
     if trace.dropped:
         message = f"the devices did more than {sizes.events:,} things in one call; only these are written down"
@@ -79,7 +78,7 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         output=output,
         state=unpacker.unpack(header["state"]) if "state" in header else None,
         trace=trace,
-        return_line=_line(line, source),
+        return_line=_line(header.get("line"), source),
         span=_span(header.get("span")),
         unpriced=_unpriced(header.get("unpriced"), source),
         memory=_memory(header.get("memory")),
@@ -89,14 +88,6 @@ def read_call(frame: Frame, drawn: dict[str, Any], source: str, sizes: Sizes, wa
         files=files,
         folder=folder,
     )
-
-
-def _trace_of_failed(header: dict[str, Any], sizes: Sizes) -> Trace | None:
-    """Return the trace of a failed call, for people only: no verdict depends on it. None if it is invalid."""
-    try:
-        return trace_from_json(header.get("trace"), limit=sizes.events)
-    except TraceError:
-        return None
 
 
 def files_of(frame: Frame, wanted: tuple[str, ...]) -> tuple[dict[str, bytes], dict[str, str], tuple[bytes, ...]]:
@@ -127,22 +118,20 @@ def _line(line: object, source: str) -> int | None:
 def _memory(data: object) -> dict[str, MemoryUse]:
     if not isinstance(data, dict) or len(data) > MAX_DEVICES:
         raise FrameError("the memory of a call must be an object")
-    return {str(device)[:40]: _memory_use(use) for device, use in data.items()}
-
-
-def _memory_use(data: object) -> MemoryUse:
-    fields = _object(data, {"before", "peak", "after", "left"})
-    left = fields["left"]
-    before, peak, after = (_amount(fields[name]) for name in ("before", "peak", "after"))
-    return MemoryUse(before, peak, after, None if left is None else _amount(left))
+    memory: dict[str, MemoryUse] = {}
+    for device, use in data.items():
+        fields = _object(use, {"before", "peak", "after", "left"})
+        before, peak, after = (_amount(fields[name]) for name in ("before", "peak", "after"))
+        left = None if fields["left"] is None else _amount(fields["left"])
+        memory[str(device)[:40]] = MemoryUse(before, peak, after, left)
+    return memory
 
 
 def _digests(data: object) -> dict[str, str]:
-    if not isinstance(data, dict):
-        raise FrameError("digests must be an object")
-    for digest in data.values():
-        if not isinstance(digest, str) or len(digest) > MAX_DIGEST_CHARS:
-            raise FrameError("this is no digest")
+    if not isinstance(data, dict) or not all(
+        isinstance(digest, str) and len(digest) <= MAX_DIGEST_CHARS for digest in data.values()
+    ):
+        raise FrameError("digests must be an object of texts")
     return {str(path): digest for path, digest in data.items()}
 
 
@@ -178,10 +167,7 @@ _NOT_MERGED = ("kind", "name", "device", "partner")
 
 
 def rank_fields(exercise: Exercise) -> dict[str, Any]:
-    """Return the fields of `load` for a function that runs in several processes.
-
-    Raises `NotGradableHere` if a process that has imported torch cannot be forked safely.
-    """
+    """Return the fields of `load` for several processes. Raises `NotGradableHere` if a fork after torch is unsafe."""
     if exercise.kind != "processes":
         return {}
     if sys.platform != "linux":

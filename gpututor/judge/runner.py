@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gpututor.checks.model import Call, Check, Machine, Opened, Run, describe_call
@@ -36,7 +36,6 @@ class RunPlan:
     files: tuple[str, ...] = ()
     """Names of files, without folders, that are read after each call."""
     opens: tuple[tuple[str, str], ...] = ()
-    """Files to open, as in `Check.opens`."""
     baselines: tuple[str, ...] = ()
     """Files of the exercise's folder that also run on the same inputs, in workers of their own."""
 
@@ -72,7 +71,6 @@ class Observation:
     printed: str = ""
     printed_dropped_bytes: int = 0
     kinds: Counter[Kind] = field(default_factory=Counter)
-    """Number of events of each kind."""
     changed: tuple[str, ...] = ()
     """Names of what was replaced in the worker, by its own report."""
     outside: tuple[int, ...] = ()
@@ -126,16 +124,10 @@ def run_submission(
     kinds: Counter[Kind] = Counter()
     for call in calls:
         kinds.update(call.trace.kinds())
-    return Observation(
-        Run(to_machine(spec, worker.devices), calls, source, exercise.entry, tuple(repeated)),
-        failure,
-        printed=channel.printed.text,
-        printed_dropped_bytes=channel.printed.dropped_bytes,
-        kinds=kinds,
-        changed=tuple(session.changed),
-        outside=tuple(session.outside),
-        stopped=stopped,
-    )
+    run = Run(to_machine(spec, worker.devices), calls, source, exercise.entry, tuple(repeated))
+    changed, outside = tuple(session.changed), tuple(session.outside)
+    printed, dropped_bytes = channel.printed.text, channel.printed.dropped_bytes
+    return Observation(run, failure, printed, dropped_bytes, kinds, changed, outside, stopped)
 
 
 def load_request(
@@ -151,7 +143,7 @@ def load_request(
         "entry": exercise.entry,
         "wants": list(plan.wants),
         "files": list(plan.files),
-        "sizes": sizes.to_json(),
+        "sizes": asdict(sizes),
         **rank_fields(exercise),
     }
 
@@ -161,38 +153,28 @@ def _call(
 ) -> Call:
     packer = Encoder()
     frame = session.ask({"op": "call", "drawn": packer.pack(drawn)}, packer.buffers, sizes.bounds)
-    check_total_size(session.received_bytes)
+    if (received_bytes := session.channel.received_bytes) > KEPT_BYTES:
+        size = f"take {received_bytes:,} bytes; at most {KEPT_BYTES:,} are kept"
+        message = f"the results and traces of the calls so far {size}"
+        raise SubmissionFailed(Failure("refused", "", message, None, ""))
     if exercise.kind == "processes":
         return read_ranks(frame, drawn, source, sizes, plan.files, exercise.processes)
     return read_call(frame, drawn, source, sizes, plan.files)
-
-
-def check_total_size(size_bytes: int) -> None:
-    """Raise `SubmissionFailed` if all answers so far are larger than the judge can keep."""
-    if size_bytes > KEPT_BYTES:
-        message = (
-            f"the results and traces of the calls so far take {size_bytes:,} bytes; at most {KEPT_BYTES:,} are kept"
-        )
-        raise SubmissionFailed(Failure("refused", "", message, None, ""))
 
 
 def _leave(worker: Worker, session: WorkerSession) -> None:
     """End the scenario in a worker whose run failed, so that the next scenario can use the worker."""
     try:
         expect(session.ask({"op": "leave"}), "left")
-    except (FrameError, DeadlinePassed, LimitExceeded, SubmissionFailed, WorkerProtocolError):
+    except (*failures.REQUEST_ERRORS, SubmissionFailed):
         worker.kill()
 
 
 class Opener:
-    """Reads files that a submission wrote, in a worker of its own.
-
-    The worker is taken at the first file and replaced after a file broke it.
-    """
+    """Reads files that a submission wrote, in a worker of its own, which is replaced after a file broke it."""
 
     def __init__(self, pool: WorkerPool, exercise: Exercise) -> None:
-        self._pool = pool
-        self._exercise = exercise
+        self._pool, self._exercise = pool, exercise
         self._worker: Worker | None = None
         self._received_bytes = 0
 
@@ -219,7 +201,7 @@ class Opener:
         limits = self._exercise.limits
         worker.channel.begin(time.monotonic() + limits.wall_s, 1 << 10)
         sizes = Sizes(result_bytes=limits.result_mib << 20)
-        request: dict[str, Any] = {"op": "open", "how": how, "sizes": sizes.to_json()}
+        request: dict[str, Any] = {"op": "open", "how": how, "sizes": asdict(sizes)}
         try:
             frame = WorkerSession(worker.channel).ask(request, [content], sizes.bounds)
             self._received_bytes += worker.channel.received_bytes
@@ -244,6 +226,5 @@ def _read(frame: Frame) -> Opened:
     if not isinstance(refusal, str) or not isinstance(places, list) or len(places) > MOST_NAMES:
         raise FrameError("this is no answer to `open`")
     content = Decoder(frame.buffers).unpack(frame.header.get("output"))
-    return Opened(
-        content, tuple(escape_control_chars(str(place)[:40]) for place in places), escape_control_chars(refusal[:400])
-    )
+    devices = tuple(escape_control_chars(str(place)[:40]) for place in places)
+    return Opened(content, devices, escape_control_chars(refusal[:400]))

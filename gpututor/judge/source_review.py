@@ -26,15 +26,13 @@ UNREADABLE = "unreadable"
 class Rule:
     """A kind of name, and its sentence. Names of several parts are matched with imports resolved."""
 
+    sentence: str
     modules: frozenset[str] = frozenset()
     """Modules that must not be imported, or reached as an attribute of another module."""
     builtins: frozenset[str] = frozenset()
-    """Built-in functions, as simple names."""
     attributes: frozenset[str] = frozenset()
     """Names after a dot, of any object; also names imported from a module."""
     dotted: frozenset[str] = frozenset()
-    """Full dotted names."""
-    sentence: str = ""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -42,7 +40,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _rule(sentence: str, **names: str) -> Rule:
-    return Rule(sentence=sentence, **{kind: _words(text) for kind, text in names.items()})
+    return Rule(sentence, **{kind: _words(text) for kind, text in names.items()})
 
 
 _GRADER = "reaches for gpututor, which grades it"
@@ -104,10 +102,7 @@ _PROCESS_FILES = re.compile(r"/proc/(?!cpuinfo|meminfo|stat\b|loadavg|driver)")
 
 
 def review(source: str, allowed: Collection[str] = ()) -> tuple[SourceNote, ...]:
-    """Return notes on the names of `source` that no honest solution needs, without `allowed`, once a line.
-
-    A text that is not Python has no notes, because it cannot run.
-    """
+    """Return notes on names of `source` that no honest solution needs, without `allowed`; none if it is not Python."""
     return tuple(note for note in _notes(source) if note.name not in allowed)[:MOST_NOTES]
 
 
@@ -150,21 +145,13 @@ class _Reader:
         self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         self._texts = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
         """Docstrings."""
-        self._harmless = {
-            id(node.value)
-            for node in self._nodes
-            if isinstance(node, ast.Attribute) and node.attr in _NAMES_OF_CLASS and isinstance(node.ctx, ast.Load)
-        }
+        attributes = [node for node in self._nodes if isinstance(node, ast.Attribute)]
+        reads = [node for node in attributes if isinstance(node.ctx, ast.Load)]
+        self._harmless = {id(node.value) for node in reads if node.attr in _NAMES_OF_CLASS}
         """Objects of which only the name is read: `self.__class__.__name__`."""
-        self._prints = self._only_prints()
-
-    def _only_prints(self) -> bool:
-        """Return True if the file uses `builtins` for nothing but a print of its own."""
         names = {id(node) for node in self._nodes if isinstance(node, ast.Name) and node.id == "builtins"}
-        plain = {
-            id(node.value) for node in self._nodes if isinstance(node, ast.Attribute) and node.attr in _FREE_BUILTINS
-        }
-        return names <= plain
+        self._prints = names <= {id(node.value) for node in attributes if node.attr in _FREE_BUILTINS}
+        """True if the file uses `builtins` for nothing but a print of its own."""
 
     def notes(self) -> Iterator[SourceNote]:
         for node in self._nodes:
@@ -266,14 +253,12 @@ class _Reader:
                 case _:
                     yield name, _COMPUTED
         elif name in _GETTERS:
-            wanted = node.args[:1] if name == "methodcaller" else node.args
-            for argument in wanted:
-                match argument:
-                    case ast.Constant(value=str(literal)):
-                        for part in literal.split("."):
-                            yield from self._notes_on_attribute_name(part, "")
-                    case _:
-                        yield name, _COMPUTED
+            for argument in node.args[:1] if name == "methodcaller" else node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    for part in argument.value.split("."):
+                        yield from self._notes_on_attribute_name(part, "")
+                else:
+                    yield name, _COMPUTED
 
     def _is_module(self, owner: ast.expr, name: str, dotted: str) -> bool:
         return not _self_or_super(owner) and (name not in _WORDS or dotted.partition(".")[0] in self._imports)
@@ -298,10 +283,7 @@ def _self_or_super(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name) if name in _OWNERS:
             return name
-        case (
-            ast.Call(func=ast.Name(id="super"), args=[])
-            | ast.Call(func=ast.Name(id="super"), args=[_, ast.Name(id="self" | "cls")])
-        ):
+        case ast.Call(func=ast.Name(id="super"), args=[] | [_, ast.Name(id="self" | "cls")]):
             return "super()"
     return ""
 
@@ -329,13 +311,16 @@ def _own_attributes(nodes: Iterable[ast.AST]) -> frozenset[str]:
             case ast.ClassDef(body=body):
                 for part in body:
                     match part:
-                        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                            attributes.add(name)
-                        case ast.AnnAssign(target=ast.Name(id=name)):
+                        case (
+                            ast.FunctionDef(name=name)
+                            | ast.AsyncFunctionDef(name=name)
+                            | ast.AnnAssign(target=ast.Name(id=name))
+                        ):
                             attributes.add(name)
                         case ast.Assign(targets=targets):
                             attributes.update(target.id for target in targets if isinstance(target, ast.Name))
-            case ast.Call(args=[ast.Constant(value=str(name)), *_], func=ast.Attribute(attr=registers)):
-                if registers.startswith("register_"):
-                    attributes.add(name)
+            case ast.Call(args=[ast.Constant(value=str(name)), *_], func=ast.Attribute(attr=registers)) if (
+                registers.startswith("register_")
+            ):
+                attributes.add(name)
     return frozenset(attributes)

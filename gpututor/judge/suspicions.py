@@ -56,7 +56,8 @@ def find_inconsistencies(run: Run, machine: MachineSpec, changed: Iterable[str] 
 def _check_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Iterator[str]:
     events = list(call.trace)
     yield from _check_devices(events, machine)
-    yield from _check_lines(events, run.source)
+    if any(event.line is not None and event.line > run.source.count("\n") + 1 for event in events):
+        yield "the trace has a line that the file has not"
     yield from _check_memory(call, events, machine)
     yield from _check_result_memory(call)
     yield from _check_result_writes(call, events)
@@ -81,11 +82,6 @@ def _is_operator(name: str) -> bool:
     """Return True unless the name is empty, or one in torch's own namespace that torch does not have."""
     namespace, _, operator = name.partition("::")
     return bool(name) and (namespace != "aten" or hasattr(torch.ops.aten, operator.partition(".")[0]))
-
-
-def _check_lines(events: list[Event], source: str) -> Iterator[str]:
-    if any(event.line is not None and event.line > source.count("\n") + 1 for event in events):
-        yield "the trace has a line that the file has not"
 
 
 def _check_memory(call: Call, events: list[Event], machine: MachineSpec) -> Iterator[str]:
@@ -189,10 +185,7 @@ def _check_order(call: Call, events: list[Event]) -> Iterator[str]:
 
 
 def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
-    """Check that no copy is faster than its link, and no kernel faster than the GPU allows.
-
-    Times are rounded to nanoseconds.
-    """
+    """Check that no copy is faster than its link, and no kernel than the GPU. Times are rounded to nanoseconds."""
     link = max(gpu.pinned_bytes_per_s, gpu.pageable_bytes_per_s)
     peak = max(
         *(gpu.float64_flops, gpu.float64_tensor_flops, gpu.float32_flops, gpu.tf32_flops),

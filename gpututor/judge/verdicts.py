@@ -19,7 +19,6 @@ BUILTIN_CHECKS = ("loads", "runs", "prints")
 """Checks of the grader. They are worth no points, and do not make a submission pass."""
 LONGEST = 4000
 """Characters of each text of a verdict: an author's check may show a whole result."""
-VALUES_ARE_WRONG = "the values are wrong"
 UNPRICED_NS = 100_000_000
 """Processor time without a modelled price that a call may take before its modelled time is not judged.
 
@@ -54,18 +53,11 @@ def verdict_of(check: Check, run: Run) -> Verdict:
     if finding is None and check.timed and run.machine.virtual:
         finding = _unpriced_finding(run)
     figures = check.measured(run) if check.measured is not None else ""
+    sentence, scenario, points = check.sentence(run.machine), run.machine.scenario.name, check.points
     if finding is not None:
-        verdict = failed_verdict(check.name, check.sentence(run.machine), finding, run.machine, check.why, check.advice)
-        return replace(verdict, of=check.points, measured=figures)
-    return Verdict(
-        check.name,
-        check.sentence(run.machine),
-        Status.PASSED,
-        run.machine.scenario.name,
-        points=check.points,
-        of=check.points,
-        measured=figures,
-    )
+        verdict = failed_verdict(check.name, sentence, finding, run.machine, check.why, check.advice)
+        return replace(verdict, of=points, measured=figures)
+    return Verdict(check.name, sentence, Status.PASSED, scenario, points=points, of=points, measured=figures)
 
 
 IMPLICIT_CHECKS = (replace(unmodified(), points=0.0),)
@@ -114,7 +106,9 @@ def with_held_back(judged: Sequence[tuple[Check, Verdict]]) -> Iterator[Verdict]
         statuses = {other.status for guard, other in judged if guard.kind in guards}
         is_open = bool(statuses & {Status.INCONCLUSIVE, Status.NEEDS_REVIEW})
         are_wrong = any(status.is_failure for status in statuses) or (Status.NOT_RUN in statuses and not is_open)
-        yield held_back(verdict) if are_wrong and verdict.status is Status.PASSED else verdict
+        if are_wrong and verdict.status is Status.PASSED:
+            verdict = replace(verdict, status=Status.HELD_BACK, points=0.0, why="the values are wrong")
+        yield verdict
 
 
 _HELD_BACK_BY: dict[CheckKind, tuple[CheckKind, ...]] = {
@@ -122,11 +116,6 @@ _HELD_BACK_BY: dict[CheckKind, tuple[CheckKind, ...]] = {
     "structure": ("values",),
     "other": ("values", "structure"),
 }
-
-
-def held_back(verdict: Verdict) -> Verdict:
-    """Return a passed verdict as one without points, because the values are wrong."""
-    return replace(verdict, status=Status.HELD_BACK, points=0.0, why=VALUES_ARE_WRONG)
 
 
 def outcome_of(verdicts: Sequence[Verdict], suspicions: Iterable[str]) -> Outcome:
@@ -146,17 +135,9 @@ def failed_verdict(
     name: str, sentence: str, finding: Finding, machine: Machine, why: str = "", advice: str = ""
 ) -> Verdict:
     """Return the verdict for a finding, with texts of bounded length."""
-    return Verdict(
-        check=name,
-        sentence=sentence,
-        status=finding.status,
-        scenario=machine.scenario.name,
-        expected=truncate(finding.expected, LONGEST),
-        got=truncate(finding.got, LONGEST),
-        line=finding.line,
-        why=truncate(why or finding.why, LONGEST),
-        advice=truncate(advice or finding.advice, LONGEST),
-    )
+    texts = (finding.expected, finding.got, why or finding.why, advice or finding.advice)
+    expected, got, why, advice = (truncate(text, LONGEST) for text in texts)
+    return Verdict(name, sentence, finding.status, machine.scenario.name, expected, got, finding.line, why, advice)
 
 
 def _too_much_output(observation: Observation, limit_kib: int) -> Verdict:

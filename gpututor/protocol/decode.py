@@ -84,14 +84,14 @@ class Decoder:
                 return self._module(node)
             case "array" if node["dtype"] not in NOT_IN_NUMPY:
                 shape = _lengths(node["shape"])
-                values = self._values(shape, node["dtype"], self._owned(node["buffer"], None))
+                values = self._values(shape, node["dtype"], self._owned(node["buffer"]))
                 return ObservedArray(values, _address(node["storage"]))
             case "device":
                 return torch.device(_fitting(_DEVICE, node["v"]))
             case "dtype":
                 return NAMED_DTYPES[_fitting(_WORD, node["v"]).removeprefix("torch.")]
             case "size":
-                return torch.Size([_address(length) for length in _bounded(node["v"], MAX_DIMENSIONS)])
+                return torch.Size(map(_address, _bounded(node["v"])))
             case "object":
                 return ObservedObject(_name(node["type"]), escape_control_chars(_text(node["v"])[:2000]))
         raise ValueRefused("an unknown kind of value")
@@ -142,7 +142,7 @@ class Decoder:
                 raise ValueRefused("an array in place of a tensor")
             return known
         fact = read_fact(node["fact"])
-        index = self._owned(node["buffer"], None)
+        index = self._owned(node["buffer"])
         values = self._values(fact.shape, fact.dtype, index)
         if node["grad"] is not None and is_grad:
             raise ValueRefused("a gradient with a gradient")
@@ -150,12 +150,12 @@ class Decoder:
         tensor = self._owners[index] = ObservedTensor(fact, values, grad)
         return tensor
 
-    def _owned(self, index: object, owner: ObservedTensor | None) -> int:
+    def _owned(self, index: object) -> int:
         """Return the index of an unused buffer: many tensors of one buffer would fill our memory."""
         number = _whole(index)
         if number in self._owners:
             raise ValueRefused("two tensors with the same bytes")
-        self._owners[number] = owner
+        self._owners[number] = None
         return number
 
     def _values(self, shape: tuple[int, ...], dtype_name: str, index: int) -> torch.Tensor:
@@ -235,8 +235,8 @@ def _list(value: object) -> list[Any]:
     return value
 
 
-def _bounded(value: object, most: int) -> list[Any] | tuple[Any, ...]:
-    if not isinstance(value, list | tuple) or len(value) > most:
+def _bounded(value: object) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(value, list | tuple) or len(value) > MAX_DIMENSIONS:
         raise ValueRefused("a tensor of too many dimensions")
     return value
 
@@ -270,4 +270,4 @@ def _address(text: object) -> int:
 
 
 def _lengths(values: object) -> tuple[int, ...]:
-    return tuple(_whole(value) for value in _bounded(values, MAX_DIMENSIONS))
+    return tuple(map(_whole, _bounded(values)))

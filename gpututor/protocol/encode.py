@@ -65,10 +65,8 @@ class Encoder:
         self._kept: list[object] = []
         self._tensors: dict[int, int] = {}
         """The buffer of each encoded tensor, by its identity."""
-        self._nodes = 0
-        self._total_bytes = 0
+        self._nodes = self._total_bytes = self._said = 0
         self._most_bytes = most_bytes
-        self._said = 0
         self._in_key = False
 
     def pack(self, value: object, depth: int = 0) -> dict[str, Any]:

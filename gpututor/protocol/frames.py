@@ -60,10 +60,7 @@ class Frame:
 
 
 def write_frame(stream: Sink, header: dict[str, Any], buffers: Sequence[bytes | memoryview] = ()) -> None:
-    """Write one frame and flush. `header` must be JSON without `buffers`; non-finite numbers raise `ValueError`.
-
-    Halves of surrogate pairs arrive as question marks.
-    """
+    """Write one frame and flush. Numbers that are not finite raise `ValueError`; half surrogate pairs become `?`."""
     write_encoded(stream, encoded(header, buffers), buffers)
 
 
@@ -120,9 +117,7 @@ def check_parts(text: bytes, most: int) -> None:
 def _parse(text: bytes, parts: int) -> dict[str, Any]:
     check_parts(text, parts)
     try:
-        header = json.loads(
-            text.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_unique
-        )
+        header = json.loads(text.decode(), parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique)
         if b"\\ud" in text or b"\\uD" in text:
             json.dumps(header, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError) as error:
@@ -132,14 +127,11 @@ def _parse(text: bytes, parts: int) -> dict[str, Any]:
     return header
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not allowed")
-
-
 def _finite(text: str) -> float:
+    """Return the number; raise `ValueError` for one that is too large, and for `NaN` and `Infinity`."""
     number = float(text)
     if not isfinite(number):
-        raise ValueError("a number that is too large")
+        raise ValueError(f"{text[:20]} is not allowed")
     return number
 
 

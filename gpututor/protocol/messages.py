@@ -15,7 +15,7 @@ import os
 import re
 import resource
 import signal
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from gpututor.hardware.scenario import Scenario
@@ -89,9 +89,6 @@ class Failure:
     """The learner's own frames, as Python prints them."""
     tensors: str = ""
     """Tensors of the failed expression if they are on several devices: `x on cuda:0, self.mean on cpu`."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     @classmethod
     def from_json(cls, data: object) -> Failure:
@@ -173,9 +170,7 @@ class Sizes:
     """Limits of one answer to a call."""
 
     result_bytes: int = 64 << 20
-    """Bytes of all tensors of a result."""
     events: int = EVENTS
-    """Events of its trace."""
 
     @property
     def bounds(self) -> Bounds:
@@ -186,13 +181,6 @@ class Sizes:
             buffer_bytes=max(self.result_bytes, FILES_BYTES),
             total_bytes=self.result_bytes + FILES_BYTES,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Sizes:
-        return cls(**data)
 
 
 FILE_BYTES = 256 << 20
@@ -210,21 +198,16 @@ Above `THREADS`, so that the judge reports the excess first.
 
 def apply_limits(own_namespace: bool = False) -> None:
     """Limit core dumps, files, memory and open files of this process and its descendants."""
-    _at_most(resource.RLIMIT_CORE, 0)
-    _at_most(resource.RLIMIT_FSIZE, FILE_BYTES)
-    _at_most(resource.RLIMIT_DATA, DATA_BYTES)
-    _at_most(resource.RLIMIT_NOFILE, OPEN_FILES)
-    if own_namespace and _counts_by_namespace():
-        _at_most(resource.RLIMIT_NPROC, TASKS)
-
-
-def _counts_by_namespace() -> bool:
-    """Return True on Linux 5.14 or newer; older ones count all processes of a user."""
-    release = os.uname().release.split(".")
-    return tuple(int(part) for part in release[:2] if part.isdigit()) >= (5, 14)
-
-
-def _at_most(what: int, wanted: int) -> None:
-    _, hard = resource.getrlimit(what)
-    value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(what, (value, value))
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_FSIZE: FILE_BYTES,
+        resource.RLIMIT_DATA: DATA_BYTES,
+        resource.RLIMIT_NOFILE: OPEN_FILES,
+    }
+    release = [int(part) for part in os.uname().release.split(".")[:2] if part.isdigit()]
+    if own_namespace and release >= [5, 14]:  # older versions of Linux count all processes of a user
+        limits[resource.RLIMIT_NPROC] = TASKS
+    for what, wanted in limits.items():
+        _, hard = resource.getrlimit(what)
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(what, (value, value))

@@ -31,11 +31,9 @@ DTYPES: dict[str, torch.dtype] = {
         torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
     )
 }  # fmt: skip
-"""Dtypes of tensors that can be sent."""
 NAMED_DTYPES: dict[str, torch.dtype] = {
     str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
 }
-"""All dtypes, which can be sent as names."""
 NOT_IN_NUMPY = ("bfloat16",)
 
 
@@ -116,10 +114,7 @@ class ObservedObject:
 
 
 def tensors_in(value: object) -> dict[str, torch.Tensor]:
-    """Return each tensor in `value`, by path: `x`, `batch.0`, `model.weight`.
-
-    Raises `ValueRefused` for a value that contains itself, or too much.
-    """
+    """Return each tensor in `value` by path, such as `batch.0`. Raises `ValueRefused` for one that contains itself."""
     tensors: dict[str, torch.Tensor] = {}
     stack: list[tuple[str, object, int]] = [("", value, 0)]
     nodes = 0

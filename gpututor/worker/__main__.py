@@ -96,10 +96,7 @@ def _call_usual_operators() -> None:
 
 
 def begin(socket_fd: int, stack: int, scratch: Path, devices: list[dict[str, Any]], *, own_namespace: bool) -> int:
-    """Report that this worker is ready, and serve; return the exit code. All imports are done.
-
-    `stack` is the descriptor of the pipe for stack dumps.
-    """
+    """Report that this worker is ready, and serve; return the exit code. `stack`: the pipe for stack dumps."""
     import torch
 
     from gpututor.protocol.messages import apply_limits

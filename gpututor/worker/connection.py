@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from gpututor.protocol.frames import Frame, FrameError, check_parts, encoded, read_frame, write_encoded
 from gpututor.protocol.messages import TICKET, Failure, Sizes
 
 _TOO_MUCH = "the result has too many parts, or too much text, to be brought back"
+
+
+def failed(failure: Failure) -> dict[str, Any]:
+    """Return the answer to a request whose submission failed."""
+    return {"event": "failed", "failure": asdict(failure)}
 
 
 class Connection:
@@ -18,7 +25,6 @@ class Connection:
         self._stream = stream
         self._ticket: Any = None
         self.sizes = Sizes()
-        """Sizes that the judge accepts."""
         self.changes: Callable[[], dict[str, Any]] | None = None
         """Returns fields about replaced code and work between calls; None if there is no observer."""
 
@@ -36,15 +42,12 @@ class Connection:
         text = encoded({**header, **own}, buffers)
         if not self._fits(text):
             failure = Failure("refused", "", _TOO_MUCH, None, "")
-            text, buffers = encoded({"event": "failed", "failure": failure.to_json(), **own}), ()
+            text, buffers = encoded({**failed(failure), **own}), ()
         write_encoded(self._stream, text, buffers)
 
     def _fits(self, text: bytes) -> bool:
         bounds = self.sizes.bounds
-        if len(text) > bounds.header_bytes:
-            return False
-        try:
+        with contextlib.suppress(FrameError):
             check_parts(text, bounds.parts)
-        except FrameError:
-            return False
-        return True
+            return len(text) <= bounds.header_bytes
+        return False

@@ -32,7 +32,10 @@ def describe_tensors(error: BaseException, path: Path) -> str:
 
 
 def _name_tensors(error: BaseException, path: Path) -> Iterator[str]:
-    last = _last_frame(error.__traceback__, path)
+    last, step = None, error.__traceback__
+    while step is not None:
+        last = step if step.tb_frame.f_code.co_filename == str(path) else last
+        step = step.tb_next
     if last is None:
         return
     frame, lines = last.tb_frame, _lines_of(last)
@@ -41,19 +44,11 @@ def _name_tensors(error: BaseException, path: Path) -> Iterator[str]:
         if isinstance(node, ast.Name | ast.Attribute) and _is_inside(node, lines) and (name := _dotted_name(node)):
             chains[name] = None
     for name in chains:
-        devices = _devices_of(_look_up(name.split("."), frame))
+        tensors = islice(_tensors_in(_look_up(name.split("."), frame), _MOST_DEPTH), _MOST_INSIDE)
+        devices = sorted({str(tensor.device)[:_LONGEST_NAME] for tensor in tensors})
         # Longer names say more: `self` is left out next to `self.mean`.
         if devices and not any(other.startswith(f"{name}.") for other in chains):
             yield f"{name} on {' and '.join(devices)}"
-
-
-def _last_frame(step: TracebackType | None, path: Path) -> TracebackType | None:
-    last = None
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == str(path):
-            last = step
-        step = step.tb_next
-    return last
 
 
 _Range = tuple[tuple[int, int], tuple[int, int]]
@@ -87,8 +82,7 @@ def _look_up(parts: list[str], frame: FrameType) -> Any:
     first, *rest = parts
     value = frame.f_locals.get(first, frame.f_globals.get(first, _MISSING))
     for part in rest:
-        namespaces = _dictionaries(value)
-        value = next((namespace[part] for namespace in namespaces if part in namespace), _MISSING)
+        value = next((namespace[part] for namespace in _dictionaries(value) if part in namespace), _MISSING)
     return value
 
 
@@ -102,11 +96,6 @@ def _dictionaries(value: Any) -> list[dict[str, Any]]:
         return []
     names = ("_parameters", "_buffers", "_modules") if isinstance(value, torch.nn.Module) else ()
     return [own, *(own[name] for name in names if type(own.get(name)) is dict)]
-
-
-def _devices_of(value: Any) -> list[str]:
-    tensors = islice(_tensors_in(value, _MOST_DEPTH), _MOST_INSIDE)
-    return sorted(dict.fromkeys(str(tensor.device)[:_LONGEST_NAME] for tensor in tensors))
 
 
 def _tensors_in(value: Any, depth: int) -> Iterator[torch.Tensor]:

@@ -33,17 +33,18 @@ import socket
 import struct
 import sys
 import tempfile
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from gpututor.processes import (
     adopt_orphans,
+    close_all_but,
     die_with_parent,
     kill_descendants,
     kill_tree,
     reap_orphans,
+    run_and_exit,
     status_of_child,
     wake_when_parent_ends,
 )
@@ -126,7 +127,8 @@ def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
     try:
         # A signal with its default action does not reach process 1 from inside.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        raise_loopback()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:  # the loopback device, for ranks
+            fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
         isolate_file_system(scratch)
         die_with_parent()
         served = os.fork()
@@ -145,43 +147,16 @@ def _run_init(scratch: Path, serve: Callable[[], int], statuses: int) -> None:
         os._exit(1)
 
 
-def run_and_exit(run: Callable[[], int]) -> NoReturn:
-    """End this forked process with the result of `run`, or with 1 and a traceback; flushes its output."""
-    code = 1
-    try:
-        code = run()
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(code)
-
-
-def raise_loopback() -> None:
-    """Bring the loopback device up, for ranks of one submission. Raises `OSError`."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
-
-
 def isolate_file_system(scratch: Path) -> None:
-    """Make everything read-only, except a new scratch folder and /dev/shm; replace /proc.
-
-    Raises `OSError` if the kernel refuses any of it.
-    """
+    """Make all read-only but a new scratch folder and /dev/shm; replace /proc. Raises `OSError`."""
     files = {name: Path("/proc", name).read_bytes() for name in _COPIED_FILES}
     # A process in a chroot cannot make a user namespace, in which it could mount a tmpfs without a limit.
     _check_call(_libc.mount(b"/", os.fsencode(scratch), None, _BIND | _RECURSIVE, None), "bind the root")
     os.chroot(scratch)
     os.chdir("/")
     for mount_point, flags in _writable_mounts():
-        _check_call(
-            _libc.mount(None, mount_point, None, _REMOUNT | _BIND | _READ_ONLY | flags, None),
-            f"remount {mount_point!r}",
-        )
+        flags |= _REMOUNT | _BIND | _READ_ONLY
+        _check_call(_libc.mount(None, mount_point, None, flags, None), f"remount {mount_point!r}")
     for folder in (os.fsencode(scratch), b"/dev/shm"):
         _mount_own(folder, f"size={SCRATCH_BYTES},nr_inodes={SCRATCH_FILES},mode=700")
     _mount_own(b"/proc", "size=1m,mode=755")
@@ -220,14 +195,6 @@ def _drop_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     _check_call(_libc.capset(header, (ctypes.c_uint32 * 6)()), "drop all capabilities")
     _check_call(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "set no_new_privs")
-
-
-def close_all_but(*descriptors: int) -> None:
-    """Close all descriptors except `descriptors`."""
-    ends = sorted({-1, *descriptors})
-    for end, after in zip(ends, [*ends[1:], 1 << 20], strict=True):
-        if end + 1 < after:  # an empty range would close everything
-            os.closerange(end + 1, after)
 
 
 def _check_call(result: int, what: str) -> None:
@@ -278,19 +245,17 @@ class Server:
         while True:
             try:
                 message, descriptors, _, _ = socket.recv_fds(self._control, LONGEST_MESSAGE, 3)
-            except ConnectionError:
-                return
-            if not message:
-                return
-            request = json.loads(message)
-            try:
+                if not message:
+                    return
+                request = json.loads(message)
+                number = request["number"]
                 if request["op"] == "fork":
-                    self._fork(request["number"], Path(request["scratch"]), descriptors)
+                    self._fork(number, Path(request["scratch"]), descriptors)
                 elif request["op"] == "status":
-                    self._say({"number": request["number"], "status": self._status(request["number"])})
+                    self._say({"number": number, "status": status_of_child(self._children[number])})
                 else:
-                    self._end(request["number"])
-                    self._say({"number": request["number"], "ended": True})
+                    self._end(number)
+                    self._say({"number": number, "ended": True})
             except ConnectionError:
                 return
 
@@ -299,11 +264,25 @@ class Server:
 
     def _fork(self, number: int, scratch: Path, descriptors: list[int]) -> None:
         connected, printed, stack = descriptors
+        parent = os.getpid()
 
         def serve() -> int:
             return begin(connected, stack, scratch, self._devices, own_namespace=self._own_namespace)
 
-        parent = os.getpid()
+        def run_child() -> int:
+            die_with_parent()
+            if os.getppid() != parent:
+                return 1
+            os.setsid()
+            for standard in (1, 2):
+                os.dup2(printed, standard)
+            close_all_but(0, 1, 2, connected, stack)
+            os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
+            tempfile.tempdir = None
+            adopt_orphans()
+            leave_session_keyring()
+            return serve_in_namespaces(scratch, serve) if self._own_namespace else serve()
+
         try:
             pid = os.fork()
         except OSError as error:
@@ -314,49 +293,19 @@ class Server:
                 for descriptor in descriptors:
                     os.close(descriptor)
         if pid == 0:
-            _run_child(parent, (connected, stack), printed, scratch, serve, self._own_namespace)
+            run_and_exit(run_child)
         self._children[number] = pid
         handle = os.pidfd_open(pid)
         self._say({"number": number, "forked": True}, (handle,))
         os.close(handle)
 
-    def _status(self, number: int) -> int | None:
-        return status_of_child(self._children[number])
-
     def _end(self, number: int) -> None:
         pid = self._children[number]
-        if self._status(number) is None:
+        if status_of_child(pid) is None:
             kill_tree(pid)
         os.waitpid(pid, 0)
         del self._children[number]
         reap_orphans(set(self._children.values()))
-
-
-def _run_child(
-    parent: int,
-    open_fds: tuple[int, ...],
-    printed: int,
-    scratch: Path,
-    serve: Callable[[], int],
-    own_namespace: bool,
-) -> NoReturn:
-    """Close all descriptors but the child's own, and run it. Never returns."""
-
-    def run() -> int:
-        die_with_parent()
-        if os.getppid() != parent:
-            return 1
-        os.setsid()
-        for standard in (1, 2):
-            os.dup2(printed, standard)
-        close_all_but(0, 1, 2, *open_fds)
-        os.environ["HOME"] = os.environ["TMPDIR"] = str(scratch)
-        tempfile.tempdir = None
-        adopt_orphans()
-        leave_session_keyring()
-        return serve_in_namespaces(scratch, serve) if own_namespace else serve()
-
-    run_and_exit(run)
 
 
 def _describe_devices_in_child() -> list[dict[str, Any]]:
@@ -364,15 +313,13 @@ def _describe_devices_in_child() -> list[dict[str, Any]]:
     from gpututor.devices.probe import describe_devices
 
     reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writer, json.dumps(describe_devices()).encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
+
+    def run() -> int:
+        os.write(writer, json.dumps(describe_devices()).encode())
+        return 0
+
+    if (pid := os.fork()) == 0:
+        run_and_exit(run)
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         message = stream.read()

@@ -34,10 +34,7 @@ _SIGNALS = tuple(map(int, signal.valid_signals()))
 
 
 class CallGuard:
-    """Guard of one scenario: stops the submission's code after each call.
-
-    It is made before the file is loaded, with the submission running.
-    """
+    """Guard of one scenario: stops the submission's code after each call. Made before the file is loaded."""
 
     def __init__(self, recorder: Recorder, path: Path) -> None:
         self.hooks: dict[str, None] = {}

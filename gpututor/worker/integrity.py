@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 OWN = ("gpututor.devices", "gpututor.errors", "gpututor.trace", "gpututor.protocol", "gpututor.worker")
-"""Packages of gpututor that a worker uses."""
 STANDARD = ("time", "json", "json.decoder", "json.encoder", "struct", "gc", "hashlib", "operator", "timeit")
 """Modules of Python whose functions must not change."""
 ENTRY_POINTS = ("torch", "torch.cuda", "torch.accelerator", "torch.testing", "time", "timeit")
@@ -203,10 +202,7 @@ def snapshot_code() -> Snapshot:
 
 
 def snapshot_machine(replaced: Iterable[tuple[object, str]]) -> Snapshot:
-    """Return a snapshot of torch's entry points, Python's clocks and our tables inside a machine.
-
-    `replaced` are the names that the machine patches.
-    """
+    """Return a snapshot of torch's entry points, clocks, our tables, and the names `replaced` by the machine."""
     snapshot = Snapshot()
     for module in _own_modules():
         snapshot.add_tables(module)

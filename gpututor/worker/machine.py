@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from gpututor.devices.real import observe
-from gpututor.devices.real.backends import Backend, backends
+from gpututor.devices.real.backends import backends
 from gpututor.devices.recorder import Recorder
 from gpututor.protocol.encode import TensorView, plain_view
 from gpututor.protocol.messages import MachineSpec
@@ -87,18 +87,13 @@ class VirtualMeter:
 
 
 class HostClock:
-    """The host's clock in nanoseconds since its first reading.
+    """The host's nanoseconds since the first reading: observer and meter share it, so their times have one origin."""
 
-    Observer and meter share it: then the times of a call and those of its trace have one origin.
-    """
-
-    def __init__(self) -> None:
-        self._zero: int | None = None
+    _zero: int | None = None
 
     def __call__(self) -> int:
         now = perf_counter_ns()
-        if self._zero is None:
-            self._zero = now
+        self._zero = now if self._zero is None else self._zero
         return now - self._zero
 
 
@@ -106,40 +101,37 @@ class RealMeter:
     """Meter of the real devices of one kind: `cpu`, without memory, or an accelerator."""
 
     def __init__(self, kind: str, clock_ns: Callable[[], int]) -> None:
-        self._clock_ns = clock_ns
-        self._backend: Backend | None = backends().get(kind)
+        self._kind, self._clock_ns = kind, clock_ns
+        self._backend: Any = backends().get(kind)
         self._module: Any = getattr(torch, kind, None)
 
     def now(self) -> int:
         return self._clock_ns()
 
     def synchronize(self) -> int:
-        if self._backend is not None:
-            for index in self._indices():
-                self._backend.synchronise(index)
+        for index in self._indices():
+            self._backend.synchronise(index)
         return self._clock_ns()
 
     def result_returned(self, result: object) -> None:
         """Do nothing: real devices record no races."""
 
     def allocated(self) -> dict[str, int]:
-        backend = self._backend
-        return {} if backend is None else {f"{backend.kind}:{i}": backend.allocated(i) for i in self._indices()}
+        return self._by_device(self._backend and self._backend.allocated)
 
     def peaks(self) -> dict[str, int]:
-        peak = getattr(self._module, "max_memory_allocated", None)
-        if self._backend is None or peak is None:
-            return {}
-        return {f"{self._backend.kind}:{index}": int(peak(index)) for index in self._indices()}
+        return self._by_device(getattr(self._module, "max_memory_allocated", None))
 
     def begin_peaks(self) -> None:
-        reset = getattr(self._module, "reset_peak_memory_stats", None)
-        if self._backend is not None and reset is not None:
+        if reset := getattr(self._module, "reset_peak_memory_stats", None):
             for index in self._indices():
                 reset(index)
 
     def measure_unpriced(self) -> Callable[[], dict[str, int | None]]:
         return lambda: {"nanoseconds": 0, "line": None}  # the real clock measures everything
+
+    def _by_device(self, read: Callable[[int], int] | None) -> dict[str, int]:
+        return {f"{self._kind}:{index}": int(read(index)) for index in self._indices()} if read else {}
 
     def _indices(self) -> range:
         return range(self._module.device_count() if self._backend is not None else 0)
@@ -195,31 +187,21 @@ class EnteredMachine:
 
     recorder: Recorder
     view: TensorView
-    """View of tensors that are sent to the judge."""
     meter: DeviceMeter
     virtual: VirtualMachine | None = None
 
 
 @contextlib.contextmanager
 def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True) -> Iterator[EnteredMachine]:
-    """Enter the machine of `spec`; its devices are recorded by lines of `learner_file`.
-
-    A real device is not observed without `observed`: observing takes time.
-    """
+    """Enter the machine of `spec`, recorded by lines of `learner_file`; a real device only if `observed`."""
     recorder = Recorder([learner_file])
     if spec.kind == "virtual":
         from gpututor.devices import virtual
 
         scenario = spec.scenario
         memory_bytes = None if scenario.memory_mib is None else scenario.memory_mib << 20
-        with virtual.virtual_gpu(
-            scenario.gpus,
-            scenario.gpu,
-            memory_bytes=memory_bytes,
-            backends=scenario.backends,
-            obey_environment=False,
-            recorder=recorder,
-        ) as machine:
+        options: dict[str, Any] = {"memory_bytes": memory_bytes, "backends": scenario.backends, "recorder": recorder}
+        with virtual.virtual_gpu(scenario.gpus, scenario.gpu, obey_environment=False, **options) as machine:
             yield EnteredMachine(recorder, _virtual_view(), VirtualMeter(machine), machine)
         return
     if spec.kind in ("cuda", "xpu"):  # there is only one mps

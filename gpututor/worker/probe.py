@@ -12,10 +12,7 @@ from gpututor.worker.seccomp import block_escaping_syscalls
 
 
 def main() -> None:
-    """Print one JSON object on the last line: device → error, empty if there is none.
-
-    If the machine has NVIDIA GPUs and torch sees none of them, `cuda` has the reason.
-    """
+    """Print each device's error as JSON, empty if there is none; `cuda` has the reason if torch sees no GPU."""
     block_escaping_syscalls()
     errors = {device["name"]: error_on(device["name"]) for device in describe_devices()}
     print(json.dumps({**errors, **({} if "cuda:0" in errors else reason_without_gpus())}))

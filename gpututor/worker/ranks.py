@@ -17,16 +17,16 @@ import socket
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import torch
 
-from gpututor.processes import die_with_parent
+from gpututor.processes import close_all_but, die_with_parent, run_and_exit
 from gpututor.protocol.frames import Frame, FrameError, read_frame, write_frame
-from gpututor.protocol.messages import OPEN_FILES, SENT_BY_OTHERS, TICKET, Failure, FailureKind, Sizes, signal_name
-from gpututor.worker.connection import Connection
+from gpututor.protocol.messages import SENT_BY_OTHERS, TICKET, Failure, FailureKind, Sizes, signal_name
+from gpututor.worker.connection import Connection, failed
 from gpututor.worker.files import remove_written, written
 from gpututor.worker.submission import GivenFailed, SubmissionFailed
 
@@ -34,29 +34,18 @@ from gpututor.worker.submission import GivenFailed, SubmissionFailed
 def begin_rank(
     number: int, count: int, connection: socket.socket, stack_pipe: int, serve: Callable[[BinaryIO], int]
 ) -> NoReturn:
-    """Be rank `number` of `count`, right after the fork, until the worker closes `connection`.
+    """Be rank `number` of `count`, just forked, until the worker closes. SIGUSR1 writes the stack to `stack_pipe`."""
 
-    SIGUSR1 writes the stack to `stack_pipe`. Other descriptors of the worker are closed, except standard ones.
-    """
-    code = 1
-    try:
+    def run() -> int:
         die_with_parent()
-        first, second = sorted((connection.fileno(), stack_pipe))
-        os.closerange(3, first)
-        os.closerange(first + 1, second)
-        os.closerange(second + 1, OPEN_FILES)
+        close_all_but(0, 1, 2, connection.fileno(), stack_pipe)
         faulthandler.register(signal.SIGUSR1, file=stack_pipe)
         # As a launcher does; the ranks talk over the loopback interface only.
         os.environ.update(RANK=str(number), LOCAL_RANK=str(number), WORLD_SIZE=str(count), GLOO_SOCKET_IFNAME=_LOOPBACK)
         stream: BinaryIO = connection.makefile("rwb")  # type: ignore[assignment]
-        code = serve(stream)
-    except BaseException:  # the worker sees that it ended
-        sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
-        # Skips `atexit` functions of the worker.
-        os._exit(code)
+        return serve(stream)
+
+    run_and_exit(run)  # skips `atexit` functions of the worker
 
 
 _LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
@@ -100,18 +89,16 @@ class _Rank:
     def end(self, patience_s: float = 0.0) -> int:
         """Return its exit code, or minus a signal's number; kill it unless it ends within `patience_s`."""
         ends = time.monotonic() + patience_s
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        while not pid and time.monotonic() < ends:
+        while not (ended := os.waitpid(self.pid, os.WNOHANG))[0] and time.monotonic() < ends:
             time.sleep(0.005)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-        if not pid:
+        if not ended[0]:
             os.kill(self.pid, signal.SIGKILL)
-            _, status = os.waitpid(self.pid, 0)
+            ended = os.waitpid(self.pid, 0)
         with contextlib.suppress(OSError):
             self.stream.close()
         self.connection.close()
         os.close(self.stack)
-        return os.waitstatus_to_exitcode(status)
+        return os.waitstatus_to_exitcode(ended[1])
 
     def line_of(self, path: Path) -> int | None:
         """Return the current line of the rank in the learner's file."""
@@ -128,8 +115,7 @@ class Ranks:
     """All ranks. `ask` raises `SubmissionFailed` if one of them fails; then all are gone."""
 
     def __init__(self, count: int, scratch: Path, path: Path, within_s: float, serve: Serve) -> None:
-        self._count = count
-        self._path = path
+        self._count, self._path = count, path
         self._left_s = within_s
         """Seconds left for answers; the judge's own time between requests does not count."""
         self.changed: dict[str, None] = {}
@@ -159,7 +145,8 @@ class Ranks:
         ends = began + self._left_s
         while len(answers) + len(lost) < self._count and (left := ends - time.monotonic()) > 0:
             waiting = [rank for rank in self._ranks if rank.number not in answers and rank.number not in lost]
-            for rank in _wait_for_answers(waiting, left):
+            readable, _, _ = select.select([rank.connection for rank in waiting], [], [], left)
+            for rank in [rank for rank in waiting if rank.connection in readable]:
                 try:
                     frame = read_frame(rank.stream)
                     good = frame.header.pop(TICKET, None) == tickets[rank.number]
@@ -199,18 +186,18 @@ class Ranks:
             how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended, with exit status {status}"
             kind: FailureKind = "rank killed" if -status in SENT_BY_OTHERS else "rank ended"
             return Failure(kind, "", f"rank {lost[0]} of {self._count} {how}", None, "")
-        failed = {
+        failures = {
             number: Failure.from_json(frame.header["failure"])
             for number, frame in answers.items()
             if frame.header.get("event") == "failed"
         }
-        if failed:
-            messages = {failure.message for failure in failed.values()}
-            number = min(failed, key=lambda rank: bool(_SECOND_HAND.search(failed[rank].message)))
+        if failures:
+            messages = {failure.message for failure in failures.values()}
+            number = min(failures, key=lambda rank: bool(_SECOND_HAND.search(failures[rank].message)))
             where = f"rank {number} of {self._count}"
-            if len(failed) == self._count and len(messages) == 1:
+            if len(failures) == self._count and len(messages) == 1:
                 number, where = 0, "every rank"
-            return replace(failed[number], message=f"{failed[number].message} (in {where})")
+            return replace(failures[number], message=f"{failures[number].message} (in {where})")
         hanging = [rank for rank in self._ranks if rank.number not in answers]
         if not hanging:
             return None
@@ -219,22 +206,17 @@ class Ranks:
         return Failure("rank hangs", "", words, hanging[0].line_of(self._path), "")
 
 
-def _wait_for_answers(ranks: list[_Rank], left_s: float) -> list[_Rank]:
-    readable, _, _ = select.select([rank.connection for rank in ranks], [], [], left_s)
-    return [rank for rank in ranks if rank.connection in readable]
-
-
 def serve_ranks(connection: Connection, scratch: Path, load: dict[str, Any], serve: Serve) -> None:
     """Serve one `load` and its calls up to `leave`, each answered by all ranks together."""
     count, within_s = load.pop("processes"), load["within_s"]
-    sizes = connection.sizes = Sizes.from_json(load["sizes"])
+    sizes = connection.sizes = Sizes(**load["sizes"])
     each = replace(sizes, result_bytes=sizes.result_bytes // count, events=sizes.events // count)
     path = scratch / load["file_name"]
     path.write_text(load["source"], encoding="utf-8")
     ranks = Ranks(count, scratch, path, within_s, serve)
     connection.changes = lambda: {"changed": [*ranks.changed], "outside": [*ranks.outside]}
     try:
-        question = {**load, "sizes": each.to_json(), "files": []}
+        question = {**load, "sizes": asdict(each), "files": []}
         connection.answer(*_ask_all(ranks, [{**question, "rank": number} for number in range(count)], (), "loaded"))
         calls = 0
         while (frame := connection.next()).header["op"] == "call":
@@ -263,8 +245,8 @@ def _ask_all(
 ) -> tuple[dict[str, Any], list[bytes]]:
     try:
         frames = ranks.ask(questions, buffers)
-    except SubmissionFailed as failed:
-        return {"event": "failed", "failure": failed.failure.to_json()}, []
+    except SubmissionFailed as error:
+        return failed(error.failure), []
     header = {
         "event": event,
         "ranks": [frame.header for frame in frames] if event == "returned" else [],

@@ -62,10 +62,7 @@ def leave_session_keyring() -> None:
 
 
 def block_escaping_syscalls() -> bool:
-    """Block calls whose effects outlive a worker or leave its tree; return True if the kernel did it.
-
-    It holds for all threads, for good.
-    """
+    """Block calls that outlive a worker or leave its tree, in all threads; return True if the kernel did it."""
     processor = _processor()
     if processor is None:
         return False

@@ -17,7 +17,7 @@ from gpututor.protocol.frames import EndOfFrames, Frame, FrameError
 from gpututor.protocol.messages import Failure, MachineSpec, Sizes
 from gpututor.protocol.values import ValueRefused, state_in
 from gpututor.trace.serialization import trace_to_json
-from gpututor.worker.connection import Connection
+from gpututor.worker.connection import Connection, failed
 from gpututor.worker.files import load_files, remove_written, written
 from gpututor.worker.guard import CallGuard, TamperGuard
 from gpututor.worker.integrity import MOST_NAMED
@@ -57,9 +57,7 @@ class TimedCalls:
     """Batches of calls that the judge times. Nothing is recorded or traced, and the worker reads no clock."""
 
     def __init__(self, function: Callable[..., Any], build: Build, scenario: _Scenario) -> None:
-        self._function = function
-        self._build = build
-        self._scenario = scenario
+        self._function, self._build, self._scenario = function, build, scenario
         self._device = torch.device(scenario.spec.device)
         self._stored: list[Any] = []
         on_accelerator = self._device.type != "cpu"
@@ -95,7 +93,7 @@ class TimedCalls:
             flush_printed()
             guard.suspend()
         except SubmissionFailed as error:
-            return _failed(error), []
+            return failed(error.failure), []
         return {"event": "timed", "outputs": nodes}, buffers
 
     def _call(self, arguments: dict[str, Any]) -> Any:
@@ -121,10 +119,6 @@ def _checked(action: str, path: Path, read: Callable[..., Result], values: Any) 
         raise SubmissionFailed(Failure("refused", "", message, failure.line, failure.traceback)) from None
 
 
-def _failed(error: SubmissionFailed) -> dict[str, Any]:
-    return {"event": "failed", "failure": error.failure.to_json()}
-
-
 def serve(stream: BinaryIO, scratch: Path) -> int:
     """Serve one scenario after another, until the judge closes; return the exit code."""
     connection = Connection(stream)
@@ -148,13 +142,13 @@ def _serve_scenario(connection: Connection, scratch: Path) -> None:
     first = connection.next()
     request = first.header
     if request["op"] == "open":
-        connection.sizes = Sizes.from_json(request["sizes"])
+        connection.sizes = Sizes(**request["sizes"])
         connection.answer(*load_files(first, connection.sizes))
         return
     if "processes" in request:
         serve_ranks(connection, scratch, request, serve)
         return
-    connection.sizes = Sizes.from_json(request["sizes"])
+    connection.sizes = Sizes(**request["sizes"])
     path = scratch / request["file_name"]
     rank = request.get("rank")
     if rank is None:
@@ -207,7 +201,7 @@ def _load(path: Path, entry: str, guard: CallGuard) -> tuple[Callable[..., Any] 
     try:
         return load(path, entry), {"event": "loaded"}
     except SubmissionFailed as error:
-        return None, _failed(error)
+        return None, failed(error.failure)
     finally:
         flush_printed()
         guard.suspend()
@@ -243,7 +237,7 @@ def _answer_to_call(
         header |= {"before": dict(digests), "span": measurement.span, "unpriced": measurement.unpriced}
         header["fp32_precision"] = str(torch.backends.cuda.matmul.fp32_precision)
     except SubmissionFailed as error:
-        return {**_failed(error), "trace": trace_to_json(recorder.complete().since(before))}, []
+        return {**failed(error.failure), "trace": trace_to_json(recorder.complete().since(before))}, []
     buffers = encoder.buffers
     # Leaked memory is measured without the result.
     del output, encoder

@@ -25,14 +25,14 @@ class Script:
     """A file that runs afresh, with other arguments, in each call; its output is its result."""
 
     def __init__(self, code: CodeType, path: Path) -> None:
-        self._script = code
-        self._path = path
+        self._script, self._path = code, path
 
     def __call__(self, argv: Sequence[str] = ()) -> str:
         """Run it with `sys.argv[1:]` as given. Raises its exceptions, and `SystemExit` for any status but 0."""
         main = ModuleType("__main__")
         main.__file__ = str(self._path)
-        with _as_main(main, [self._path.name, *argv]), _capture_output() as printed:
+        printed = io.StringIO()
+        with _as_main(main, [self._path.name, *argv]), contextlib.redirect_stdout(_Tee(sys.stdout, printed)):
             try:
                 exec(self._script, main.__dict__)
             except SystemExit as ended:
@@ -49,14 +49,6 @@ def _as_main(main: ModuleType, argv: list[str]) -> Iterator[None]:
         yield
     finally:
         sys.modules["__main__"], sys.argv = before
-
-
-@contextlib.contextmanager
-def _capture_output() -> Iterator[io.StringIO]:
-    """Capture what is printed, and print it too."""
-    captured = io.StringIO()
-    with contextlib.redirect_stdout(_Tee(sys.stdout, captured)):
-        yield captured
 
 
 class _Tee(io.TextIOBase):
@@ -115,10 +107,7 @@ def _authors_code() -> Iterator[None]:
 
 
 def build_function(source: str) -> Build:
-    """Return `build(drawn, device)` of `given.py`; without one, the drawn inputs are the arguments.
-
-    The function raises `GivenFailed` if the author's code breaks.
-    """
+    """Return `build(drawn, device)` of `given.py`, or one that returns `drawn`. Both raise `GivenFailed`."""
     given = ModuleType("given")
     with _authors_code():
         exec(compile(source, GIVEN, "exec"), given.__dict__)
@@ -156,7 +145,10 @@ def load(path: Path, entry: str) -> Callable[..., Any]:
     code = _compiled(path)
     if not entry:
         return Script(code, path)
-    module = _executed(code, path)
+    module = ModuleType(MODULE_NAME)
+    module.__file__ = str(path)
+    sys.modules[MODULE_NAME] = module
+    run(exec, path, code, module.__dict__)
     function = run(lambda: getattr(module, entry, None), path)  # calls a __getattr__ of the module
     if not callable(function):
         raise SubmissionFailed(_missing(entry, function, module))
@@ -224,24 +216,15 @@ def _compiled(path: Path) -> CodeType:
         raise SubmissionFailed(describe(error, path)) from None
 
 
-def _executed(code: CodeType, path: Path) -> ModuleType:
-    module = ModuleType(MODULE_NAME)
-    module.__file__ = str(path)
-    sys.modules[MODULE_NAME] = module
-    run(exec, path, code, module.__dict__)
-    return module
-
-
 def _missing(entry: str, value: object, module: ModuleType) -> Failure:
     if value is not None:
         return Failure("missing", "", f"{entry} is a {type(value).__name__}, not a function", None, "")
     functions = {name: value for name, value in vars(module).items() if type(value) is FunctionType}
-    near = difflib.get_close_matches(entry, functions, n=1, cutoff=0.5)
-    message = f"there is no function called {entry}"
-    if not near:
-        return Failure("missing", "", message, None, "")
-    line = functions[near[0]].__code__.co_firstlineno
-    return Failure("missing", "", f"{message}; there is {near[0]}: is that a typing mistake?", line, "")
+    message, line = f"there is no function called {entry}", None
+    for near in difflib.get_close_matches(entry, functions, n=1, cutoff=0.5):
+        message += f"; there is {near}: is that a typing mistake?"
+        line = functions[near].__code__.co_firstlineno
+    return Failure("missing", "", message, line, "")
 
 
 def describe(error: BaseException, path: Path) -> Failure:

@@ -9,18 +9,17 @@ import os
 import secrets
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpututor import paths
 from gpututor.course.loader import load_course
 from gpututor.errors import GradingError
-from gpututor.grading.client import GradingClient
+from gpututor.grading.client import QUICKEST, GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
 from gpututor.processes import descendants
@@ -91,7 +90,7 @@ class Ground:
     def client(self, isolation: str) -> GradingClient:
         """Return the judge of that isolation; start it at its first use."""
         if isolation not in self._clients:
-            self._clients[isolation] = _new_client(isolation)
+            self._clients[isolation] = GradingClient(isolation, QUICKEST)  # type: ignore[arg-type]
             self.honest(isolation)
             time.sleep(BECOMES_IDLE_WITHIN_S)  # the next worker is being made ready
             self._idle[isolation] = len(descendants(self.judge(isolation)))
@@ -115,8 +114,10 @@ class Ground:
             left += [f"a listener on port {port}" for port in PORTS if _listens(port)]
             return left + sorted(_traces() - self._traces)
 
-        _settle(lambda: not leftovers())
-        return leftovers()
+        deadline = time.monotonic() + SETTLES_WITHIN_S
+        while (left := leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return left
 
     def touched(self) -> dict[str, str]:
         """Return the digest of each watched file."""
@@ -182,18 +183,6 @@ def opened(folder: Path) -> Iterator[Ground]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-def _new_client(isolation: str) -> GradingClient:
-    workers = "fork server" if sys.platform == "linux" else "spare"
-    return GradingClient(isolation=isolation, workers=workers)  # type: ignore[arg-type]
-
-
-def _settle(holds: Callable[[], bool]) -> None:
-    """Wait until the condition holds, for a limited time."""
-    deadline = time.monotonic() + SETTLES_WITHIN_S
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 def _traces() -> set[str]:

@@ -21,6 +21,7 @@ from tests.support.gradings import wait_for
 Behavior = Callable[[BinaryIO, Frame], object]
 ANSWER = {"event": "returned"}
 HALF_A_FRAME = struct.pack(">4sI", b"GPT1", 1000) + b"{"
+LARGE_BUFFER = json.dumps({"buffers": [1 << 40]}).encode()
 
 
 class Peer:
@@ -35,7 +36,7 @@ class Peer:
         self.stream: Any = self._there.makefile("rwb")
         self._threads: list[threading.Thread] = []
 
-    def ask(self, *behaviors: Behavior, header: dict[str, Any] | None = None) -> Frame:
+    def ask(self, *behaviors: Behavior) -> Frame:
         def serve() -> None:
             request = read_frame(self.stream)
             for behavior in behaviors:
@@ -44,7 +45,7 @@ class Peer:
         thread = threading.Thread(target=serve)
         thread.start()
         self._threads.append(thread)
-        return self.session.ask(header or {"op": "call"})
+        return self.session.ask({"op": "call"})
 
     def hang_up(self, *_: object) -> None:
         self.stream.close()
@@ -113,19 +114,15 @@ def test_an_answer_before_the_request_is_refused(peer: Peer) -> None:
         peer.session.ask({"op": "call"})
 
 
-def test_a_second_answer_to_a_request_is_refused(peer: Peer) -> None:
-    peer.ask(answers(), answers())
+@pytest.mark.parametrize(
+    "more", [answers(), *map(writes, (b"x", b"GPT1", struct.pack(">4sI", b"GPT1", 1 << 31)))], ids=range(4)
+)
+def test_anything_after_an_answer_is_noticed(peer: Peer, more: Behavior) -> None:
+    peer.ask(answers(), more)
     wait_for(peer.channel.has_unread)
-    with pytest.raises(FrameError):
-        peer.session.ask({"op": "leave"})
-
-
-@pytest.mark.parametrize("more", [b"x", b"GPT1", struct.pack(">4sI", b"GPT1", 1 << 31)])
-def test_anything_after_the_last_answer_is_noticed(peer: Peer, more: bytes) -> None:
-    peer.ask(answers(), writes(more), header={"op": "leave"})
-    wait_for(peer.channel.has_unread)
-    with pytest.raises(FrameError):
-        peer.session.check_silence()
+    for ask in (peer.session.check_silence, lambda: peer.session.ask({"op": "leave"})):
+        with pytest.raises(FrameError):
+            ask()
 
 
 def test_half_an_answer_passes_the_deadline(peer: Peer) -> None:
@@ -161,18 +158,14 @@ def test_a_worker_that_is_gone_has_its_own_error(peer: Peer) -> None:
         peer.session.ask({"op": "call"})
 
 
-def test_an_announced_excess_is_refused_before_it_is_read(peer: Peer) -> None:
-    def announce(stream: BinaryIO, request: Frame) -> None:
-        text = json.dumps({**ANSWER, TICKET: request.header[TICKET], "buffers": [1 << 40]}).encode()
-        writes(struct.pack(">4sI", b"GPT1", len(text)) + text)(stream, request)
-
+@pytest.mark.parametrize(
+    ("header_bytes", "header"),
+    [(SMALL.header_bytes + 1, b""), (len(LARGE_BUFFER), LARGE_BUFFER)],
+    ids=["header", "buffer"],
+)
+def test_an_announced_excess_is_refused_before_it_is_read(peer: Peer, header_bytes: int, header: bytes) -> None:
     with pytest.raises(FrameError):
-        peer.ask(announce)
-
-
-def test_a_header_over_its_bound_is_refused_before_it_is_read(peer: Peer) -> None:
-    with pytest.raises(FrameError):
-        peer.ask(writes(struct.pack(">4sI", b"GPT1", SMALL.header_bytes + 1)))
+        peer.ask(writes(struct.pack(">4sI", b"GPT1", header_bytes) + header))
 
 
 def test_changed_names_are_collected_over_all_answers(peer: Peer) -> None:

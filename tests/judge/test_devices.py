@@ -60,16 +60,12 @@ def alone(devices_of: DeviceLocks) -> Iterator[None]:
         yield
 
 
-def test_many_share_a_device(tmp_path: Path) -> None:
-    with locks(tmp_path, "cuda:0").shared(), locks(tmp_path, "cuda:0").shared():
-        pass
-
-
 def test_an_exclusive_lock_waits_for_the_shared_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "_FIRST_REPORT_S", 0.0)
     waits = threading.Event()
     with contextlib.ExitStack() as sharing:
-        sharing.enter_context(locks(tmp_path, "cuda:0").shared())
+        for _ in range(2):
+            sharing.enter_context(locks(tmp_path, "cuda:0").shared())
         with entered_in_thread(alone(locks(tmp_path, "cuda:0", on_wait=lambda device: waits.set()))) as (is_alone, _):
             assert waits.wait(SOON_S)
             assert not is_alone.is_set()
@@ -170,14 +166,10 @@ WORKER = 4242
 class Driver:
     """A libnvidia-ml with processes on its GPUs."""
 
+    nvmlInit_v2 = nvmlShutdown = staticmethod(lambda: 0)
+
     def __init__(self, processes: list[list[tuple[int, int]]]) -> None:
         self._processes = processes
-
-    def nvmlInit_v2(self) -> int:
-        return 0
-
-    def nvmlShutdown(self) -> int:
-        return 0
 
     def nvmlSystemGetDriverVersion(self, text: Any, size: Any) -> int:
         text.value = b"550.54.15"
@@ -210,12 +202,12 @@ def run_on(spec: MachineSpec, held: int = 1000) -> Run:
     return Run(to_machine(VIRTUAL, []), (call,), "", "work")
 
 
-def test_a_placement_on_the_virtual_gpu_is_traced() -> None:
+def test_a_placement_without_a_driver_is_traced_self_reported_or_absent() -> None:
     assert placement_of(run_on(VIRTUAL), VIRTUAL, WORKER) == "traced"
-
-
-def test_without_calls_there_is_no_placement() -> None:
     assert placement_of(replace(run_on(VIRTUAL), calls=()), VIRTUAL, WORKER) == ""
+    for kind in ("mps", "xpu", "cpu"):
+        real = replace(VIRTUAL, kind=kind)
+        assert placement_of(run_on(real), real, WORKER) == "self-reported"
 
 
 @pytest.mark.parametrize(
@@ -235,12 +227,7 @@ def test_the_driver_corroborates_the_memory_of_the_worker(
     install_driver(monkeypatch, *processes)
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(run_on(real), real, WORKER) == expected
-
-
-@pytest.mark.parametrize("kind", ["mps", "xpu", "cpu"])
-def test_other_devices_are_self_reported(kind: str) -> None:
-    real = replace(VIRTUAL, kind=kind)
-    assert placement_of(run_on(real), real, WORKER) == "self-reported"
+    assert devices.driver_version() == "550.54.15"
 
 
 def test_without_a_driver_a_placement_is_self_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,11 +238,6 @@ def test_without_a_driver_a_placement_is_self_reported(monkeypatch: pytest.Monke
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(run_on(real), real, WORKER) == "self-reported"
     assert devices.driver_version() == ""
-
-
-def test_the_drivers_version_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    install_driver(monkeypatch)
-    assert devices.driver_version() == "550.54.15"
 
 
 def test_the_structure_is_as_large_as_nvmls() -> None:

@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -23,7 +22,7 @@ from gpututor.grading.journal import GradingKey, entries, exercise_digest, read_
 from gpututor.grading.report import Outcome, Status
 from gpututor.hardware.inventory import torch_version
 from gpututor.processes import descendants
-from tests.support.gradings import EMPTY_TRACE, Grade, failure, gone, time_limit, wait_for
+from tests.support.gradings import Grade, failure, gone, time_limit, wait_for
 from tests.support.tiny_course import RIGHT
 
 
@@ -33,7 +32,7 @@ def test_a_right_solution_passes_with_every_check_named(grade: Grade) -> None:
     assert [verdict.check for verdict in report.verdicts] == ["loads", "runs", "value"]
     assert all(verdict.status is Status.PASSED for verdict in report.verdicts)
     assert report.device == "cuda:0, virtual T4"
-    assert report.runs[0].virtual
+    assert (report.runs[0].virtual, report.runs[0].placement) == (True, "traced")
 
 
 def test_a_wrong_value_has_expectation_value_and_line(grade: Grade) -> None:
@@ -54,12 +53,43 @@ def test_the_same_seed_draws_the_same_inputs(grade: Grade) -> None:
     assert first[1].endswith("number=7)")
 
 
-def test_a_syntax_error_names_its_line(grade: Grade) -> None:
-    report = grade("def twice(number):\n    return (2 *\n")
-    assert report.outcome is Outcome.ERROR
-    check, got, line = failure(report)
-    assert (check, line) == ("loads", 2)
-    assert got.startswith("SyntaxError: ")
+ODD = (
+    "class Odd(Exception):\n    def __str__(self):\n        raise RuntimeError\n\n\ndef twice(number):\n    raise Odd\n"
+)
+MARKUP = "[/int] [@click=app.quit]x[/]"
+FAILURES = {
+    "syntax": ("def twice(number):\n    return (2 *\n", Outcome.ERROR, "loads", 2, "SyntaxError: "),
+    "too deep": (f"x = {'-' * 100_000}1\n{RIGHT}", Outcome.ERROR, "loads", None, "nested too deeply"),
+    "another name": ("\n\ndef twize(number):\n    return 2 * number\n", Outcome.ERROR, "loads", 3, "twize"),
+    "a missing module": ("\nimport torchh\n", Outcome.ERROR, "loads", 2, "ModuleNotFoundError: "),
+    "markup": (f"def twice(number):\n    raise ValueError({MARKUP!r})\n", Outcome.ERROR, "runs", 2, MARKUP),
+    "an exception whose text raises": (ODD, Outcome.ERROR, "runs", 7, "Odd"),
+    "sys.exit": (
+        "import sys\ndef twice(number):\n    sys.exit(0)\n",
+        Outcome.ERROR,
+        "runs",
+        3,
+        "SystemExit: 0, at line 3",
+    ),
+    "os._exit": ("import os\ndef twice(number):\n    os._exit(0)\n", Outcome.ERROR, "runs", None, "exit status 0"),
+    "a crash": (
+        "import os\ndef twice(number):\n    os.kill(os.getpid(), 11)\n",
+        Outcome.CRASHED,
+        "runs",
+        None,
+        "SIGSEGV",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "outcome", "check", "line", "words"), FAILURES.values(), ids=FAILURES)
+def test_a_failure_has_its_check_and_line(
+    grade: Grade, source: str, outcome: Outcome, check: str, line: int | None, words: str
+) -> None:
+    report = grade(source)
+    failed, got, at = failure(report)
+    assert (report.outcome, failed, at) == (outcome, check, line)
+    assert words in got
 
 
 @pytest.mark.parametrize("start", ["\ufeff", "# coding: utf-7\n", "# coding: latin-1\n", "\ufeff# coding: utf-8\n"])
@@ -67,18 +97,6 @@ def test_the_encoding_that_a_file_names_has_no_effect(grade: Grade, start: str) 
     assert grade(start + RIGHT).outcome is Outcome.PASSED
     # In UTF-7 the comment would be a line of code of its own.
     assert grade(f"{start}{RIGHT}# +AAo-raise SystemExit\n").outcome is Outcome.PASSED
-
-
-def test_a_missing_function_has_the_nearest_name(grade: Grade) -> None:
-    check, got, _ = failure(grade("def twise(number):\n    return 2 * number\n"))
-    assert check == "loads"
-    assert "twise" in got
-
-
-def test_an_import_that_fails_names_its_line(grade: Grade) -> None:
-    check, got, line = failure(grade("\nimport torchh\n"))
-    assert (check, line) == ("loads", 2)
-    assert got.startswith("ModuleNotFoundError: ")
 
 
 def test_a_traceback_has_the_learners_frames_without_paths(grade: Grade) -> None:
@@ -112,34 +130,14 @@ def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: P
     assert line in (2, 3)
 
 
-@pytest.mark.parametrize(
-    ("ends", "outcome", "words"),
-    [
-        ("sys.exit(0)", Outcome.ERROR, "SystemExit: 0, at line 4"),
-        ("os._exit(0)", Outcome.ERROR, "exit status 0"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", Outcome.CRASHED, "SIGSEGV"),
-    ],
-)
-def test_an_end_of_the_process_is_not_a_pass(grade: Grade, ends: str, outcome: Outcome, words: str) -> None:
-    report = grade(f"import os, signal, sys\n\ndef twice(number):\n    {ends}\n")
+@pytest.mark.parametrize("mib", [1, 100])
+def test_too_much_output_is_dropped_and_fails(grade: Grade, mib: int) -> None:
+    report = grade(f"for _ in range({mib}):\n    print('x' * (1 << 20))\n{RIGHT}")
     check, got, _ = failure(report)
-    assert (report.outcome, check) == (outcome, "runs")
-    assert words in got
-
-
-def test_a_megabyte_of_output_fails(grade: Grade) -> None:
-    report = grade("print('x' * (1 << 20))\n" + RIGHT)
-    assert report.outcome is Outcome.FAILED
-    check, got, _ = failure(report)
-    assert check == "prints"
-    assert "1,024 KiB" in got
+    assert (report.outcome, check) == (Outcome.FAILED, "prints")
+    assert f"{mib << 10:,} KiB" in got
     assert len(report.runs[0].output) == 64 << 10
-
-
-def test_much_output_is_drained_and_dropped(grade: Grade) -> None:
-    report = grade("for _ in range(100):\n    print('x' * (1 << 20))\n" + RIGHT)
-    assert report.runs[0].output_dropped_bytes > 99 << 20
-    assert failure(report)[0] == "prints"
+    assert report.runs[0].output_dropped_bytes > (mib << 20) - (65 << 10)
 
 
 def test_a_little_output_is_in_the_report(grade: Grade) -> None:
@@ -158,20 +156,6 @@ def test_the_profiler_prints_nothing(grade: Grade) -> None:
     assert report.runs[0].output == ""
 
 
-def test_markup_in_an_error_is_unchanged(grade: Grade) -> None:
-    report = grade("def twice(number):\n    raise ValueError('[/int] [@click=app.quit]x[/]')\n")
-    assert "[/int] [@click=app.quit]x[/]" in failure(report)[1]
-
-
-def test_an_exception_whose_text_raises_is_reported(grade: Grade) -> None:
-    report = grade(
-        "class Odd(Exception):\n    def __str__(self):\n        raise RuntimeError\n\n\n"
-        "def twice(number):\n    raise Odd\n"
-    )
-    assert report.outcome is Outcome.ERROR
-    assert "Odd" in failure(report)[1]
-
-
 def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
     time_limit(exercise_folder, 1)
     note = tmp_path / "pid"
@@ -185,47 +169,9 @@ def test_a_grandchild_does_not_outlive_a_timeout(grade: Grade, exercise_folder: 
     wait_for(lambda: gone(int(note.read_text())))
 
 
-def test_a_daemon_does_not_outlive_a_submission_that_returns(grade: Grade, tmp_path: Path) -> None:
-    note = str(tmp_path / "pid-")
-    report = grade(
-        "import os, signal\n\ncalls = []\n\n\ndef twice(number):\n"
-        f"    calls.append({note!r} + str(len(calls)))\n"
-        "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
-        "            open(calls[-1], 'w').write(str(os.getpid()))\n"
-        "            os.close(1)\n            os.close(2)\n            signal.pause()\n        os._exit(0)\n"
-        "    while not (os.path.exists(calls[-1]) and os.path.getsize(calls[-1])):\n        pass\n"
-        "    return 2 * number\n"
-    )
-    assert report.outcome is Outcome.PASSED
-    daemons = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
-    assert len(daemons) == 3
-    wait_for(lambda: all(gone(pid) for pid in daemons))
-
-
-TO_ALL_DESCRIPTORS = (
-    "    for descriptor in range(3, 32):\n        try:\n            os.write(descriptor, content)\n"
-    "        except OSError:\n            pass\n    return 0\n"
-)
-
-
-def test_noise_on_every_descriptor_is_no_answer(grade: Grade) -> None:
-    report = grade(f"import os\n\n\ndef twice(number):\n    content = b'passed' * 100\n{TO_ALL_DESCRIPTORS}")
-    assert report.outcome in (Outcome.NEEDS_REVIEW, Outcome.FAILED)
-
-
-def test_a_forged_answer_must_still_be_right(grade: Grade) -> None:
-    report = grade(
-        "import os, json, struct\n\n\ndef twice(number):\n"
-        f"    answer = {{'event': 'returned', 'output': {{'k': 'int', 'v': '0'}}, 'trace': {EMPTY_TRACE!r}}}\n"
-        "    text = json.dumps({**answer, 'arguments': {}, 'buffers': []}).encode()\n"
-        f"    content = struct.pack('>4sI', b'GPT1', len(text)) + text\n{TO_ALL_DESCRIPTORS}"
-    )
-    assert report.outcome is not Outcome.PASSED
-
-
-def test_a_file_over_one_mebibyte_is_rejected(grade: Grade) -> None:
-    report = grade(RIGHT + "#" * (1 << 20))
-    assert report.outcome is Outcome.REJECTED
+@pytest.mark.parametrize("text", [RIGHT + "#" * (1 << 20), f"x = '\ud800'\n{RIGHT}"], ids=["too large", "a surrogate"])
+def test_a_file_that_is_no_short_text_is_rejected(grade: Grade, text: str) -> None:
+    assert grade(text).outcome is Outcome.REJECTED
 
 
 @pytest.mark.parametrize(("gpu", "own"), [(None, ""), ("T4", ""), ("H100", "T4")])
@@ -233,23 +179,19 @@ def test_a_run_on_another_gpu_names_the_exercises_own(grade: Grade, gpu: str | N
     assert [run.own_gpu for run in grade(RIGHT, gpu=gpu).runs] == [own]
 
 
-def test_an_unknown_gpu_is_rejected_with_the_nearest_name(grade: Grade) -> None:
-    report = grade(RIGHT, gpu="T44")
-    assert report.outcome is Outcome.REJECTED
-    assert "T4" in report.reason
-
-
-def test_a_missing_device_is_not_gradable_here(grade: Grade) -> None:
-    report = grade(RIGHT, device="cuda:7")
-    assert report.outcome is Outcome.NOT_GRADABLE_HERE
-    assert report.outcome.exit_code == 3
-    assert "--device virtual" in report.reason
-
-
-def test_the_cpu_is_used_if_the_exercise_allows_it(grade: Grade) -> None:
-    report = grade(RIGHT, device="cpu")
-    assert report.outcome is Outcome.PASSED
-    assert not report.runs[0].virtual
+@pytest.mark.parametrize(
+    ("options", "outcome", "words"),
+    [
+        ({"gpu": "T44"}, Outcome.REJECTED, "T4"),
+        ({"device": "cuda:7"}, Outcome.NOT_GRADABLE_HERE, "--device virtual"),
+        ({"device": "cpu"}, Outcome.PASSED, ""),
+    ],
+)
+def test_the_device_must_exist(grade: Grade, options: dict[str, str], outcome: Outcome, words: str) -> None:
+    report = grade(RIGHT, **options)
+    assert report.outcome is outcome
+    assert words in report.reason
+    assert not any(run.virtual for run in report.runs)
 
 
 def test_an_internal_error_names_exercise_isolation_and_seed(grade: Grade, exercise_folder: Path) -> None:
@@ -381,17 +323,17 @@ def test_a_wrong_key_is_an_internal_error_and_not_written(
 
 
 def test_an_internal_error_is_not_written(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
-    (exercise_folder / "checks.py").write_text("checks = 3\n")
-    report = grade(RIGHT, device="virtual", journal=str(tmp_path / "journal"), key=key_of(exercise_folder, RIGHT))
+    checks, journal = exercise_folder / "checks.py", tmp_path / "journal"
+    before = checks.read_text()
+    checks.write_text("checks = 3\n")
+    report = grade(RIGHT, device="virtual", journal=str(journal), key=key_of(exercise_folder, RIGHT))
     assert report.outcome is Outcome.INTERNAL_ERROR
-    assert list(entries(tmp_path / "journal")) == []
-
-
-def test_an_unwritable_journal_is_an_internal_error(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "journal").write_text("in the way")
-    report = grade(RIGHT, device="virtual", journal=str(tmp_path / "journal"), key=key_of(exercise_folder, RIGHT))
+    assert not journal.exists()
+    checks.write_text(before)
+    journal.write_text("in the way")
+    report = grade(RIGHT, device="virtual", journal=str(journal), key=key_of(exercise_folder, RIGHT))
     assert report.outcome is Outcome.INTERNAL_ERROR
-    assert str(tmp_path / "journal") in report.reason
+    assert str(journal) in report.reason
 
 
 def test_a_submission_that_kills_itself_twice_has_crashed(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
@@ -445,12 +387,6 @@ WAITING = 2 if sys.platform == "linux" else 1
 """Processes below the judge while it waits: the fork server and its next child, or a spare worker."""
 
 
-def has_died(pid: int) -> bool:
-    """Return True if the process ended, or only waits for its parent."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
-    return state.strip()[:1] in ("", "Z")
-
-
 @pytest.mark.parametrize("harm", ["killed", "without its folder"])
 def test_a_waiting_worker_that_was_harmed_is_replaced(client: GradingClient, grade: Grade, harm: str) -> None:
     assert grade(RIGHT).outcome is Outcome.PASSED
@@ -460,7 +396,7 @@ def test_a_waiting_worker_that_was_harmed_is_replaced(client: GradingClient, gra
     if harm == "killed":
         *_, spare = descendants(judge)
         os.kill(spare, signal.SIGKILL)
-        wait_for(lambda: has_died(spare))
+        wait_for(lambda: gone(spare))
     else:
         for folder in Path(tempfile.gettempdir()).glob(f"gpututor-{judge}-*"):
             shutil.rmtree(folder)

@@ -29,6 +29,10 @@ from tests.support.gradings import USERS_SHELL, Grade
 from tests.support.tiny_course import RIGHT
 
 
+def a_server(answers: io.BytesIO | None = None) -> judge.Server:
+    return judge.Server(io.BytesIO(), answers or io.BytesIO(), SpawnedWorkers(Process()))
+
+
 class Enough(Exception):
     """Ends a judge that would run forever."""
 
@@ -41,7 +45,7 @@ class Cycle:
 
 
 def test_garbage_of_a_grading_is_collected_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = judge.Server(io.BytesIO(), io.BytesIO(), SpawnedWorkers(Process()))
+    server = a_server()
     left: list[weakref.ref[Cycle]] = []
     survived: list[bool] = []
 
@@ -69,26 +73,6 @@ def test_garbage_of_a_grading_is_collected_before_the_next(tmp_path: Path, monke
     assert survived == [False]
 
 
-class Stopping:
-    """A grading that hears a cancel or the end of input, then breaks: its worker was killed."""
-
-    def __init__(self, error: Exception, end_of_input: bool) -> None:
-        requests = io.BytesIO()
-        if not end_of_input:
-            write_frame(requests, {"op": "cancel", "id": 3})
-        requests.seek(0)
-        self.answers = io.BytesIO()
-        self.server = judge.Server(requests, self.answers, SpawnedWorkers(Process()))
-        self.error = error
-        self.gradings = 0
-
-    def grade(self, *_: object, **__: object) -> None:
-        self.gradings += 1
-        with pytest.raises(SystemExit):
-            self.server._listen()
-        raise self.error
-
-
 @pytest.mark.parametrize("end_of_input", [False, True], ids=["cancelled", "the app is gone"])
 @pytest.mark.parametrize("error", [CourseError("broken", ""), WorkerLost("gone", "")], ids=repr)
 def test_errors_of_a_stopped_grading_are_not_logged(
@@ -98,18 +82,26 @@ def test_errors_of_a_stopped_grading_are_not_logged(
     error: Exception,
     end_of_input: bool,
 ) -> None:
-    def leave(code: int) -> None:
-        raise SystemExit(code)
+    """The grading hears a cancel or the end of input, then breaks: its worker was killed."""
+    requests, answers, gradings = io.BytesIO(), io.BytesIO(), []
+    if not end_of_input:
+        write_frame(requests, {"op": "cancel", "id": 3})
+    requests.seek(0)
+    server = judge.Server(requests, answers, SpawnedWorkers(Process()))
 
-    stopping = Stopping(error, end_of_input)
-    monkeypatch.setattr("gpututor.judge.grader.grade", stopping.grade)
-    monkeypatch.setattr("os._exit", leave)
-    monkeypatch.setattr(stopping.server._pool, "kill_all", lambda: None)
-    stopping.server._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
-    assert capfd.readouterr().err == ""
-    assert stopping.gradings == 1
-    stopping.answers.seek(0)
-    assert read_frame(stopping.answers).header == {"id": 3, "event": "cancelled"}
+    def grade(*_: object, **__: object) -> None:
+        gradings.append(1)
+        with pytest.raises(SystemExit):
+            server._listen()
+        raise error
+
+    monkeypatch.setattr("gpututor.judge.grader.grade", grade)
+    monkeypatch.setattr("os._exit", sys.exit)
+    monkeypatch.setattr(server._pool, "kill_all", lambda: None)
+    server._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
+    assert (capfd.readouterr().err, gradings) == ("", [1])
+    answers.seek(0)
+    assert read_frame(answers).header == {"id": 3, "event": "cancelled"}
 
 
 def test_errors_of_other_gradings_are_logged(
@@ -119,9 +111,7 @@ def test_errors_of_other_gradings_are_logged(
         raise CourseError("broken", "")
 
     monkeypatch.setattr("gpututor.judge.grader.grade", broken)
-    judge.Server(io.BytesIO(), io.BytesIO(), SpawnedWorkers(Process()))._grade(
-        3, GradeRequest(str(tmp_path), "", "a.py")
-    )
+    a_server()._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
     assert "CourseError" in capfd.readouterr().err
 
 
@@ -134,9 +124,7 @@ def test_a_full_disk_is_reported_without_a_log(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("gpututor.judge.grader.grade", broken)
     with open("/dev/full", "w", buffering=1) as full:
         monkeypatch.setattr("sys.stderr", full)
-        judge.Server(io.BytesIO(), answers, SpawnedWorkers(Process()))._grade(
-            3, GradeRequest(str(tmp_path), "", "a.py")
-        )
+        a_server(answers)._grade(3, GradeRequest(str(tmp_path), "", "a.py"))
         monkeypatch.undo()
         with contextlib.suppress(OSError):
             full.close()

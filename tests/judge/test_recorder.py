@@ -111,11 +111,6 @@ def test_lines_and_their_hazards_are_bounded(tmp_path: Path) -> None:
     assert {len(sentence) for line in run.lines for sentence in line.hazards} == {300}
 
 
-def test_without_a_folder_nothing_is_written(tmp_path: Path) -> None:
-    RecordingWriter(None, (), 1).add(a_run(small_trace()), "", FILE_NAME)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_folder_that_cannot_be_written_changes_no_verdict(
     client: GradingClient, exercise_folder: Path, tmp_path: Path
 ) -> None:
@@ -140,12 +135,13 @@ def test_without_a_request_the_judge_records_nothing(grade: Grade, tmp_path: Pat
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def first_exercise(file: str, text: str) -> Path:
+    """Return the folder of the course's first exercise with `text` in its `file`."""
+    return next(path.parent for path in sorted(builtin_course().glob(f"*/*/{file}")) if text in path.read_text())
+
+
 def test_a_speed_exercise_is_recorded_with_its_baseline(client: GradingClient, tmp_path: Path) -> None:
-    folder = next(
-        path.parent for path in sorted(builtin_course().glob("*/*/checks.py")) if "speed(" in path.read_text()
-    )
-    report = graded(client, folder, tmp_path)
-    assert report.outcome is Outcome.PASSED
+    assert graded(client, first_exercise("checks.py", "speed("), tmp_path).outcome is Outcome.PASSED
     run = read_recording(tmp_path).runs[0]
     assert [bool(baseline.calls) for baseline in run.baselines] == [True] * len(run.baselines) != []
     assert all(0 <= call.floor_ns <= call.elapsed_ns for call in run.calls)
@@ -156,12 +152,7 @@ def test_a_speed_exercise_is_recorded_with_its_baseline(client: GradingClient, t
 
 
 def test_each_rank_of_several_processes_has_a_trace(client: GradingClient, tmp_path: Path) -> None:
-    folder = next(
-        path.parent
-        for path in sorted(builtin_course().glob("*/*/exercise.toml"))
-        if 'kind = "processes"' in path.read_text()
-    )
-    assert graded(client, folder, tmp_path).outcome is Outcome.PASSED
+    assert graded(client, first_exercise("exercise.toml", 'kind = "processes"'), tmp_path).outcome is Outcome.PASSED
     run = read_recording(tmp_path).runs[0]
     words = [call.words for call in run.calls]
     assert [text.rpartition(", ")[2] for text in words[:2]] == ["rank 0", "rank 1"]
@@ -170,24 +161,14 @@ def test_each_rank_of_several_processes_has_a_trace(client: GradingClient, tmp_p
 
 @pytest.mark.long
 def test_a_script_is_recorded(client: GradingClient, tmp_path: Path) -> None:
-    folder = next(
-        path.parent
-        for path in sorted(builtin_course().glob("*/*/exercise.toml"))
-        if 'kind = "script"' in path.read_text()
-    )
-    assert graded(client, folder, tmp_path).outcome is Outcome.PASSED
+    assert graded(client, first_exercise("exercise.toml", 'kind = "script"'), tmp_path).outcome is Outcome.PASSED
     assert read_recording(tmp_path).runs[0].calls[0].words
 
 
-def test_calls_before_an_error_are_recorded(client: GradingClient, exercise_folder: Path, tmp_path: Path) -> None:
+def test_calls_are_recorded_up_to_an_error(client: GradingClient, exercise_folder: Path, tmp_path: Path) -> None:
     source = "calls = []\ndef twice(number):\n    calls.append(1)\n    assert len(calls) < 2\n    return 2 * number\n"
-    assert graded(client, exercise_folder, tmp_path / "rec", source).outcome is Outcome.ERROR
-    assert len(read_recording(tmp_path / "rec").runs[0].calls) == 1
-
-
-def test_a_stopped_call_is_recorded_up_to_its_error(
-    client: GradingClient, exercise_folder: Path, tmp_path: Path
-) -> None:
+    assert graded(client, exercise_folder, tmp_path / "first", source).outcome is Outcome.ERROR
+    assert len(read_recording(tmp_path / "first").runs[0].calls) == 1
     source = (
         "import torch\n\n\ndef twice(number):\n    x = torch.ones(1 << 20, device='cuda')\n"
         "    torch.empty(1 << 40, device='cuda')\n    return x\n"

@@ -11,18 +11,16 @@ from gpututor.checks import Wanted, files
 from gpututor.checks.model import Call, Run
 from gpututor.course.loader import load_exercise
 from gpututor.errors import CourseError
-from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome, Report
 from gpututor.judge import runner
-from gpututor.judge.devices import machine_specs
 from gpututor.judge.isolation import Process
-from gpututor.judge.runner import Opener, RunPlan, Submission
+from gpututor.judge.runner import Opener, RunPlan
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.judge.workers.pool import SpawnedWorkers
 from gpututor.protocol.frames import EndOfFrames
 from gpututor.trace.columns import Trace
 from tests.support.check_runs import GPU
-from tests.support.gradings import Grade, failure
+from tests.support.gradings import Grade, failure, observed
 
 MANIFEST = """\
 title = "A program"
@@ -143,9 +141,6 @@ def test_a_status_other_than_0_is_an_error(grade_script: Grade) -> None:
     check, got, line = failure(report)
     assert (report.outcome, check) == (Outcome.ERROR, "runs")
     assert got.startswith(f"SystemExit: 3, at line {line}")
-
-
-def test_an_unknown_argument_is_an_error_with_its_output(grade_script: Grade) -> None:
     report = grade_script(QUICK.replace('"--times"', '"--time-s"'))
     assert report.outcome is Outcome.ERROR
     assert "--times" in report.runs[0].output
@@ -178,11 +173,6 @@ TORCH = "'model.pt': Wanted('torch', like=wanted, devices='cpu')"
 SAFE = "'model.safetensors': Wanted('safetensors', like=lambda number: {'weight': torch.full((2, 2), float(number))})"
 ZEROS = "torch.zeros"
 NUMBER = "json.dumps({'number': number})"
-CHECKPOINT = """
-import torch
-def twice(number):
-    torch.save({"weight": torch.full((2, 2), float(number)), "step": number}, "model.pt")
-"""
 
 
 def write_checks(folder: Path, wanted: str) -> None:
@@ -198,12 +188,6 @@ def problem(report: Report) -> str:
     check, got, _ = failure(report)
     assert (report.outcome, check) == (Outcome.FAILED, "files")
     return got
-
-
-def test_a_right_checkpoint_passes(grade: Grade, exercise_folder: Path) -> None:
-    write_checks(exercise_folder, TORCH)
-    report = grade(CHECKPOINT)
-    assert report.outcome is Outcome.PASSED, report.first_failure
 
 
 @pytest.mark.parametrize(
@@ -231,9 +215,13 @@ def test_a_wrong_checkpoint_fails_with_its_cause(grade: Grade, exercise_folder: 
     assert words in problem(grade(body(lines)))
 
 
-def test_a_file_of_an_earlier_call_does_not_count(grade: Grade, exercise_folder: Path) -> None:
+def test_a_right_checkpoint_passes_but_one_of_an_earlier_call_does_not_count(
+    grade: Grade, exercise_folder: Path
+) -> None:
     write_checks(exercise_folder, TORCH)
     save = "torch.save({'weight': torch.full((2, 2), float(number)), 'step': number}, 'model.pt')"
+    report = grade(body(save))
+    assert report.outcome is Outcome.PASSED, report.first_failure
     lines = f"if not os.path.exists('seen'):\n    {save}\nopen('seen', 'w').close()"
     assert "call 2 of 3" in problem(grade(body(lines)))
 
@@ -323,17 +311,17 @@ def test_a_file_that_breaks_its_reader_is_refused(exercise_folder: Path) -> None
     assert (pool.taken, pool.released) == (2, 2)
 
 
-@pytest.mark.parametrize("name", ["../x", "", "*.pt", ".stack"])
-def test_names_with_folders_and_patterns_are_refused(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        *((name, Wanted("text")) for name in ("../x", "", "*.pt", ".stack")),
+        ("model.pt", Wanted("pickle")),  # type: ignore[arg-type]
+        ("model.json", Wanted("json", devices="cpu")),
+    ],
+)
+def test_names_with_folders_unknown_formats_and_useless_devices_are_refused(name: str, wanted: Wanted) -> None:
     with pytest.raises(CourseError):
-        files({name: Wanted("text")})
-
-
-def test_unknown_formats_and_useless_devices_are_refused() -> None:
-    with pytest.raises(CourseError, match="how='pickle'"):
-        files({"model.pt": Wanted("pickle")})  # type: ignore[arg-type]
-    with pytest.raises(CourseError):
-        files({"model.json": Wanted("json", devices="cpu")})
+        files({name: wanted})
 
 
 RETURNS_MUCH = "import torch\n\n\ndef twice(number):\n    return torch.ones(1000)\n"
@@ -357,18 +345,12 @@ def worker(pool: WorkerPool) -> Iterator[Worker]:
     pool.release(worker)
 
 
-def observe(worker: Worker, folder: Path, source: str, plan: RunPlan) -> runner.Observation:
-    exercise = load_exercise(folder)
-    spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
-    return runner.run_submission(worker, exercise, spec, Submission("a.py", source), [{"number": 1}], "", plan)
-
-
 @pytest.mark.long
 def test_all_answers_of_a_run_together_are_bounded(
     worker: Worker, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "KEPT_BYTES", 20_000)
-    failures = [observe(worker, exercise_folder, RETURNS_MUCH, RunPlan(repeats=count)).failure for count in (3, 6, 3)]
+    failures = [observed(worker, exercise_folder, RETURNS_MUCH, RunPlan(repeats=count)).failure for count in (3, 6, 3)]
     assert failures[0] is failures[2] is None
     assert failures[1] is not None
     assert failures[1].outcome is Outcome.FAILED
@@ -379,7 +361,7 @@ def test_all_opened_files_of_a_run_together_are_bounded(
     worker: Worker, pool: WorkerPool, exercise_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = RunPlan(repeats=3, files=("x.pt",), opens=(("x.pt", "torch"),))
-    observation = observe(worker, exercise_folder, WRITES_MUCH, plan)
+    observation = observed(worker, exercise_folder, WRITES_MUCH, plan)
     assert observation.failure is None
     monkeypatch.setattr(runner, "KEPT_BYTES", 10_000)
     read = Opener(pool, load_exercise(exercise_folder)).read_output_files(plan, observation.run)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from gpututor.grading.report import Outcome
 from tests.support.gradings import Grade
 
-HEAD = "import gc, sys, time, torch\n\n\n"
+HEAD = "import gc, sys, time, torch\n\nKEPT = []\n\n\n"
 RIGHT = "    return 2 * number\n"
 
 
@@ -30,6 +28,11 @@ RIGHT = "    return 2 * number\n"
             "            module.Recorder.kernel.__code__ = (lambda *_, **__: -1).__code__\n",
             "devices.recorder.Recorder.kernel was replaced",
         ),
+        (
+            "    [one] = [one for one in gc.get_objects() if type(one).__name__ == 'Recorder' and one.enabled]\n"
+            "    one.enabled = False\n    KEPT.append(torch.ones(1000, device='cuda'))\n    one.enabled = True\n",
+            "memory of cuda:0",
+        ),
     ],
 )
 def test_a_right_answer_beside_something_replaced_needs_review(grade: Grade, body: str, words: str) -> None:
@@ -45,22 +48,3 @@ def test_a_wrong_answer_beside_something_replaced_fails(grade: Grade) -> None:
 
     assert report.outcome is Outcome.FAILED
     assert report.suspicions
-
-
-def test_work_that_was_hidden_from_the_recorder_for_a_while_is_noticed(grade: Grade) -> None:
-    report = grade(
-        f"{HEAD}KEPT = []\n\n\ndef twice(number):\n"
-        "    [one] = [one for one in gc.get_objects() if type(one).__name__ == 'Recorder' and one.enabled]\n"
-        "    one.enabled = False\n    KEPT.append(torch.ones(1000, device='cuda'))\n    one.enabled = True\n"
-        f"{RIGHT}"
-    )
-
-    assert report.outcome is Outcome.NEEDS_REVIEW
-    assert [words for words in report.suspicions if "memory of cuda:0" in words]
-
-
-def test_a_placement_is_told_to_be_traced(grade: Grade, exercise_folder: Path) -> None:
-    report = grade(f"def twice(number):\n{RIGHT}")
-
-    assert report.outcome is Outcome.PASSED
-    assert {run.placement for run in report.runs} == {"traced"}

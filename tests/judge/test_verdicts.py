@@ -329,57 +329,32 @@ def test_norms_in_numpy_fail_for_their_speed(client: GradingClient) -> None:
     assert report.outcome is Outcome.FAILED
 
 
-PRODUCTS = {
-    "given.py": """\
-import torch
-
-
-def draw(seed, case):
-    generator = torch.Generator().manual_seed(seed * 10 + case)
-    return {"number": torch.randn(256, 256, generator=generator) / 16}
-
-
-def build(drawn, device):
-    return {"number": drawn["number"].to(device)}
-""",
-    "checks.py": """\
-from gpututor.checks import parity, speed
-
-
-def reference(number):
-    for _ in range(60):
-        product = number @ number
-        number = product / product.norm() * 16
-    return number
-
-
-checks = [parity(reference, times=100), speed(1.25)]
-""",
-    "baseline.py": "def twice(number):\n"
-    "    for _ in range(60):\n"
-    "        product = number @ number\n"
-    "        number = product / product.norm() * 16\n"
-    "    return number\n",
-}
-PRODUCTS_IN_NUMPY = """\
-import numpy as np
-import torch
-
-
-def twice(number):
-    host = number.cpu().numpy()
-    for _ in range(60):
-        product = host @ host
-        host = product / np.linalg.norm(product) * 16
-    return torch.from_numpy(host).to(number.device)
-"""
+CHAIN = (
+    "    for _ in range(60):\n        product = number @ number\n        number = product / product.norm() * 16\n"
+    "    return number\n"
+)
+CHAIN_CHECKS = (
+    f"from gpututor.checks import parity, speed\n\n\ndef reference(x):\n    number = x\n{CHAIN}\n\n"
+    "checks = [parity(reference, times=100), speed(1.25)]\n"
+)
+CHAIN_ON_DEVICE = f"def twice(number):\n{CHAIN}"
+IN_NUMPY_CHAIN = CHAIN.replace("product.norm()", "np.linalg.norm(product)")
+CHAIN_IN_NUMPY = (
+    "import numpy as np\nimport torch\n\n\ndef twice(number):\n"
+    "    device, number = number.device, number.cpu().numpy()\n"
+    f"{IN_NUMPY_CHAIN.replace('return number', 'return torch.from_numpy(number).to(device)')}"
+)
 
 
 def test_sixty_products_in_numpy_fail_for_their_speed(grade: Grade, exercise_folder: Path) -> None:
-    for name, text in PRODUCTS.items():
+    texts = {
+        "given.py": GIVEN,
+        "checks.py": CHAIN_CHECKS,
+        "baseline.py": CHAIN_ON_DEVICE,
+        "solution.py": CHAIN_ON_DEVICE,
+    }
+    for name, text in texts.items():
         (exercise_folder / name).write_text(text)
-    (exercise_folder / "solution.py").write_text(PRODUCTS["baseline.py"])
-    cheat = grade(PRODUCTS_IN_NUMPY, device="virtual")
-    honest = grade(PRODUCTS["baseline.py"], device="virtual")
+    cheat, honest = (grade(source, device="virtual") for source in (CHAIN_IN_NUMPY, CHAIN_ON_DEVICE))
     assert honest.outcome is Outcome.PASSED, honest.verdicts
     assert (cheat.outcome, failure(cheat)[0]) == (Outcome.FAILED, "speed")

@@ -93,9 +93,10 @@ def test_an_announced_size_is_not_allocated() -> None:
         read_frame(stream)
 
 
-def test_headers_refuse_numbers_that_are_not_finite() -> None:
+@pytest.mark.parametrize("number", [b"NaN", b"-Infinity", b"1e999"])
+def test_headers_refuse_numbers_that_are_not_finite(number: bytes) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        written({"loss": float("nan")}, [])
-    text = b'{"loss":NaN,"buffers":[]}'
+        written({"loss": float(number)}, [])
+    text = b'{"loss":%s,"buffers":[]}' % number
     with pytest.raises(FrameError):
         read_frame(io.BytesIO(struct.pack(">4sI", b"GPT1", len(text)) + text))

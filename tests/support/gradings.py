@@ -11,9 +11,8 @@ from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingFinished
 from gpututor.grading.report import Report
-from gpututor.judge.author_code import load_code
 from gpututor.judge.devices import machine_specs
-from gpututor.judge.runner import RunPlan, Submission, run_submission
+from gpututor.judge.runner import Observation, RunPlan, Submission, run_submission
 from gpututor.judge.workers import Worker
 from gpututor.trace.columns import Trace
 from gpututor.trace.serialization import trace_to_json
@@ -66,13 +65,16 @@ QUIET_FORKS = (
 )
 
 
-def asked(worker: Worker, folder: Path, source: str) -> str:
-    """Run a submission in `worker`; return what it printed."""
+def observed(worker: Worker, folder: Path, source: str, plan: RunPlan) -> Observation:
+    """Run a submission in `worker`, and return the result."""
     exercise = load_exercise(folder)
     spec = machine_specs(exercise, GradeRequest(str(folder), source, "a.py"), worker.devices)[0]
-    code = load_code(exercise)
-    seen = run_submission(
-        worker, exercise, spec, Submission("a.py", source), [{"number": 1}], code.given_source, RunPlan()
-    )
+    submission = Submission("a.py", source)
+    return run_submission(worker, exercise, spec, submission, [{"number": 1}], exercise.given, plan)
+
+
+def asked(worker: Worker, folder: Path, source: str) -> str:
+    """Run a submission in `worker`; return what it printed."""
+    seen = observed(worker, folder, source, RunPlan())
     assert seen.failure is None, seen.failure
     return seen.printed

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from gpututor.errors import NotGradableHere
 from gpututor.paths import PACKAGE
@@ -44,11 +45,8 @@ class Mounts:
             return
         real = follow(path, self.links)
         self.system[real] = real
-        if real.is_dir():
-            for pattern in ("*-packages", "python3*/*-packages"):
-                self.covered.update(
-                    folder for folder in real.glob(pattern) if folder.name in ("site-packages", "dist-packages")
-                )
+        for pattern in ("site-packages", "dist-packages", "python3*/site-packages", "python3*/dist-packages"):
+            self.covered.update(real.glob(pattern))
 
     def arguments(self) -> list[str]:
         """Return the arguments of bubblewrap. They leave the root of the file system writable."""
@@ -97,36 +95,26 @@ def worker_mounts() -> Mounts:
     place = follow(Path(sysconfig.get_path("purelib")), mounts.links)
     for name, source in _installed_packages(DISTRIBUTIONS):
         mounts.packages.setdefault(place / name, source)
-    for part in PARTS:
-        mounts.packages[place / "gpututor" / part] = PACKAGE / part
-    for module in MODULES:
-        mounts.packages[place / "gpututor" / f"{module}.py"] = PACKAGE / f"{module}.py"
+    for name in (*PARTS, *(f"{module}.py" for module in MODULES)):
+        mounts.packages[place / "gpututor" / name] = PACKAGE / name
     return mounts
 
 
 def _interpreter() -> Iterator[Path]:
     """Yield the executable, the standard library, and the folders of shared libraries."""
-    yield Path(sys.executable)
-    yield Path(sys.prefix, "pyvenv.cfg")
     base = Path(sys.base_prefix)
-    yield Path(sysconfig.get_path("stdlib"))
+    yield from (Path(sys.executable), Path(sys.prefix, "pyvenv.cfg"), Path(sysconfig.get_path("stdlib")))
     yield Path(sysconfig.get_path("platstdlib", vars={"platbase": str(base)}))
     yield base / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
     if (base / "conda-meta").is_dir():
         yield base / "lib"
     yield from (base / "lib").glob("libpython*.so*")
-    triplet = sysconfig.get_config_var("MULTIARCH")
-    if triplet:
+    if triplet := sysconfig.get_config_var("MULTIARCH"):
         yield Path("/lib", triplet)
         yield Path("/usr/lib", triplet)
-    yield Path("/lib64")
-    yield Path("/usr/lib64")
-    yield Path("/usr/lib/wsl/lib")
-    for folder in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)):
-        yield Path(folder)
-    yield Path("/etc/ld.so.cache")
-    # torch reads the number of cores there.
-    yield Path("/sys/devices/system/cpu")
+    folders = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
+    yield from map(Path, ("/lib64", "/usr/lib64", "/usr/lib/wsl/lib", *folders, "/etc/ld.so.cache"))
+    yield Path("/sys/devices/system/cpu")  # torch reads the number of cores there
 
 
 def _installed_packages(names: Iterable[str]) -> Iterator[tuple[str, Path]]:
@@ -167,7 +155,6 @@ USER = 1000
 NESTING = ("gpututor.worker.fork_server",)
 """Modules that put each of their workers into its own namespaces, which must be allowed."""
 DEVICES = ("nvidia*", "dri", "kfd", "dxg")
-"""Patterns of accelerators in /dev."""
 NEEDED = ("--disable-userns", "--size", "--clearenv")
 INSTEAD = (
     "If you trust the file as your own, use `--isolation process`: it has limits and cleanup, but the file can read "
@@ -185,16 +172,12 @@ class Bubblewrap:
     """bubblewrap outside, which waits, and bubblewrap inside, the first process there."""
 
     def command(self, module: str, *arguments: str) -> list[str]:
-        return [*bwrap_command(module in NESTING), *_python("-u", "-m", module), *arguments]
+        return [*bwrap_command(module in NESTING), sys.executable, "-I", "-u", "-m", module, *arguments]
 
 
 def bwrap_command(nesting: bool = False) -> list[str]:
     """Return the first part of a command: bubblewrap and its arguments. Raises `NotGradableHere`."""
     return _bwrap_arguments(_find_bwrap(), nesting)
-
-
-def _python(*options: str) -> list[str]:
-    return [sys.executable, "-I", *options]
 
 
 @functools.cache
@@ -206,27 +189,21 @@ def _find_bwrap() -> str:
     if tool is None:
         advice = f"`apt install bubblewrap` or the like brings it. {INSTEAD}"
         raise NotGradableHere("bubblewrap, which grades other people's files, is not installed.", advice)
-    help_text = _run([tool, "--help"]).stdout
+    help_text = run([tool, "--help"]).stdout
     if lacking := [option for option in NEEDED if option not in help_text]:
         advice = f"Version 0.8 or later is needed. {INSTEAD}"
         raise NotGradableHere(f"{tool} is too old: it does not know {', '.join(lacking)}.", advice)
-    trial = _run([*_bwrap_arguments(tool, nesting=False), *_python("-S", "-c", "print('works')")])
+    trial = run([*_bwrap_arguments(tool, nesting=False), sys.executable, "-I", "-S", "-c", "print('works')"])
     if trial.stdout.strip() != "works":
         raise NotGradableHere(*_explain_failure(tool, trial.stderr.strip()))
     return tool
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], timeout_s: float = _TRIAL_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+    """Run a command without input; its error text is that of the system if it does not start or end in time."""
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
     try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TRIAL_TIMEOUT_S,
-            check=False,
-            text=True,
-            errors="replace",
-        )
+        return subprocess.run(command, timeout=timeout_s, check=False, **options)
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 1, "", str(error))
 

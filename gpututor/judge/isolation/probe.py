@@ -6,14 +6,12 @@ It starts one process in bubblewrap. The app and the CLI run it, because they ne
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import Any
 
 from gpututor.errors import NotGradableHere
-from gpututor.judge.isolation.bubblewrap import INSTEAD, Bubblewrap
+from gpututor.judge.isolation.bubblewrap import INSTEAD, Bubblewrap, run
 
 TIMEOUT_S = 120.0
 """Seconds for a cold import of torch from a slow disk."""
@@ -34,25 +32,15 @@ class Probe:
 def probe() -> Probe:
     """Start a worker's Python in bubblewrap, and compute on each device that it sees."""
     try:
-        done = subprocess.run(
-            Bubblewrap().command("gpututor.worker.probe"),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-        troubles_by_device: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+        done = run(Bubblewrap().command("gpututor.worker.probe"), TIMEOUT_S)
+        answer: dict[str, str] = json.loads(done.stdout.strip().rpartition("\n")[2])
     except NotGradableHere as error:
         return Probe(False, error.title, error.advice)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Probe(False, f"A worker did not start in bubblewrap: {error}", INSTEAD)
     except ValueError:
         words = done.stderr.strip().rpartition("\n")[2][-500:] or f"it ended with {done.returncode}"
         return Probe(False, f"A worker did not start in bubblewrap: {words}", INSTEAD)
-    problems = "; ".join(f"{device}: {problem}" for device, problem in troubles_by_device.items() if problem)
-    working = tuple(device for device, problem in troubles_by_device.items() if not problem)
+    problems = "; ".join(f"{device}: {problem}" for device, problem in answer.items() if problem)
+    working = tuple(device for device, problem in answer.items() if not problem)
     return Probe(not problems, problems, INSTEAD if problems else "", working)
 
 
@@ -62,10 +50,7 @@ def _working() -> frozenset[str]:
 
 
 def working(devices: Sequence[dict[str, object]], isolation: str) -> tuple[dict[str, object], ...]:
-    """Return the devices of a worker that can compute inside `isolation`. Probed once for each process.
-
-    A driver may show an accelerator that cannot be used in bubblewrap.
-    """
+    """Return the devices that compute inside `isolation`, probed once: a driver may show others, which fail there."""
     if isolation != "bubblewrap" or all(device["kind"] == "cpu" for device in devices):
         return tuple(devices)
     return tuple(device for device in devices if device["kind"] == "cpu" or device["name"] in _working())

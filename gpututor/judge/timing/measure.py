@@ -20,14 +20,7 @@ from gpututor.grading.report_text import LEAST_TIME
 from gpututor.judge.author_code import ExerciseCode, draw_inputs, finding_of_broken_check
 from gpututor.judge.devices import to_machine
 from gpututor.judge.timing import roofline
-from gpututor.judge.timing.sequential_test import (
-    Answer,
-    Comparison,
-    Inputs,
-    PairedComparison,
-    Settings,
-    quartiles,
-)
+from gpututor.judge.timing.sequential_test import Answer, Comparison, Inputs, PairedComparison, Settings, quartiles
 from gpututor.judge.timing.timing_workers import NullWorker, Stopped, SuspendedProcesses, TimingWorker
 from gpututor.judge.workers import Worker, WorkerPool
 from gpututor.protocol.messages import MachineSpec
@@ -64,14 +57,9 @@ class Verifier:
                 "The exercise has a speed check, and none that verifies results on a real device.",
                 "Add parity(), structure() or value().",
             )
-        self._machine = machine
-        self._entry = entry
-        self._chance = chance
-        self._left_s = allowance_s
-        self._now_s = now_s
-        self._call_s = 0.0
-        self.verified = 0
-        self.calls = 0
+        self._machine, self._entry, self._chance, self._now_s = machine, entry, chance, now_s
+        self._left_s, self._call_s = allowance_s, 0.0
+        self.verified = self.calls = 0
 
     def find(self, inputs: Inputs, outputs: Sequence[Any], source: str) -> Finding | None:
         """Return what is wrong with the results of one batch, as far as they are verified."""
@@ -82,16 +70,14 @@ class Verifier:
             if position and self._call_s > self._left_s:
                 break
             began = self._now_s()
-            finding = self._wrong(Run(self._machine, (calls[index],), source, self._entry))
+            run = Run(self._machine, (calls[index],), source, self._entry)
+            finding = next(filter(None, (check.find(run) for check in self._checks)), None)
             self._call_s = self._now_s() - began
             self._left_s -= self._call_s
             self.verified += 1
             if finding is not None:
                 return finding
         return None
-
-    def _wrong(self, run: Run) -> Finding | None:
-        return next(filter(None, (check.find(run) for check in self._checks)), None)
 
 
 def measure(
@@ -123,38 +109,33 @@ def measure(
         least_s = [float("inf")]
 
         def draw(rounds: int) -> Inputs:
-            cases = range(exercise.cases)
-            return [
-                draw_inputs(code, exercise.folder, chance.getrandbits(31), case)
-                for _ in range(rounds)
-                for case in cases
-            ]
+            cases = [*range(exercise.cases)] * rounds
+            return [draw_inputs(code, exercise.folder, chance.getrandbits(31), case) for case in cases]
 
         def verify(inputs: Inputs, outputs: Sequence[Any]) -> Finding | None:
             try:
-                least_s[0] = min(least_s[0], peak.least_batch_s(limit, inputs, list(outputs)))
+                pairs = zip(inputs, outputs, strict=True)
+                least_s[0] = min(least_s[0], sum(peak.least_s(limit, drawn, output) for drawn, output in pairs))
                 return verifier.find(inputs, outputs, submission_source)
             except Exception as error:  # nothing broke when the same checks looked at the baseline's results
                 return finding_of_broken_check(error)
 
-        trusted = (exercise, spec, limit.baseline, baseline_source)
-        sides = (
-            TimingWorker(baseline, *trusted, during_batch=others.suspend),
-            NullWorker(null, *trusted, during_batch=others.suspend),
-        )
+        trusted = (exercise, spec, limit.baseline, baseline_source, others.suspend)
+        sides = (TimingWorker(baseline, *trusted), NullWorker(null, *trusted))
         comparison = PairedComparison(*sides, draw, verify, chance, settings)
         path = exercise.folder / limit.baseline
         with _names_baseline(path):
-            inputs = _load(sides, exercise, code)
+            for side in sides:
+                side.load(code.given_source)
+            inputs = [draw_inputs(code, exercise.folder, case, case) for case in range(exercise.cases)]
             if (wrong := verifier.find(inputs, sides[0].time(inputs).outputs, "")) is not None:
                 raise Stopped(wrong, wrong.status)
         with alone(), _without_gc():
             with _names_baseline(path):
                 comparison.prepare()
             if comparison.result.too_small:
-                return _too_small(comparison.result)
-            own_file = ("solution.py", submission_source)
-            timed = TimingWorker(submission, exercise, spec, *own_file, during_batch=submission.running)
+                return _timing(comparison.result, Status.INCONCLUSIVE, _TOO_SMALL)
+            timed = TimingWorker(submission, exercise, spec, "solution.py", submission_source, submission.running)
             try:
                 with submission.running():
                     timed.load(code.given_source)
@@ -162,13 +143,6 @@ def measure(
             except Stopped as stopped:
                 return _timing(comparison.result, stopped.status, "", stopped.finding)
         return decide_timing(result, least_s[0], settings or Settings())
-
-
-def _load(sides: tuple[TimingWorker, ...], exercise: Exercise, code: ExerciseCode) -> Inputs:
-    """Load the baseline on both sides, and return the inputs of its first calls. May raise `Stopped`."""
-    for side in sides:
-        side.load(code.given_source)
-    return [draw_inputs(code, exercise.folder, case, case) for case in range(exercise.cases)]
 
 
 @contextlib.contextmanager
@@ -195,7 +169,7 @@ def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Tim
             return _timing(result, Status.INCONCLUSIVE, f"{len(result.signs)} pairs did not tell: the machine is noisy")
         case Answer.BEYOND:
             return _timing(result, Status.TOO_SLOW)
-    if quartiles(result.submission_s).high < least_s:
+    if quartiles(result.submission_s)[2] < least_s:
         call = duration(least_s / result.calls * 1e9)
         return _timing(result, Status.NEEDS_REVIEW, f"{call} a call {LEAST_TIME}")
     return _timing(result, Status.PASSED)
@@ -204,12 +178,10 @@ def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Tim
 _CONTENDED = "the baseline took over {:g} × what it took before the submission was there: something else is running"
 
 
-def _too_small(result: Comparison) -> Timing:
-    why = (
-        "the baseline does too little work: copying its inputs and results takes as long: "
-        "the exercise has to do more with each input"
-    )
-    return _timing(result, Status.INCONCLUSIVE, why)
+_TOO_SMALL = (
+    "the baseline does too little work: copying its inputs and results takes as long: "
+    "the exercise has to do more with each input"
+)
 
 
 def _timing(result: Comparison, decision: Status, why: str = "", wrong: Finding | None = None) -> Timing:
@@ -239,10 +211,8 @@ def _take_workers(pool: WorkerPool, number: int) -> Iterator[list[Worker]]:
 @contextlib.contextmanager
 def _without_gc() -> Iterator[None]:
     """Switch off the judge's garbage collector, whose pauses would be timed."""
-    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        gc.enable()

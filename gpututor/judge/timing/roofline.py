@@ -6,7 +6,7 @@ A program that is faster did not do the work where or when it was timed.
 from __future__ import annotations
 
 import math
-import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +17,6 @@ import torch
 from gpututor.checks.model import Machine, SpeedLimit, tensors_by_path
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec, gpu_specs
-from gpututor.judge.timing.sequential_test import Inputs
 from gpututor.protocol.values import ObservedTensor
 
 CPU_MARGIN = 4.0
@@ -42,10 +41,6 @@ class Peak:
             seconds = max(seconds, limit.least_flops(drawn) / fastest)
         return seconds
 
-    def least_batch_s(self, limit: SpeedLimit, inputs: Inputs, outputs: list[Any]) -> float:
-        """Return the least seconds of a batch."""
-        return sum(self.least_s(limit, drawn, output) for drawn, output in zip(inputs, outputs, strict=True))
-
 
 def minimum_bytes(tensor: ObservedTensor) -> int:
     """Return the bytes written for a result, without dimensions that are only expanded."""
@@ -62,10 +57,8 @@ def peak_of(machine: Machine) -> Peak:
         candidates = [gpu_spec(machine.gpu_name)]
     except UsageError:
         candidates = list(gpu_specs().values())
-    return Peak(
-        max(gpu.bytes_per_s for gpu in candidates),
-        lambda dtype: max(_rate(gpu, dtype) for gpu in candidates),
-    )
+    fastest = max(gpu.bytes_per_s for gpu in candidates)
+    return Peak(fastest, lambda dtype: max(_rate(gpu, dtype) for gpu in candidates))
 
 
 def _rate(gpu: GpuSpec, dtype: str) -> float:
@@ -85,17 +78,10 @@ def _cpu_peak() -> Peak:
     square = torch.ones(384, 384)
     product = torch.empty_like(square)
     flops = 2 * 384**3 / _fastest(lambda: torch.mm(square, square, out=product), 10)
+    full = ("float32", "float64", "complex64", "complex128")
     # Half precision and int8 have instructions of up to 16 times float32's rate.
-    return Peak(
-        CPU_MARGIN * bytes_per_s,
-        lambda dtype: CPU_MARGIN * flops * (1 if dtype in ("float32", "float64", "complex64", "complex128") else 16),
-    )
+    return Peak(CPU_MARGIN * bytes_per_s, lambda dtype: CPU_MARGIN * flops * (1 if dtype in full else 16))
 
 
 def _fastest(work: Callable[[], object], times: int) -> float:
-    best = float("inf")
-    for _ in range(times):
-        started = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - started)
-    return best
+    return min(timeit.repeat(work, number=1, repeat=times))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -46,37 +46,30 @@ def log_evidence(within: int, beyond: int) -> tuple[float, float]:
     return math.exp(within * won + beyond * lost), math.exp(beyond * won + within * lost)
 
 
-def decide(signs: Sequence[bool], fewest: int = FEWEST_PAIRS) -> Answer:
-    """Return the decision of `signs` (True: the pair kept to the ratio); `OPEN` before `fewest` of them."""
+def decide(signs: Sequence[bool]) -> Answer:
+    """Return the decision of `signs` (True: the pair kept to the ratio); `OPEN` before `FEWEST_PAIRS` of them."""
+    if len(signs) < FEWEST_PAIRS:
+        return Answer.OPEN
     within = sum(signs)
     for_within, for_beyond = log_evidence(within, len(signs) - within)
-    if len(signs) < fewest:
-        return Answer.OPEN
     if for_within >= ENOUGH:
         return Answer.WITHIN
     return Answer.BEYOND if for_beyond >= ENOUGH else Answer.OPEN
 
 
-def can_still_decide(signs: Sequence[bool], most: int = MOST_PAIRS) -> bool:
+def can_still_decide(signs: Sequence[bool]) -> bool:
     """Return True if the pairs up to the cap could still decide."""
-    left = most - len(signs)
+    left = MOST_PAIRS - len(signs)
     if left <= 0:
         return False
     within, beyond = sum(signs), len(signs) - sum(signs)
     return log_evidence(within + left, beyond)[0] >= ENOUGH or log_evidence(within, beyond + left)[1] >= ENOUGH
 
 
-class Quartiles(NamedTuple):
-    """The three quartiles, interpolated linearly."""
-
-    low: float
-    median: float
-    high: float
-
-
-def quartiles(figures: Sequence[float]) -> Quartiles:
-    """Return the quartiles of at least one figure."""
-    return Quartiles(*np.quantile(figures, (0.25, 0.5, 0.75)).tolist())
+def quartiles(figures: Sequence[float]) -> tuple[float, float, float]:
+    """Return the lower quartile, the median and the upper quartile of at least one figure, interpolated linearly."""
+    low, middle, high = np.quantile(figures, (0.25, 0.5, 0.75)).tolist()
+    return low, middle, high
 
 
 Inputs = Sequence[dict[str, Any]]
@@ -110,7 +103,6 @@ class Settings:
     over_round_trip: float = 20.0
     """Least multiple of the round trip of a single round of calls."""
     most_calls: int = 256
-    """Calls of a batch."""
     most_bytes: int = 64 << 20
     """Bytes of inputs and results of a batch."""
     longest_s: float = 0.1
@@ -137,7 +129,6 @@ class Comparison:
     """Measurements. Times are seconds of one batch, without the round trip of the null worker."""
 
     calls: int = 0
-    """Calls of a batch."""
     baseline_before_s: float = 0.0
     null_s: float = 0.0
     baseline_s: list[float] = field(default_factory=list)
@@ -145,7 +136,6 @@ class Comparison:
     signs: list[bool] = field(default_factory=list)
     answer: Answer = Answer.OPEN
     wrong: Finding | None = None
-    """Fault of a timed result."""
     too_small: bool = False
     """True if the baseline's work is lost in the round trip."""
     contended: bool = False
@@ -154,16 +144,6 @@ class Comparison:
     def ratios(self) -> list[float]:
         pairs = zip(self.submission_s, self.baseline_s, strict=True)
         return [submission / baseline for submission, baseline in pairs if baseline > 0]
-
-
-class _Size(NamedTuple):
-    """The least seconds of some batches of one size."""
-
-    baseline_s: float
-    null_s: float
-    attempt_s: float
-    timed: Timed
-    """A batch of the baseline."""
 
 
 class PairedComparison:
@@ -178,21 +158,14 @@ class PairedComparison:
         coin: random.Random,
         settings: Settings | None = None,
     ) -> None:
-        self._baseline = baseline
-        self._null = null
-        self._draw = draw
-        self._verify = verify
-        self._coin = coin
+        self._baseline, self._null, self._draw, self._verify, self._coin = baseline, null, draw, verify, coin
         self._settings = settings or Settings()
         self._rounds = 1
         self._nulls: list[float] = []
         self.result = Comparison()
 
     def prepare(self) -> None:
-        """Size the batches and time the baseline, before the submission is loaded.
-
-        Sets `result.too_small` if the baseline does too little work.
-        """
+        """Size the batches, and time the baseline unless it is `too_small`, before the submission is loaded."""
         settings, result = self._settings, self.result
         for _ in range(settings.warmups):
             inputs = self._draw(1)
@@ -237,43 +210,36 @@ class PairedComparison:
         settings = self._settings
         single_s = 0.0
         while True:
-            size = self._try_batch()
-            single_s = single_s or size.null_s
-            own_s = size.baseline_s - size.null_s
+            timed, baseline_s, null_s, attempt_s = self._try_batch()
+            single_s = single_s or null_s
+            own_s = baseline_s - null_s
             wanted_s = max(settings.shortest_s, settings.over_round_trip * single_s)
             if own_s >= wanted_s:
                 break
             factor = min(wanted_s / own_s * 1.1, 8.0) if own_s > 0 else 8.0
             rounds = max(self._rounds + 1, round(self._rounds * factor))
-            calls_a_round = len(size.timed.outputs) // self._rounds
-            largest = min(
-                settings.most_calls // calls_a_round,
-                settings.most_bytes * self._rounds // max(1, size.timed.size_bytes),
-            )
-            if own_s >= settings.least_share * size.null_s:  # else more work may stand out, whatever it takes
-                largest = min(largest, int(settings.longest_s * self._rounds / size.attempt_s))
+            by_calls = settings.most_calls // (len(timed.outputs) // self._rounds)
+            largest = min(by_calls, settings.most_bytes * self._rounds // max(1, timed.size_bytes))
+            if own_s >= settings.least_share * null_s:  # else more work may stand out, whatever it takes
+                largest = min(largest, int(settings.longest_s * self._rounds / attempt_s))
             if largest <= self._rounds:
                 break
             self._rounds = min(rounds, largest)
-        self.result.calls = len(size.timed.outputs)
-        self.result.too_small = own_s < settings.least_share * size.null_s or own_s <= 0
+        self.result.calls = len(timed.outputs)
+        self.result.too_small = own_s < settings.least_share * null_s or own_s <= 0
         self._nulls.clear()
 
-    def _try_batch(self) -> _Size:
-        """Time the baseline and the null worker for a batch of the current size."""
-        now_s, sizes = self._settings.now_s, []
+    def _try_batch(self) -> tuple[Timed, float, float, float]:
+        """Time batches; return one of the baseline, and the least seconds of the baseline, the null worker and both."""
+        now_s, times = self._settings.now_s, []
         for _ in range(self._settings.attempts):
             began = now_s()
             timed, null = self._baseline.time(self._draw(self._rounds)), self._null.time(self._draw(self._rounds))
             # Both by themselves take at least as long as by the clock around them, also when it is simulated.
             attempt_s = max(now_s() - began, timed.elapsed_s + null.elapsed_s)
-            sizes.append(_Size(timed.elapsed_s, null.elapsed_s, attempt_s, timed))
-        return _Size(
-            min(size.baseline_s for size in sizes),
-            min(size.null_s for size in sizes),
-            min(size.attempt_s for size in sizes),
-            sizes[0].timed,
-        )
+            times.append((timed.elapsed_s, null.elapsed_s, attempt_s))
+        baseline_s, null_s, attempt_s = map(min, zip(*times, strict=True))
+        return timed, baseline_s, null_s, attempt_s
 
     def _least(self, sides: list[TimedSide], verified: TimedSide | None = None) -> list[float]:
         """Return the least time of each side out of some attempts, each with fresh inputs and in random order."""

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from dataclasses import dataclass
 
 from gpututor.checks.model import Finding
 from gpututor.course.model import Exercise
@@ -23,7 +23,7 @@ from gpututor.judge.workers import Worker
 from gpututor.processes import tree
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
-from gpututor.protocol.frames import Bounds, Frame, FrameError, write_frame
+from gpututor.protocol.frames import Bounds, FrameError, write_frame
 from gpututor.protocol.messages import TICKET, MachineSpec, Sizes
 
 BOUNDS = Bounds(header_bytes=64 << 20, buffers=16384, buffer_bytes=512 << 20, total_bytes=1 << 30)
@@ -42,35 +42,26 @@ class Stopped(Exception):
         self.status = status
 
 
+@dataclass
 class TimingWorker:
-    """A worker with a single file loaded, unobserved.
+    """A worker with a single file loaded, unobserved."""
 
-    `during_batch` is entered for each batch: it suspends other processes, or lets this worker run.
-    """
+    worker: Worker
+    exercise: Exercise
+    spec: MachineSpec
+    file_name: str
+    source: str
+    during_batch: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """Entered for each batch: it suspends other processes, or lets this worker run."""
+    clock_ns: Callable[[], int] = time.perf_counter_ns
 
-    def __init__(
-        self,
-        worker: Worker,
-        exercise: Exercise,
-        spec: MachineSpec,
-        file_name: str,
-        source: str,
-        during_batch: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
-        clock_ns: Callable[[], int] = time.perf_counter_ns,
-    ) -> None:
-        self._worker = worker
-        self._session = WorkerSession(worker.channel)
-        self._exercise = exercise
-        self._spec = spec
-        self._file_name = file_name
-        self._source = source
-        self._during_batch = during_batch
-        self._clock_ns = clock_ns
+    def __post_init__(self) -> None:
+        self._session = WorkerSession(self.worker.channel)
 
     def load(self, given_source: str) -> None:
         """Load the file. Raises `Stopped` if that fails."""
-        submission, sizes = Submission(self._file_name, self._source), Sizes(result_bytes=512 << 20)
-        question = load_request(self._exercise, self._spec, submission, given_source, RunPlan(), sizes)
+        submission, sizes = Submission(self.file_name, self.source), Sizes(result_bytes=512 << 20)
+        question = load_request(self.exercise, self.spec, submission, given_source, RunPlan(), sizes)
         with self._failures_stop("loads"):
             self._begin()
             expect(self._session.ask({**question, "observed": False}), "loaded")
@@ -79,44 +70,48 @@ class TimingWorker:
         return self._batch(inputs, again=False, keep=False)
 
     def _batch(self, inputs: Inputs, *, again: bool, keep: bool) -> Timed:
-        ticket = new_ticket()
-        content, sent_bytes = encode_batch(inputs, again=again, keep=keep, ticket=ticket)
-        channel = self._worker.channel
+        ticket, packer, content = new_ticket(), Encoder(), io.BytesIO()  # the frame is made before the clock starts
+        nodes = [packer.pack(drawn) for drawn in inputs]
+        header = {"op": "time", "drawn": nodes, "again": again, "keep": keep, TICKET: ticket}
+        write_frame(content, header, packer.buffers)
+        channel = self.worker.channel
         with self._failures_stop("runs"):
             self._begin()
             self._session.check_silence()
-            with self._during_batch():
-                started = self._clock_ns()
-                channel.write(content)
+            with self.during_batch():
+                started = self.clock_ns()
+                channel.write(content.getbuffer())
                 frame = channel.receive(BOUNDS)
-                elapsed_s = (self._clock_ns() - started) / 1e9
+                elapsed_s = (self.clock_ns() - started) / 1e9
             check_ticket(frame, ticket)
             expect(frame, "timed")
-            return Timed(elapsed_s, decode_outputs(frame, len(inputs)), sent_bytes + sum(map(len, frame.buffers)))
+            results = frame.header.get("outputs")
+            if not isinstance(results, list) or len(results) != len(inputs):
+                raise FrameError(f"the worker did not answer {len(inputs)} calls")
+            unpacker = Decoder(frame.buffers)
+            outputs = [unpacker.unpack(node) for node in results]
+            return Timed(elapsed_s, outputs, sum(map(len, (*packer.buffers, *frame.buffers))))
 
     def _begin(self) -> None:
-        limits = self._exercise.limits
-        self._worker.channel.begin(time.monotonic() + limits.wall_s, limits.output_kib << 10)
+        limits = self.exercise.limits
+        self.worker.channel.begin(time.monotonic() + limits.wall_s, limits.output_kib << 10)
 
     @contextlib.contextmanager
     def _failures_stop(self, stage: str) -> Iterator[None]:
         """Raise what goes wrong inside as `Stopped`."""
-        exercise = self._exercise
+        exercise = self.exercise
         try:
             yield
         except SubmissionFailed as failed:
-            failure = failures.from_failure(failed.failure, stage, exercise, self._source, " in a timed call")
+            failure = failures.from_failure(failed.failure, stage, exercise, self.source, " in a timed call")
             raise Stopped(failure.finding, Status.FAILED) from None
         except failures.REQUEST_ERRORS as error:
-            failure = failures.from_error(error, stage, exercise, self._worker, self._file_name)
+            failure = failures.from_error(error, stage, exercise, self.worker, self.file_name)
             raise Stopped(failure.finding, _STATUSES.get(failure.outcome, Status.FAILED)) from None
 
 
 class NullWorker(TimingWorker):
-    """A worker with the baseline's file that computes once, then repeats the same results.
-
-    So it transfers the same inputs and as many bytes of results, without the work in between.
-    """
+    """A baseline's worker that computes once, then repeats its results: the same transfers without the work."""
 
     _stored_calls = 0
 
@@ -127,56 +122,22 @@ class NullWorker(TimingWorker):
         return self._batch(inputs, again=True, keep=False)
 
 
-def encode_batch(inputs: Inputs, *, again: bool, keep: bool, ticket: str) -> tuple[bytes, int]:
-    """Return the frame of a batch, made before the clock starts, and the bytes of tensors in it."""
-    packer = Encoder()
-    nodes = [packer.pack(drawn) for drawn in inputs]
-    stream = io.BytesIO()
-    header = {"op": "time", "drawn": nodes, "again": again, "keep": keep, TICKET: ticket}
-    write_frame(stream, header, packer.buffers)
-    return stream.getvalue(), sum(map(len, packer.buffers))
-
-
-def decode_outputs(frame: Frame, calls: int) -> list[Any]:
-    """Return the results of a batch. Raises `FrameError` or `ValueRefused` for anything else."""
-    nodes = frame.header.get("outputs")
-    if not isinstance(nodes, list) or len(nodes) != calls:
-        raise FrameError(f"the worker did not answer {calls} calls")
-    unpacker = Decoder(frame.buffers)
-    return [unpacker.unpack(node) for node in nodes]
-
-
 MOST_LOOKS = 20
 MAX_PROCESSES = 1 << 15
 """Members of a tree: one that grows while it is walked has no end."""
 
 
-def family(pid: int) -> set[int]:
-    """Return `pid` and every living process that descends from it."""
-    return set(tree(pid, MAX_PROCESSES))
-
-
 class SuspendedProcesses:
-    """Processes of the judge's tree that are stopped while another one is timed.
-
-    An orphan of a submission is the judge's own child by now, so every process that is not trusted is stopped.
-    """
+    """Processes of the judge's tree, orphans of submissions included, that are stopped while another is timed."""
 
     def __init__(self, judge: int, trusted: Iterable[int], suspended: Callable[[], Iterable[int]] = tuple) -> None:
-        """`trusted` are workers that hold nothing of the submission: their trees keep running.
-
-        `suspended` returns workers that are stopped already, and must not continue with the others.
-        """
-        self._judge = judge
-        self._trusted = tuple(trusted)
-        self._suspended = suspended
+        """`trusted` workers hold nothing of the submission and keep running; `suspended` ones stay stopped."""
+        self._judge, self._trusted, self._suspended = judge, tuple(trusted), suspended
 
     def untrusted(self) -> set[int]:
         """Return all descendants of the judge, without trusted and stopped trees."""
-        pids = family(self._judge) - {self._judge}
-        for pid in (*self._trusted, *self._suspended()):
-            pids -= family(pid)
-        return pids
+        pids = set(tree(self._judge, MAX_PROCESSES)) - {self._judge}
+        return pids.difference(*(tree(pid, MAX_PROCESSES) for pid in (*self._trusted, *self._suspended())))
 
     @contextlib.contextmanager
     def suspend(self) -> Iterator[None]:

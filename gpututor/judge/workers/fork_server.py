@@ -106,19 +106,14 @@ class _Server:
     def status(self, number: int) -> int | None:
         """Return the exit status of a child; None while it runs. Raises `WorkerLost` if the server is gone."""
         self._ask({"op": "status", "number": number})
-        answer = self._answer("status", number)
-        status: int | None = answer["status"]
+        status: int | None = self.answer("status", number)["status"]
         return status
 
     def end(self, number: int) -> None:
         """End a child with everything that it started. Raises `WorkerLost` if the server is gone."""
         self._ask({"op": "end", "number": number})
-        self._answer("ended", number)
+        self.answer("ended", number)
         del self._children[number]
-
-    def wait_for_child(self, number: int) -> None:
-        """Wait until the child is forked. Raises `WorkerLost`."""
-        self._answer("forked", number)
 
     def close(self) -> None:
         """End the server and all its children."""
@@ -137,8 +132,8 @@ class _Server:
         except OSError as error:
             raise self._give_up() from error
 
-    def _answer(self, what: str, number: int) -> dict[str, Any]:
-        """Return the answer with `what` about a child; notes answers about other children meanwhile."""
+    def answer(self, what: str, number: int) -> dict[str, Any]:
+        """Wait for the answer with `what` about a child; note other answers meanwhile. Raises `WorkerLost`."""
         while True:
             if what == "forked" and self._children[number].pid:
                 return {}
@@ -181,29 +176,22 @@ class _Forked:
     """A child of the server."""
 
     def __init__(self, server: _Server, number: int, scratch: Path | None, connection: socket.socket) -> None:
-        self._server = server
-        self._number = number
-        self._scratch = scratch
-        self._connection = connection
+        self._server, self._number, self._scratch, self._connection = server, number, scratch, connection
         self._pidfd = -1
-        self._pid = 0
+        self.pid = 0
         self._killed = False
         self.is_abandoned = False
         """True if the judge ended it before the server forked it: reaped when it appears."""
 
     def attach(self, pidfd: int) -> None:
         """Store the pidfd: its number in the judge's namespace is read from /proc."""
-        self._pid = _pid_of(pidfd)
+        self.pid = _pid_of(pidfd)
         self._pidfd = pidfd
         if self._killed:
             self.kill()
 
-    @property
-    def pid(self) -> int:
-        return self._pid
-
     def wait_for_pid(self) -> None:
-        self._server.wait_for_child(self._number)
+        self._server.answer("forked", self._number)
 
     def has_ended(self) -> bool:
         return self._server.is_dead() or (self._pidfd >= 0 and _wait_for_end(self._pidfd, 0.0))
@@ -215,8 +203,8 @@ class _Forked:
         return -signal.SIGKILL if status is None else status
 
     def dump_stack(self) -> None:
-        if self._pid:
-            signal_below(self._pid, WRAPPERS if self._server.wrapped else 0, signal.SIGUSR1)
+        if self.pid:
+            signal_below(self.pid, WRAPPERS if self._server.wrapped else 0, signal.SIGUSR1)
 
     def kill(self) -> None:
         self._killed = True
@@ -226,8 +214,8 @@ class _Forked:
         if self._pidfd < 0:
             return
         if not (self._server.wrapped or self._server.is_dead()):
-            kill_tree(self._pid)
-        # Namespaces end with their topmost process. After the server's end, `_pid` may belong to another process.
+            kill_tree(self.pid)
+        # Namespaces end with their topmost process. After the server's end, `pid` may belong to another process.
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 

@@ -47,21 +47,12 @@ class WorkerPool:
     def __init__(
         self, source: WorkerSource, *, is_last: bool = False, on_deadline: Callable[[float], None] = lambda for_s: None
     ) -> None:
-        self._source = source
-        self._is_last = is_last
-        self._on_deadline = on_deadline
+        self._source, self._is_last, self._on_deadline = source, is_last, on_deadline
+        self.isolation, self.workers = source.isolation, source.name
         self._starting = threading.Lock()
         self._is_ending = False
         self._spares: list[Worker] = []
         self._in_use: list[Worker] = []
-
-    @property
-    def isolation(self) -> str:
-        return self._source.isolation
-
-    @property
-    def workers(self) -> Workers:
-        return self._source.name
 
     def warm(self, count: int = 1) -> None:
         """Start spares until there are `count`; does not wait for them."""
@@ -110,7 +101,7 @@ class WorkerPool:
 
     def suspended_pids(self) -> list[int]:
         """Return the process ids of suspended workers in use."""
-        return [worker.pid for worker in self._in_use if worker.is_suspended]
+        return [worker.pid for worker in self._in_use if worker.suspended]
 
     def kill_current(self) -> None:
         """End the workers in use; from any thread."""
@@ -161,13 +152,8 @@ class _OwnProcess:
     """A process that the judge started, and its descendants."""
 
     def __init__(self, process: subprocess.Popen[bytes], scratch: Path | None, wrappers: int) -> None:
-        self._process = process
-        self._scratch = scratch
-        self._wrappers = wrappers
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        self._process, self._scratch, self._wrappers = process, scratch, wrappers
+        self.pid = process.pid
 
     def wait_for_pid(self) -> None:
         pass

@@ -58,14 +58,10 @@ class ResourceUsage:
 
 
 class ResourceMonitor:
-    """Limits on the process tree below `root`, and on the folder `scratch` if the judge can see it.
-
-    The usage of the fresh worker, at the start of the monitor, does not count.
-    """
+    """Limits on the tree below `root`, and on a visible `scratch` folder. A fresh worker's usage does not count."""
 
     def __init__(self, root: int, scratch: Path | None) -> None:
-        self._root = root
-        self._scratch = scratch
+        self._root, self._scratch = root, scratch
         self._initial = measure_usage(root)
         self._next_look = 0.0
         self._resident_limit = resident_limit_bytes()
@@ -112,10 +108,7 @@ def measure_usage(root: int) -> ResourceUsage:
 
 
 def proportional_bytes(root: int) -> int:
-    """Return the tree's anonymous and shared pages in bytes, each divided by the number of its processes.
-
-    Takes about 5 ms for each GiB. `sys.maxsize` if it cannot be read.
-    """
+    """Return the tree's pages in bytes, shared ones in equal parts; `sys.maxsize` if unreadable. 5 ms for each GiB."""
     total_kib = 0
     for pid in tree(root, MAX_LOOKED_AT):
         try:
@@ -196,7 +189,6 @@ class Scratch:
     """The folder that a worker may write to."""
 
     inside: Path
-    """Path as the worker sees it."""
     outside: Path | None
     """Path as the judge sees it; None if the judge cannot see it."""
 
@@ -208,10 +200,8 @@ class Worker:
         self.channel = channel
         self.devices: tuple[dict[str, object], ...] = ()
         self.torch_version = ""
-        self._process = process
-        self._stack_descriptor = stack_descriptor
-        self._scratch = scratch
-        self._suspended: list[int] = []
+        self.suspended: list[int] = []
+        self._process, self._stack_descriptor, self._scratch = process, stack_descriptor, scratch
         self._ended = False
         self._ending = threading.Lock()
         os.set_blocking(stack_descriptor, False)
@@ -249,20 +239,13 @@ class Worker:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Let the worker's processes run during the block, and suspend them after it.
-
-        The judge does not watch their resources between blocks.
-        """
-        resume(self._suspended)
-        self._suspended = []
+        """Let the worker's processes run during the block, where their resources are watched; suspend them after it."""
+        resume(self.suspended)
+        self.suspended = []
         yield
         with self._ending:
             if not self._ended:
-                self._suspended = stop_tree(self.pid)
-
-    @property
-    def is_suspended(self) -> bool:
-        return bool(self._suspended)
+                self.suspended = stop_tree(self.pid)
 
     def stack_line(self, file_name: str) -> int | None:
         """Return the line of the learner's file at which a hanging worker is, if it can still report it."""
@@ -363,7 +346,6 @@ class WorkerPipes:
     printed: int
     stack: int
     judge_connection: socket.socket
-    """The judge's end of the connection."""
     _channel: Channel
     _stack: int
     started: bool = False

@@ -28,23 +28,15 @@ def gpu(name: str) -> Machine:
     return Machine(Scenario("a GPU", 1, ("cuda",)), "cuda:0", False, name, None)
 
 
-def test_a_result_has_to_be_written() -> None:
+def test_a_result_has_to_be_written_but_not_its_expanded_dimensions() -> None:
     assert PEAK.least_s(LIMIT, {}, observed(torch.ones(1000))) == pytest.approx(4000 / 1e9)
-
-
-def test_an_expanded_dimension_is_not_written() -> None:
-    assert PEAK.least_s(LIMIT, {}, observed(torch.ones(1).expand(1000))) <= 4000 / 1e9
+    assert PEAK.least_s(LIMIT, {}, observed(torch.ones(1).expand(1000))) == pytest.approx(4 / 1e9)
 
 
 def test_the_author_can_set_the_least_work() -> None:
     limit = SpeedLimit("baseline.py", 1.25, None, lambda drawn: drawn["n"] * 8.0, lambda drawn: drawn["n"] * 1e6)
     assert PEAK.least_s(limit, {"n": 1000}, observed(torch.ones(1))) == pytest.approx(1e9 / 1e12)
     assert PEAK.least_s(limit, {"n": 1000}, observed(torch.ones(1).half())) == pytest.approx(8000 / 1e9)
-
-
-def test_a_batch_takes_the_sum_of_its_calls() -> None:
-    result = observed(torch.ones(1000))
-    assert PEAK.least_batch_s(LIMIT, [{}, {}], [result, result]) == pytest.approx(2 * 4000 / 1e9)
 
 
 def test_a_known_gpu_has_its_own_peak_and_an_unknown_one_the_fastest_known() -> None:

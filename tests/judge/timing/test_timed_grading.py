@@ -25,15 +25,14 @@ TWICE = BASELINE.replace(
     "    product = matrix\n", "    for _ in range(20):\n        matrix @ matrix\n    product = matrix\n"
 )
 HONEST = BASELINE.replace("def chain", "def honest") + "\n\ncalls = 0\n"
-WRONG_LATER = (
-    HONEST
-    + """
-def chain(matrix):
-    global calls
-    calls += 1
-    return honest(matrix) if calls <= 20 else torch.zeros_like(matrix)
-"""
-)
+
+
+def later(then: str) -> str:
+    """Return a program that is honest in its first 20 calls, before it is timed."""
+    head = "import os, threading\n\nlast = None\n\n\ndef chain(matrix):\n    global calls, last\n    calls += 1\n"
+    return f"{HONEST}{head}    if calls <= 20:\n        last = honest(matrix)\n        return last\n    {then}\n"
+
+
 CACHES_BY_POINTER = (
     HONEST
     + """
@@ -46,60 +45,9 @@ def chain(matrix):
     return results[matrix.data_ptr()]
 """
 )
-CACHES_BY_SHAPE_LATER = (
-    HONEST
-    + """
-last = None
-
-
-def chain(matrix):
-    global calls, last
-    calls += 1
-    if calls <= 20:
-        last = honest(matrix)
-    return last
-"""
-)
 FINISHES_LATER = (
-    HONEST
-    + """
-import threading
-
-
-def chain(matrix):
-    global calls
-    calls += 1
-    if calls <= 20:
-        return honest(matrix)
-    result = torch.empty_like(matrix)
-    threading.Timer(0.05, lambda: result.copy_(honest(matrix))).start()
-    return result
-"""
-)
-BREAKS_LATER = (
-    HONEST
-    + """
-def chain(matrix):
-    global calls
-    calls += 1
-    if calls > 20:
-        raise RuntimeError("tired")
-    return honest(matrix)
-"""
-)
-LEAVES_LATER = (
-    HONEST
-    + """
-import os
-
-
-def chain(matrix):
-    global calls
-    calls += 1
-    if calls > 20:
-        os._exit(0)
-    return honest(matrix)
-"""
+    "result = torch.empty_like(matrix)\n"
+    "    threading.Timer(0.05, lambda: result.copy_(honest(matrix))).start()\n    return result"
 )
 
 
@@ -122,32 +70,25 @@ def test_on_the_virtual_gpu_wasted_work_is_too_slow_and_its_line_is_named(grade_
 
 
 @pytest.mark.long
-def test_on_the_cpu_the_baseline_itself_is_never_too_slow(grade_timed: GradeTimed) -> None:
-    report, speed = grade_timed(BASELINE, "cpu")
-
-    assert speed.status in (Status.PASSED, Status.INCONCLUSIVE)
+@pytest.mark.parametrize(("source", "status"), [(BASELINE, Status.PASSED), (SLEEPS, Status.TOO_SLOW)])
+def test_on_the_cpu_a_time_is_judged_or_inconclusive(grade_timed: GradeTimed, source: str, status: Status) -> None:
+    report, speed = grade_timed(source, "cpu")
+    assert speed.status in (status, Status.INCONCLUSIVE)
     assert report.outcome.value == speed.status.value
     assert "measured" in speed.measured
-
-
-@pytest.mark.long
-def test_on_the_cpu_code_that_takes_many_times_as_long_never_passes(grade_timed: GradeTimed) -> None:
-    report, speed = grade_timed(SLEEPS, "cpu")
-
-    assert speed.status in (Status.TOO_SLOW, Status.INCONCLUSIVE)
-    assert report.outcome.value == speed.status.value
 
 
 @pytest.mark.parametrize(
     "submission",
     [
-        WRONG_LATER,
+        later("return torch.zeros_like(matrix)"),
         pytest.param(CACHES_BY_POINTER, marks=pytest.mark.long),
-        pytest.param(FINISHES_LATER, marks=pytest.mark.long),
-        pytest.param(CACHES_BY_SHAPE_LATER, marks=pytest.mark.long),
-        pytest.param(BREAKS_LATER, marks=pytest.mark.long),
-        pytest.param(LEAVES_LATER, marks=pytest.mark.long),
+        pytest.param(later(FINISHES_LATER), marks=pytest.mark.long),
+        pytest.param(later("return last"), marks=pytest.mark.long),
+        pytest.param(later("raise RuntimeError('tired')"), marks=pytest.mark.long),
+        pytest.param(later("os._exit(0)"), marks=pytest.mark.long),
     ],
+    ids=["wrong", "cached by pointer", "finished later", "cached by shape", "broken", "gone"],
 )
 def test_what_is_right_only_while_it_is_not_timed_fails(grade_timed: GradeTimed, submission: str) -> None:
     report, speed = grade_timed(submission, "cpu")
@@ -170,7 +111,6 @@ def find(run):
 
 checks = [speed(1.25, real_at_most=1.25), Check("narrow", lambda _: "It is a tensor", find, results_only=True)]
 """
-ODD_LATER = WRONG_LATER.replace("torch.zeros_like(matrix)", "'odd'")
 
 
 @pytest.mark.long
@@ -179,7 +119,7 @@ def test_a_check_that_breaks_on_timed_results_only_is_for_a_person_to_tell(
 ) -> None:
     (timed_folder / "checks.py").write_text(NARROW)
 
-    report, speed = grade_timed(ODD_LATER, "cpu")
+    report, speed = grade_timed(later("return 'odd'"), "cpu")
 
     assert speed.status is Status.NEEDS_REVIEW, speed
     assert "line 7 of checks.py" in speed.got

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from gpututor.judge.timing import timing_workers
-from gpututor.judge.timing.timing_workers import SuspendedProcesses, family
+from gpututor.judge.timing.timing_workers import SuspendedProcesses
+from gpututor.processes import descendants
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def child() -> Iterator[int]:
 
 
 def others_than(child: int) -> list[int]:
-    return sorted(family(os.getpid()) - {os.getpid(), child})
+    return sorted({*descendants(os.getpid())} - {child})
 
 
 def test_others_are_stopped_during_the_block_only(child: int) -> None:

@@ -28,6 +28,7 @@ from tests.support.tiny_course import RIGHT
 
 BOTH = (pytest.param("process", marks=pytest.mark.long), pytest.param("bubblewrap", marks=pytest.mark.isolation))
 ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubblewrap}
+KILLING = (signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL, signal.SIGTERM)
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -80,17 +81,17 @@ def test_only_a_right_solution_passes_and_the_report_names_the_source(grade: Gra
     assert grade("def twice(number):\n    return 3 * number\n").outcome is Outcome.FAILED
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL", "SIGTERM"])
-def test_a_crash_names_its_signal(grade: Grade, name: str) -> None:
-    report = grade(f"import os, signal\n\ndef twice(number):\n    os.kill(os.getpid(), signal.{name})\n")
-    assert report.outcome is Outcome.CRASHED
-    assert name in failure(report)[1]
-
-
-def test_an_early_exit_names_its_status(grade: Grade) -> None:
-    report = grade("import os\n\ndef twice(number):\n    os._exit(139)\n")
-    assert report.outcome is Outcome.ERROR
-    assert "exit status 139" in failure(report)[1]
+@pytest.mark.parametrize(
+    ("end", "outcome", "words"),
+    [
+        *((f"os.kill(os.getpid(), {number})", Outcome.CRASHED, number.name) for number in KILLING),
+        ("os._exit(139)", Outcome.ERROR, "exit status 139"),
+    ],
+)
+def test_an_end_of_the_process_has_its_cause(grade: Grade, end: str, outcome: Outcome, words: str) -> None:
+    report = grade(f"import os\n\ndef twice(number):\n    {end}\n")
+    assert report.outcome is outcome
+    assert words in failure(report)[1]
 
 
 def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: Path) -> None:
@@ -100,24 +101,23 @@ def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: P
     assert failure(report)[2] in (2, 3)
 
 
-def test_nothing_that_a_submission_started_is_left(grade: Grade, client: GradingClient) -> None:
-    report = grade(
-        "import os, signal\n\n\ndef twice(number):\n    if os.fork() == 0:\n        os.setsid()\n"
-        "        if os.fork() == 0:\n            signal.pause()\n        os._exit(0)\n    return 2 * number\n"
-    )
-    assert report.outcome is Outcome.PASSED
+DAEMON = (
+    "import os, signal\n\n\ndef twice(number):\n    if os.fork() == 0:\n        os.setsid()\n"
+    "        if os.fork() == 0:\n            signal.pause()\n        os._exit(0)\n    return 2 * number\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome"), [(DAEMON, Outcome.PASSED), (QUIET_FORKS, Outcome.ERROR)], ids=["a daemon", "a fork bomb"]
+)
+def test_nothing_that_a_submission_started_is_left(
+    grade: Grade, client: GradingClient, source: str, outcome: Outcome
+) -> None:
+    assert grade(source).outcome is outcome
     server = server_of(client)
     wait_for(lambda: len(children(server)) == 1)  # the next worker
     assert client._judge is not None
     wait_for(lambda: len(list(Path(tempfile.gettempdir()).glob(f"gpututor-{client._judge.pid}-*"))) <= 1)
-
-
-def test_a_fork_bomb_ends_with_a_verdict_and_leaves_nothing(grade: Grade, client: GradingClient) -> None:
-    report = grade(QUIET_FORKS)
-    assert report.outcome is Outcome.ERROR
-    server = server_of(client)
-    wait_for(lambda: len(children(server)) == 1)
-    assert grade(RIGHT).outcome is Outcome.PASSED
 
 
 LEAVES_A_CHILD = """

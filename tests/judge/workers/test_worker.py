@@ -13,7 +13,7 @@ from gpututor.judge.workers import worker
 from gpututor.judge.workers.worker import make_scratch, remove_scratch
 from gpututor.processes import descendants
 from gpututor.protocol import messages
-from tests.support.gradings import QUIET_FORKS, Grade, failure, time_limit, wait_for
+from tests.support.gradings import Grade, failure, time_limit, wait_for
 from tests.support.tiny_course import RIGHT
 
 # Doubles nine times only: without an end, a failing test would take the machine down.
@@ -38,14 +38,13 @@ SMALL_FILES = "def twice(number):\n    at = 0\n    while True:\n        at += 1\
     ("bomb", "outcome", "unit"),
     [
         (FORKS, Outcome.ERROR, ""),
-        pytest.param(QUIET_FORKS, Outcome.ERROR, "", marks=pytest.mark.long),
         pytest.param(THREADS, Outcome.ERROR, "", marks=pytest.mark.long),
         pytest.param(MEMORY, Outcome.OUT_OF_MEMORY, "GiB", marks=pytest.mark.long),
         pytest.param(SPREAD_MEMORY, Outcome.OUT_OF_MEMORY, "GiB", marks=pytest.mark.long),
         (FILES, Outcome.ERROR, "MiB"),
         (SMALL_FILES, Outcome.ERROR, "10,000"),
     ],
-    ids=["forks", "forks that leave", "threads", "memory", "memory of many", "large files", "small files"],
+    ids=["forks", "threads", "memory", "memory of many", "large files", "small files"],
 )
 def test_a_bomb_ends_with_a_verdict_and_leaves_nothing(
     client: GradingClient, grade: Grade, exercise_folder: Path, bomb: str, outcome: Outcome, unit: str
