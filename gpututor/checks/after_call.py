@@ -51,8 +51,7 @@ def after_call(
             for path, right in _expand_patterns(wanted, state):
                 if (words := _wrong(path, right, state, own)) is not None:
                     expected, got, cause = words
-                    place = f"after the call, {path}: {got}{run.which(call)}"
-                    return Finding(expected, place, run.line_of(call), advice=cause or ADVICE)
+                    return run.finding(call, expected, f"after the call, {path}: {got}", advice=cause or ADVICE)
         return None
 
     return Check(

@@ -85,8 +85,7 @@ def files(
         for file, want in wanted.items():
             if (wrong := _wrong(file, want, call)) is not None:
                 expected, got, tip = wrong
-                line = literal_line(run.source, file) or run.line_of(call)
-                return Finding(expected, escape_control_chars(got) + run.which(call), line, advice=tip)
+                return run.finding(call, expected, escape_control_chars(got), literal_line(run.source, file), tip)
         return None
 
     words = f"It writes {' and '.join(wanted)}, with the right content"

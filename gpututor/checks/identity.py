@@ -106,7 +106,7 @@ def _first_violation(run: Run, call: Call, rule: _Rule) -> Finding | None:
             expected, got = f"{name}: {rule.wanted} {argument_path!r}", f"{name}: {rule.met} {argument_path!r}"
         else:
             continue
-        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call))
+        return run.finding(call, expected, got)
     return None
 
 

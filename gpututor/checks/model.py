@@ -184,11 +184,6 @@ def in_each_call(find: Callable[[Run, Call], Finding | None]) -> Callable[[Run],
     return lambda run: first_finding(find(run, call) for call in run.calls)
 
 
-def inconclusive(expected: str, got: str, advice: str = "Grade it on the virtual GPU, which knows.") -> Finding:
-    """Return a finding for something that this machine cannot measure."""
-    return Finding(expected, got, advice=advice, status=Status.INCONCLUSIVE)
-
-
 @dataclass(frozen=True)
 class Spread:
     """Seconds for one call: the median, and the quartiles on both sides of it."""
@@ -266,6 +261,16 @@ class Run:
         """Describe a call, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
         position = next(position for position, other in enumerate(self.calls) if other is call)
         return describe_call(position, len(self.calls), call.drawn)
+
+    def finding(self, call: Call, expected: str, got: str, line: int | None = None, advice: str = "") -> Finding:
+        """Return a finding about a call, which it describes; without a line it names the return's."""
+        return Finding(expected, f"{got}{self.which(call)}", line or self.line_of(call), advice=advice)
+
+    def inconclusive(
+        self, call: Call, expected: str, got: str, advice: str = "Grade it on the virtual GPU, which knows."
+    ) -> Finding:
+        """Return a finding for something that this machine cannot measure."""
+        return Finding(expected, f"{got}{self.which(call)}", advice=advice, status=Status.INCONCLUSIVE)
 
 
 @dataclass(frozen=True)

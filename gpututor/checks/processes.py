@@ -47,7 +47,7 @@ def processes(
             problem = f"check {name!r}: the function runs in one process"
             raise CourseError(problem, 'Write kind = "processes" in exercise.toml.')
         for expected, got, tip in _problems(call, wanted, same, destroyed):
-            return Finding(expected, got + run.which(call), run.line_of(call), advice=tip)
+            return run.finding(call, expected, got, advice=tip)
         return None
 
     return Check(name, lambda _: "All ranks work together, and agree", in_each_call(find), (), why, advice, on)

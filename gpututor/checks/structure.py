@@ -51,12 +51,9 @@ def structure(
         wanted = run_reference(reference, call.drawn, in_float64=False)
         difference = first_difference(wanted, call.output, _compare_leaves)
         if difference is not None:
-            return Finding(
-                expected=describe_expected(difference, describe, wanted),
-                got=f"{part_name(difference.path)} is {difference.wrong}{run.which(call)}",
-                line=run.line_of(call),
-                advice="Compare what your function returns with the example in the task.",
-            )
+            expected = describe_expected(difference, describe, wanted)
+            advice = "Compare what your function returns with the example in the task."
+            return run.finding(call, expected, f"{part_name(difference.path)} is {difference.wrong}", advice=advice)
         return _wrong_strides(run, call, memory_format) if memory_format is not None else None
 
     sentence = "The result has the right type, shape and dtype"
@@ -75,10 +72,10 @@ def _wrong_strides(run: Run, call: Call, memory_format: MemoryFormat) -> Finding
             name = f"torch.channels_last{'_3d' if len(shape) == 5 else ''}"
             convert = f".to(memory_format={name})" if is_last else ".contiguous()"
             layout = "channels_last" if is_last else "contiguous"
-            return Finding(
-                expected=f"{part_name(path)} of shape {shape} {layout} in memory: strides {right}",
-                got=f"strides {strides}{run.which(call)}",
-                line=run.line_of(call),
+            return run.finding(
+                call,
+                f"{part_name(path)} of shape {shape} {layout} in memory: strides {right}",
+                f"strides {strides}",
                 advice=f"The shape stays as it is: {convert} changes only how the values lie in memory, which decides"
                 " how fast kernels read them.",
             )

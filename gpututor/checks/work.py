@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
@@ -66,13 +67,9 @@ def missing_work(run: Run, baseline: str = "") -> Finding | None:
         if _on_devices(flops) < LEAST_SHARE * needed:
             devices = f"{run.machine.device} and the other devices" if run.machine.gpus > 1 else run.machine.device
             host = f"; PyTorch did {operations(flops['cpu'])} on the CPU" if "cpu" in flops else ""
-            return Finding(
-                expected=f"at least {LEAST_SHARE:.0%} of the work, {operations(needed)}, done on {devices}",
-                got=f"{operations(_on_devices(flops))} there{host}{run.which(call)}",
-                line=_line_on_the_host(call) or run.line_of(call),
-                why=WHY,
-                advice=ADVICE,
-            )
+            expected = f"at least {LEAST_SHARE:.0%} of the work, {operations(needed)}, done on {devices}"
+            got = f"{operations(_on_devices(flops))} there{host}"
+            return replace(run.finding(call, expected, got, _line_on_the_host(call), ADVICE), why=WHY)
     return None
 
 

@@ -237,4 +237,4 @@ def _peak(call: Call, rows: TraceArrays) -> tuple[int, Place | None]:
         return peak_bytes, None
     row = int(memory[np.argmax(rows.allocated[memory])])
     traced = int(rows.allocated[row])
-    return max(traced, peak_bytes), rows.place_of(int(rows.place[row])) if traced >= peak_bytes else None
+    return max(traced, peak_bytes), rows.place_at(row) if traced >= peak_bytes else None
