@@ -11,7 +11,7 @@ from micro import DTYPES, Case
 
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.errors import UsageError
-from gpututor.hardware.gpus import GpuSpec, gpu_spec, gpu_specs, parse_gpu_spec
+from gpututor.hardware.gpus import RATES, GpuSpec, gpu_spec, gpu_specs, parse_gpu_spec
 
 Measured = Mapping[Case, float]
 _FIELDS = {
@@ -22,7 +22,6 @@ _FIELDS = {
     "float64": "float64_tensor",
 }
 _SMI = ("power.max_limit", "pcie.link.gen.max", "pcie.link.width.max", "clocks.max.sm", "clocks.max.memory")
-_RATES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
 _NEAR = 1.15
 """Ratio to the rate without tensor cores from which a rate counts as that of tensor cores."""
 
@@ -103,7 +102,7 @@ def entry(facts: Mapping[str, Any], measured: Measured, known: GpuSpec | None) -
     fields["launch_us"] = launch_us(measured)
     fields["link"] = {**facts["link"], **link(measured)}
     if known is not None:
-        fields["flops_t"] = {name: round(getattr(known, f"{name}_flops") / 1e12, 3) for name in _RATES}
+        fields["flops_t"] = {name: round(getattr(known, f"{name}_flops") / 1e12, 3) for name in RATES}
         fields["rate_source"] = f"{known.rate_source}; links and launch measured by benchmarks/calibrate_gpu.py"
         return fields
     by_size = matrix_rates(measured)

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpututor.errors import CourseError
 from gpututor.files import ordinary
+from gpututor.text import truncate
 
 REQUIRED: Any = object()
 """The default of a required key."""
@@ -54,7 +55,7 @@ class Key:
             case "number":
                 return f"a number from {self.least} to {self.most}"
             case "choice":
-                return f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else repr(self.choices[0])
+                return _one_of(self.choices)
             case "choices":
                 return f"a list of {'one or more' if self.least else 'none or more'} of {', '.join(self.choices)}"
             case "table":
@@ -79,6 +80,8 @@ def as_error(path: Path | str, mistake: Mistake) -> CourseError:
 
 
 _MOST_NAMED = 20
+_SHOWN = 60
+"""Characters of a key or a value."""
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -199,16 +202,18 @@ def _is_valid(key: Key, value: Any) -> bool:
 
 
 def _not_a_choice(written: str, word: Any, choices: tuple[str, ...]) -> Mistake:
-    expected = f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
-    return Mistake(
-        written, f"expected {expected}, got {_shown(word)}", nearest(word, choices) if isinstance(word, str) else ""
-    )
+    advice = nearest(word, choices) if isinstance(word, str) else ""
+    return Mistake(written, f"expected {_one_of(choices)}, got {_shown(word)}", advice)
+
+
+def _one_of(choices: tuple[str, ...]) -> str:
+    return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
 
 
 def _as_written(name: str) -> str:
     """Return a key's name as in TOML, bounded and printable."""
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return _bounded(name if plain else repr(name))
+    return truncate(name if plain else repr(name), _SHOWN)
 
 
 def _shown(value: object) -> str:
@@ -216,7 +221,7 @@ def _shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return _bounded(repr(value))
+            return truncate(repr(value), _SHOWN)
         case int() if abs(value) >= 10**18:
             return "a number that is far too large"
         case int() | float():
@@ -227,7 +232,3 @@ def _shown(value: object) -> str:
             return "a table"
         case _:
             return "a date or a time"
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -55,11 +55,6 @@ def briefly() -> float:
     return BRIEFLY_S
 
 
-def until(moment: float) -> Patience:
-    """Return the patience to wait until a moment of the monotonic clock."""
-    return lambda: max(0.0, moment - time.monotonic())
-
-
 _TABLES = {
     "attempts": "exercise, outcome, counted, report, source, run_ns, peak_bytes, spooled_as",
     "hints": "exercise, used",

@@ -361,11 +361,7 @@ class _Patches:
                 continue
             inherited = row.name not in vars(owner)
             with suppress(TypeError):  # a class of C, which cannot be changed
-                setattr(
-                    owner,
-                    row.name,
-                    row.watch(self._seen, original, ".".join(filter(None, ("torch", row.owner, row.name)))),
-                )
+                setattr(owner, row.name, row.watch(self._seen, original, row.full_name))
                 self._before[owner, row.name] = _INHERITED if inherited else original
 
     def undo(self) -> None:
