@@ -12,21 +12,11 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Reference,
-    Run,
-    in_each_call,
-    run_reference,
-    tensors_by_path,
-)
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
 from gpututor.checks.parity import compare_with_reference, leaves
 from gpututor.checks.python_syntax import literal_line
 from gpututor.checks.structure import describe, describe_tensor, shape_and_dtype
-from gpututor.checks.trees import first_difference, to_tree
+from gpututor.checks.trees import first_difference, tensors_by_path, to_tree
 from gpututor.checks.value import compare_leaves
 from gpututor.errors import CourseError
 from gpututor.protocol.frames import FrameError, check_parts

@@ -7,18 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from gpututor.checks.authors import call_author
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Machine,
-    Run,
-    first_finding,
-    in_each_call,
-    part_name,
-    tensors_by_path,
-)
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, in_each_call
+from gpututor.checks.trees import part_name, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 

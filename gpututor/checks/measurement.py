@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Run, first_finding, in_each_call, part_name
-from gpututor.checks.trees import part_at
+from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Run, first_finding, in_each_call
+from gpututor.checks.trees import part_at, part_name
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.events import WORK, Event, Kind

@@ -14,10 +14,10 @@ from typing import Any
 import numpy
 import torch
 
-from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, part_name, run_reference
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.tolerances import TIERS, Errors, Tolerance, ToleranceGates, errors_of, gates_for_dtype
-from gpututor.checks.trees import leaves_by_path, to_tree
+from gpututor.checks.trees import leaves_by_path, part_name, to_tree
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 

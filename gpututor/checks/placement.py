@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpututor.checks.authors import call_author
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call, part_name, tensors_by_path
-from gpututor.checks.trees import part_at
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call
+from gpututor.checks.trees import part_at, part_name, tensors_by_path
 from gpututor.trace.events import Event
 
 WHY = "Work runs where its tensors live. A tensor on the wrong device is copied again and again, or stops the program."

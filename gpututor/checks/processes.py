@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from gpututor.checks.bounds import NO_LIMIT, format_bounds
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_each_call, part_name, tensors_by_path
-from gpututor.checks.trees import LeafComparison
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_each_call
+from gpututor.checks.trees import LeafComparison, part_name, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 

@@ -6,20 +6,16 @@ from typing import Any, Literal
 
 import torch
 
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Reference,
-    Run,
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
+from gpututor.checks.trees import (
     describe_expected,
-    in_each_call,
+    describe_key,
+    first_difference,
+    opened,
     part_name,
-    run_reference,
     tensors_by_path,
+    type_name,
 )
-from gpututor.checks.trees import describe_key, first_difference, opened, type_name
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpututor.checks.model import Call, Check, Machine, Run, Span, describe_call, tensors_by_path
+from gpututor.checks.model import Call, Check, Machine, Run, Span, describe_call
+from gpututor.checks.trees import tensors_by_path
 from gpututor.grading.recording import (
     MOST_BYTES,
     BaselineRecording,

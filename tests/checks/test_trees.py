@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from gpututor.checks import parity, processes, structure, value
-from gpututor.checks.model import tensors_by_path
 from gpututor.checks.parity import leaves
-from gpututor.checks.trees import LONGEST_PATH, first_difference, joined, type_name
+from gpututor.checks.trees import LONGEST_PATH, first_difference, joined, tensors_by_path, type_name
 from gpututor.checks.value import shorten
 from gpututor.protocol.decode import Decoder
 from gpututor.protocol.encode import Encoder
