@@ -208,10 +208,7 @@ def _from_marker(marker: pytest.Mark) -> MachineOptions:
 
 
 def _options(count: object = 1, model: object = None, memory: object = None) -> MachineOptions:
-    """Parse options: texts of the command line; in a marker `memory` may also be an integer in bytes.
-
-    Raises `_InvalidOption`.
-    """
+    """Parse texts of the command line, or a marker's values (`memory` may be a number). Raises `_InvalidOption`."""
     key = "count"
     try:
         number = count_in(count)

@@ -1,7 +1,4 @@
-"""The learner's settings, in `settings.toml`, which can be edited by hand.
-
-A change in the app rewrites only the setting's line: order and comments stay.
-"""
+"""The learner's settings, in `settings.toml`: a change in the app rewrites only its line; order and comments stay."""
 
 from __future__ import annotations
 
@@ -165,10 +162,7 @@ class SettingsFile:
 
 
 def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
-    """Return the contents of the file at `path`; without a file, the defaults. Never raises.
-
-    `themes`: the valid themes, if known.
-    """
+    """Return the contents of the file, or the defaults; `themes` are the valid themes, if known. Never raises."""
     import tomllib
 
     try:

@@ -1,8 +1,4 @@
-"""Schemas of TOML files, key by key, and the mistakes in a file.
-
-A mistake has the key as in the file (`scenario[1].gpus`, counted from 0), the expected value, and the nearest valid key
-or word.
-"""
+"""Schemas of TOML files, key by key; a mistake names its key, the expected value and the nearest valid word."""
 
 from __future__ import annotations
 
@@ -123,10 +119,7 @@ def unreadable(path: Path, error: Exception) -> CourseError:
 def values_of(
     document: dict[str, Any], keys: Sequence[Key], mistakes: list[Mistake], below: str = ""
 ) -> dict[str, Any]:
-    """Return the values of the valid keys, with defaults; add mistakes to `mistakes`.
-
-    `below` is the prefix of the keys: `scenario[1].`.
-    """
+    """Return the valid keys' values, with defaults; add to `mistakes`. `below` is the keys' prefix: `scenario[1].`."""
     known = [key.name for key in keys]
     for name in document:
         if name not in known:

@@ -69,10 +69,7 @@ def after_call(
 
 
 def flatten(tree: Any) -> dict[str, Any]:
-    """Return each tensor and plain value of a tree by path; a tensor's gradient has its path and `.grad`.
-
-    The gradient of an observed tensor without one is None.
-    """
+    """Return tensors and plain values of a tree by path, and each tensor's gradient, or None, at its path + `.grad`."""
     parts: dict[str, Any] = {}
     for path, leaf in leaves_by_path(tree).items():
         match leaf:

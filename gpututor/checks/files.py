@@ -1,7 +1,4 @@
-"""Files: a call wrote them into its folder, they can be opened, and they have the right content.
-
-A fresh worker that runs nothing of the submission opens checkpoints; JSON, text and traces are read here.
-"""
+"""Files: a call wrote them into its folder, they can be opened (checkpoints by a fresh worker), and are right."""
 
 from __future__ import annotations
 
@@ -56,12 +53,7 @@ class Wanted:
 
 
 def files(
-    wanted: dict[str, Wanted],
-    *,
-    name: str = "files",
-    why: str = WHY,
-    advice: str = "",
-    on: Applies = "everywhere",
+    wanted: dict[str, Wanted], *, name: str = "files", why: str = WHY, advice: str = "", on: Applies = "everywhere"
 ) -> Check:
     """Check that each call leaves every file of `wanted`, by name in the working folder, with the right content.
 

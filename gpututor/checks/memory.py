@@ -158,10 +158,7 @@ def _leak(run: Run, calls: Sequence[Call], limits: tuple[int, int]) -> Finding |
 
 
 def _growth(calls: Sequence[Call]) -> tuple[int, str] | None:
-    """Return the bytes that the last call added to the remaining memory, and the device; the first call may keep some.
-
-    None if it is unknown.
-    """
+    """Return the bytes that the last call added to what remains, and the device; None if unknown."""
     if len(calls) < _CALLS:
         return None
     before, last = calls[-2].memory, calls[-1].memory

@@ -1,7 +1,4 @@
-"""Processes: every rank took part, did the required collectives, and agrees with the others at the end.
-
-Only for exercises with `kind = "processes"`, whose result is the list of what each rank returned.
-"""
+"""Processes: every rank does its collectives and agrees with the others; for exercises with `kind = "processes"`."""
 
 from __future__ import annotations
 

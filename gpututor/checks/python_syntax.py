@@ -383,10 +383,7 @@ def _looped(reader: _Reader) -> set[str]:
 def _spread(
     paths: list[str], names: set[str], mentions: Iterable[tuple[str, str]], called_in: Mapping[str, list[str]]
 ) -> set[str]:
-    """Return `paths`, and all functions reached from them and from `names`; visits each once.
-
-    `mentions` are names, and the functions that mention them.
-    """
+    """Return `paths`, and all functions reached from them and from `names` by `mentions`: (name, its owner)."""
     mentioned = defaultdict[str, set[str]](set)
     for name, owner in mentions:
         mentioned[owner].add(name)

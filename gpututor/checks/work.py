@@ -25,10 +25,7 @@ ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on t
 
 
 def reference_flops(checks: Sequence[Check], run: Run) -> tuple[float, ...]:
-    """Return for each call the fewest operations of an author's reference on its inputs; 0 if they are unknown.
-
-    The judge itself runs the references, not the worker.
-    """
+    """Return for each call the fewest operations of a reference, which the judge itself runs; 0 if they are unknown."""
     references = [check.tolerance.reference for check in checks if check.tolerance and check.applies(run.machine)]
     return tuple(min((_flops(each, call.drawn) for each in references), default=0.0) for call in run.calls)
 

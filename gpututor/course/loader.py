@@ -124,10 +124,7 @@ class _NumberedFolder:
 
 
 def load_course(folder: Path) -> Course:
-    """Load the course in `folder`, without its broken parts, which are in `problems`.
-
-    Raises `CourseError` if there is no folder, or no folder like a lesson's in it.
-    """
+    """Load the course in `folder`; broken parts are in `problems`. Raises `CourseError` if it has no lessons."""
     folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
     if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of a course with --course DIR.")

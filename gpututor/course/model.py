@@ -220,10 +220,7 @@ class Course:
         return exercises[position] if position < len(exercises) else None
 
     def find(self, words: str) -> Exercise:
-        """Return the exercise called `2.1`, `born_on_the_device`, `lesson/exercise` or by a path of its folder or file.
-
-        Raises `UsageError` with the nearest names for an unknown name.
-        """
+        """Return the exercise by label, slug, key or a path of folder or file. Raises `UsageError` with near names."""
         stem = Path(words).stem if words.endswith(".py") else Path(words).name
         names = {words, stem, stem.partition("_")[2]}
         for exercise in self.exercises:

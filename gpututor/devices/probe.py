@@ -1,7 +1,4 @@
-"""Prints the devices of this machine as JSON.
-
-Runs in a child process, so that the user interface never imports torch.
-"""
+"""Prints the devices of this machine as JSON, in a child process: the user interface never imports torch."""
 
 from __future__ import annotations
 

@@ -209,10 +209,7 @@ _NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 def whose(program: Program) -> Learners:
-    """Return the learner's files: those below the program's folder or the current one.
-
-    If an installed module is run with -m, the files of its own package count too.
-    """
+    """Return the learner's files: below the program's folder or the current one, and a -m module's own package."""
     below, inside = [os.getcwd()], []
     if program.is_module:
         inside = _package_folders(program.name.split(".")[0])

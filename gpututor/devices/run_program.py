@@ -74,10 +74,7 @@ def parse_device(device: str, gpu: str | None, gpus: str, memory: str | None, **
 
 @contextlib.contextmanager
 def on_device(request: DeviceRequest, recorder: Recorder | None = None) -> Iterator[SelectedDevice]:
-    """Enter the requested device; `auto` selects a real accelerator, or the virtual GPU if there is none.
-
-    `recorder` records what the device does. Raises `UsageError` if this machine has no such device.
-    """
+    """Enter the requested device, with `recorder` on; `auto` prefers a real device. Raises `UsageError` without it."""
     from gpututor.devices.probe import describe_devices
 
     kind = request.device.partition(":")[0]

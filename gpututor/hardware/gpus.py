@@ -154,10 +154,7 @@ def _by_spelling() -> dict[str, GpuSpec]:
 
 
 def gpu_spec(name: str) -> GpuSpec:
-    """Return the GPU of that name, in any usual spelling.
-
-    Raises `UsageError` with the nearest name for an unknown one.
-    """
+    """Return the GPU of that name, in any usual spelling. Raises `UsageError` with the nearest name."""
     spellings = _by_spelling()
     spelling = normalized(name)
     if spelling in spellings:

@@ -139,10 +139,7 @@ def _entries(progress: Path) -> list[str]:
 
 
 def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
-    """Store all entries, one process at a time; return what is stored by the entry's name, None for an event.
-
-    Raises `ProgressError`.
-    """
+    """Store all entries; return by entry what is stored, None for an event. Raises `ProgressError`."""
     folder = spool_folder(store.path)
     stored = {}
     try:

@@ -158,10 +158,7 @@ class ProgressStore:
         peak_bytes: int | None = None,
         spooled_as: str | None = None,
     ) -> int:
-        """Store the report on the text `source`, and figures of its recording; return the attempt's id.
-
-        `spooled_as`: the name of its entry in the spool, unique among attempts.
-        """
+        """Store the report on the text `source`, figures of its recording and its entry in the spool; return the id."""
         counted = report.outcome not in NOT_COUNTED
         text = None if source is None else source.encode("utf-8", "replace").decode()
         content = json.dumps(report.to_json())
@@ -174,10 +171,7 @@ class ProgressStore:
         return id_
 
     def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
-        """Return the counted attempts at the exercise, newest last. Reading an attempt takes up to a millisecond.
-
-        `newest` limits their number, `before` their ids.
-        """
+        """Return counted attempts at the exercise, newest last: `newest` of those with ids below `before`; 1 ms each."""
         ids = reversed(self.ids(key, newest=newest, before=before))
         return [attempt for id_ in ids if (attempt := self.attempt(id_))]
 

@@ -175,10 +175,7 @@ def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Itera
 
 
 def _own_time(rows: TraceArrays, device: str, waits: Mask) -> Numbers:
-    """Return for each wait that reads a value the host's time from its last launch to the wait; 0 for other rows.
-
-    In that time a device without work is idle.
-    """
+    """Return for each wait that reads a value the host's time since its last launch, in which devices idle; else 0."""
     own = np.zeros(rows.kind.size, dtype=np.int64)
     reads = waits & np.isin(rows.name, [number for number, name in enumerate(rows.names) if name in _WAIT_WORDS])
     launches = np.unique(rows.launched[rows.work(device) & (rows.launched >= 0)])

@@ -1,7 +1,4 @@
-"""Summary of a trace: totals by device, kind, line and range, with advice.
-
-All times are nanoseconds, all sizes bytes. Without known times, times are 0 and counts still hold.
-"""
+"""Summary of a trace: totals by device, kind, line and range, with advice; in nanoseconds (0 if unknown) and bytes."""
 
 from __future__ import annotations
 

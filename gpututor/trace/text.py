@@ -50,10 +50,7 @@ def describe(summary: Summary, *, modelled: bool = False) -> str:
 
 
 def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> str:
-    """Return a table of the same program on several GPUs, ending in a newline.
-
-    Speeds are relative to the first GPU with a known time: `1.25 ×` is a quarter faster.
-    """
+    """Return a table of a program on several GPUs, with speeds relative to the first GPU that has a time."""
     first = next((gpu.time for gpu in candidates if gpu.time), None)
     rows = [("", "modelled time" if modelled else "time", "speed", "GPU busy", "peak memory", "of", "fits")]
     for gpu in candidates:

@@ -1,7 +1,4 @@
-"""Timelines: lanes of spans, binned to the columns of a terminal.
-
-Cells are computed from cumulative sums, so a million events are drawn as quickly as ten.
-"""
+"""Timelines: lanes of spans, binned to columns of a terminal by cumulative sums, whatever the number of events."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Patched calls: functions of torch that no dispatch mode sees, in one table.
-
-Waits, graphs, ranges, printing, kernels without an operator, and numbers that PyTorch reads from tensors for itself.
-"""
+"""Patched calls, in one table: waits, graphs, ranges and other functions of torch that no dispatch mode sees."""
 
 from __future__ import annotations
 
