@@ -181,16 +181,8 @@ def measurement(
     def find(run: Run) -> Finding | None:
         return missing_work(run) or in_each_call(wrong_in_call)(run)
 
-    return Check(
-        name,
-        lambda _: "The time that it reports is the time that the work took",
-        find,
-        OF_RESULTS,
-        why,
-        on=on,
-        kind="values",
-        timed=True,
-    )
+    sentence = "The time that it reports is the time that the work took"
+    return Check(name, lambda _: sentence, find, OF_RESULTS, why, on=on, kind="values", timed=True)
 
 
 def _evaluate(truth: Truth, call: Call, name: str) -> Taken | list[Taken]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpututor.checks.bounds import Amount, parse_bounds
 from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding
@@ -68,19 +69,8 @@ def memory(
 
     repeats, wants = (_CALLS, ("left",)) if left is not None else (2, ())
     baselines = () if peak_ratio is None else (baseline,)
-    return Check(
-        name,
-        lambda _: sentence,
-        find,
-        (),
-        why,
-        advice,
-        on,
-        repeats=repeats,
-        wants=wants,
-        baselines=baselines,
-        measured=measured,
-    )
+    check = Check(name, lambda _: sentence, find, (), why, advice, on, measured=measured)
+    return replace(check, repeats=repeats, wants=wants, baselines=baselines)
 
 
 def _limits(amount: Amount, call: Call, machine: Machine, name: str) -> tuple[int, int]:

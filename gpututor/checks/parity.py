@@ -7,7 +7,7 @@ names none; it is only compared with the error of a lower precision.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -202,18 +202,10 @@ def parity(
                 return Finding(off.expected, words, run.line_of(call), advice=off.advice)
         return None
 
-    return Check(
-        name,
-        lambda _: "The values agree with the CPU's",
-        in_each_call(find),
-        ("structure",),
-        why,
-        advice,
-        on,
-        results_only=True,
-        tolerance=tolerance,
-        kind="values",
+    check = Check(
+        name, lambda _: "The values agree with the CPU's", in_each_call(find), ("structure",), why, advice, on
     )
+    return replace(check, results_only=True, tolerance=tolerance, kind="values")
 
 
 def check_widening(word: str, times: float, inside: torch.dtype | None) -> None:

@@ -103,7 +103,7 @@ def describe(value: Any, depth: int = 0) -> str:
                 f"{describe_key(key)} {describe(part, depth + 1)}" for key, part in list(value.items())[:_SHOWN_PARTS]
             ]
         case list() | tuple() if depth < _SHOWN_DEPTH:
-            lead = f"{type_name(value)} of {len(value)}:"
+            lead = f"{kind} of {len(value)}:"
             parts = [describe(part, depth + 1) for part in value[:_SHOWN_PARTS]]
         case _ if type_name(value) == "a NumPy array":
             return f"a NumPy array of shape {value.shape}, {value.dtype}"
@@ -117,14 +117,13 @@ def _compare_leaves(_: str, expected: Any, got: Any) -> str | None:
         if (expected.shape, expected.dtype) == (got.shape, got.dtype):
             return None
         return f"a NumPy array of shape {got.shape}, {got.dtype} instead of {expected.shape}, {expected.dtype}"
-    if not isinstance(expected, torch.Tensor):
-        return None
-    wanted_shape, wanted_dtype = shape_and_dtype(expected)
-    shape, dtype = shape_and_dtype(got)
-    if shape != wanted_shape:
-        return f"a tensor of shape {shape} instead of {wanted_shape}"
-    if dtype != wanted_dtype:
-        return f"a tensor of {dtype} instead of {wanted_dtype}"
+    if isinstance(expected, torch.Tensor):
+        wanted_shape, wanted_dtype = shape_and_dtype(expected)
+        shape, dtype = shape_and_dtype(got)
+        if shape != wanted_shape:
+            return f"a tensor of shape {shape} instead of {wanted_shape}"
+        if dtype != wanted_dtype:
+            return f"a tensor of {dtype} instead of {wanted_dtype}"
     return None
 
 

@@ -7,7 +7,7 @@ and convolutions.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -76,8 +76,8 @@ def _on_devices(flops: dict[str, float]) -> float:
 
 def _line_on_the_host(call: Call) -> int | None:
     """Return the line with most operations on the CPU."""
-    lines: Counter[int] = Counter()
+    flops: defaultdict[int, float] = defaultdict(float)
     for event in call.trace:
         if event.device == "cpu" and event.flops and event.line is not None:
-            lines[event.line] += int(event.flops)
-    return lines.most_common(1)[0][0] if lines else None
+            flops[event.line] += event.flops
+    return max(flops, key=flops.__getitem__, default=None)

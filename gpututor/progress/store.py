@@ -171,7 +171,7 @@ class ProgressStore:
         return id_
 
     def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
-        """Return counted attempts at the exercise, newest last: `newest` of those with ids below `before`; 1 ms each."""
+        """Return counted attempts at an exercise, newest last: `newest` at most, with ids below `before`; 1 ms each."""
         ids = reversed(self.ids(key, newest=newest, before=before))
         return [attempt for id_ in ids if (attempt := self.attempt(id_))]
 
