@@ -42,13 +42,8 @@ _WAIT_WORDS = {
         "Keep the results on the device, and copy them together, after the loop.",
     ),
 }
-_SHAPED_BY_DATA = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("index", "index_put", "index_put_", "masked_select", "nonzero", "repeat_interleave"),
-        *("_unique2", "unique_consecutive", "unique_dim", "bincount"),
-    )
-)
+_SHAPING = "index index_put index_put_ masked_select nonzero repeat_interleave _unique2 unique_consecutive unique_dim"
+_SHAPED_BY_DATA = frozenset(f"aten::{name}" for name in (*_SHAPING.split(), "bincount"))
 """Operators whose values decide the size of the result: the host waits for that size."""
 _SHAPE_WORDS = (
     "waits for the number of elements",
@@ -139,10 +134,8 @@ def together(
 def _lines(first: Place, others: Sequence[Place]) -> str:
     """Return text like `lines 9 and 12`, with the names of other files."""
     here = [str(place.line) for place in others if place.file == first.file]
-    words = [str(place) for place in others if place.file != first.file]
-    if here:
-        words = [f"line{'s' if len(here) > 1 else ''} {_listed(here)}", *words]
-    return _listed(words)
+    lines = [f"line{'s' if len(here) > 1 else ''} {_listed(here)}"] if here else []
+    return _listed([*lines, *(str(place) for place in others if place.file != first.file)])
 
 
 def _listed(words: Sequence[str]) -> str:

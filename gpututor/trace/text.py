@@ -169,10 +169,8 @@ def _advice(summary: Summary) -> Iterator[str]:
 
 
 def _direction(copy: CopyGroup, device: str) -> str:
-    if copy.source == "cpu":
-        return "copies to the device"
-    if copy.target == "cpu":
-        return "copies to the host"
+    if "cpu" in (copy.source, copy.target):
+        return f"copies to the {'device' if copy.source == 'cpu' else 'host'}"
     return f"copies to {copy.target}" if copy.source == device else f"copies from {copy.source}"
 
 

@@ -112,7 +112,6 @@ class Lane:
         """Return the time from `begin` to `end` in equal cells of at least a nanosecond."""
         edges = edges_of(begin, end, columns)
         left, right = edges[:-1], edges[1:]
-        fill = np.diff(self._all.before(edges)) / (right - left)
         kind = np.zeros(columns, np.int8)
         most = np.zeros(columns, np.int64)
         for number, covered in self._by_kind.items():
@@ -122,7 +121,7 @@ class Lane:
         waits = self._by_kind.get(Span.WAIT)
         return LaneCells(
             kind=kind,
-            fill=fill,
+            fill=np.diff(self._all.before(edges)) / (right - left),
             count=np.searchsorted(self.start, right) - np.searchsorted(self._ends, left, side="right"),
             first=np.searchsorted(self._reached, left, side="right"),
             hazard=np.searchsorted(self._hazards, right) > np.searchsorted(self._hazards, left),
@@ -292,11 +291,10 @@ class _LaneBuilder:
             (np.full(held.size, int(Span.HOST_COPY)), held, rows.launched[held], rows.end[held]),
             (missing, moments, rows.launched[moments], rows.launched[moments]),
         ]
+        others = (np.concatenate([part[place] for part in parts]) for place in (2, 3))
+        ends = rows.launched[launches]
+        parts.append((np.full(launches.size, int(Span.LAUNCH)), launches, _launches(ends, *others), ends))
         kinds, numbers, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-        began = _launches(rows.launched[launches], start, end)
-        kinds = np.append(kinds, np.full(launches.size, int(Span.LAUNCH)))
-        numbers = np.append(numbers, launches)
-        start, end = np.append(start, began), np.append(end, rows.launched[launches])
         if numbers.size:
             hazard = np.where(kinds == Span.COMPUTE, self._hazard[numbers], -1)
             hazard = np.where(kinds == Span.HAZARD, numbers, hazard)
@@ -309,19 +307,18 @@ class _LaneBuilder:
         several = len(self._devices) > 1
         whose = f"{device} " if several else ""
         short = several or bool(self._prefix)
-        up = np.flatnonzero(here & rows.from_host)
-        if up.size:
-            name = f"{whose}to device" if short else "to the device"
-            yield self._lane(name, f"copies to {device}", LaneKind.TO_DEVICE, device, up, Span.COPY)
+        the = "" if short else "the "
+        if (up := np.flatnonzero(here & rows.from_host)).size:
+            title = f"copies to {device}"
+            yield self._lane(f"{whose}to {the}device", title, LaneKind.TO_DEVICE, device, up, Span.COPY)
         yield from self._streams(device, here & rows.of(Kind.KERNEL), whose, short)
         for (source,), group in rows.groups(here & rows.between, rows.source):
             name = f"{whose}from {rows.devices[source]}"
             title = f"copies from {rows.devices[source]} to {device}"
             yield self._lane(name, title, LaneKind.BETWEEN, device, group, Span.COPY)
-        down = np.flatnonzero(here & rows.to_host)
-        if down.size:
-            name = f"{whose}to host" if short else "to the host"
-            yield self._lane(name, f"copies from {device}", LaneKind.TO_HOST, device, down, Span.COPY)
+        if (down := np.flatnonzero(here & rows.to_host)).size:
+            title = f"copies from {device}"
+            yield self._lane(f"{whose}to {the}host", title, LaneKind.TO_HOST, device, down, Span.COPY)
         groups = rows.groups(here & rows.of(Kind.COLLECTIVE), rows.stream)
         for place, (_, group) in enumerate(groups, 1):
             name = f"{whose}collectives" if place == 1 else f"{whose}collectives {place}"
@@ -350,9 +347,8 @@ def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
     others = np.append(np.sort(end[end > start]), np.iinfo(np.int64).max)
     before = others[np.maximum(np.searchsorted(others, launched, side="right") - 1, 0)]
     earliest = np.maximum(launched - LAUNCH, 0)
-    after_others = np.where(before <= launched, np.maximum(earliest, before), earliest)
     order = np.argsort(launched, kind="stable")
     previous = np.empty_like(launched)
     previous[order] = np.append(np.iinfo(np.int64).min, launched[order][:-1])
-    began: Numbers = np.minimum(np.maximum(after_others, previous), launched)
-    return began
+    after_others = np.where(before <= launched, np.maximum(earliest, before), earliest)
+    return np.minimum(np.maximum(after_others, previous), launched)

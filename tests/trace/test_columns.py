@@ -102,4 +102,4 @@ def test_lines_with_most_events_come_first() -> None:
     trace = Trace()
     for line in (4, 9, 9, None):
         trace.add(Kind.SYNCHRONISE, "aten::item", "cuda:0", file="a.py" if line else "", line=line)
-    assert lines_of(list(trace)) == [(9, 2), (4, 1)]
+    assert lines_of(trace) == [(9, 2), (4, 1)]

@@ -54,11 +54,8 @@ def test_each_event_is_in_the_lane_of_its_stream_or_copy_engine() -> None:
     events = timeline(sample().trace)
     named = lanes(events)
     assert [event["args"]["name"] for event in events if event["name"] == "process_name"] == ["host", "cuda:0"]
-    slices = [
-        (event["name"], named[event["pid"], event["tid"]], event["ts"], event["dur"])
-        for event in events
-        if event["ph"] == "X"
-    ]
+    drawn = [event for event in events if event["ph"] == "X"]
+    slices = [(event["name"], named[event["pid"], event["tid"]], event["ts"], event["dur"]) for event in drawn]
     for expected in (
         ("aten::mm", "default stream", 10, 100),
         ('odd "name"\n', "stream 3", 15, 50),
@@ -69,7 +66,7 @@ def test_each_event_is_in_the_lane_of_its_stream_or_copy_engine() -> None:
         ("outer", "ranges", 0, 1000),
     ):
         assert expected in slices
-    (kernel,) = (event for event in events if event["ph"] == "X" and event["dur"] == 100)
+    (kernel,) = (event for event in drawn if event["dur"] == 100)
     assert kernel["args"] == {"bytes": 1 << 20, "flops": 2e9, "place": "train.py:3"}
 
 
