@@ -11,6 +11,8 @@ import torch
 from gpututor.checks.authors import check_fits, fault_of
 from gpututor.checks.python_syntax import return_line
 from gpututor.checks.trees import map_tensors
+from gpututor.checks.trees import part_name as part_name  # for authors, see docs/authors/own-checks.md
+from gpututor.checks.trees import tensors_by_path as tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.hardware.scenario import Scenario
