@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class Key:
             case "number":
                 return f"a number from {self.least} to {self.most}"
             case "choice":
-                return _one_of(self.choices)
+                return f"one of {', '.join(self.choices)}" if len(self.choices) > 1 else repr(self.choices[0])
             case "choices":
                 return f"a list of {'one or more' if self.least else 'none or more'} of {', '.join(self.choices)}"
             case "table":
@@ -154,28 +154,17 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
                 else:
                     mistakes.append(Mistake(f"{written}[{position}]", f"expected a table, got {_shown(table)}", ""))
             return tuple(tables)
-        case "choices" if is_list and len(value) >= key.least:
+        case "choices" | "lines" if is_list and len(value) >= key.least:
+            item = replace(key, type=key.type.removesuffix("s"), default=REQUIRED)
             for position, word in enumerate(value):
-                if word not in key.choices:
-                    mistakes.append(_not_a_choice(f"{written}[{position}]", word, key.choices))
-                elif word in value[:position]:
-                    mistakes.append(Mistake(f"{written}[{position}]", f"{word!r} is listed twice", "Remove one."))
+                place, before = f"{written}[{position}]", len(mistakes)
+                _value_of(item, word, place, mistakes)
+                if len(mistakes) == before and word in value[:position]:
+                    mistakes.append(Mistake(place, f"{word!r} is listed twice", "Remove one."))
             return tuple(value)
-        case "lines" if is_list and len(value) >= key.least:
-            for position, line in enumerate(value):
-                item = Key(key.name, "line", most=int(key.most))
-                if not _is_valid(item, line):
-                    problem = f"expected {item.expected}, got {_shown(line)}"
-                    mistakes.append(Mistake(f"{written}[{position}]", problem, ""))
-                elif line in value[:position]:
-                    mistakes.append(Mistake(f"{written}[{position}]", f"{line!r} is listed twice", "Remove one."))
-            return tuple(value)
-        case "choice" if isinstance(value, str):
-            if value not in key.choices:
-                mistakes.append(_not_a_choice(written, value, key.choices))
-            return value
     if not _is_valid(key, value):
-        mistakes.append(Mistake(written, f"expected {key.expected}, got {_shown(value)}", ""))
+        advice = nearest(value, key.choices) if key.type == "choice" and isinstance(value, str) else ""
+        mistakes.append(Mistake(written, f"expected {key.expected}, got {_shown(value)}", advice))
     return value
 
 
@@ -191,16 +180,7 @@ def _is_valid(key: Key, value: Any) -> bool:
         case "moment":
             return isinstance(value, datetime)
         case _:
-            return False
-
-
-def _not_a_choice(written: str, word: Any, choices: tuple[str, ...]) -> Mistake:
-    advice = nearest(word, choices) if isinstance(word, str) else ""
-    return Mistake(written, f"expected {_one_of(choices)}, got {_shown(word)}", advice)
-
-
-def _one_of(choices: tuple[str, ...]) -> str:
-    return f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
+            return key.type == "choice" and value in key.choices
 
 
 def _as_written(name: str) -> str:
