@@ -16,8 +16,6 @@ from itertools import accumulate, pairwise
 from math import isfinite
 from typing import Any, BinaryIO
 
-import numpy as np
-
 from gpututor.trace.columns import LIMIT, TYPES, Columns, Table, Trace, TraceError
 from gpututor.trace.events import DTYPES, Kind
 
@@ -131,6 +129,8 @@ def _tables(texts: dict[str, list[str]]) -> Trace:
 
 
 def _check_ranges(columns: Columns, tables: Trace) -> None:
+    import numpy as np  # a tenth of a second: the front end imports this module
+
     ranges: dict[str, tuple[int, int]] = {
         "kind": (1, len(Kind)),
         "asynchronous": (0, 1),
