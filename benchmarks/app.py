@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from gpututor.processes import descendants
 from tests.support.terminals import Terminal
 
 PROGRAMS = str(Path(__file__).with_name("app_programs.py"))
@@ -40,7 +41,7 @@ def started(name: str, home: str, size: Size) -> Terminal:
 
 
 def echo_times_s(terminal: Terminal, keys: int = KEYS) -> list[float]:
-    """Type words at the end of the file that is open; how long each letter took to stand on the screen."""
+    """Type words at the end of the open file; return the seconds until each letter was on the screen."""
     random_numbers = random.Random(7)
     times: list[float] = []
     while len(times) < keys:
@@ -159,7 +160,7 @@ def prepare_endless(home: str) -> None:
 
 
 def run_endless(terminal: Terminal) -> set[int]:
-    """Start a run; the processes that are busy with it."""
+    """Start a run; return the processes that are busy with it."""
     terminal.press("f5")
     terminal.until_shown("On cuda:0", 90)
     deadline = time.perf_counter() + 60
@@ -174,7 +175,7 @@ def run_endless(terminal: Terminal) -> set[int]:
 
 
 def stat_of(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat after the name; empty when there is no such process."""
+    """Return the fields of /proc/PID/stat after the name; empty without such a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -188,16 +189,6 @@ def cpu_ticks(pid: int) -> int:
 
 def is_alive(pid: int) -> bool:
     return stat_of(pid)[:1] not in ([], ["Z"])
-
-
-def descendants(pid: int) -> set[int]:
-    parents = {int(path.name): stat_of(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
-    found, grown = {pid}, True
-    while grown:
-        children = {child for child, fields in parents.items() if fields and int(fields[1]) in found}
-        grown = not children <= found
-        found |= children
-    return found - {pid}
 
 
 # The timeline

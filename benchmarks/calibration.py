@@ -53,11 +53,8 @@ def _table(title: str, programs: Sequence[Measured], values: Sequence[float]) ->
     print(f"\n{title}")
     for size in ("large", "small"):
         for model in MODELS.values():
-            part = [
-                ratio
-                for program, ratio in zip(programs, values, strict=True)
-                if (program.size, program.model) == (size, model)
-            ]
+            pairs = zip(programs, values, strict=True)
+            part = [ratio for program, ratio in pairs if (program.size, program.model) == (size, model)]
             if part:
                 print(_line(f"  {size} on {model}", part))
     small = [ratio for program, ratio in zip(programs, values, strict=True) if program.size == "small"]
@@ -75,24 +72,18 @@ def main() -> None:
     print("\nBy class of the heaviest operator")
     for size in ("large", "small"):
         for kind in sorted({_class(program) for program in programs}):
-            part = [
-                r
-                for program, r in zip(programs, all_ratios, strict=True)
-                if (program.size, _class(program)) == (size, kind)
-            ]
+            pairs = zip(programs, all_ratios, strict=True)
+            part = [ratio for program, ratio in pairs if (program.size, _class(program)) == (size, kind)]
             if part:
                 print(_line(f"  {size} {kind}", part))
-    _table(f"Programs left out, a {FOLDS}th at a time", programs, _left_out(programs, _fold))
+    folds = _left_out(programs, lambda program: int(program.program.split("_")[0]) % FOLDS)
+    _table(f"Programs left out, a {FOLDS}th at a time", programs, folds)
     _table("A GPU left out", programs, _left_out(programs, lambda program: program.model))
     if listed:
         for program, ratio in zip(programs, all_ratios, strict=True):
             if not 0.75 <= ratio <= 1.25:
                 milliseconds = program.seconds * 1e3
                 print(f"{program.size} {program.model:10} {milliseconds:9.3f} ms  {ratio:5.2f}  {program.program}")
-
-
-def _fold(program: Measured) -> int:
-    return int(program.program.split("_")[0]) % FOLDS
 
 
 if __name__ == "__main__":

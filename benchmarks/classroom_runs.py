@@ -71,7 +71,7 @@ def grade(
 
 def resident_mib(program: int, kinds: dict[str, bytes]) -> dict[str, int]:
     """Return MiB of the program, and of the largest process of each kind that we have started."""
-    mib = {"program": _resident_mib(program), "processes": 0}
+    mib = {"program": mib_of(program), "processes": 0}
     for pid in descendants(os.getpid()):
         mib["processes"] += 1
         try:
@@ -80,11 +80,12 @@ def resident_mib(program: int, kinds: dict[str, bytes]) -> dict[str, int]:
             continue
         for kind, name in kinds.items():
             if name in command:
-                mib[kind] = max(mib.get(kind, 0), _resident_mib(pid))
+                mib[kind] = max(mib.get(kind, 0), mib_of(pid))
     return mib
 
 
-def _resident_mib(pid: int) -> int:
+def mib_of(pid: int) -> int:
+    """Return the resident MiB of a process; 0 if it has ended."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):

@@ -11,18 +11,11 @@ from micro import DTYPES, Case
 
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.errors import UsageError
-from gpututor.hardware.gpus import GpuSpec, gpu_spec, gpu_specs, parse_gpu_spec
+from gpututor.hardware.gpus import RATES, GpuSpec, gpu_spec, gpu_specs, parse_gpu_spec
 
 Measured = Mapping[Case, float]
-_FIELDS = {
-    "float32": "float32",
-    "tf32": "tf32",
-    "float16": "float16",
-    "bfloat16": "bfloat16",
-    "float64": "float64_tensor",
-}
+_FIELDS = {name: name for name in ("float32", "tf32", "float16", "bfloat16")} | {"float64": "float64_tensor"}
 _SMI = ("power.max_limit", "pcie.link.gen.max", "pcie.link.width.max", "clocks.max.sm", "clocks.max.memory")
-_RATES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
 _NEAR = 1.15
 """Ratio to the rate without tensor cores from which a rate counts as that of tensor cores."""
 
@@ -103,7 +96,7 @@ def entry(facts: Mapping[str, Any], measured: Measured, known: GpuSpec | None) -
     fields["launch_us"] = launch_us(measured)
     fields["link"] = {**facts["link"], **link(measured)}
     if known is not None:
-        fields["flops_t"] = {name: round(getattr(known, f"{name}_flops") / 1e12, 3) for name in _RATES}
+        fields["flops_t"] = {name: round(getattr(known, f"{name}_flops") / 1e12, 3) for name in RATES}
         fields["rate_source"] = f"{known.rate_source}; links and launch measured by benchmarks/calibrate_gpu.py"
         return fields
     by_size = matrix_rates(measured)
@@ -121,11 +114,8 @@ def entry(facts: Mapping[str, Any], measured: Measured, known: GpuSpec | None) -
         model = parse_gpu_spec("measured", fields)
         for dtype, name in {**_FIELDS, "float64": "float64"}.items():
             if published[name] and dtype in rates:
-                published[name] *= (
-                    rates[dtype]
-                    * 1e12
-                    / _modelled_rate(model, dtype, max(by_size[dtype], key=by_size[dtype].__getitem__))
-                )
+                fastest = max(by_size[dtype], key=by_size[dtype].__getitem__)
+                published[name] *= rates[dtype] * 1e12 / _modelled_rate(model, dtype, fastest)
     fields["flops_t"] = {name: round(rate, 2) for name, rate in published.items()}
     return fields
 

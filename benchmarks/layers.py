@@ -147,10 +147,8 @@ def measure_attention() -> Iterator[Row]:
                 except RuntimeError:
                     continue  # This backend lacks the dtype.
                 forward = _measured(lambda heads=heads, causal=causal: attend(*heads, is_causal=causal))  # type: ignore[misc]
-            for way, (busy, device, _, count) in (
-                ("forward", forward),
-                ("backward", _measured(_gradients(out, heads))),
-            ):
+            backward = _measured(_gradients(out, heads))
+            for way, (busy, device, _, count) in (("forward", forward), ("backward", backward)):
                 yield [*case, way, busy, device, count]
 
 

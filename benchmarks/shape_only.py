@@ -56,12 +56,10 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = size.heads
         self.before_attention, self.before_mlp = nn.RMSNorm(size.width), nn.RMSNorm(size.width)
-        self.queries = nn.Linear(size.width, size.width, bias=False)
-        self.keys = nn.Linear(size.width, size.width, bias=False)
-        self.values = nn.Linear(size.width, size.width, bias=False)
-        self.joined = nn.Linear(size.width, size.width, bias=False)
-        self.gate = nn.Linear(size.width, size.hidden, bias=False)
-        self.up = nn.Linear(size.width, size.hidden, bias=False)
+        self.queries, self.keys, self.values, self.joined = (
+            nn.Linear(size.width, size.width, bias=False) for _ in range(4)
+        )
+        self.gate, self.up = (nn.Linear(size.width, size.hidden, bias=False) for _ in range(2))
         self.down = nn.Linear(size.hidden, size.width, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

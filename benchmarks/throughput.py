@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from classroom_runs import mib_of
 from grading import grade, untimed
 
 from gpututor import paths
@@ -89,11 +90,10 @@ def _servers(judge: int) -> list[int]:
     """Return its processes that stay: bubblewrap's own, and the fork server."""
     pids = []
     for pid in descendants(judge):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if b"fork_server" in command:
+        if b"fork_server" in Path(f"/proc/{pid}/cmdline").read_bytes():
             pids.append(pid)
-        if b"fork_server" in command and b"bwrap" not in Path(f"/proc/{pid}/comm").read_bytes():
-            break
+            if b"bwrap" not in Path(f"/proc/{pid}/comm").read_bytes():
+                break
     return pids
 
 
@@ -101,15 +101,10 @@ def resident_mib(client: GradingClient) -> dict[str, int]:
     """Return MiB of the judge, and of its fork server if there is one."""
     assert client._judge is not None
     judge = client._judge.pid
-    mib = {"judge": _resident_mib(judge)}
+    mib = {"judge": mib_of(judge)}
     if servers := _servers(judge):
-        mib["fork server"] = max(_resident_mib(pid) for pid in servers)
+        mib["fork server"] = max(map(mib_of, servers))
     return mib
-
-
-def _resident_mib(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 def main() -> None:

@@ -142,22 +142,8 @@ def hogs(number: int) -> Iterator[None]:
 def make_exercise(folder: Path) -> Exercise:
     for name, text in {"given.py": GIVEN, "checks.py": CHECKS, "baseline.py": SAME}.items():
         (folder / name).write_text(text)
-    return Exercise(
-        lesson_number=1,
-        number=1,
-        slug="chain",
-        lesson_slug="benchmark",
-        folder=folder,
-        title="A chain of products",
-        summary="Multiply again and again.",
-        minutes=5,
-        kind="function",
-        entry="chain",
-        cases=2,
-        devices=("cpu",),
-        scenarios=(),
-        limits=Limits(wall_s=60.0),
-    )
+    texts = (folder, "A chain of products", "Multiply again and again.", 5, "function", "chain")
+    return Exercise(1, 1, "chain", "benchmark", *texts, cases=2, devices=("cpu",), scenarios=(), limits=Limits(60.0))
 
 
 def run(pool: WorkerPool, exercise: Exercise, kind: str, at_most: float, seed: int) -> dict[str, object]:
@@ -167,14 +153,8 @@ def run(pool: WorkerPool, exercise: Exercise, kind: str, at_most: float, seed: i
     machine = MachineSpec(Scenario("the CPU", 0, (), ""), "cpu", 0)
     source, _ = SUBMISSIONS[kind]
     timing = measure(pool, exercise, machine, source, SAME, load_code(exercise), limit, seed)
-    return {
-        "decision": str(timing.decision),
-        "why": timing.why,
-        "ratio": timing.ratio,
-        "pairs": timing.pairs,
-        "calls": timing.calls,
-        "seconds": round(time.monotonic() - started, 2),
-    }
+    figures = {name: getattr(timing, name) for name in ("why", "ratio", "pairs", "calls")}
+    return {"decision": str(timing.decision), **figures, "seconds": round(time.monotonic() - started, 2)}
 
 
 def main() -> None:
@@ -184,11 +164,8 @@ def main() -> None:
     parser.add_argument("--at-most", type=float, default=1.25)
     parser.add_argument("--log", type=Path, help="keep each run here, and go on from it")
     options = parser.parse_args()
-    done = (
-        [json.loads(line) for line in options.log.read_text().splitlines()]
-        if options.log and options.log.exists()
-        else []
-    )
+    lines = options.log.read_text().splitlines() if options.log and options.log.exists() else []
+    done = [json.loads(line) for line in lines]
     noises = ("quiet", "hogs") if options.noise == "both" else (options.noise,)
     pool = KeptWorkers()
     with tempfile.TemporaryDirectory() as folder:

@@ -88,9 +88,10 @@ def _dataclass_reader(kind: type) -> _Reader:
         except ValueError as error:
             text = str(error)
             raise _Invalid(lambda place: f"{place}: {text}" if place else text) from error
-        for name in computed:
-            if values[name] != getattr(built, name):
-                raise _not_as_computed(name, values[name], getattr(built, name))
+        wrong = [name for name in computed if values[name] != getattr(built, name)]
+        if wrong:
+            text = f"{wrong[0]} is {values[wrong[0]]!r}, and the rest makes {getattr(built, wrong[0])!r}"
+            raise _Invalid(lambda place: _joined(place, text))
         return built
 
     return read_one
@@ -102,10 +103,6 @@ def _wrong_keys(kind: type, data: dict[Any, Any], wanted: list[str]) -> _Invalid
         return _Invalid(lambda place: f"{_joined(place, unknown[0][:40])} is no key of a {kind.__name__}")
     missing = next(name for name in wanted if name not in data)
     return _Invalid(lambda place: f"{_joined(place, missing)} is missing")
-
-
-def _not_as_computed(name: str, value: object, right: object) -> _Invalid:
-    return _Invalid(lambda place: f"{_joined(place, name)} is {value!r}, and the rest makes {right!r}")
 
 
 def _tuple_reader(inner: _Reader) -> _Reader:
@@ -127,7 +124,9 @@ def _tuple_reader(inner: _Reader) -> _Reader:
 def _choice_reader(choices: dict[Any, Any]) -> _Reader:
     def read_one(value: object) -> Any:
         if not isinstance(value, str) or value not in choices:
-            raise _not_one_of(tuple(choices), value)
+            shown = repr(value)[:60] if isinstance(value, str) else _json_name(value)
+            names = ", ".join(map(repr, choices))
+            raise _Invalid(lambda place: f"{place} must be one of {names}, not {shown}")
         return choices[value]
 
     return read_one
@@ -168,8 +167,3 @@ _JSON_NAMES: dict[type, str] = {
 
 def _json_name(value: object) -> str:
     return _JSON_NAMES.get(type(value), type(value).__name__)
-
-
-def _not_one_of(names: tuple[str, ...], value: object) -> _Invalid:
-    shown = repr(value)[:60] if isinstance(value, str) else _json_name(value)
-    return _Invalid(lambda place: f"{place} must be one of {', '.join(map(repr, names))}, not {shown}")

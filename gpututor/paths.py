@@ -1,7 +1,4 @@
-"""Paths of all files and folders that gpututor reads or writes.
-
-`GPUTUTOR_HOME` moves all of them, except the course, below one folder.
-"""
+"""Paths of all files and folders; `GPUTUTOR_HOME` moves all of them, except the course, below one folder."""
 
 from __future__ import annotations
 

@@ -50,11 +50,7 @@ class MachineOptions:
 
 
 class _InvalidOption(Exception):
-    """An invalid value of the option `key`, one of `_KEYS`."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
+    """An invalid value: its key, one of `_KEYS`, and the mistake."""
 
 
 _RUNNING = pytest.StashKey[MachineOptions]()
@@ -173,7 +169,7 @@ def _enter_machine(config: pytest.Config, namespace: Namespace) -> None:
 
 def _from_options(config: pytest.Config, options: Namespace) -> MachineOptions | None:
     """Return the options of the command line, else of the ini file; None without any."""
-    names = dict(zip(_KEYS, ("virtual_gpus", "virtual_gpu_model", "virtual_gpu_memory"), strict=True))
+    names = {"count": "virtual_gpus", "model": "virtual_gpu_model", "memory": "virtual_gpu_memory"}
     overridden = {word.partition("=")[0].strip() for word in getattr(options, "override_ini", None) or ()}
     given = {}
     origin = {}
@@ -193,7 +189,8 @@ def _from_options(config: pytest.Config, options: Namespace) -> MachineOptions |
     try:
         return _options(**given)
     except _InvalidOption as error:
-        raise pytest.UsageError(f"{origin[error.key]}: {error}") from error
+        key, mistake = error.args
+        raise pytest.UsageError(f"{origin[key]}: {mistake}") from error
 
 
 def _from_marker(marker: pytest.Mark) -> MachineOptions:
@@ -206,27 +203,21 @@ def _from_marker(marker: pytest.Mark) -> MachineOptions:
         try:
             return _options(**{**dict(zip(_KEYS, marker.args, strict=False)), **marker.kwargs})
         except _InvalidOption as error:
-            message = f"{error.key}: {error}"
+            message = ": ".join(error.args)
     pytest.fail(f"@pytest.mark.virtual_gpu: {message}", pytrace=False)
 
 
 def _options(count: object = 1, model: object = None, memory: object = None) -> MachineOptions:
-    """Parse options: texts of the command line; in a marker `memory` may also be an integer in bytes.
-
-    Raises `_InvalidOption`.
-    """
+    """Parse texts of the command line, or a marker's values (`memory` may be a number). Raises `_InvalidOption`."""
+    key = "count"
     try:
         number = count_in(count)
-    except ValueError as error:
-        raise _InvalidOption("count", str(error)) from error
-    try:
+        key = "model"
         chosen = gpu_spec(DEFAULT_MODEL if model is None else str(model))
-    except TutorError as error:
-        raise _InvalidOption("model", str(error).replace("\n", " ")) from error
-    try:
+        key = "memory"
         size = None if memory is None else bytes_in(f"{memory}B" if type(memory) is int else memory)
-    except ValueError as error:
-        raise _InvalidOption("memory", str(error)) from error
+    except (ValueError, TutorError) as error:
+        raise _InvalidOption(key, str(error).replace("\n", " ")) from error
     return MachineOptions(number, chosen, size)
 
 

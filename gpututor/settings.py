@@ -1,7 +1,4 @@
-"""The learner's settings, in `settings.toml`, which can be edited by hand.
-
-A change in the app rewrites only the setting's line: order and comments stay.
-"""
+"""The learner's settings, in `settings.toml`: a change in the app rewrites only its line; order and comments stay."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +130,10 @@ class SettingsFile:
         stamp = _stamp(self.path)
         if stamp == self._stamp:
             return False
-        before, self._stamp = (self.now, self.faults), stamp
+        before, self._stamp = Reading(self.now, self.faults), stamp
         reading = read_settings(self.path, self._themes)
         self.now, self.faults = reading.settings, reading.faults
-        return (self.now, self.faults) != before
+        return reading != before
 
     def choose(self, key: str, value: Value) -> None:
         """Change one setting, here and in the file.
@@ -164,10 +162,7 @@ class SettingsFile:
 
 
 def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
-    """Return the contents of the file at `path`; without a file, the defaults. Never raises.
-
-    `themes`: the valid themes, if known.
-    """
+    """Return the contents of the file, or the defaults; `themes` are the valid themes, if known. Never raises."""
     import tomllib
 
     try:
@@ -185,9 +180,8 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
         if setting is None:
             faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Take the line out.")
         elif fault := fault_of(setting, value) or (_theme_fault(value, themes) if key == "theme" else ""):
-            faults.append(
-                f"{where}: {key} cannot be {_written(value)}: {fault}. It is {_written(setting.default)} now."
-            )
+            now = f"It is {_written(setting.default)} now."
+            faults.append(f"{where}: {key} cannot be {_written(value)}: {fault}. {now}")
         else:
             taken[key] = value
     return Reading(Settings(**taken), tuple(faults))
@@ -217,11 +211,7 @@ def written(settings: Settings) -> str:
 
 def prepare_to_write() -> None:
     """Import in a thread what a change needs: 45 ms that would delay the first change."""
-
-    def load() -> None:
-        import tomlkit  # noqa: F401
-
-    threading.Thread(target=load, daemon=True).start()
+    threading.Thread(target=import_module, args=("tomlkit",), daemon=True).start()
 
 
 def _with_choice(text: str, key: str, value: Value) -> str:

@@ -1,20 +1,17 @@
-"""Schemas of TOML files, key by key, and the mistakes in a file.
-
-A mistake has the key as in the file (`scenario[1].gpus`, counted from 0), the expected value, and the nearest valid key
-or word.
-"""
+"""Schemas of TOML files, key by key; a mistake names its key, the expected value and the nearest valid word."""
 
 from __future__ import annotations
 
 import keyword
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gpututor.errors import CourseError
 from gpututor.files import ordinary
+from gpututor.text import truncate
 
 REQUIRED: Any = object()
 """The default of a required key."""
@@ -79,6 +76,8 @@ def as_error(path: Path | str, mistake: Mistake) -> CourseError:
 
 
 _MOST_NAMED = 20
+_SHOWN = 60
+"""Characters of a key or a value."""
 
 
 def nearest(word: str, known: Sequence[str]) -> str:
@@ -120,10 +119,7 @@ def unreadable(path: Path, error: Exception) -> CourseError:
 def values_of(
     document: dict[str, Any], keys: Sequence[Key], mistakes: list[Mistake], below: str = ""
 ) -> dict[str, Any]:
-    """Return the values of the valid keys, with defaults; add mistakes to `mistakes`.
-
-    `below` is the prefix of the keys: `scenario[1].`.
-    """
+    """Return the valid keys' values, with defaults; add to `mistakes`. `below` is the keys' prefix: `scenario[1].`."""
     known = [key.name for key in keys]
     for name in document:
         if name not in known:
@@ -158,28 +154,17 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
                 else:
                     mistakes.append(Mistake(f"{written}[{position}]", f"expected a table, got {_shown(table)}", ""))
             return tuple(tables)
-        case "choices" if is_list and len(value) >= key.least:
+        case "choices" | "lines" if is_list and len(value) >= key.least:
+            item = replace(key, type=key.type.removesuffix("s"), default=REQUIRED)
             for position, word in enumerate(value):
-                if word not in key.choices:
-                    mistakes.append(_not_a_choice(f"{written}[{position}]", word, key.choices))
-                elif word in value[:position]:
-                    mistakes.append(Mistake(f"{written}[{position}]", f"{word!r} is listed twice", "Remove one."))
+                place, before = f"{written}[{position}]", len(mistakes)
+                _value_of(item, word, place, mistakes)
+                if len(mistakes) == before and word in value[:position]:
+                    mistakes.append(Mistake(place, f"{word!r} is listed twice", "Remove one."))
             return tuple(value)
-        case "lines" if is_list and len(value) >= key.least:
-            for position, line in enumerate(value):
-                item = Key(key.name, "line", most=int(key.most))
-                if not _is_valid(item, line):
-                    problem = f"expected {item.expected}, got {_shown(line)}"
-                    mistakes.append(Mistake(f"{written}[{position}]", problem, ""))
-                elif line in value[:position]:
-                    mistakes.append(Mistake(f"{written}[{position}]", f"{line!r} is listed twice", "Remove one."))
-            return tuple(value)
-        case "choice" if isinstance(value, str):
-            if value not in key.choices:
-                mistakes.append(_not_a_choice(written, value, key.choices))
-            return value
     if not _is_valid(key, value):
-        mistakes.append(Mistake(written, f"expected {key.expected}, got {_shown(value)}", ""))
+        advice = nearest(value, key.choices) if key.type == "choice" and isinstance(value, str) else ""
+        mistakes.append(Mistake(written, f"expected {key.expected}, got {_shown(value)}", advice))
     return value
 
 
@@ -195,20 +180,13 @@ def _is_valid(key: Key, value: Any) -> bool:
         case "moment":
             return isinstance(value, datetime)
         case _:
-            return False
-
-
-def _not_a_choice(written: str, word: Any, choices: tuple[str, ...]) -> Mistake:
-    expected = f"one of {', '.join(choices)}" if len(choices) > 1 else repr(choices[0])
-    return Mistake(
-        written, f"expected {expected}, got {_shown(word)}", nearest(word, choices) if isinstance(word, str) else ""
-    )
+            return key.type == "choice" and value in key.choices
 
 
 def _as_written(name: str) -> str:
     """Return a key's name as in TOML, bounded and printable."""
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return _bounded(name if plain else repr(name))
+    return truncate(name if plain else repr(name), _SHOWN)
 
 
 def _shown(value: object) -> str:
@@ -216,7 +194,7 @@ def _shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return _bounded(repr(value))
+            return truncate(repr(value), _SHOWN)
         case int() if abs(value) >= 10**18:
             return "a number that is far too large"
         case int() | float():
@@ -227,7 +205,3 @@ def _shown(value: object) -> str:
             return "a table"
         case _:
             return "a date or a time"
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}…"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from gpututor.checks.authors import fault_at
 from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
 from gpututor.checks.parity import OwnDtype, check_widening, compare_with_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.tolerances import Tolerance
 from gpututor.checks.trees import leaves_by_path
+from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
 WHY = "A training step is what it leaves behind: weights, gradients and the optimizer's state."
@@ -44,36 +45,23 @@ def after_call(
     def find(run: Run, call: Call) -> Finding | None:
         wanted = flatten(run_reference(reference, call.drawn, in_float64=True))
         if not wanted:
-            raise fault_at([], f"check {name!r}: the reference gives no path", None, "Return {'x.grad': …}.")
+            raise CourseError(f"check {name!r}: the reference gives no path", "Return {'x.grad': …}.")
         own = OwnDtype(tolerance, call.drawn)
         for rank in call.ranks or (call,):
             state = flatten(rank.state)
             for path, right in _expand_patterns(wanted, state):
                 if (words := _wrong(path, right, state, own)) is not None:
                     expected, got, cause = words
-                    place = f"after the call, {path}: {got}{run.which(call)}"
-                    return Finding(expected, place, run.line_of(call), advice=cause or ADVICE)
+                    return run.finding(call, expected, f"after the call, {path}: {got}", advice=cause or ADVICE)
         return None
 
-    return Check(
-        name,
-        lambda _: "What was passed has the right values afterwards",
-        in_each_call(find),
-        OF_RESULTS,
-        why,
-        advice,
-        on,
-        wants=("arguments",),
-        tolerance=tolerance,
-        kind="values",
-    )
+    sentence = "What was passed has the right values afterwards"
+    check = Check(name, lambda _: sentence, in_each_call(find), OF_RESULTS, why, advice, on)
+    return replace(check, wants=("arguments",), tolerance=tolerance, kind="values")
 
 
 def flatten(tree: Any) -> dict[str, Any]:
-    """Return each tensor and plain value of a tree by path; a tensor's gradient has its path and `.grad`.
-
-    The gradient of an observed tensor without one is None.
-    """
+    """Return tensors and plain values of a tree by path, and each tensor's gradient, or None, at its path + `.grad`."""
     parts: dict[str, Any] = {}
     for path, leaf in leaves_by_path(tree).items():
         match leaf:
@@ -96,7 +84,8 @@ def _expand_patterns(wanted: dict[str, Any], state: dict[str, Any]) -> Iterator[
 
 def _wrong(path: str, right: Any, state: dict[str, Any], own: OwnDtype) -> tuple[str, str, str] | None:
     """Return descriptions of the expected and the actual value, and a cause; None if the two agree."""
-    got, siblings = state.get(path), _of_same_argument(path, state)
+    got, argument = state.get(path), path.partition(".")[0]
+    siblings = [known for known in state if known.partition(".")[0] == argument]
     if isinstance(right, torch.Tensor) and isinstance(got, torch.Tensor):
         off = compare_with_reference(got, right, own.tolerance.times, own=own, path=path)
         return None if off is None else (f"{path}: {off.expected}", off.got, off.advice)
@@ -104,10 +93,6 @@ def _wrong(path: str, right: Any, state: dict[str, Any], own: OwnDtype) -> tuple
         return None if _is_equal(right, got) else (f"{path}: {_describe(right)}", _describe(got), "")
     near = ", ".join(siblings[:_LISTED]) or "no such argument"
     return f"{path}: {_describe(right)}", f"nothing is there; there is {near}", ""
-
-
-def _of_same_argument(path: str, state: dict[str, Any]) -> list[str]:
-    return [known for known in state if known.partition(".")[0] == path.partition(".")[0]]
 
 
 def _is_equal(right: Any, got: Any) -> bool:

@@ -51,21 +51,15 @@ def format_bounds(low: int, high: int, word: str) -> str:
 
 def describe_lines(events: Sequence[Event]) -> str:
     """Return `at line 7 (3 times) and line 9`: the four lines with most events, in the file's order."""
-    most = sorted(lines_of(list(events))[:4])
+    most = sorted(lines_of(events)[:4])
     lines = [f"line {line}" + (f" ({times:,} times)" if times > 1 else "") for line, times in most]
     return f"at {' and '.join(lines)}" if lines else "outside your file"
 
 
 def line_with_most(events: Sequence[Event]) -> int | None:
     """Return the line with most events; None if no line is known."""
-    lines = lines_of(list(events))
+    lines = lines_of(events)
     return lines[0][0] if lines else None
-
-
-def line_of(events: Sequence[Event], number: int) -> int | None:
-    """Return the line of the event with this index; if it is unknown, the line with most events."""
-    line = events[number].line if 0 <= number < len(events) else None
-    return line if line is not None else line_with_most(events)
 
 
 def describe_names(events: Sequence[Event], most: int = 3) -> str:

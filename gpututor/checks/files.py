@@ -1,7 +1,4 @@
-"""Files: a call wrote them into its folder, they can be opened, and they have the right content.
-
-A fresh worker that runs nothing of the submission opens checkpoints; JSON, text and traces are read here.
-"""
+"""Files: a call wrote them into its folder, they can be opened (checkpoints by a fresh worker), and are right."""
 
 from __future__ import annotations
 
@@ -12,21 +9,11 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Reference,
-    Run,
-    in_each_call,
-    run_reference,
-    tensors_by_path,
-)
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
 from gpututor.checks.parity import compare_with_reference, leaves
 from gpututor.checks.python_syntax import literal_line
 from gpututor.checks.structure import describe, describe_tensor, shape_and_dtype
-from gpututor.checks.trees import first_difference, to_tree
+from gpututor.checks.trees import first_difference, tensors_by_path, to_tree
 from gpututor.checks.value import compare_leaves
 from gpututor.errors import CourseError
 from gpututor.protocol.frames import FrameError, check_parts
@@ -66,12 +53,7 @@ class Wanted:
 
 
 def files(
-    wanted: dict[str, Wanted],
-    *,
-    name: str = "files",
-    why: str = WHY,
-    advice: str = "",
-    on: Applies = "everywhere",
+    wanted: dict[str, Wanted], *, name: str = "files", why: str = WHY, advice: str = "", on: Applies = "everywhere"
 ) -> Check:
     """Check that each call leaves every file of `wanted`, by name in the working folder, with the right content.
 
@@ -85,8 +67,7 @@ def files(
         for file, want in wanted.items():
             if (wrong := _wrong(file, want, call)) is not None:
                 expected, got, tip = wrong
-                line = literal_line(run.source, file) or run.line_of(call)
-                return Finding(expected, escape_control_chars(got) + run.which(call), line, advice=tip)
+                return run.finding(call, expected, escape_control_chars(got), literal_line(run.source, file), tip)
         return None
 
     words = f"It writes {' and '.join(wanted)}, with the right content"

@@ -7,18 +7,8 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from gpututor.checks.authors import call_author
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Machine,
-    Run,
-    first_finding,
-    in_each_call,
-    part_name,
-    tensors_by_path,
-)
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, in_each_call
+from gpututor.checks.trees import part_name, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 
@@ -106,7 +96,7 @@ def _first_violation(run: Run, call: Call, rule: _Rule) -> Finding | None:
             expected, got = f"{name}: {rule.wanted} {argument_path!r}", f"{name}: {rule.met} {argument_path!r}"
         else:
             continue
-        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call))
+        return run.finding(call, expected, got)
     return None
 
 
@@ -128,11 +118,8 @@ def unmodified(
         return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
 
     def wrong(run: Run, call: Call, first: Call) -> Finding | None:
-        changes = _changes(call, may_change)
-        if call.ranks:
-            changes = [
-                f"rank {n}: {words}" for n, rank in enumerate(call.ranks) for words in _changes(rank, may_change)
-            ]
+        ranks = [(f"rank {number}: ", rank) for number, rank in enumerate(call.ranks)] or [("", call)]
+        changes = [f"{whose}{words}" for whose, rank in ranks for words in _changes(rank, may_change)]
         if not changes:
             return None
         more = f" and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
@@ -149,12 +136,10 @@ def _changes(call: Call, may_change: tuple[str, ...]) -> list[str]:
     """Describe each argument that changed."""
     before, after = call.before, call.after
     words = []
-    for path in sorted(before.keys() | after.keys()):
-        may = any(fnmatchcase(path, pattern) or path.startswith(f"{pattern}.") for pattern in may_change)
-        if may or before.get(path) == after.get(path):
-            continue
-        what = "is gone" if path not in after else "is new" if path not in before else "was changed"
-        words.append(f"{path} {what}")
+    for path in sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)):
+        if not any(fnmatchcase(path, pattern) or path.startswith(f"{pattern}.") for pattern in may_change):
+            what = "is gone" if path not in after else "is new" if path not in before else "was changed"
+            words.append(f"{path} {what}")
     return words
 
 

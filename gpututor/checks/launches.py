@@ -66,5 +66,4 @@ def _wrong(run: Run, call: Call, pattern: str, bounds: tuple[int, int]) -> Findi
     else:
         others = launches_of(call) if pattern else []
         got = f"none; there were {describe_names(others)}" if others else "none"
-    line = line_with_most(events) or run.line_of(call)
-    return Finding(f"{format_bounds(low, high, 'launch')}{of} in a call", f"{got}{run.which(call)}", line)
+    return run.finding(call, f"{format_bounds(low, high, 'launch')}{of} in a call", got, line_with_most(events))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Run, first_finding, in_each_call, part_name
-from gpututor.checks.trees import part_at
+from gpututor.checks.model import OF_RESULTS, Applies, Call, Check, Finding, Run, first_finding, in_each_call
+from gpututor.checks.trees import part_at, part_name
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
-from gpututor.trace.events import Event, Kind
+from gpututor.trace.events import WORK, Event, Kind
 from gpututor.trace.formatting import duration
 
 WHY = "The time of the work lies between two moments at which the device is idle: before it, and after it."
@@ -44,7 +45,6 @@ LARGEST_S = 1e18
 """Seconds above which a figure is no time: the universe is younger."""
 UNITS = (1e3, 1e6)
 """Milliseconds and microseconds in a second."""
-_WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
 
 def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
@@ -61,13 +61,13 @@ def taken(call: Call, events: Sequence[Event], times: int = 1) -> Taken:
     places = {"cpu", *(event.device for event in events)}
     free, idle, waited = 0, call.span.started, end
     for event in call.trace:
-        if event.kind in _WORK and event.launched < launched and event.device in places:
+        if event.kind in WORK and event.launched < launched and event.device in places:
             free = max(free, event.end)
         elif event.kind is Kind.SYNCHRONISE and event.launched < launched:
             idle = max(idle, event.end)
         elif event.kind is Kind.SYNCHRONISE and event.launched >= last:
             waited = max(waited, event.end)
-        elif event.kind in _WORK and event.launched > last:
+        elif event.kind in WORK and event.launched > last:
             waited = max(waited, event.launched)
             break
     else:
@@ -93,7 +93,7 @@ def enclosed(call: Call, landmarks: Sequence[Event], last: int) -> Taken:
     least = events[-1].end - events[0].start
     most = min(waited, default=events[-1].end) - max([call.span.started, *idle])
     until = min((event.launched for event in waits if event.launched >= events[-1].launched), default=math.inf)
-    end = max(event.end for event in call.trace if event.kind in _WORK and event.launched <= until)
+    end = max(event.end for event in call.trace if event.kind in WORK and event.launched <= until)
     return Taken(least / 1e9, max(least, most) / 1e9, end)
 
 
@@ -102,23 +102,23 @@ def launch_to_end(pattern: str, kernels: int = 1) -> Truth:
 
     The name is an operator's, such as `aten::mm`; `nan` if there are fewer of them, or their times are not known.
     """
-
-    def truth(call: Call) -> Taken:
-        events = [event for event in call.trace if event.kind is Kind.KERNEL and event.name == pattern]
-        return taken(call, events[-kernels:] if len(events) >= kernels else (), kernels)
-
-    return truth
+    return _last_of(lambda event: event.kind is Kind.KERNEL and event.name == pattern, kernels)
 
 
 def copies(source: str, target: str, times: int = 1) -> Truth:
     """Take the last `times` copies from one kind of device to another, such as `cpu` to `cuda`, as the work."""
 
+    return _last_of(
+        lambda event: (
+            event.kind is Kind.TRANSFER and event.source.startswith(source) and event.target.startswith(target)
+        ),
+        times,
+    )
+
+
+def _last_of(belongs: Callable[[Event], bool], times: int) -> Truth:
     def truth(call: Call) -> Taken:
-        events = [
-            event
-            for event in call.trace
-            if event.kind is Kind.TRANSFER and event.source.startswith(source) and event.target.startswith(target)
-        ]
+        events = [event for event in call.trace if belongs(event)]
         return taken(call, events[-times:] if len(events) >= times else (), times)
 
     return truth
@@ -168,7 +168,7 @@ def measurement(
             expected, got = "a wait for the device right after the work", "none"
         else:
             return None
-        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call), why, tip)
+        return replace(run.finding(call, expected, got, advice=tip), why=why)
 
     def wrong_in_call(run: Run, call: Call) -> Finding | None:
         took = _evaluate(truth, call, name)
@@ -182,7 +182,7 @@ def measurement(
         return missing_work(run) or in_each_call(wrong_in_call)(run)
 
     sentence = "The time that it reports is the time that the work took"
-    return Check(name, lambda _: sentence, find, OF_RESULTS, why, "", on, kind="values", timed=True)
+    return Check(name, lambda _: sentence, find, OF_RESULTS, why, on=on, kind="values", timed=True)
 
 
 def _evaluate(truth: Truth, call: Call, name: str) -> Taken | list[Taken]:
@@ -217,7 +217,7 @@ def _is_waited_for(end: int, call: Call, source: str) -> bool:
     waits = [event.launched for event in call.trace if event.kind is Kind.SYNCHRONISE and event.end >= end]
     if "elapsed_time(" in source:
         return bool(waits)
-    work = [event for event in call.trace if event.kind in _WORK]
+    work = [event for event in call.trace if event.kind in WORK]
     last = max((event.launched for event in work if event.end == end), default=math.inf)
     # Work of other devices that was launched later but has ended belongs to what is measured.
     further = [event.launched for event in work if event.launched > last and event.end > end]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpututor.checks.bounds import Amount, parse_bounds
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, inconclusive
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding
 from gpututor.errors import CourseError
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.formatting import exact_size, size
@@ -43,12 +44,10 @@ def memory(
     if peak_ratio is not None and not 0 < peak_ratio < 1e6:
         raise CourseError(f"check {name!r}: a ratio of {peak_ratio}", "In checks.py, give a number such as 1.2.")
 
-    def sentence(_: Machine) -> str:
-        words = ["It holds no more memory at once than it needs"] if peak is not None or peak_ratio is not None else []
-        words += (
-            ["nothing stays behind" if words else "Nothing stays in memory behind a call"] if left is not None else []
-        )
-        return ", and ".join(words)
+    sentence = "Nothing stays in memory behind a call"
+    if peak is not None or peak_ratio is not None:
+        sentence = "It holds no more memory at once than it needs"
+        sentence += ", and nothing stays behind" if left is not None else ""
 
     def find(run: Run) -> Finding | None:
         return first_finding(
@@ -70,9 +69,8 @@ def memory(
 
     repeats, wants = (_CALLS, ("left",)) if left is not None else (2, ())
     baselines = () if peak_ratio is None else (baseline,)
-    return Check(
-        name, sentence, find, (), why, advice, on, repeats=repeats, wants=wants, baselines=baselines, measured=measured
-    )
+    check = Check(name, lambda _: sentence, find, (), why, advice, on, measured=measured)
+    return replace(check, repeats=repeats, wants=wants, baselines=baselines)
 
 
 def _limits(amount: Amount, call: Call, machine: Machine, name: str) -> tuple[int, int]:
@@ -106,9 +104,8 @@ def _peak(calls: Sequence[Call]) -> tuple[Call, int, str] | None:
 
 def _over(run: Run, calls: Sequence[Call], limits: tuple[int, int], compared: str = "") -> Finding | None:
     low, high = limits
-    expected = (
-        f"{_bytes(low)} to {_bytes(high)} at the peak" if low else f"at most {_bytes(high)} at the peak{compared}"
-    )
+    limit = f"{_bytes(low)} to {_bytes(high)}" if low else f"at most {_bytes(high)}"
+    expected = f"{limit} at the peak{compared}"
     peak = _peak(_judged(run, calls))
     if peak is None or not _has_peaks(run.machine):
         return _unknown(run, calls[0], expected)
@@ -118,8 +115,7 @@ def _over(run: Run, calls: Sequence[Call], limits: tuple[int, int], compared: st
     event = _highest(call, device)
     line = event.line if event else None
     reached = f", reached at line {line} when it allocated {size(event.size_bytes)}" if event and line else ""
-    got = f"{_bytes(most)} on {device}{reached}{run.which(calls[0])}"
-    return Finding(expected, got, line or run.line_of(calls[0]), advice=PEAK_ADVICE)
+    return run.finding(calls[0], expected, f"{_bytes(most)} on {device}{reached}", line, PEAK_ADVICE)
 
 
 def _over_baseline(run: Run, position: int, calls: Sequence[Call], ratio: float, baseline: str) -> Finding | None:
@@ -147,15 +143,12 @@ def _leak(run: Run, calls: Sequence[Call], limits: tuple[int, int]) -> Finding |
         return None
     lines = _lines_of_remaining(calls[-1], device, growth)
     origin = f", from {' or '.join(f'line {line}' for line in lines[:4])}" if lines else ""
-    got = f"each call leaves {_bytes(growth)} more on {device}{origin}{run.which(calls[0])}"
-    return Finding(expected, got, lines[-1] if lines else run.line_of(calls[0]), advice=LEAK_ADVICE)
+    got = f"each call leaves {_bytes(growth)} more on {device}{origin}"
+    return run.finding(calls[0], expected, got, lines[-1] if lines else None, LEAK_ADVICE)
 
 
 def _growth(calls: Sequence[Call]) -> tuple[int, str] | None:
-    """Return the bytes that the last call added to the remaining memory, and the device; the first call may keep some.
-
-    None if it is unknown.
-    """
+    """Return the bytes that the last call added to what remains, and the device; None if unknown."""
     if len(calls) < _CALLS:
         return None
     before, last = calls[-2].memory, calls[-1].memory
@@ -200,4 +193,4 @@ def _bytes(number: int) -> str:
 
 
 def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return inconclusive(expected, f"the memory of {run.machine.device} is not known{run.which(call)}")
+    return run.inconclusive(call, expected, f"the memory of {run.machine.device} is not known")

@@ -10,12 +10,13 @@ import torch
 
 from gpututor.checks.authors import check_fits, fault_of
 from gpututor.checks.python_syntax import return_line
-from gpututor.checks.trees import Difference, leaves_by_path, map_tensors
+from gpututor.checks.trees import map_tensors
+from gpututor.checks.trees import part_name as part_name  # for authors, see docs/authors/own-checks.md
+from gpututor.checks.trees import tensors_by_path as tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.hardware.scenario import Scenario
-from gpututor.protocol.values import ObservedTensor, TensorFact
-from gpututor.text import truncate
+from gpututor.protocol.values import TensorFact
 from gpututor.trace.columns import Trace
 from gpututor.trace.formatting import duration
 
@@ -27,10 +28,6 @@ Applies = Callable[["Machine"], bool] | str
 CheckKind = Literal["values", "structure", "other"]
 OF_RESULTS = ("structure", "value", "parity")
 """`needs` of checks that mean nothing for a submission with a wrong result."""
-_ONE_LINE = 100
-"""Characters up to which a description is shown whole."""
-_LONGEST_DESCRIPTION = 200
-"""Characters of each part of a longer description."""
 
 
 @dataclass(frozen=True)
@@ -184,11 +181,6 @@ def in_each_call(find: Callable[[Run, Call], Finding | None]) -> Callable[[Run],
     return lambda run: first_finding(find(run, call) for call in run.calls)
 
 
-def inconclusive(expected: str, got: str, advice: str = "Grade it on the virtual GPU, which knows.") -> Finding:
-    """Return a finding for something that this machine cannot measure."""
-    return Finding(expected, got, advice=advice, status=Status.INCONCLUSIVE)
-
-
 @dataclass(frozen=True)
 class Spread:
     """Seconds for one call: the median, and the quartiles on both sides of it."""
@@ -266,6 +258,16 @@ class Run:
         """Describe a call, to be appended to a sentence: ` (call 2 of 3, with x of shape (7, 1))`."""
         position = next(position for position, other in enumerate(self.calls) if other is call)
         return describe_call(position, len(self.calls), call.drawn)
+
+    def finding(self, call: Call, expected: str, got: str, line: int | None = None, advice: str = "") -> Finding:
+        """Return a finding about a call, which it describes; without a line it names the return's."""
+        return Finding(expected, f"{got}{self.which(call)}", line or self.line_of(call), advice=advice)
+
+    def inconclusive(
+        self, call: Call, expected: str, got: str, advice: str = "Grade it on the virtual GPU, which knows."
+    ) -> Finding:
+        """Return a finding for something that this machine cannot measure."""
+        return Finding(expected, f"{got}{self.which(call)}", advice=advice, status=Status.INCONCLUSIVE)
 
 
 @dataclass(frozen=True)
@@ -354,26 +356,6 @@ def _describe_input(name: str, value: Any) -> str:
 
 def format_ratio(ratio: float) -> str:
     return f"{ratio:.2f} × the baseline's time"
-
-
-def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
-    """Return each tensor of a result by its path: `` for the whole, `0`, `weights`, `layers.0.bias`."""
-    return {path: leaf for path, leaf in leaves_by_path(output).items() if isinstance(leaf, ObservedTensor)}
-
-
-def part_name(path: str) -> str:
-    """Return `the result`, `result[0]` or `result['weights']`."""
-    return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
-
-
-def describe_expected(difference: Difference, describe: Callable[[Any], str], whole: Any) -> str:
-    """Describe the expected result; start with the part that differs if the whole description is long."""
-    words = describe(whole)
-    if not difference.wanted and (len(words) <= _ONE_LINE or not difference.path):
-        return words
-    part = difference.wanted or describe(difference.expected)
-    lead = f"{part_name(difference.path)} is {part}" if difference.path else part
-    return f"{truncate(lead, _LONGEST_DESCRIPTION)}; the whole result: {truncate(words, _LONGEST_DESCRIPTION)}"
 
 
 def count(number: int, word: str) -> str:

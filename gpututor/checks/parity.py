@@ -7,17 +7,17 @@ names none; it is only compared with the error of a lower precision.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy
 import torch
 
-from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, part_name, run_reference
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
 from gpututor.checks.structure import describe
 from gpututor.checks.tolerances import TIERS, Errors, Tolerance, ToleranceGates, errors_of, gates_for_dtype
-from gpututor.checks.trees import leaves_by_path, to_tree
+from gpututor.checks.trees import leaves_by_path, part_name, to_tree
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
@@ -202,18 +202,10 @@ def parity(
                 return Finding(off.expected, words, run.line_of(call), advice=off.advice)
         return None
 
-    return Check(
-        name,
-        lambda _: "The values agree with the CPU's",
-        in_each_call(find),
-        ("structure",),
-        why,
-        advice,
-        on,
-        results_only=True,
-        tolerance=tolerance,
-        kind="values",
+    check = Check(
+        name, lambda _: "The values agree with the CPU's", in_each_call(find), ("structure",), why, advice, on
     )
+    return replace(check, results_only=True, tolerance=tolerance, kind="values")
 
 
 def check_widening(word: str, times: float, inside: torch.dtype | None) -> None:

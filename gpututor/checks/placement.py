@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gpututor.checks.authors import call_author
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call, part_name, tensors_by_path
-from gpututor.checks.trees import part_at
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call
+from gpututor.checks.trees import part_at, part_name, tensors_by_path
 from gpututor.trace.events import Event
 
 WHY = "Work runs where its tensors live. A tensor on the wrong device is copied again and again, or stops the program."
@@ -39,19 +39,18 @@ def placement(
         if not tensors:
             return Finding("at least one tensor in the result", "a result without tensors", run.line_of(call))
         for path, tensor in tensors.items():
-            name, device, which = part_name(path), tensor.fact.device, run.which(call)
+            name, device = part_name(path), tensor.fact.device
             place = part_at(where, path)
             if place is None:
-                return Finding(f"no tensor at {name}", f"a tensor there, on {device}{which}", run.line_of(call))
+                return run.finding(call, f"no tensor at {name}", f"a tensor there, on {device}")
             wanted = _resolve(place, run.machine)
             if device != wanted:
-                line = _line_of_last_move(call.trace, wanted) or run.line_of(call)
-                advice = f"Create it on {wanted}, or move it there once."
-                return Finding(f"{name} on {wanted}", f"{name} on {device}{which}", line, advice=advice)
+                line, advice = _line_of_last_move(call.trace, wanted), f"Create it on {wanted}, or move it there once."
+                return run.finding(call, f"{name} on {wanted}", f"{name} on {device}", line, advice)
             if tensor.grad is not None and tensor.grad.fact.device != wanted:
-                got = f"it is on {tensor.grad.fact.device}{which}"
+                expected, got = f"the gradient of {name} on {wanted}", f"it is on {tensor.grad.fact.device}"
                 advice = "Let autograd create gradients: it puts them on the device of their tensors."
-                return Finding(f"the gradient of {name} on {wanted}", got, run.line_of(call), advice=advice)
+                return run.finding(call, expected, got, advice=advice)
         return None
 
     return Check(name, sentence, in_each_call(find), ("structure",), why, advice, on, results_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from gpututor.checks.bounds import describe_lines, line_with_most
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding, in_each_call, inconclusive
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding, in_each_call
 from gpututor.errors import CourseError
 from gpututor.trace.events import DTYPES, HALVES, Event, Kind
 from gpututor.trace.formatting import share
@@ -67,15 +67,13 @@ def _wrong_type(run: Run, call: Call, kernels: Sequence[Event], pattern: str, ty
     if not matching:
         if _is_hidden(kernels):
             return _hidden(run, call, expected)
-        return Finding(expected, f"no {pattern} ran on a device{run.which(call)}", run.line_of(call))
+        return run.finding(call, expected, f"no {pattern} ran on a device")
     wrong = [event for event in matching if event.dtype not in types]
     if not wrong:
         return None
     counted = Counter(event.dtype or "no floating type" for event in wrong).most_common(3)
     how = ", ".join(f"{times:,} of {len(matching):,} in {dtype}" for dtype, times in counted)
-    return Finding(
-        expected, f"{how}, {describe_lines(wrong)}{run.which(call)}", line_with_most(wrong) or run.line_of(call)
-    )
+    return run.finding(call, expected, f"{how}, {describe_lines(wrong)}", line_with_most(wrong))
 
 
 def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: float) -> Finding | None:
@@ -85,7 +83,7 @@ def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: floa
     multiplying = [event for event in kernels if event.flops > 0]
     total = sum(event.flops for event in multiplying)
     if not total:
-        return Finding(expected, f"no products, convolutions or attention ran{run.which(call)}", run.line_of(call))
+        return run.finding(call, expected, "no products, convolutions or attention ran")
     wide = [event for event in multiplying if event.dtype not in HALVES]
     half = 1 - sum(event.flops for event in wide) / total
     if half >= least - 1e-9:
@@ -95,8 +93,7 @@ def _too_little_half(run: Run, call: Call, kernels: Sequence[Event], least: floa
         by_line[event.line] += event.flops
     line = max(by_line, key=lambda line: by_line[line])
     place = f"most of the rest at line {line}" if line is not None else "the rest outside your file"
-    got = f"{share(half)} of {total:,.0f} floating-point operations, {place}{run.which(call)}"
-    return Finding(expected, got, line or run.line_of(call))
+    return run.finding(call, expected, f"{share(half)} of {total:,.0f} floating-point operations, {place}", line)
 
 
 def _is_hidden(kernels: Sequence[Event]) -> bool:
@@ -105,5 +102,5 @@ def _is_hidden(kernels: Sequence[Event]) -> bool:
 
 
 def _hidden(run: Run, call: Call, expected: str) -> Finding:
-    got = f"the kernels of a CUDA graph's replay are not visible here{run.which(call)}"
-    return inconclusive(expected, got, "Grade it on the virtual GPU, which sees each of its kernels.")
+    got = "the kernels of a CUDA graph's replay are not visible here"
+    return run.inconclusive(call, expected, got, "Grade it on the virtual GPU, which sees each of its kernels.")

@@ -1,7 +1,4 @@
-"""Processes: every rank took part, did the required collectives, and agrees with the others at the end.
-
-Only for exercises with `kind = "processes"`, whose result is the list of what each rank returned.
-"""
+"""Processes: every rank does its collectives and agrees with the others; for exercises with `kind = "processes"`."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from gpututor.checks.bounds import NO_LIMIT, format_bounds
-from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_each_call, part_name, tensors_by_path
-from gpututor.checks.trees import LeafComparison
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, in_each_call
+from gpututor.checks.trees import LeafComparison, part_name, tensors_by_path
 from gpututor.errors import CourseError
 from gpututor.trace.events import Kind
 
@@ -47,7 +44,7 @@ def processes(
             problem = f"check {name!r}: the function runs in one process"
             raise CourseError(problem, 'Write kind = "processes" in exercise.toml.')
         for expected, got, tip in _problems(call, wanted, same, destroyed):
-            return Finding(expected, got + run.which(call), run.line_of(call), advice=tip)
+            return run.finding(call, expected, got, advice=tip)
         return None
 
     return Check(name, lambda _: "All ranks work together, and agree", in_each_call(find), (), why, advice, on)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -213,6 +213,11 @@ class _Place:
     in_loop: bool = False
     alive: bool = True
 
+    def where(self, test: ast.expr, is_true: bool, *, in_loop: bool = False) -> _Place:
+        """Return the place of code that runs only if the test `is_true`."""
+        alive = self.alive and not never(test, is_true)
+        return replace(self, alive=alive, in_loop=self.in_loop or in_loop)
+
 
 class _Reader:
     """Collector of the `uses` and `mentions` in a tree, in one pass."""
@@ -246,17 +251,16 @@ class _Reader:
                         self._statement(inner, place)
             case ast.If():
                 self._expression(node.test, place)
-                self.block(node.body, replace(place, alive=place.alive and not never(node.test, True)))
-                self.block(node.orelse, replace(place, alive=place.alive and not never(node.test, False)))
+                self.block(node.body, place.where(node.test, True))
+                self.block(node.orelse, place.where(node.test, False))
             case ast.For() | ast.AsyncFor():
                 self._expression(node.iter, place)
                 self._expression(node.target, place)
                 self.block(node.body, replace(place, in_loop=True))
                 self.block(node.orelse, place)
             case ast.While():
-                inside = replace(place, in_loop=True, alive=place.alive and not never(node.test, True))
                 self._expression(node.test, replace(place, in_loop=True))
-                self.block(node.body, inside)
+                self.block(node.body, place.where(node.test, True, in_loop=True))
                 self.block(node.orelse, place)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
@@ -317,8 +321,8 @@ class _Reader:
                 return
             case ast.IfExp():
                 self._expression(node.test, place)
-                self._expression(node.body, replace(place, alive=place.alive and not never(node.test, True)))
-                self._expression(node.orelse, replace(place, alive=place.alive and not never(node.test, False)))
+                self._expression(node.body, place.where(node.test, True))
+                self._expression(node.orelse, place.where(node.test, False))
                 return
         for child in ast.iter_child_nodes(node):
             self._expression(child, place)
@@ -335,6 +339,13 @@ class _Reader:
             bare = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
             use = Use(kind, names, node.lineno, place.owner, place.in_loop, place.alive, keywords or {}, bare)
             self.uses.append(use)
+
+    def paths_by_name(self) -> defaultdict[str, list[str]]:
+        """Return the paths of the file's functions by their last names."""
+        paths = defaultdict[str, list[str]](list)
+        for path in self.functions:
+            paths[path.rpartition(".")[2]].append(path)
+        return paths
 
     def _names(self, node: ast.expr) -> tuple[str, ...]:
         dotted = dotted_name(node)
@@ -355,44 +366,34 @@ def _keywords(node: ast.expr) -> dict[str, Any]:
 
 def _reached(reader: _Reader, entry: str) -> set[str]:
     """Return the paths of functions that the entry or the module may call."""
-    mentioned = _by_owner(reader, lambda place: place.alive)
-    called_in = defaultdict[str, list[str]](list)
+    called_in = reader.paths_by_name()
     for path, class_name in reader.functions.items():
-        called_in[path.rpartition(".")[2]].append(path)
         if class_name and called_by_torch(path):
             called_in[class_name].append(path)
-    return _spread([MODULE, entry], {entry}, mentioned, called_in)
+    alive = [(name, place.owner) for name, place in reader.mentions if place.alive]
+    return _spread([MODULE, entry], {entry}, alive, called_in)
 
 
 def _looped(reader: _Reader) -> set[str]:
     """Return the paths of functions that are called in a loop, or by one of these."""
-    called_in = defaultdict[str, list[str]](list)
-    for path in reader.functions:
-        called_in[path.rpartition(".")[2]].append(path)
     names = {name for name, place in reader.mentions if place.in_loop}
-    return _spread([], names, _by_owner(reader, lambda _: True), called_in)
-
-
-def _by_owner(reader: _Reader, counts: Callable[[_Place], bool]) -> dict[str, set[str]]:
-    """Return the names that each function mentions in places that count."""
-    mentioned = defaultdict[str, set[str]](set)
-    for name, place in reader.mentions:
-        if counts(place):
-            mentioned[place.owner].add(name)
-    return mentioned
+    return _spread([], names, [(name, place.owner) for name, place in reader.mentions], reader.paths_by_name())
 
 
 def _spread(
-    paths: list[str], names: set[str], mentioned: Mapping[str, set[str]], called_in: Mapping[str, list[str]]
+    paths: list[str], names: set[str], mentions: Iterable[tuple[str, str]], called_in: Mapping[str, list[str]]
 ) -> set[str]:
-    """Return `paths`, and all functions reached from them and from `names` through mentions; visits each once."""
+    """Return `paths`, and all functions reached from them and from `names` by `mentions`: (name, its owner)."""
+    mentioned = defaultdict[str, set[str]](set)
+    for name, owner in mentions:
+        mentioned[owner].add(name)
     reached, known = set(paths), set(names)
     new_paths, new_names = list(paths), list(names)
     while new_paths or new_names:
         if new_paths:
-            mentions = mentioned.get(new_paths.pop(), set()) - known
-            known |= mentions
-            new_names += mentions
+            new = mentioned[new_paths.pop()] - known
+            known |= new
+            new_names += new
         else:
             called = [path for path in called_in.get(new_names.pop(), ()) if path not in reached]
             reached.update(called)

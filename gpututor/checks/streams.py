@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, inconclusive
+from gpututor.checks.model import Applies, Call, Check, Finding, Run, first_finding
 from gpututor.checks.work import missing_work
 from gpututor.errors import CourseError
 from gpututor.trace.arrays import Mask, TraceArrays, common, intervals_of, merged
@@ -51,10 +51,8 @@ def overlap(
         advice_to_author = "In checks.py, give it to_device=, to_host=, between= or kernels=."
         raise CourseError(f"check {name!r}: nothing to check", advice_to_author)
 
-    def sentence(_: Machine) -> str:
-        both = [*(["Copies are hidden behind kernels"] if wanted else [])]
-        both += ["kernels overlap" if both else "Kernels overlap"] if kernels else []
-        return ", and ".join(both)
+    words = ["copies are hidden behind kernels"] * bool(wanted) + ["kernels overlap"] * bool(kernels)
+    sentence = ", and ".join(words).capitalize()
 
     def find(run: Run) -> Finding | None:
         return missing_work(run) or first_finding(finding for call in run.calls for finding in findings(run, call))
@@ -66,7 +64,7 @@ def overlap(
         if kernels is not None:
             yield _kernels(run, call, rows, kernels)
 
-    return Check(name, sentence, find, (), why, advice, on, timed=True)
+    return Check(name, lambda _: sentence, find, (), why, advice, on, timed=True)
 
 
 def races(
@@ -102,9 +100,9 @@ def races(
 def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: float) -> Finding | None:
     words = _WORDS[direction]
     expected = f"at least {share(least)} of the time of {words} during a kernel"
-    mask = rows.of(Kind.TRANSFER) & _direction(rows, direction)
+    mask = {"to_device": rows.from_host, "to_host": rows.to_host, "between": rows.between}[direction]
     if not mask.any():
-        return Finding(expected, f"no {words}{run.which(call)}", run.line_of(call), advice=ADVICE)
+        return run.finding(call, expected, f"no {words}", advice=ADVICE)
     hidden = total = 0
     alone: dict[int, int] = {}
     for device in np.unique(rows.device[mask]):
@@ -127,13 +125,13 @@ def _copies(run: Run, call: Call, rows: TraceArrays, direction: str, least: floa
     places = [
         f"{duration(alone[line])} {f'from line {line}' if line else 'from outside your file'}" for line in lines[:3]
     ]
-    got = f"{share(hidden / total)} of {duration(total)}; alone were {', '.join(places)}{run.which(call)}"
-    return Finding(expected, got, (lines[0] if lines else 0) or run.line_of(call), advice=ADVICE)
+    got = f"{share(hidden / total)} of {duration(total)}; alone were {', '.join(places)}"
+    return run.finding(call, expected, got, lines[0] if lines else None, ADVICE)
 
 
 def _kernels(run: Run, call: Call, rows: TraceArrays, least: float) -> Finding | None:
     expected = f"at least {share(least)} of what kernels on several streams or devices can save by running together"
-    work = rows.of(Kind.KERNEL) & ~rows.on("cpu")
+    work = rows.of(Kind.KERNEL) & ~rows.on_host()
     if not (rows.timed | ~work).all():
         return _unknown(run, call, expected)
     lanes = [
@@ -142,7 +140,7 @@ def _kernels(run: Run, call: Call, rows: TraceArrays, least: float) -> Finding |
     ]
     if len(lanes) < 2:
         got = "all kernels on one stream" if lanes else "no kernels"
-        return Finding(expected, f"{got}{run.which(call)}", run.line_of(call), advice=LANES_ADVICE)
+        return run.finding(call, expected, got, advice=LANES_ADVICE)
     total = sum(time for time, _ in lanes)
     longest = max(lanes)[0]
     if total <= longest:
@@ -151,9 +149,9 @@ def _kernels(run: Run, call: Call, rows: TraceArrays, least: float) -> Finding |
     saved = total - merged(rows.intervals(work)).total
     if saved >= (least - _NEARLY) * could:
         return None
-    got = f"{share(saved / could)}: {duration(saved)} of {duration(could)}, on {len(lanes)} streams{run.which(call)}"
+    got = f"{share(saved / could)}: {duration(saved)} of {duration(could)}, on {len(lanes)} streams"
     _, line = sorted(lanes)[-2]
-    return Finding(expected, got, line or run.line_of(call), advice=LANES_ADVICE)
+    return run.finding(call, expected, got, line, LANES_ADVICE)
 
 
 def _without_waits(rows: TraceArrays, work: Mask) -> int:
@@ -180,14 +178,5 @@ def _without_waits(rows: TraceArrays, work: Mask) -> int:
     return busy
 
 
-def _direction(rows: TraceArrays, direction: str) -> Mask:
-    cpu = rows.trace.devices.get("cpu", -1)
-    from_host, to_host = rows.source == cpu, rows.target == cpu
-    mask: Mask = ~from_host & ~to_host
-    if direction != "between":
-        mask = from_host & ~to_host if direction == "to_device" else to_host & ~from_host
-    return mask
-
-
 def _unknown(run: Run, call: Call, expected: str) -> Finding:
-    return inconclusive(expected, f"these times are unknown here{run.which(call)}")
+    return run.inconclusive(call, expected, "these times are unknown here")

@@ -6,20 +6,16 @@ from typing import Any, Literal
 
 import torch
 
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Reference,
-    Run,
+from gpututor.checks.model import Applies, Call, Check, Finding, Reference, Run, in_each_call, run_reference
+from gpututor.checks.trees import (
     describe_expected,
-    in_each_call,
+    describe_key,
+    first_difference,
+    opened,
     part_name,
-    run_reference,
     tensors_by_path,
+    type_name,
 )
-from gpututor.checks.trees import describe_key, first_difference, opened, type_name
 from gpututor.errors import CourseError
 from gpututor.protocol.values import ObservedTensor
 
@@ -51,12 +47,9 @@ def structure(
         wanted = run_reference(reference, call.drawn, in_float64=False)
         difference = first_difference(wanted, call.output, _compare_leaves)
         if difference is not None:
-            return Finding(
-                expected=describe_expected(difference, describe, wanted),
-                got=f"{part_name(difference.path)} is {difference.wrong}{run.which(call)}",
-                line=run.line_of(call),
-                advice="Compare what your function returns with the example in the task.",
-            )
+            expected = describe_expected(difference, describe, wanted)
+            advice = "Compare what your function returns with the example in the task."
+            return run.finding(call, expected, f"{part_name(difference.path)} is {difference.wrong}", advice=advice)
         return _wrong_strides(run, call, memory_format) if memory_format is not None else None
 
     sentence = "The result has the right type, shape and dtype"
@@ -75,10 +68,10 @@ def _wrong_strides(run: Run, call: Call, memory_format: MemoryFormat) -> Finding
             name = f"torch.channels_last{'_3d' if len(shape) == 5 else ''}"
             convert = f".to(memory_format={name})" if is_last else ".contiguous()"
             layout = "channels_last" if is_last else "contiguous"
-            return Finding(
-                expected=f"{part_name(path)} of shape {shape} {layout} in memory: strides {right}",
-                got=f"strides {strides}{run.which(call)}",
-                line=run.line_of(call),
+            return run.finding(
+                call,
+                f"{part_name(path)} of shape {shape} {layout} in memory: strides {right}",
+                f"strides {strides}",
                 advice=f"The shape stays as it is: {convert} changes only how the values lie in memory, which decides"
                 " how fast kernels read them.",
             )
@@ -110,7 +103,7 @@ def describe(value: Any, depth: int = 0) -> str:
                 f"{describe_key(key)} {describe(part, depth + 1)}" for key, part in list(value.items())[:_SHOWN_PARTS]
             ]
         case list() | tuple() if depth < _SHOWN_DEPTH:
-            lead = f"{type_name(value)} of {len(value)}:"
+            lead = f"{kind} of {len(value)}:"
             parts = [describe(part, depth + 1) for part in value[:_SHOWN_PARTS]]
         case _ if type_name(value) == "a NumPy array":
             return f"a NumPy array of shape {value.shape}, {value.dtype}"
@@ -124,14 +117,13 @@ def _compare_leaves(_: str, expected: Any, got: Any) -> str | None:
         if (expected.shape, expected.dtype) == (got.shape, got.dtype):
             return None
         return f"a NumPy array of shape {got.shape}, {got.dtype} instead of {expected.shape}, {expected.dtype}"
-    if not isinstance(expected, torch.Tensor):
-        return None
-    wanted_shape, wanted_dtype = shape_and_dtype(expected)
-    shape, dtype = shape_and_dtype(got)
-    if shape != wanted_shape:
-        return f"a tensor of shape {shape} instead of {wanted_shape}"
-    if dtype != wanted_dtype:
-        return f"a tensor of {dtype} instead of {wanted_dtype}"
+    if isinstance(expected, torch.Tensor):
+        wanted_shape, wanted_dtype = shape_and_dtype(expected)
+        shape, dtype = shape_and_dtype(got)
+        if shape != wanted_shape:
+            return f"a tensor of shape {shape} instead of {wanted_shape}"
+        if dtype != wanted_dtype:
+            return f"a tensor of {dtype} instead of {wanted_dtype}"
     return None
 
 

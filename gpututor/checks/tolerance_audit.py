@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.model import Check, part_name, run_reference
+from gpututor.checks.model import Check, run_reference
 from gpututor.checks.parity import OwnDtype, leaves
 from gpututor.checks.tolerances import TIERS, Tolerance, errors_of, gates_for_dtype
-from gpututor.checks.trees import map_tensors
+from gpututor.checks.trees import map_tensors, part_name
 
 LEAST = 10.0
 """Smallest error of nonsense, as a multiple of the gates."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpututor.checks.bounds import Amount, describe_lines, format_bounds, line_of, line_with_most, parse_bounds
+from gpututor.checks.bounds import Amount, describe_lines, format_bounds, line_with_most, parse_bounds
 from gpututor.checks.model import Applies, Call, Check, Finding, Run, count, first_finding, in_each_call
 from gpututor.checks.python_syntax import UNREADABLE, Use, uses_of
 from gpututor.trace.events import Event, Kind
@@ -142,12 +142,8 @@ def _wrong_count(run: Run, call: Call, direction: _Direction, low: int, high: in
     if copies:
         total = sum(event.size_bytes for event in copies)
         got = f"{count(len(copies), direction.word)} of {exact_size(total)} in all, {describe_lines(copies)}"
-    return Finding(
-        expected=f"{format_bounds(low, high, direction.word)} in a call",
-        got=f"{got}{run.which(call)}",
-        line=_line_beyond(copies, direction, high) or run.line_of(call),
-        advice="Create data where it is used, or move it once, as a whole.",
-    )
+    expected, line = f"{format_bounds(low, high, direction.word)} in a call", _line_beyond(copies, direction, high)
+    return run.finding(call, expected, got, line, "Create data where it is used, or move it once, as a whole.")
 
 
 def _wrong_asynchronous(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:
@@ -158,12 +154,9 @@ def _wrong_asynchronous(run: Run, call: Call, direction: _Direction, low: int, h
     others = [event for event in copies if not event.asynchronous] if len(free) < low else free
     got = f"{len(free) or 'none'} of {len(copies)} {'is' if len(free) < 2 else 'are'}" if copies else "no copies"
     which = f"; {'the host waits' if len(free) < low else 'those are'} {describe_lines(others)}" if others else ""
-    return Finding(
-        expected=f"{format_bounds(low, high, f'asynchronous {direction.word}')} in a call",
-        got=f"{got}{which}{run.which(call)}",
-        line=line_with_most(others) or run.line_of(call),
-        advice="Both are needed: page-locked memory (`pin_memory()`), and `non_blocking=True` at the copy.",
-    )
+    expected = f"{format_bounds(low, high, f'asynchronous {direction.word}')} in a call"
+    advice = "Both are needed: page-locked memory (`pin_memory()`), and `non_blocking=True` at the copy."
+    return run.finding(call, expected, got + which, line_with_most(others), advice)
 
 
 def _wrong_bytes(run: Run, call: Call, direction: _Direction, low: int, high: int) -> Finding | None:
@@ -173,12 +166,9 @@ def _wrong_bytes(run: Run, call: Call, direction: _Direction, low: int, high: in
         return None
     got = f"{exact_size(total)}, {describe_lines(copies)}" if copies else f"no {direction.word}"
     wanted = exact_size(low) if low == high else f"{low:,} to {exact_size(high)}"
-    return Finding(
-        expected=f"{wanted} by {direction.word} in a call",
-        got=f"{got}{run.which(call)}",
-        line=_line_beyond(copies, direction, high, lambda event: event.size_bytes) or run.line_of(call),
-        advice="Move the smaller tensor, in the smaller dtype.",
-    )
+    line = _line_beyond(copies, direction, high, lambda event: event.size_bytes)
+    expected, advice = f"{wanted} by {direction.word} in a call", "Move the smaller tensor, in the smaller dtype."
+    return run.finding(call, expected, got, line, advice)
 
 
 def _line_beyond(
@@ -189,10 +179,9 @@ def _line_beyond(
     A call first brings its inputs to the device, so that the first copies are the allowed ones. Its result comes to
     the host last, so that there the last copies are.
     """
-    order = range(len(copies) - 1, -1, -1) if direction is TO_HOST else range(len(copies))
     left = high
-    for number in order:
-        left -= weight(copies[number])
+    for copy in reversed(copies) if direction is TO_HOST else copies:
+        left -= weight(copy)
         if left < 0:
-            return line_of(copies, number)
+            return copy.line or line_with_most(copies)
     return line_with_most(copies)

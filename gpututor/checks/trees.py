@@ -16,6 +16,10 @@ LONGEST_KEY = 80
 """Characters of a key to show."""
 LONGEST_PATH = 300
 _DIGEST_BYTES = 8
+_ONE_LINE = 100
+"""Characters up to which a description is shown whole."""
+_LONGEST_DESCRIPTION = 200
+"""Characters of each part of a longer description."""
 
 
 def to_tree(value: Any) -> Any:
@@ -79,6 +83,16 @@ def leaves_by_path(tree: Any) -> dict[str, Any]:
                 continue
         waiting += [(joined(path, key), part) for key, part in parts.items()]
     return dict(sorted(leaves.items()))
+
+
+def tensors_by_path(output: Any) -> dict[str, ObservedTensor]:
+    """Return each tensor of a result by its path: `` for the whole, `0`, `weights`, `layers.0.bias`."""
+    return {path: leaf for path, leaf in leaves_by_path(output).items() if isinstance(leaf, ObservedTensor)}
+
+
+def part_name(path: str) -> str:
+    """Return `the result`, `result[0]` or `result['weights']`."""
+    return f"result[{path!r}]" if path and not path.isdigit() else f"result[{path}]" if path else "the result"
 
 
 def part_at(tree: Any, path: str) -> Any:
@@ -238,3 +252,13 @@ def _keys(expected: dict[Any, Any], got: dict[Any, Any]) -> str:
     if extra:
         words.append(f"with the unknown {', '.join(map(describe_key, extra[:5]))}")
     return " and ".join(words)
+
+
+def describe_expected(difference: Difference, describe: Callable[[Any], str], whole: Any) -> str:
+    """Describe the expected result; start with the part that differs if the whole description is long."""
+    words = describe(whole)
+    if not difference.wanted and (len(words) <= _ONE_LINE or not difference.path):
+        return words
+    part = difference.wanted or describe(difference.expected)
+    lead = f"{part_name(difference.path)} is {part}" if difference.path else part
+    return f"{truncate(lead, _LONGEST_DESCRIPTION)}; the whole result: {truncate(words, _LONGEST_DESCRIPTION)}"

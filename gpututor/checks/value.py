@@ -9,18 +9,8 @@ from typing import Any
 import torch
 
 from gpututor.checks.authors import call_author
-from gpututor.checks.model import (
-    Applies,
-    Call,
-    Check,
-    Finding,
-    Machine,
-    Run,
-    describe_expected,
-    in_each_call,
-    part_name,
-)
-from gpututor.checks.trees import describe_key, first_difference, to_tree
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, in_each_call
+from gpututor.checks.trees import describe_expected, describe_key, first_difference, part_name, to_tree
 from gpututor.protocol.values import ObservedArray, ObservedModule, ObservedObject, ObservedTensor
 from gpututor.text import truncate
 

@@ -7,8 +7,9 @@ and convolutions.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
@@ -24,10 +25,7 @@ ADVICE = "Compute on the device, with PyTorch: what NumPy or Python compute on t
 
 
 def reference_flops(checks: Sequence[Check], run: Run) -> tuple[float, ...]:
-    """Return for each call the fewest operations of an author's reference on its inputs; 0 if they are unknown.
-
-    The judge itself runs the references, not the worker.
-    """
+    """Return for each call the fewest operations of a reference, which the judge itself runs; 0 if they are unknown."""
     references = [check.tolerance.reference for check in checks if check.tolerance and check.applies(run.machine)]
     return tuple(min((_flops(each, call.drawn) for each in references), default=0.0) for call in run.calls)
 
@@ -66,13 +64,9 @@ def missing_work(run: Run, baseline: str = "") -> Finding | None:
         if _on_devices(flops) < LEAST_SHARE * needed:
             devices = f"{run.machine.device} and the other devices" if run.machine.gpus > 1 else run.machine.device
             host = f"; PyTorch did {operations(flops['cpu'])} on the CPU" if "cpu" in flops else ""
-            return Finding(
-                expected=f"at least {LEAST_SHARE:.0%} of the work, {operations(needed)}, done on {devices}",
-                got=f"{operations(_on_devices(flops))} there{host}{run.which(call)}",
-                line=_line_on_the_host(call) or run.line_of(call),
-                why=WHY,
-                advice=ADVICE,
-            )
+            expected = f"at least {LEAST_SHARE:.0%} of the work, {operations(needed)}, done on {devices}"
+            got = f"{operations(_on_devices(flops))} there{host}"
+            return replace(run.finding(call, expected, got, _line_on_the_host(call), ADVICE), why=WHY)
     return None
 
 
@@ -82,8 +76,8 @@ def _on_devices(flops: dict[str, float]) -> float:
 
 def _line_on_the_host(call: Call) -> int | None:
     """Return the line with most operations on the CPU."""
-    lines: Counter[int] = Counter()
+    flops: defaultdict[int, float] = defaultdict(float)
     for event in call.trace:
         if event.device == "cpu" and event.flops and event.line is not None:
-            lines[event.line] += int(event.flops)
-    return lines.most_common(1)[0][0] if lines else None
+            flops[event.line] += event.flops
+    return max(flops, key=flops.__getitem__, default=None)

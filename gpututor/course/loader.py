@@ -13,6 +13,7 @@ A package names the folder of its course, as a module, in its `pyproject.toml`:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -123,17 +124,15 @@ class _NumberedFolder:
 
 
 def load_course(folder: Path) -> Course:
-    """Load the course in `folder`, without its broken parts, which are in `problems`.
-
-    Raises `CourseError` if there is no folder, or no folder like a lesson's in it.
-    """
+    """Load the course in `folder`; broken parts are in `problems`. Raises `CourseError` if it has no lessons."""
     folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
     if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of a course with --course DIR.")
     problems: list[CourseError] = []
     folders = _numbered_folders(folder, "lesson", problems)
     if not folders:
-        if inside := _courses_in(folder):
+        # Such as after unpacking a zip into a new folder.
+        if inside := ", ".join(sorted(str(path.parent) for path in folder.glob("*/course.toml"))[:3]):
             raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
@@ -144,11 +143,6 @@ def load_course(folder: Path) -> Course:
     once = {problem.title: problem for problem in problems}  # a broken link can count as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
     return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
-
-
-def _courses_in(folder: Path) -> str:
-    """Return the subfolders that are courses, as after unpacking a zip into a new folder."""
-    return ", ".join(sorted(str(path.parent) for path in folder.glob("*/course.toml"))[:3])
 
 
 def load_exercise(folder: Path) -> Exercise:
@@ -170,22 +164,20 @@ def _load_lesson(
 ) -> Lesson:
     """Return the lesson, if need be with its folder's name as title; `taken` are the exercises' slugs so far."""
     about = read_manifest(numbered.folder / "lesson.toml", LESSON_KEYS, problems)
-    problems += _file_mistakes(os.path.join(numbered.folder, "lesson.md"))
+    _check_file(os.path.join(numbered.folder, "lesson.md"), problems)
     exercises: list[Exercise] = []
     folders = _numbered_folders(numbered.folder, "exercise", problems)
     if not folders:
-        problems.append(
-            CourseError(f"{numbered.folder}: the lesson has no exercises", "Add a folder called like 01_find_the_gpu.")
-        )
+        advice = "Add a folder called like 01_find_the_gpu."
+        problems.append(CourseError(f"{numbered.folder}: the lesson has no exercises", advice))
     for exercise in folders:
         if exercise.slug in taken:
             problems.append(_taken(exercise, f"the name {exercise.slug!r}", taken[exercise.slug]))
             continue
         taken[exercise.slug] = exercise.folder
-        mistakes: list[CourseError] = []
-        read = _read_exercise(numbered, exercise, mistakes, for_students)
-        problems += mistakes
-        if read is not None and not mistakes:
+        before = len(problems)
+        read = _read_exercise(numbered, exercise, problems, for_students)
+        if read is not None and len(problems) == before:
             exercises.append(read)
     title = about.get("title", numbered.slug.replace("_", " ").capitalize())
     summary, gpus = about.get("summary", ""), about.get("gpus", 1)
@@ -200,10 +192,10 @@ def _read_exercise(
     values = read_manifest(path, EXERCISE_KEYS, problems)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
     for name in STUDENT_FILES if for_students else EXERCISE_FILES:
-        file = os.path.join(numbered.folder, name)
-        problems += _hint_mistakes(file) if name == "hints.md" else _file_mistakes(file)
+        check = _check_hints if name == "hints.md" else _check_file
+        check(os.path.join(numbered.folder, name), problems)
     if not for_students:
-        problems += _wrong_solution_mistakes(os.path.join(numbered.folder, "wrong"))
+        _check_wrong_solutions(os.path.join(numbered.folder, "wrong"), problems)
     if len(values) < len(EXERCISE_KEYS):
         return None
     return Exercise(
@@ -240,13 +232,10 @@ def _numbered_folders(folder: Path, what: str, problems: list[CourseError]) -> l
 def _named(folder: Path, what: str, problems: list[CourseError]) -> _NumberedFolder | None:
     match = _FOLDER_NAME.fullmatch(folder.name)
     if match is None or match[1] == "00":
-        problems.append(
-            CourseError(
-                f"{folder}: not the name of a folder for {'an' if what == 'exercise' else 'a'} {what}; "
-                "expected two digits from 01, _ and lower-case words, like 02_tensors_on_the_device",
-                "Rename the folder, or move it out of the course.",
-            )
-        )
+        problem = f"not the name of a folder for {'an' if what == 'exercise' else 'a'} {what}"
+        expected = "two digits from 01, _ and lower-case words, like 02_tensors_on_the_device"
+        advice = "Rename the folder, or move it out of the course."
+        problems.append(CourseError(f"{folder}: {problem}; expected {expected}", advice))
         return None
     return _NumberedFolder(int(match[1]), match[2], folder)
 
@@ -254,81 +243,65 @@ def _named(folder: Path, what: str, problems: list[CourseError]) -> _NumberedFol
 def _folder_names(folder: Path, problems: list[CourseError]) -> list[str]:
     """Return the names of visible subfolders, links followed; add broken entries to `problems`."""
     names = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.startswith((".", "__")):
-                    continue
-                try:
-                    if entry.is_dir():
-                        names.append(entry.name)
-                except OSError as error:  # such as a link to itself
-                    problems.append(_unreadable(folder / entry.name, error))
-    except OSError as error:
-        problems.append(_unreadable(folder, error))
+    with _errors_reported(folder, problems), os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.name.startswith((".", "__")):
+                with _errors_reported(folder / entry.name, problems):  # such as a link to itself
+                    names += [entry.name] if entry.is_dir() else []
     return sorted(names)
 
 
 # Below, paths are texts: for a thousand files, creating `Path` objects takes as long as `stat` (4 ms).
 
 
-def _file_mistakes(path: str) -> Iterator[CourseError]:
-    """Yield the mistakes of a file that is read later."""
+@contextlib.contextmanager
+def _errors_reported(path: Path | str, problems: list[CourseError]) -> Iterator[None]:
+    """Add an error of the file system to `problems`."""
     try:
-        mode = os.stat(path).st_mode
+        yield
     except FileNotFoundError:
-        yield _missing(path)
-    except OSError as error:
-        yield _unreadable(path, error)
-    else:
-        if not stat.S_ISREG(mode):
-            yield CourseError(f"{path}: not an ordinary file", "Put a text file in its place.")
-
-
-def _hint_mistakes(path: str) -> Iterator[CourseError]:
-    try:
-        with open(path, encoding="utf-8", opener=ordinary) as stream:
-            count = len(split_hints(stream.read()))
-    except FileNotFoundError:
-        yield _missing(path)
-        return
-    except OSError as error:
-        yield _unreadable(path, error)
-        return
-    except UnicodeDecodeError as error:
-        yield CourseError(f"{path}: cannot be read ({error})", "Save the file as UTF-8.")
-        return
-    if count < FEWEST_HINTS:
-        yield CourseError(
-            f"{path}: expected {FEWEST_HINTS} hints or more, found {count}", "Each hint begins with a line `## …`."
+        advice = (
+            "Write it, as in another exercise. A course in an installed package needs its text files as package data."
         )
-
-
-def _wrong_solution_mistakes(folder: str) -> Iterator[CourseError]:
-    names: list[str] = []
-    try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".py"))
-    except FileNotFoundError:
-        pass  # reported below as none
+        problems.append(CourseError(f"{path}: the file is missing", advice))
     except OSError as error:
-        yield _unreadable(folder, error)
-        return
-    if len(names) < FEWEST_WRONG_SOLUTIONS:
-        yield CourseError(
-            f"{folder}: expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(names)}",
-            "Write the mistakes that learners make, one file each.",
-        )
-    for name in names:
-        path = os.path.join(folder, name)
+        advice = "Make it readable, or remove it."
+        problems.append(CourseError(f"{path}: cannot be read ({error.strerror})", advice))
+
+
+def _check_file(path: str, problems: list[CourseError]) -> None:
+    """Check a file that is read later."""
+    with _errors_reported(path, problems):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            problems.append(CourseError(f"{path}: not an ordinary file", "Put a text file in its place."))
+
+
+def _check_hints(path: str, problems: list[CourseError]) -> None:
+    with _errors_reported(path, problems):
         try:
-            begins_well = _FAILS_LINE.match(_beginning_of(path)) is not None
-        except OSError as error:
-            yield _unreadable(path, error)
-            continue
-        if not begins_well:
-            yield as_error(
-                path, Mistake("line 1", "expected `# fails: ` and the name of a check", "Name the check that it fails.")
-            )
+            with open(path, encoding="utf-8", opener=ordinary) as stream:
+                count = len(split_hints(stream.read()))
+        except UnicodeDecodeError as error:
+            problems.append(CourseError(f"{path}: cannot be read ({error})", "Save the file as UTF-8."))
+            return
+        if count < FEWEST_HINTS:
+            problem = f"{path}: expected {FEWEST_HINTS} hints or more, found {count}"
+            problems.append(CourseError(problem, "Each hint begins with a line `## …`."))
+
+
+def _check_wrong_solutions(folder: str, problems: list[CourseError]) -> None:
+    with _errors_reported(folder, problems):
+        listed = os.listdir(folder) if os.path.lexists(folder) else ()
+        names = sorted(name for name in listed if name.endswith(".py"))
+        if len(names) < FEWEST_WRONG_SOLUTIONS:
+            problem = f"{folder}: expected {FEWEST_WRONG_SOLUTIONS} wrong solutions or more, found {len(names)}"
+            problems.append(CourseError(problem, "Write the mistakes that learners make, one file each."))
+        for name in names:
+            path = os.path.join(folder, name)
+            with _errors_reported(path, problems):
+                if not _FAILS_LINE.match(_beginning_of(path)):
+                    problem = f"{path}: line 1: expected `# fails: ` and the name of a check"
+                    problems.append(CourseError(problem, "Name the check that it fails."))
 
 
 def _beginning_of(path: str) -> bytes:
@@ -338,17 +311,6 @@ def _beginning_of(path: str) -> bytes:
         return os.read(descriptor, 200)
     finally:
         os.close(descriptor)
-
-
-def _unreadable(path: Path | str, error: OSError) -> CourseError:
-    return CourseError(f"{path}: cannot be read ({error.strerror})", "Make it readable, or remove it.")
-
-
-def _missing(path: str) -> CourseError:
-    return CourseError(
-        f"{path}: the file is missing",
-        "Write it, as in another exercise. A course in an installed package needs its text files as package data.",
-    )
 
 
 def _taken(numbered: _NumberedFolder, what: str, by: Path) -> CourseError:
@@ -371,23 +333,19 @@ def course_folder(word: str) -> Path:
     import importlib.util
 
     packs = {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+    if not packs:
+        return folder
     if word not in packs:
-        return folder if not packs else _unknown(word, sorted(packs))
+        import difflib  # 2 ms: only a wrong name pays for it
+
+        near = difflib.get_close_matches(word, packs, n=1)
+        question = f"Did you mean {near[0]!r}? " if near else ""
+        problem = f"{word}: there is no such folder, and no installed course of that name"
+        raise CourseError(problem, f"{question}Installed: {', '.join(sorted(packs))}.")
     module = packs[word].module
-    try:
+    with contextlib.suppress(ImportError):
         spec = importlib.util.find_spec(module)
-    except ImportError:
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
-        problem = f"the course {word!r} is in {module}, and there is no such package"
-        raise CourseError(problem, "Reinstall the package of this course, or name a folder.")
-    return Path(spec.submodule_search_locations[0])
-
-
-def _unknown(word: str, names: list[str]) -> Path:
-    import difflib  # 2 ms: only a wrong name pays for it
-
-    near = difflib.get_close_matches(word, names, n=1)
-    question = f"Did you mean {near[0]!r}? " if near else ""
-    problem = f"{word}: there is no such folder, and no installed course of that name"
-    raise CourseError(problem, f"{question}Installed: {', '.join(names)}.")
+        if spec is not None and spec.submodule_search_locations:
+            return Path(spec.submodule_search_locations[0])
+    problem = f"the course {word!r} is in {module}, and there is no such package"
+    raise CourseError(problem, "Reinstall the package of this course, or name a folder.")

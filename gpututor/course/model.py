@@ -119,11 +119,11 @@ class Exercise:
         return tuple(sorted((self.folder / "wrong").glob("*.py")))
 
     def file(self, name: str) -> str:
-        """Return the text of a file of the folder. Raises `CourseError` if it cannot be read."""
-        return _text_of(self.folder / name)
+        return _read(self.folder / name)
 
 
-def _text_of(path: Path) -> str:
+def _read(path: Path) -> str:
+    """Return the text of a file. Raises `CourseError` if it cannot be read."""
     try:
         with open(path, encoding="utf-8", opener=ordinary) as stream:
             return stream.read()
@@ -165,7 +165,7 @@ class Lesson:
 
     @property
     def text(self) -> str:
-        return escape_control_chars(_text_of(self.folder / "lesson.md"))
+        return escape_control_chars(_read(self.folder / "lesson.md"))
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Course:
     def glossary(self) -> str:
         """The text of `glossary.md`; empty if the course has none."""
         path = self.folder / "glossary.md"
-        return escape_control_chars(_text_of(path)) if path.exists() else ""
+        return escape_control_chars(_read(path)) if path.exists() else ""
 
     @property
     def exercises(self) -> tuple[Exercise, ...]:
@@ -220,30 +220,22 @@ class Course:
         return exercises[position] if position < len(exercises) else None
 
     def find(self, words: str) -> Exercise:
-        """Return the exercise called `2.1`, `born_on_the_device`, `lesson/exercise` or by a path of its folder or file.
-
-        Raises `UsageError` with the nearest names for an unknown name.
-        """
+        """Return the exercise by label, slug, key or a path of folder or file. Raises `UsageError` with near names."""
         stem = Path(words).stem if words.endswith(".py") else Path(words).name
         names = {words, stem, stem.partition("_")[2]}
         for exercise in self.exercises:
             if names & {exercise.label, exercise.slug, exercise.key, exercise.folder.name}:
                 return exercise
-        raise self._not_found(words)
-
-    def _not_found(self, words: str) -> UsageError:
         import difflib
 
         path_pattern = _names_folder_of(words)
         if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
-            return UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
+            raise UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
         known = [exercise.slug for exercise in self.exercises]
         near = difflib.get_close_matches(words, known, n=3, cutoff=0.6)
         advice = f"Did you mean {' or '.join(near)}? " if near else ""
         if Path(words).is_file():
             advice = "To grade a file with another name, add --file after the exercise's name. "
         defects = f"\n{len(self.problems)} defects in the course: `gpututor list` shows them." if self.problems else ""
-        return UsageError(
-            f"There is no exercise called {words!r}.",
-            f"{advice}`gpututor list` names all {len(known)} of them.{defects}",
-        )
+        advice = f"{advice}`gpututor list` names all {len(known)} of them.{defects}"
+        raise UsageError(f"There is no exercise called {words!r}.", advice)

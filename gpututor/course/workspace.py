@@ -42,12 +42,11 @@ def read_submission(path: Path, *, follow_links: bool) -> str:
         if error.errno == errno.ELOOP and not follow_links and path.is_symlink():
             raise WorkspaceError(f"{path} is a link.", "Name the file that it leads to.") from error
         reason = "Not an ordinary file" if isinstance(error, IsADirectoryError) else error.strerror
-        raise WorkspaceError(
-            f"{path} cannot be read: {reason}.", "A solution is a Python file; move this away."
-        ) from error
+        advice = "A solution is a Python file; move this away."
+        raise WorkspaceError(f"{path} cannot be read: {reason}.", advice) from error
     if len(content) > MAX_SUBMISSION_BYTES:
-        advice = "A solution is a short Python file."
-        raise WorkspaceError(f"{path} is larger than {MAX_SUBMISSION_BYTES >> 20} MiB.", advice)
+        title = f"{path} is larger than {MAX_SUBMISSION_BYTES >> 20} MiB."
+        raise WorkspaceError(title, "A solution is a short Python file.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -131,7 +130,7 @@ class Workspace:
     def newer_starter(self, exercise: Exercise) -> bool:
         """Return True if the course's starter has changed since the learner got it."""
         handed_out = self._handed_out().get(exercise.key)
-        return handed_out is not None and handed_out != _digest(exercise.starter)
+        return isinstance(handed_out, str) and handed_out != _digest(exercise.starter)
 
     def is_starter(self, exercise: Exercise, text: str) -> bool:
         """Return True if `text` is the exercise's starter, or the starter that the learner got."""
@@ -143,12 +142,10 @@ class Workspace:
         name = self._marker().get("course")
         return name if isinstance(name, str) else None
 
-    def _handed_out(self) -> dict[str, str]:
+    def _handed_out(self) -> dict[str, object]:
         """Return the digests in the marker. Without them, only changes of starters go unnoticed."""
         digests = self._marker().get("handed_out")
-        if not isinstance(digests, dict):
-            return {}
-        return {key: digest for key, digest in digests.items() if isinstance(digest, str)}
+        return digests if isinstance(digests, dict) else {}
 
     def _marker(self) -> dict[str, object]:
         """Return the contents of the marker; empty if it cannot be read."""
@@ -188,13 +185,11 @@ def other_course_here(course: Course) -> Workspace | None:
     return next((other for other in _workspaces_here() if other.course not in (None, course.id)), None)
 
 
-def _workspaces_here() -> Iterator[Workspace]:
-    here: list[Path] = []
+def _workspaces_here() -> list[Workspace]:
     with contextlib.suppress(FileNotFoundError):  # the current folder may have been removed
-        here = [Path.cwd(), *Path.cwd().parents]
-    for folder in here:
-        if workspace := _workspace_in(folder):
-            yield workspace
+        here = Path.cwd()
+        return [workspace for folder in (here, *here.parents) if (workspace := _workspace_in(folder))]
+    return []
 
 
 def check_not_missing(course: Course) -> None:
@@ -284,9 +279,8 @@ def _errors_converted(path: Path, what: str) -> Iterator[None]:
         advice = f"Give yourself write permission for {path.parent}, or use another folder: `gpututor init DIR`."
         raise WorkspaceError(f"{path} cannot be {what}: {error.strerror}.", advice) from error
     except UnicodeEncodeError as error:
-        raise WorkspaceError(
-            f"{path} cannot be {what}: the text contains an invalid character.", "Remove the character."
-        ) from error
+        title = f"{path} cannot be {what}: the text contains an invalid character."
+        raise WorkspaceError(title, "Remove the character.") from error
     except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         advice = f"Check {path.parent}, or use another folder: `gpututor init DIR`."

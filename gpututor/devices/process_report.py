@@ -25,7 +25,6 @@ from gpututor.devices.recorder import Recorder
 if TYPE_CHECKING:
     from gpututor.devices.virtual.machine import VirtualMachine
     from gpututor.trace.advice_rules import Rates
-    from gpututor.trace.columns import Trace
 
 VARIABLE = "GPUTUTOR_TRACE"
 """The environment variable that holds a `TraceRequest` as JSON, for children."""
@@ -119,7 +118,7 @@ class Report:
         """Return the device, the times, the summary, and the summary in words."""
         import torch
 
-        from gpututor.trace.export import ENDING
+        from gpututor.trace.export import ENDING, idle_in
         from gpututor.trace.serialization import write_trace
         from gpututor.trace.summary import summary
         from gpututor.trace.text import describe
@@ -132,10 +131,12 @@ class Report:
         totals = summary(trace, self._rates(), whole=None if time_ns is None else (0, time_ns))
         if self._request.chrome:
             write_trace(trace, self._path + ENDING)
-        modelled = machine is not None
+        modelled, communicator = machine is not None, sys.modules.get(_COMMUNICATOR)
+        rank = os.environ.get("RANK", "")
+        waits = () if communicator is None else communicator.waits_for_others()
         return {
-            "rank": _rank(),
-            "waited_ns": _waited_ns(trace) if modelled else None,
+            "rank": int(rank) if rank.isdecimal() else communicator and communicator.known_rank(),
+            "waited_ns": idle_in(trace, waits) if modelled else None,
             "device": {**self._device, "torch": torch.__version__},
             "modelled": modelled,
             "host_ns": host_ns,
@@ -153,23 +154,6 @@ class Report:
 
         gpus = () if self._machine is None else self._machine.gpus
         return {gpu.name: Rates(gpu.spec.float32_flops, gpu.spec.tf32_flops) for gpu in gpus}
-
-
-def _rank() -> int | None:
-    """Return this process's rank in torch.distributed, or None."""
-    rank = os.environ.get("RANK", "")
-    if rank.isdecimal():
-        return int(rank)
-    communicator = sys.modules.get(_COMMUNICATOR)
-    return None if communicator is None else communicator.known_rank()
-
-
-def _waited_ns(trace: Trace) -> int:
-    """Return the nanoseconds that this process's GPUs idled in collectives, waiting for other processes."""
-    from gpututor.trace.export import idle_in
-
-    communicator = sys.modules.get(_COMMUNICATOR)
-    return 0 if communicator is None else idle_in(trace, communicator.waits_for_others())
 
 
 def write(path: str, report: dict[str, Any]) -> None:

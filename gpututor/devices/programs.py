@@ -12,9 +12,9 @@ import runpy
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import TypeVar
 
@@ -57,18 +57,22 @@ def check(program: Program) -> None:
     if program.name.endswith(".py") and os.path.exists(program.name):
         raise UsageError(f"{program.name} is a file, and -m takes the name of a module.", "Leave out -m.")
     first = program.name.split(".")[0]
-    sys.path.insert(0, os.getcwd())
     try:
-        known = bool(first) and (first in sys.builtin_module_names or importlib.util.find_spec(first) is not None)
+        known = bool(first) and (first in sys.builtin_module_names or _spec_here(first) is not None)
     except ValueError:  # a module that is loaded and has no spec
         known = True
+    if not known:
+        hint = "Leave out -m to run a file." if os.path.exists(program.name) else "-m takes names like package.train."
+        raise UsageError(f"There is no module {program.name!r}.", hint)
+
+
+def _spec_here(name: str) -> ModuleSpec | None:
+    """Return the spec of a module, which may be in the current folder."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        return importlib.util.find_spec(name)
     finally:
         del sys.path[0]
-    if not known:
-        hint = (
-            "Leave out -m to run a file." if os.path.exists(program.name) else "-m takes a name such as package.train."
-        )
-        raise UsageError(f"There is no module {program.name!r}.", hint)
 
 
 def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
@@ -205,10 +209,7 @@ _NOT_THEIRS = re.compile(r"[/\\](site|dist)-packages[/\\]")
 
 
 def whose(program: Program) -> Learners:
-    """Return the learner's files: those below the program's folder or the current one.
-
-    If an installed module is run with -m, the files of its own package count too.
-    """
+    """Return the learner's files: below the program's folder or the current one, and a -m module's own package."""
     below, inside = [os.getcwd()], []
     if program.is_module:
         inside = _package_folders(program.name.split(".")[0])
@@ -221,11 +222,7 @@ def _package_folders(name: str) -> list[str]:
     """Return the folders of an installed package; none for Python's own modules, torch and gpututor."""
     if name in ("torch", PACKAGE.name) or name in sys.stdlib_module_names:
         return []
-    sys.path.insert(0, os.getcwd())
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        spec = None
-    finally:
-        del sys.path[0]
-    return [os.path.abspath(folder) for folder in spec.submodule_search_locations or ()] if spec is not None else []
+    with suppress(ImportError, ValueError):
+        spec = _spec_here(name)
+        return [os.path.abspath(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    return []

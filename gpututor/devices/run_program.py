@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -59,34 +60,26 @@ class SelectedDevice:
 
 def parse_device(device: str, gpu: str | None, gpus: str, memory: str | None, **options: Any) -> DeviceRequest:
     """Parse the device options of a command line. Raises `UsageError` for invalid values."""
-    kind, colon, index = device.partition(":")
-    if kind not in ("auto", "virtual", "cpu", "cuda", "mps", "xpu") or (
-        colon and not (kind == "cuda" and index.isdecimal())
-    ):
+    if not re.fullmatch(r"auto|virtual|cpu|cuda(:\d+)?|mps|xpu", device, re.ASCII):
         raise UsageError(f"There is no device {device!r}.", "Known: auto, virtual, cpu, cuda, cuda:N, mps, xpu.")
-    model = gpu_spec(DEFAULT_MODEL if gpu is None else gpu)
+    model, option = gpu_spec(DEFAULT_MODEL if gpu is None else gpu), "--gpus"
     try:
         count = count_in(gpus)
-    except ValueError as error:
-        raise UsageError(f"--gpus: {error}.") from None
-    try:
+        option = "--memory"
         memory_bytes = None if memory is None else bytes_in(memory)
     except ValueError as error:
-        raise UsageError(f"--memory: {error}.") from None
+        raise UsageError(f"{option}: {error}.") from None
     return DeviceRequest(device, model, count, memory_bytes, options)
 
 
 @contextlib.contextmanager
 def on_device(request: DeviceRequest, recorder: Recorder | None = None) -> Iterator[SelectedDevice]:
-    """Enter the requested device; `auto` selects a real accelerator, or the virtual GPU if there is none.
-
-    `recorder` records what the device does. Raises `UsageError` if this machine has no such device.
-    """
+    """Enter the requested device, with `recorder` on; `auto` prefers a real device. Raises `UsageError` without it."""
     from gpututor.devices.probe import describe_devices
 
-    kind, _, index = request.device.partition(":")
-    devices = describe_devices()
-    accelerators = [device for device in devices if device["kind"] != "cpu"]
+    kind = request.device.partition(":")[0]
+    devices = {device["name"]: device for device in describe_devices()}
+    accelerators = [name for name in devices if name != "cpu"]
     if kind == "virtual" or (kind == "auto" and not accelerators):
         from gpututor.devices.virtual.session import virtual_gpu
 
@@ -95,15 +88,14 @@ def on_device(request: DeviceRequest, recorder: Recorder | None = None) -> Itera
             description = f"virtual {model} (modelled)" if gpus == 1 else f"{gpus} x virtual {model} (modelled)"
             yield SelectedDevice("virtual", description, machine)
         return
-    automatic = accelerators[0]["name"] if accelerators else ""
-    name = {"auto": automatic, "cpu": "cpu", "cuda": f"cuda:{index or 0}"}.get(kind, f"{kind}:0")
-    selected = next((device for device in devices if device["name"] == name), None)
+    name = accelerators[0] if kind == "auto" else request.device
+    selected = devices.get(name, devices.get(f"{name}:0"))
     if selected is None:
         raise UsageError(f"This machine has no device {request.device}.", "Try --device virtual.")
     if selected["kind"] == "cuda":
         import torch
 
-        torch.cuda.set_device(name)
+        torch.cuda.set_device(selected["name"])
     with contextlib.ExitStack() as stack:
         if recorder is not None:
             from gpututor.devices.real import observe

@@ -1,4 +1,1 @@
-"""Descriptions of hardware: GPU models, the machine's real devices, and the scenario that an exercise asks for.
-
-No module here imports torch. They import `errors`, `files`, `paths`, `processes` and `text` only.
-"""
+"""Descriptions of hardware, without torch: GPU models, this machine's devices, and the scenario of an exercise."""

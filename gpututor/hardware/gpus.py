@@ -13,7 +13,8 @@ from gpututor.errors import UsageError
 
 _HERE = Path(__file__).parent
 _MAKERS = re.compile(r"^(nvidia|tesla|geforce)+")
-_RATES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
+RATES = ("float64", "float64_tensor", "float32", "tf32", "float16", "bfloat16", "float8", "int8")
+"""Keys of `flops_t` in gpus.toml; `GpuSpec` has each as `float64_flops` and so on."""
 _HEADING = re.compile(r'^\["?([^"\]]+)"?\]$', re.MULTILINE)
 
 
@@ -109,7 +110,7 @@ def parse_gpu_spec(name: str, entry: Mapping[str, Any]) -> GpuSpec:
             limits["shared_kib_per_block_at_most"] << 10,
             limits["float32_lanes_per_multiprocessor"],
             limits["load_units_per_multiprocessor"],
-            *(rates[name] * 1e12 for name in _RATES),
+            *(rates[name] * 1e12 for name in RATES),
             entry["memory_kind"],
             entry["board_watts"],
             entry["launch_us"] / 1e6,
@@ -153,10 +154,7 @@ def _by_spelling() -> dict[str, GpuSpec]:
 
 
 def gpu_spec(name: str) -> GpuSpec:
-    """Return the GPU of that name, in any usual spelling.
-
-    Raises `UsageError` with the nearest name for an unknown one.
-    """
+    """Return the GPU of that name, in any usual spelling. Raises `UsageError` with the nearest name."""
     spellings = _by_spelling()
     spelling = normalized(name)
     if spelling in spellings:

@@ -1,7 +1,4 @@
-"""Real devices of this machine, and the device for a request.
-
-A child process queries PyTorch; a cache stores its answer.
-"""
+"""Real devices of this machine, by PyTorch in a child process and by a cache, and the device for a request."""
 
 from __future__ import annotations
 
@@ -194,8 +191,5 @@ def check_device_name(wanted: str) -> None:
 
 
 def device_in_key(kind: str, model: str) -> str:
-    """Return the device as in `GradingKey.device`.
-
-    `model` is that of a real device, or of the virtual GPU if the request names one.
-    """
+    """Return `GradingKey.device`; `model` is a real device's, or the model of the virtual GPU that a request names."""
     return f"{kind} {model}" if model and kind != "cpu" else kind

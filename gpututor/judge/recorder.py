@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from gpututor.checks.model import Call, Check, Machine, Run, Span, describe_call, tensors_by_path
+from gpututor.checks.model import Call, Check, Machine, Run, Span, describe_call
+from gpututor.checks.trees import tensors_by_path
 from gpututor.grading.recording import (
     MOST_BYTES,
     BaselineRecording,
@@ -212,4 +213,4 @@ def _peak(call: Call, rows: TraceArrays) -> tuple[int, Place | None]:
         return peak_bytes, None
     row = int(memory[np.argmax(rows.allocated[memory])])
     traced = int(rows.allocated[row])
-    return max(traced, peak_bytes), rows.place_of(int(rows.place[row])) if traced >= peak_bytes else None
+    return max(traced, peak_bytes), rows.place_at(row) if traced >= peak_bytes else None

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from gpututor.checks.model import Call, Run, tensors_by_path
+from gpututor.checks.model import Call, Run
+from gpututor.checks.trees import tensors_by_path
 from gpututor.devices.virtual.cost.calibration import fitted
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 from gpututor.judge.source_review import review, suspicions_in

@@ -74,17 +74,16 @@ class ProgressEvent:
 
     def store(self, progress: ProgressStore) -> None:
         """Write it to the database. Raises `ProgressError`."""
-        match self.kind:
-            case EventKind.CURRENT_EXERCISE:
-                progress.set_current_exercise(self.value)
-            case EventKind.PLACE:
-                progress.set_place(self.value)
-            case EventKind.HINTS:
-                progress.open_hints(self.value, self.number)
-            case EventKind.SOLUTION_OPENED:
-                progress.mark_solution_opened(self.value)
-            case EventKind.BEGUN_AGAIN:
-                progress.mark_begun_again(self.value)
+        if self.kind is EventKind.HINTS:
+            progress.open_hints(self.value, self.number)
+            return
+        store = {
+            EventKind.CURRENT_EXERCISE: progress.set_current_exercise,
+            EventKind.PLACE: progress.set_place,
+            EventKind.SOLUTION_OPENED: progress.mark_solution_opened,
+            EventKind.BEGUN_AGAIN: progress.mark_begun_again,
+        }[self.kind]
+        store(self.value)
 
 
 class NotYetStored(ProgressError):
@@ -124,12 +123,10 @@ def spool_event(entry: Path, event: ProgressEvent) -> None:
 
 def drain_spool(progress: Path) -> int:
     """Move what is in the spool to the progress file; return the number of entries. What fails stays there."""
-    if _entries(progress):
-        with (
-            contextlib.suppress(TutorError),
-            contextlib.closing(ProgressStore(progress, patience=database.briefly)) as store,
-        ):
-            return len(_drain(store))
+    with contextlib.suppress(TutorError):
+        if _entries(progress):
+            with contextlib.closing(ProgressStore(progress, patience=database.briefly)) as store:
+                return len(_drain(store))
     return 0
 
 
@@ -142,10 +139,7 @@ def _entries(progress: Path) -> list[str]:
 
 
 def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
-    """Store all entries, one process at a time; return what is stored by the entry's name, None for an event.
-
-    Raises `ProgressError`.
-    """
+    """Store all entries; return by entry what is stored, None for an event. Raises `ProgressError`."""
     folder = spool_folder(store.path)
     stored = {}
     try:
@@ -156,9 +150,8 @@ def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                     stored[name] = _store_entry(store, folder / name)
     except (OSError, sqlite3.OperationalError) as error:
-        raise ProgressError(
-            f"The spool of {store.path} cannot be read: {error}.", "Close other gpututor processes."
-        ) from error
+        title = f"The spool of {store.path} cannot be read: {error}."
+        raise ProgressError(title, "Close other gpututor processes.") from error
     return stored
 
 
@@ -213,7 +206,7 @@ class AttemptWriter:
     def __init__(self, progress: Path, *, log: Callable[[BaseException], object] | None = None) -> None:
         """`log` receives unexpected errors; without it they go to stderr."""
         self._progress = progress
-        self._log = log or _print_exception
+        self._log = log or (lambda error: sys.__excepthook__(type(error), error, error.__traceback__))
         self._pending: list[_Pending] = []
         """Attempts that are not in the database, and events that are not even in the spool."""
         self._lock = threading.Lock()
@@ -243,8 +236,7 @@ class AttemptWriter:
 
     def wait(self, at_most_s: float | None = None) -> None:
         """Wait until all is stored, or has been tried."""
-        thread = self._thread
-        if thread is not None:
+        if (thread := self._thread) is not None:
             thread.join(at_most_s)
 
     def wait_for_attempts(self, at_most_s: float) -> None:
@@ -301,7 +293,11 @@ class AttemptWriter:
         for pending in all_pending:
             if not pending.is_spooled:
                 pending.spool()
-        patience = database.until(time.monotonic() + database.BUSY_TIMEOUT_S)
+        end = time.monotonic() + database.BUSY_TIMEOUT_S
+
+        def patience() -> float:
+            return max(0.0, end - time.monotonic())
+
         with contextlib.closing(ProgressStore(self._progress, patience=patience)) as store:
             drained = _drain(store)
             for pending in all_pending:
@@ -351,12 +347,6 @@ class AttemptWriter:
 
 def _attempts(number: int) -> str:
     return "1 attempt is" if number == 1 else f"{number} attempts are"
-
-
-def _print_exception(error: BaseException) -> None:
-    import traceback  # 2 ms: only an unexpected error pays for it
-
-    traceback.print_exception(error)
 
 
 def _print(text: str) -> None:

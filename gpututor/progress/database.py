@@ -55,11 +55,6 @@ def briefly() -> float:
     return BRIEFLY_S
 
 
-def until(moment: float) -> Patience:
-    """Return the patience to wait until a moment of the monotonic clock."""
-    return lambda: max(0.0, moment - time.monotonic())
-
-
 _TABLES = {
     "attempts": "exercise, outcome, counted, report, source, run_ns, peak_bytes, spooled_as",
     "hints": "exercise, used",
@@ -69,10 +64,7 @@ _TABLES = {
 
 
 def connect(path: Path, wait_s: float, *, check_all: bool = False) -> sqlite3.Connection:
-    """Connect to the file and migrate it to the newest version. Raises `sqlite3.DatabaseError` if it is damaged.
-
-    `wait_s`: seconds to wait for another process that is writing.
-    """
+    """Connect and migrate the file; wait up to `wait_s` for a writer. Raises `sqlite3.DatabaseError` for damage."""
     connection = sqlite3.connect(path, timeout=wait_s, isolation_level=None, check_same_thread=False)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")  # a flipped bit spoils only a letter
     try:
@@ -151,10 +143,7 @@ def set_aside(path: Path) -> Path:
 
 @contextlib.contextmanager
 def alone(path: Path, wait_s: float) -> Iterator[None]:
-    """Keep other processes from opening the same progress file.
-
-    Raises `sqlite3.OperationalError` if another process still has it after `wait_s` seconds.
-    """
+    """Keep other processes from opening the file. Raises `sqlite3.OperationalError` after `wait_s` seconds."""
     import fcntl
 
     end = time.monotonic() + wait_s

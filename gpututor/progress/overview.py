@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,7 +54,7 @@ class LessonRow:
 
     @property
     def passed(self) -> int:
-        return sum(1 for exercise in self.exercises if exercise.state is State.PASSED)
+        return sum(exercise.state is State.PASSED for exercise in self.exercises)
 
     @property
     def finished(self) -> bool:
@@ -71,15 +71,13 @@ def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", state: State | 
     Lessons without such an exercise are left out, except when there is no filter.
     """
     wanted = words.casefold().split()
-    rows = ((lesson, tuple(_matching(lesson, wanted, state))) for lesson in lessons)
-    return tuple(row for row in rows if row[1] or (not wanted and state is None))
 
-
-def _matching(lesson: LessonRow, wanted: list[str], state: State | None) -> Iterator[ExerciseRow]:
-    for row in lesson.exercises:
+    def fits(row: ExerciseRow, lesson: LessonRow) -> bool:
         text = f"{row.label} {row.title} {row.summary} {lesson.title}".casefold()
-        if state in (None, row.state) and all(word in text for word in wanted):
-            yield row
+        return state in (None, row.state) and all(word in text for word in wanted)
+
+    rows = ((lesson, tuple(row for row in lesson.exercises if fits(row, lesson))) for lesson in lessons)
+    return tuple(row for row in rows if row[1] or (not wanted and state is None))
 
 
 def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tuple[LessonRow, ...]:

@@ -178,15 +178,12 @@ def prune_recordings(progress: ProgressStore, recordings: Recordings, key: str) 
 
 
 def _read(folder: Path) -> Recording | None:
-    try:
+    with contextlib.suppress(OSError, ValueError):
         return read_recording(folder)
-    except (OSError, ValueError):
-        return None
+    return None
 
 
 def _size(folder: Path) -> int:
-    size = 0
     with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            size += entry.stat(follow_symlinks=False).st_size
-    return size
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(folder))
+    return 0

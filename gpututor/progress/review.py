@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gpututor.course.model import Course, Exercise
@@ -81,10 +82,9 @@ def to_repeat(
     order: Sequence[str],
 ) -> tuple[Repeat, ...]:
     """Return the exercises worth repeating, by weight, then in `order`, the keys of the course's exercises."""
-    by_exercise: dict[str, list[AttemptSummary]] = {key: [] for key in order}
+    by_exercise: defaultdict[str, list[AttemptSummary]] = defaultdict(list)
     for attempt in all_attempts:
-        if attempt.exercise in by_exercise:
-            by_exercise[attempt.exercise].append(attempt)
+        by_exercise[attempt.exercise].append(attempt)
     repeats = [
         _repeat(key, by_exercise[key], progress.get(key, ExerciseProgress()), key in solutions, begun_again.get(key))
         for key in order
@@ -162,11 +162,9 @@ def lesson_about(mistake: Mistake, course: Course) -> str:
     if mistake.check in OWN_KINDS:
         return ""
     word = re.compile(rf"\b{re.escape(mistake.check)}\(|\bname=\"{re.escape(mistake.check)}\"")
-    uses = {
-        lesson.slug: sum(bool(word.search(_checks(exercise))) for exercise in lesson.exercises)
-        for lesson in course.lessons
-    }
+    uses: dict[str, int] = {}
     for lesson in course.lessons:
+        uses[lesson.slug] = sum(bool(word.search(_checks(exercise))) for exercise in lesson.exercises)
         if uses[lesson.slug] >= max(MANY, len(lesson.exercises) / 2):
             return lesson.slug
     if any(uses.values()):
@@ -175,10 +173,9 @@ def lesson_about(mistake: Mistake, course: Course) -> str:
 
 
 def _checks(exercise: Exercise) -> str:
-    try:
+    with suppress(CourseError):
         return exercise.checks
-    except CourseError:
-        return ""
+    return ""
 
 
 def to_remember(lesson_text: str) -> str:

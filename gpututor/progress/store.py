@@ -158,10 +158,7 @@ class ProgressStore:
         peak_bytes: int | None = None,
         spooled_as: str | None = None,
     ) -> int:
-        """Store the report on the text `source`, and figures of its recording; return the attempt's id.
-
-        `spooled_as`: the name of its entry in the spool, unique among attempts.
-        """
+        """Store the report on the text `source`, figures of its recording and its entry in the spool; return the id."""
         counted = report.outcome not in NOT_COUNTED
         text = None if source is None else source.encode("utf-8", "replace").decode()
         content = json.dumps(report.to_json())
@@ -174,10 +171,7 @@ class ProgressStore:
         return id_
 
     def attempts(self, key: str, *, newest: int = -1, before: int = _AFTER_ALL) -> list[Attempt]:
-        """Return the counted attempts at the exercise, newest last. Reading an attempt takes up to a millisecond.
-
-        `newest` limits their number, `before` their ids.
-        """
+        """Return counted attempts at an exercise, newest last: `newest` at most, with ids below `before`; 1 ms each."""
         ids = reversed(self.ids(key, newest=newest, before=before))
         return [attempt for id_ in ids if (attempt := self.attempt(id_))]
 
@@ -213,20 +207,19 @@ class ProgressStore:
 
     def summary(self) -> dict[str, ExerciseProgress]:
         """Return progress by exercise key, for exercises with any progress."""
-        rows = self._do(lambda connection: connection.execute(_SUMMARY).fetchall())
+        rows = self.rows(_SUMMARY)
         return {key: ExerciseProgress(attempts, bool(passed), used) for key, attempts, passed, used in rows}
 
     def current_exercise(self) -> str | None:
         """Return the key of the exercise where the learner left off in the app."""
-        return self._text("SELECT value FROM choices WHERE name = 'current_exercise'")
+        return self._last_chosen("current_exercise")
 
     def set_current_exercise(self, key: str) -> None:
         self._choose("current_exercise", key)
 
     def exercise_opened_last(self) -> str | None:
         """Return the key of the exercise that was opened last, in the app or by `gpututor watch`."""
-        names = "('current_exercise', 'watched_exercise')"  # a new choice gets the highest rowid
-        return self._text(f"SELECT value FROM choices WHERE name IN {names} ORDER BY rowid DESC LIMIT 1")
+        return self._last_chosen("current_exercise", "watched_exercise")
 
     def set_watched_exercise(self, key: str) -> None:
         """Store the exercise that `gpututor watch` opened; the app's current exercise stays."""
@@ -234,7 +227,7 @@ class ProgressStore:
 
     def place(self) -> str | None:
         """Return where in the current exercise the learner left off, as `set_place` stored it."""
-        return self._text("SELECT value FROM choices WHERE name = 'place'")
+        return self._last_chosen("place")
 
     def set_place(self, place: str) -> None:
         self._choose("place", place)
@@ -244,11 +237,8 @@ class ProgressStore:
 
     def open_hints(self, key: str, number: int) -> None:
         """Store that at least `number` hints of the exercise are open."""
-        statement = (
-            "INSERT INTO hints (exercise, used) VALUES (?, ?) "
-            "ON CONFLICT (exercise) DO UPDATE SET used = MAX(used, excluded.used)"
-        )
-        self.rows(statement, key, number)
+        statement = "INSERT INTO hints (exercise, used) VALUES (?, ?)"
+        self.rows(f"{statement} ON CONFLICT (exercise) DO UPDATE SET used = MAX(used, excluded.used)", key, number)
 
     def attempt_summaries(self) -> list[AttemptSummary]:
         """Return every counted attempt at any exercise, oldest first; takes 50 µs an attempt."""
@@ -260,7 +250,6 @@ class ProgressStore:
         return [id_ for (id_,) in self.rows("SELECT id FROM attempts WHERE exercise = ? ORDER BY id DESC", key)]
 
     def mark_solution_opened(self, key: str) -> None:
-        """Record that the solution was opened before a pass."""
         self._mark(_SOLUTION + key)
 
     def solutions_opened(self) -> frozenset[str]:
@@ -296,14 +285,16 @@ class ProgressStore:
     def _choose(self, name: str, value: str) -> None:
         self.rows("INSERT OR REPLACE INTO choices (name, value) VALUES (?, ?)", name, value)
 
+    def _last_chosen(self, *names: str) -> str | None:
+        """Return the newest value among the choices of these names."""
+        # A new choice gets the highest rowid.
+        marks = ", ".join("?" * len(names))
+        value = self._value(f"SELECT value FROM choices WHERE name IN ({marks}) ORDER BY rowid DESC LIMIT 1", *names)
+        return None if value is None else str(value)
+
     def _value(self, statement: str, *values: str) -> Any:
         """Return the first value of the first row; None without rows."""
-        rows = self.rows(statement, *values)
-        return rows[0][0] if rows else None
-
-    def _text(self, statement: str) -> str | None:
-        value = self._value(statement)
-        return None if value is None else str(value)
+        return next((row[0] for row in self.rows(statement, *values)), None)
 
     def _first_readable(self, ids: Iterable[int]) -> Attempt | None:
         return next((attempt for id_ in ids if (attempt := self.attempt(id_))), None)
@@ -372,11 +363,9 @@ def _summarize(id: int, exercise: str, outcome: str, report: str) -> AttemptSumm
 
 
 def _verdicts(report: str) -> list[dict[str, Any]]:
-    try:
-        verdicts = json.loads(report)["verdicts"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
-    return [verdict for verdict in verdicts if isinstance(verdict, dict)] if isinstance(verdicts, list) else []
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+        return [verdict for verdict in json.loads(report)["verdicts"] if isinstance(verdict, dict)]
+    return []
 
 
 def _is_disk_full(folder: Path) -> bool:
@@ -387,7 +376,6 @@ def _is_disk_full(folder: Path) -> bool:
 
 def _elapsed_s(report: str) -> float:
     """Return the seconds of a grading, without validating the whole report, which takes twenty times as long."""
-    try:
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
         return float(json.loads(report)["elapsed_s"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return math.inf
+    return math.inf

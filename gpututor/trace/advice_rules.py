@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,23 +42,15 @@ _WAIT_WORDS = {
         "Keep the results on the device, and copy them together, after the loop.",
     ),
 }
-_SHAPED_BY_DATA = frozenset(
-    f"aten::{name}"
-    for name in (
-        *("index", "index_put", "index_put_", "masked_select", "nonzero", "repeat_interleave"),
-        *("_unique2", "unique_consecutive", "unique_dim", "bincount"),
-    )
-)
+_SHAPING = "index index_put index_put_ masked_select nonzero repeat_interleave _unique2 unique_consecutive unique_dim"
+_SHAPED_BY_DATA = frozenset(f"aten::{name}" for name in (*_SHAPING.split(), "bincount"))
 """Operators whose values decide the size of the result: the host waits for that size."""
 _SHAPE_WORDS = (
     "waits for the number of elements",
     "Keep the shape: use `torch.where` with three arguments, or multiply by the mask. Or compute the indices once, and"
     " reuse them.",
 )
-_OTHER_WAIT = (
-    "waits for the device",
-    "Wait once, after the loop, or not at all: a stream runs its work in order.",
-)
+_OTHER_WAIT = "waits for the device", "Wait once, after the loop, or not at all: a stream runs its work in order."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,45 +88,45 @@ class Advice:
 
 
 def make_advice(
-    rows: TraceArrays,
-    rule: str,
-    sentence: str,
-    place: Place,
-    gain: int,
-    what_to_do: str,
-    others: tuple[Place, ...] = (),
+    rows: TraceArrays, rule: str, sentence: str, place: Place, gain: int, what_to_do: str, others: Sequence[Place] = ()
 ) -> Advice:
     gain = min(gain, rows.span)
-    return Advice(rule, sentence, place, gain, gain / rows.span if rows.span else 0.0, what_to_do, others)
+    return Advice(rule, sentence, place, gain, gain / rows.span if rows.span else 0.0, what_to_do, tuple(others))
 
 
-class Observation(NamedTuple):
-    """A rule's observation at one line."""
+class _Loss(NamedTuple):
+    """The loss at one line; the largest sorts first."""
 
+    negative: int
     place: Place
+    sentence: str
     group: Numbers
     """Rows of the trace."""
-    sentence: str
-    what_to_do: str
 
 
 def together(
-    rows: TraceArrays, rule: str, observations: Iterable[Observation], gain_of: Callable[[Numbers], int]
+    rows: TraceArrays,
+    rule: str,
+    mask: Mask,
+    describe: Callable[[Place, Numbers], tuple[str, str]],
+    gain_of: Callable[[Numbers], int],
+    least: int = 1,
 ) -> Iterator[Advice]:
     """Yield one piece of advice for all lines with the same remedy: the line that loses most, then the others.
 
-    `gain_of` returns the loss of some rows. The gain of several lines is that of all their rows together, as they may
-    lose the same time.
+    A line has at least `least` rows of `mask`. `describe` returns its sentence and the remedy, `gain_of` the loss of
+    some rows. The gain of several lines is that of all their rows together, as they may lose the same time.
     """
-    remedies: dict[str, list[tuple[int, Observation]]] = {}
-    for observation in observations:
-        if (gain := gain_of(observation.group)) > 0:
-            remedies.setdefault(observation.what_to_do, []).append((gain, observation))
-    for what_to_do, pairs in remedies.items():
-        (most, first), *less = sorted(pairs, key=lambda pair: (-pair[0], pair[1].place))
-        more = [observation for gain, observation in less if gain >= _WORTH_NAMING * most]
-        gain = gain_of(np.sort(np.concatenate([observation.group for observation in (first, *more)])))
-        others = tuple(sorted({observation.place for observation in more}))
+    remedies: defaultdict[str, list[_Loss]] = defaultdict(list)
+    for place, group in _by_line(rows, mask, least):
+        if (gain := gain_of(group)) > 0:
+            sentence, what_to_do = describe(place, group)
+            remedies[what_to_do].append(_Loss(-gain, place, sentence, group))
+    for what_to_do, losses in remedies.items():
+        first, *less = sorted(losses)
+        more = [loss for loss in less if loss.negative <= _WORTH_NAMING * first.negative]
+        gain = gain_of(np.sort(np.concatenate([loss.group for loss in (first, *more)])))
+        others = sorted(loss.place for loss in more)
         sentence = f"{first.sentence} The same goes for {_lines(first.place, others)}." if others else first.sentence
         yield make_advice(rows, rule, sentence, first.place, gain, what_to_do, others)
 
@@ -141,10 +134,8 @@ def together(
 def _lines(first: Place, others: Sequence[Place]) -> str:
     """Return text like `lines 9 and 12`, with the names of other files."""
     here = [str(place.line) for place in others if place.file == first.file]
-    words = [str(place) for place in others if place.file != first.file]
-    if here:
-        words = [f"line{'s' if len(here) > 1 else ''} {_listed(here)}", *words]
-    return _listed(words)
+    lines = [f"line{'s' if len(here) > 1 else ''} {_listed(here)}"] if here else []
+    return _listed([*lines, *(str(place) for place in others if place.file != first.file)])
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -161,31 +152,26 @@ def waits_in_loops(rows: TraceArrays, device: str, rates: Rates | None) -> Itera
     them, as far as the device was idle between the first and the last wait.
     """
     waits = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
-    busy = merged(rows.intervals(_work(rows, device)))
+    busy = merged(rows.intervals(rows.work(device)))
     own = _own_time(rows, device, waits)
 
     def gain_of(group: Numbers) -> int:
         begin, end = int((rows.start[group] - own[group]).min()), int(rows.end[group].max())
         return min(_time(rows, group) + int(own[group].sum()), end - begin - within(busy, begin, end).total)
 
-    def observations() -> Iterator[Observation]:
-        for place, group in _by_line(rows, waits, REPEATED):
-            name = rows.names[int(rows.name[group[0]])]
-            words, what_to_do = _SHAPE_WORDS if name in _SHAPED_BY_DATA else _WAIT_WORDS.get(name, _OTHER_WAIT)
-            sentence = f"{place} {words}: {group.size:,} waits, {duration(_time(rows, group))} in all."
-            yield Observation(place, group, sentence, what_to_do)
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        name = rows.names[int(rows.name[group[0]])]
+        words, what_to_do = _SHAPE_WORDS if name in _SHAPED_BY_DATA else _WAIT_WORDS.get(name, _OTHER_WAIT)
+        return f"{place} {words}: {group.size:,} waits, {duration(_time(rows, group))} in all.", what_to_do
 
-    yield from together(rows, "waits in a loop", observations(), gain_of)
+    return together(rows, "waits in a loop", waits, describe, gain_of, REPEATED)
 
 
 def _own_time(rows: TraceArrays, device: str, waits: Mask) -> Numbers:
-    """Return for each wait that reads a value the host's time from its last launch to the wait; 0 for other rows.
-
-    In that time a device without work is idle.
-    """
+    """Return for each wait that reads a value the host's time since its last launch, in which devices idle; else 0."""
     own = np.zeros(rows.kind.size, dtype=np.int64)
     reads = waits & np.isin(rows.name, [number for number, name in enumerate(rows.names) if name in _WAIT_WORDS])
-    launches = np.unique(rows.launched[_work(rows, device) & (rows.launched >= 0)])
+    launches = np.unique(rows.launched[rows.work(device) & (rows.launched >= 0)])
     ends = np.unique(np.concatenate([launches, rows.end[rows.of(Kind.SYNCHRONISE) & rows.timed]]))
     # The copy of the value itself begins with the wait.
     index = np.searchsorted(ends, rows.start[reads], side="left")
@@ -200,7 +186,7 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     ours = rows.on(device) & rows.of(Kind.KERNEL) & rows.timed
     if int(ours.sum()) < MANY_KERNELS:
         return
-    work = np.flatnonzero(_work(rows, device) & rows.timed)
+    work = np.flatnonzero(rows.work(device) & rows.timed)
     work = work[np.argsort(rows.start[work], kind="stable")]
     reached = np.append(rows.start[work[:1]], np.maximum.accumulate(rows.end[work])[:-1])
     gap = rows.start[work] - reached
@@ -212,8 +198,7 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
     if picked.size < MANY_KERNELS // 2:
         return
     gaps = Intervals(reached[picked], rows.start[work][picked])
-    host = rows.of(Kind.SYNCHRONISE) | (rows.on("cpu") & rows.of(Kind.KERNEL))
-    lost = gaps.total - common(gaps, merged(rows.intervals(host)))
+    lost = gaps.total - common(gaps, merged(rows.intervals(rows.of(Kind.SYNCHRONISE) | rows.on_host())))
     places, index = np.unique(rows.place[work[picked]], return_inverse=True)
     place = rows.place_of(int(places[np.argmax(np.bincount(index, weights=gap[picked]))]))
     mean = int(rows.duration[work[picked]].mean())
@@ -237,8 +222,7 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     """Find matrix products that run at float32's rate on a device whose tensor cores are faster."""
     if rates is None or rates.tensor <= rates.float32:
         return
-    named = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in MULTIPLIES]
-    products = rows.on(device) & rows.of(Kind.KERNEL) & np.isin(rows.name, named) & (rows.flops > 0)
+    products = rows.on(device) & rows.of(Kind.KERNEL) & _named(rows, MULTIPLIES) & (rows.flops > 0)
     products &= rows.duration > 0
     rate = np.where(products, rows.flops / np.maximum(rows.duration, 1) * 1e9, 0.0)
     # Slower products wait for memory, faster products use tensor cores already.
@@ -247,27 +231,21 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     def gain_of(group: Numbers) -> int:
         return _time(rows, group) - int(float(rows.flops[group].sum()) / rates.tensor * 1e9)
 
-    def observations() -> Iterator[Observation]:
-        for place, group in _by_line(rows, products):
-            time = duration(_time(rows, group))
-            sentence = f"{place} multiplies matrices in float32 without tensor cores: {group.size:,} products, {time}."
-            what_to_do = (
-                "Call `torch.set_float32_matmul_precision('high')` for TF32, or compute in bfloat16 or float16"
-                " (`torch.autocast`)."
-            )
-            yield Observation(place, group, sentence, what_to_do)
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        time = duration(_time(rows, group))
+        return (
+            f"{place} multiplies matrices in float32 without tensor cores: {group.size:,} products, {time}.",
+            "Call `torch.set_float32_matmul_precision('high')` for TF32, or compute in bfloat16 or float16"
+            " (`torch.autocast`).",
+        )
 
-    yield from together(rows, "float32 products", observations(), gain_of)
-
-
-def _work(rows: TraceArrays, device: str) -> Mask:
-    return rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
+    yield from together(rows, "float32 products", products, describe, gain_of)
 
 
 def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Find copies to the device that the host waits for, while kernels could run. The gain is the shorter time."""
     copies = copies_to(rows, device) & ~rows.asynchronous & (rows.size > SMALL_COPY) & (rows.partner < 0)
-    yield from _hidden_by_kernels(
+    return _hidden_by_kernels(
         rows,
         device,
         copies,
@@ -282,7 +260,7 @@ def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
 def copies_without_overlap(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Find asynchronous copies without concurrent kernels: on the same stream, copies and kernels take turns."""
     copies = copies_to(rows, device) & rows.asynchronous & (rows.partner < 0)
-    yield from _hidden_by_kernels(
+    return _hidden_by_kernels(
         rows,
         device,
         copies,
@@ -305,21 +283,20 @@ def _hidden_by_kernels(
         free_kernels = within(kernels, int(times.start[0]), int(times.end[-1])).total - overlap
         return min(times.total - overlap, free_kernels)
 
-    def observations() -> Iterator[Observation]:
-        for place, group in _by_line(rows, copies & rows.timed & ~_made_on_the_line(rows, copies), REPEATED):
-            times = merged(intervals_of(rows, group))
-            time, total = duration(times.total - common(times, kernels)), size(int(rows.size[group].sum()))
-            sentence = words.format(place=place, size=total, device=device, count=group.size, time=time)
-            yield Observation(place, group, sentence, what_to_do)
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        times = merged(intervals_of(rows, group))
+        time, total = duration(times.total - common(times, kernels)), size(int(rows.size[group].sum()))
+        return words.format(place=place, size=total, device=device, count=group.size, time=time), what_to_do
 
-    yield from together(rows, rule, observations(), gain_of)
+    shown = copies & rows.timed & ~_made_on_the_line(rows, copies)
+    return together(rows, rule, shown, describe, gain_of, REPEATED)
 
 
 def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Find lines that create a tensor on the CPU only to copy it: both costs are avoidable."""
     copies = copies_to(rows, device) & (rows.partner < 0) & rows.timed
     copies &= _made_on_the_line(rows, copies)
-    computing = rows.on("cpu") & rows.of(Kind.KERNEL) & rows.timed
+    computing = rows.on_host() & rows.timed
     kernels = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL)))
 
     def gain_of(group: Numbers) -> int:
@@ -327,25 +304,20 @@ def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
         times = merged(intervals_of(rows, np.append(group, making)))
         return times.total - common(times, kernels)
 
-    def observations() -> Iterator[Observation]:
-        for place, group in _by_line(rows, copies, REPEATED):
-            making = computing & (rows.place == rows.place[group[0]])
-            sentence = (
-                f"{place} creates tensors on the CPU ({duration(_time(rows, making))}), then copies them to {device}:"
-                f" {group.size:,} copies, {size(int(rows.size[group].sum()))}, {duration(_time(rows, group))}."
-            )
-            what_to_do = (
-                'Create them on the device: `device="cuda"` in the call that creates them. Then nothing is copied.'
-            )
-            yield Observation(place, group, sentence, what_to_do)
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        making = computing & (rows.place == rows.place[group[0]])
+        return (
+            f"{place} creates tensors on the CPU ({duration(_time(rows, making))}), then copies them to {device}:"
+            f" {group.size:,} copies, {size(int(rows.size[group].sum()))}, {duration(_time(rows, group))}.",
+            'Create them on the device: `device="cuda"` in the call that creates them. Then nothing is copied.',
+        )
 
-    yield from together(rows, "made on the CPU", observations(), gain_of)
+    return together(rows, "made on the CPU", copies, describe, gain_of, REPEATED)
 
 
 def _made_on_the_line(rows: TraceArrays, copies: Mask) -> Mask:
     """Return the copies whose own line creates tensors of as many bytes on the CPU."""
-    named = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in MAKES_TENSORS]
-    makes = rows.on("cpu") & rows.of(Kind.KERNEL) & np.isin(rows.name, named) & (rows.place != 0)
+    makes = rows.on_host() & _named(rows, MAKES_TENSORS) & (rows.place != 0)
     places = [
         number
         for (number,), group in rows.groups(copies & (rows.place != 0), rows.place)
@@ -359,19 +331,19 @@ def many_small_copies(rows: TraceArrays, device: str, rates: Rates | None) -> It
     """Find copies to the device that are mostly latency, and could be one copy with one latency."""
     copies = copies_to(rows, device) & (rows.size <= SMALL_COPY) & rows.timed
 
-    def observations() -> Iterator[Observation]:
-        for place, group in _by_line(rows, copies & ~_made_on_the_line(rows, copies), MANY_COPIES):
-            sentence = (
-                f"{place} makes {group.size:,} copies of {size(int(rows.size[group].mean()))} each to {device}, which"
-                f" take {duration(_time(rows, group))}: mostly the latency of a copy."
-            )
-            yield Observation(place, group, sentence, _instead_of_small_copies(rows, group))
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        sentence = (
+            f"{place} makes {group.size:,} copies of {size(int(rows.size[group].mean()))} each to {device}, which"
+            f" take {duration(_time(rows, group))}: mostly the latency of a copy."
+        )
+        return sentence, _instead_of_small_copies(rows, group)
 
     def gain_of(group: Numbers) -> int:
         lines = np.unique(rows.place[group]).size
         return (group.size - lines) * int(rows.duration[group].min())
 
-    yield from together(rows, "small copies", observations(), gain_of)
+    shown = copies & ~_made_on_the_line(rows, copies)
+    return together(rows, "small copies", shown, describe, gain_of, MANY_COPIES)
 
 
 def _instead_of_small_copies(rows: TraceArrays, group: Numbers) -> str:
@@ -393,22 +365,19 @@ def same_bytes_again(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     """Find copies of bytes that the device has already, unchanged: only the first copy is needed."""
     copies = copies_to(rows, device) & (rows.partner >= 0)
 
-    def observations() -> Iterator[Observation]:
-        for place, group in _by_line(rows, copies):
-            time, total = _time(rows, group), size(int(rows.size[group].sum()))
-            often = "once" if group.size == 1 else f"{group.size:,} times"
-            sentence = f"{place} copies the same bytes to {device} again, {often}: {total}, {duration(time)}."
-            what_to_do = "Copy them once, before the loop, and keep the tensor on the device."
-            yield Observation(place, group, sentence, what_to_do)
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        time, total = duration(_time(rows, group)), size(int(rows.size[group].sum()))
+        often = "once" if group.size == 1 else f"{group.size:,} times"
+        sentence = f"{place} copies the same bytes to {device} again, {often}: {total}, {time}."
+        return sentence, "Copy them once, before the loop, and keep the tensor on the device."
 
-    yield from together(rows, "same bytes again", observations(), lambda group: _time(rows, group))
+    return together(rows, "same bytes again", copies, describe, lambda group: _time(rows, group))
 
 
 def work_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Find lines that compute on the CPU while the device is idle: moving that work gains the idle time."""
-    busy = merged(rows.intervals(_work(rows, device)))
-    computing = rows.on("cpu") & rows.of(Kind.KERNEL) & rows.timed
-    for place, group in _by_line(rows, computing, REPEATED):
+    busy = merged(rows.intervals(rows.work(device)))
+    for place, group in _by_line(rows, rows.on_host() & rows.timed, REPEATED):
         times = merged(intervals_of(rows, group))
         sentence = f"{place} computes on the CPU for {duration(times.total)}, while {device} has nothing to do."
         what_to_do = "Move the tensors to the device first, or prepare them in DataLoader workers (`num_workers`)."
@@ -419,11 +388,13 @@ def work_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
 
 def copies_to(rows: TraceArrays, device: str) -> Mask:
     """Return the copies from the host to the device."""
-    mask: Mask = (
-        rows.of(Kind.TRANSFER)
-        & (rows.source == rows.trace.devices.get("cpu", -1))
-        & (rows.target == rows.trace.devices.get(device, -1))
-    )
+    mask: Mask = rows.from_host & (rows.target == rows.trace.devices.get(device, -1))
+    return mask
+
+
+def _named(rows: TraceArrays, operators: Collection[str]) -> Mask:
+    numbers = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in operators]
+    mask: Mask = np.isin(rows.name, numbers)
     return mask
 
 

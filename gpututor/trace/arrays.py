@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpututor.trace.columns import TYPES, Trace, TraceError
-from gpututor.trace.events import DTYPES, Kind
+from gpututor.trace.columns import TYPES, Trace
+from gpututor.trace.events import WORK, Kind
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -28,8 +28,6 @@ class Place(NamedTuple):
         return f"{basename(self.file)}:{self.line}" if self.line is not None else "outside your files"
 
 
-_LARGEST = 1 << 60
-"""Nanoseconds (36 years): sums of such times still fit."""
 NOWHERE = Place("", None)
 
 
@@ -61,29 +59,17 @@ class TraceArrays:
         self.duration: Numbers = np.where(self.timed, self.end - self.start, 0)
         self.place: Numbers = (self.file.astype(np.int64) << 32) | self.line
         """A number for each file and line; 0 without a line."""
+        cpu, copies = trace.devices.get("cpu", -1), self.of(Kind.TRANSFER)
+        self.from_host: Mask = copies & (self.source == cpu) & (self.target != cpu)
+        """Copies from the host to a device."""
+        self.to_host: Mask = copies & (self.target == cpu) & (self.source != cpu)
+        self.between: Mask = copies & (self.source != cpu) & (self.target != cpu)
+        """Copies from device to device."""
         known = [values[values >= 0] for values in (self.launched, self.start, self.end)]
         self.begin = min((int(values.min()) for values in known if values.size), default=0)
         self.finish = max((int(values.max()) for values in known if values.size), default=0)
         if whole is not None:
             self.begin, self.finish = whole
-
-    def check(self) -> None:
-        """Raise `TraceError` for a number out of range, as in a damaged file."""
-        devices, times = ("device", "source", "target"), ("launched", "start", "end")
-        bounds = {
-            "kind": (1, len(Kind)),
-            "name": (0, len(self.names) - 1),
-            **dict.fromkeys(devices, (0, len(self.devices) - 1)),
-            "file": (0, len(self.files) - 1),
-            "dtype": (0, len(DTYPES) - 1),
-            "partner": (-1, len(self.kind) - 1),
-            "line": (0, _LARGEST),
-            **dict.fromkeys(times, (-1, _LARGEST)),
-        }
-        for name, (least, most) in bounds.items():
-            column = getattr(self, name)
-            if column.size and not least <= int(column.min()) <= int(column.max()) <= most:
-                raise TraceError(f"its column {name} holds an impossible number")
 
     @property
     def span(self) -> int:
@@ -100,6 +86,18 @@ class TraceArrays:
         mask: Mask = self.device == self.trace.devices.get(device, -1)
         return mask
 
+    def work(self, device: str) -> Mask:
+        """Return the work of one device: kernels, copies and collectives."""
+        return self.on(device) & self.of(*WORK)
+
+    def on_devices(self) -> Mask:
+        """Return the work of all accelerators."""
+        return self.of(*WORK) & ~self.on("cpu")
+
+    def on_host(self) -> Mask:
+        """Return the operators on the CPU."""
+        return self.on("cpu") & self.of(Kind.KERNEL)
+
     def accelerators(self) -> list[str]:
         """Return the names of the devices with events, without the CPU, sorted."""
         used = {self.devices[number] for number in np.unique(self.device)}
@@ -109,6 +107,10 @@ class TraceArrays:
         """Return the place for a number of the column `place`."""
         line = int(number) & 0xFFFFFFFF
         return Place(self.files[int(number) >> 32], line) if line else NOWHERE
+
+    def place_at(self, row: Any) -> Place:
+        """Return the place of a row."""
+        return self.place_of(self.place[row])
 
     def intervals(self, mask: Mask) -> Intervals:
         """Return the times of those rows whose times are known."""
@@ -193,9 +195,8 @@ def time_shares(rows: TraceArrays, elapsed: int = 0) -> tuple[TimeShares, ...]:
     """Return the shares of each accelerator; `elapsed` is the whole time if that is longer than the trace."""
     shares = []
     for device in rows.accelerators():
-        here = rows.on(device)
-        kernels = merged(rows.intervals(here & rows.of(Kind.KERNEL, Kind.COLLECTIVE)))
-        work = here & rows.of(Kind.KERNEL, Kind.COLLECTIVE, Kind.TRANSFER)
+        kernels = merged(rows.intervals(rows.on(device) & rows.of(Kind.KERNEL, Kind.COLLECTIVE)))
+        work = rows.work(device)
         engaged = merged(rows.intervals(work | rows.of(Kind.SYNCHRONISE)))
         working = merged(rows.intervals(work)).total
         whole = max(elapsed, rows.span, engaged.total)

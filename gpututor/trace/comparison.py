@@ -61,8 +61,6 @@ def amounts_of(processes: Sequence[TraceArrays], elapsed: int, peak_bytes: int) 
 def _amounts_of_process(rows: TraceArrays) -> dict[str, int]:
     kernels = rows.of(Kind.KERNEL, Kind.COLLECTIVE) & ~rows.on("cpu")
     copies, waits = rows.of(Kind.TRANSFER), rows.of(Kind.SYNCHRONISE)
-    cpu = rows.trace.devices.get("cpu", -1)
-    up, down = copies & (rows.source == cpu), copies & (rows.target == cpu)
     sums = {
         "kernels": kernels.sum(),
         "kernel_time": rows.duration[kernels].sum(),
@@ -71,7 +69,7 @@ def _amounts_of_process(rows: TraceArrays) -> dict[str, int]:
         "busy": merged(rows.intervals(kernels | copies)).total,
         "hazards": rows.of(Kind.HAZARD).sum(),
     }
-    for name, mask in (("to_device", up), ("to_host", down), ("between", copies & ~up & ~down)):
+    for name, mask in (("to_device", rows.from_host), ("to_host", rows.to_host), ("between", rows.between)):
         sums |= {name: mask.sum(), f"{name}_bytes": rows.size[mask].sum()}
     return {name: int(value) for name, value in sums.items()}
 

@@ -38,6 +38,10 @@ class Kind(StrEnum):
     """A named part of the program, such as an NVTX range."""
 
 
+WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
+"""Kinds that keep a device busy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """An event. Times are whole nanoseconds of a clock that starts with the recording."""
@@ -97,7 +101,7 @@ class Event:
         return self.end - self.start if self.start >= 0 and self.end >= self.start else 0
 
 
-def lines_of(events: list[Event]) -> list[tuple[int, int]]:
+def lines_of(events: Iterable[Event]) -> list[tuple[int, int]]:
     """Return (line, number of events), the line with most events first; events without a line are left out."""
     return Counter(event.line for event in events if event.line is not None).most_common()
 

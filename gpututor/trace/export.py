@@ -14,16 +14,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from gpututor.trace.arrays import Intervals, Mask, Numbers, TraceArrays, common, merged
 from gpututor.trace.columns import Trace, TraceError
-from gpututor.trace.events import Kind
+from gpututor.trace.events import WORK, Kind
 from gpututor.trace.hazards import hazard_of
 from gpututor.trace.serialization import read_trace
-from gpututor.trace.summary import WORK
 from gpututor.trace.timeline import LAUNCH
 
 MOST_ARROWS = 100_000
@@ -71,7 +70,7 @@ class _Process:
         self._devices = rows.accelerators()
         numbers = {rows.trace.devices[name]: place for place, name in enumerate(self._devices, first + 1)}
         self._process = np.array([numbers.get(number, first) for number in range(len(rows.devices))])[rows.device]
-        self._host: Mask = rows.on("cpu") & rows.of(Kind.KERNEL)
+        self._host = rows.on_host()
         self._work: Mask = rows.of(*WORK) & ~self._host & rows.timed
         self._arrows = int(self._work.sum()) <= MOST_ARROWS
         self.next_process = first + 1 + len(self._devices)
@@ -87,8 +86,7 @@ class _Process:
     def _lane(self) -> Numbers:
         """Return the lane of each row on a device: streams are even, copy engines 1, 3 and 5."""
         rows = self._rows
-        cpu = rows.trace.devices.get("cpu", -1)
-        engine = np.where(rows.source == cpu, 1, np.where(rows.target == cpu, 3, 5))
+        engine = np.where(rows.from_host, 1, np.where(rows.to_host, 3, 5))
         streams = np.unique(rows.stream, return_inverse=True)[1] * 2 + 2
         lane: Numbers = np.where(rows.of(Kind.TRANSFER), engine, streams)
         return lane
@@ -113,15 +111,12 @@ class _Process:
         for row in np.flatnonzero(self._work):
             start, end = int(rows.start[row]), int(rows.end[row])
             where = f'"pid":{self._process[row]},"tid":{lane[row]}'
-            yield (
-                f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},"ts":{_us(start)},"dur":{_us(end - start)},'
-                f'"args":{self._facts(int(row))}}}'
-            )
+            yield self._slice(row, where, start, end)
             if self._arrows and rows.launched[row] >= 0:
                 where += f',"id":{self._host_process << 32 | int(row)}'
                 yield f'{{"ph":"f","bp":"e","name":"launch","cat":"launch",{where},"ts":{_us(start)}}}'
 
-    def _facts(self, row: int) -> str:
+    def _slice(self, row: Any, where: str, start: int, end: int) -> str:
         rows = self._rows
         facts = [f'"bytes":{rows.size[row]}']
         if rows.flops[row]:
@@ -129,8 +124,9 @@ class _Process:
         if rows.asynchronous[row]:
             facts.append('"asynchronous":true')
         if rows.line[row]:
-            facts.append(f'"place":{json.dumps(str(rows.place_of(int(rows.place[row]))))}')
-        return f"{{{','.join(facts)}}}"
+            facts.append(f'"place":{json.dumps(str(rows.place_at(row)))}')
+        times = f'"ts":{_us(start)},"dur":{_us(end - start)}'
+        return f'{{"ph":"X","name":{self._names[rows.name[row]]},{where},{times},"args":{{{",".join(facts)}}}}}'
 
     def _on_the_host(self) -> Iterator[str]:
         """Yield launches, waits and work on the CPU. Events that overlap, as of several threads, get further lanes."""
@@ -150,14 +146,10 @@ class _Process:
                 free.append(0)
                 yield _named("thread", self._host_process, lane, "host" if lane == 0 else f"host ({lane + 1})")
             free[lane] = stop
-            name = self._names[rows.name[row]]
-            yield (
-                f'{{"ph":"X","name":{name},"pid":{host},"tid":{lane},"ts":{_us(start)},"dur":{_us(stop - start)},'
-                f'"args":{self._facts(row)}}}'
-            )
+            where = f'"pid":{host},"tid":{lane}'
+            yield self._slice(row, where, start, stop)
             if launches[row]:
-                where = f'"pid":{host},"tid":{lane},"ts":{_us(start)}'
-                yield f'{{"ph":"s","name":"launch","cat":"launch",{where},"id":{host << 32 | row}}}'
+                yield f'{{"ph":"s","name":"launch","cat":"launch",{where},"ts":{_us(start)},"id":{host << 32 | row}}}'
 
     def _ranges(self) -> Iterator[str]:
         rows = self._rows
@@ -181,7 +173,7 @@ class _Process:
         for row in np.flatnonzero(rows.of(Kind.HAZARD, Kind.OUT_OF_MEMORY) & (rows.launched >= 0)):
             where = f'"pid":{self._process[row]},"tid":0,"ts":{_us(int(rows.launched[row]))}'
             hazard = rows.kind[row] == Kind.HAZARD.number
-            words = hazard_of(rows, int(row)).sentence if hazard else str(rows.place_of(int(rows.place[row])))
+            words = hazard_of(rows, int(row)).sentence if hazard else str(rows.place_at(row))
             name = json.dumps(f"hazard: {rows.names[rows.name[row]]}" if hazard else "out of memory")
             yield f'{{"ph":"i","s":"p","name":{name},{where},"args":{{"words":{json.dumps(words)}}}}}'
 
@@ -211,5 +203,4 @@ def idle_in(trace: Trace, times: Sequence[tuple[int, int]]) -> int:
     rows = TraceArrays(trace)
     begin, end = np.array(sorted(times), dtype=np.int64).reshape(-1, 2).T
     whole = merged(Intervals(begin, end))
-    work = rows.of(*WORK) & ~rows.on("cpu")
-    return whole.total - common(whole, merged(rows.intervals(work)))
+    return whole.total - common(whole, merged(rows.intervals(rows.on_devices())))

@@ -72,10 +72,7 @@ _SIDEWAYS = " ▏▎▍▌▋▊▉█"
 
 
 def area(values: Sequence[float], top: float, height: int) -> list[str]:
-    """Return `height` lines of a filled curve, a column for each value, where `top` fills all lines.
-
-    Values above zero fill at least an eighth of a line.
-    """
+    """Return `height` lines of a filled curve, a column a value; `top` fills all, values above 0 an eighth or more."""
     filled = [_eighths(value, top, height) for value in values]
     return [
         "".join(_UPWARDS[min(8, max(0, eighths - 8 * level))] for eighths in filled)
@@ -90,10 +87,7 @@ def bar(value: float, top: float, width: int) -> str:
 
 
 def parts(shares: Sequence[float], width: int) -> list[int]:
-    """Distribute `width` columns to shares that add up to 1.
-
-    Shares above zero get at least a column while there is space.
-    """
+    """Distribute `width` columns to shares that add up to 1; each above 0 gets at least one while there is space."""
     if not any(shares) or width <= 0:
         return [0] * len(shares)
     exact = [share / sum(shares) * width for share in shares]

@@ -88,8 +88,8 @@ class MemoryTimeline:
         self._peak = highest
         self.refused = tuple(
             OutOfMemoryEvent(
-                self._moment_of(int(row)),
-                rows.place_of(int(rows.place[row])),
+                int(rows.launched[row]) if self.timed else max(int(np.searchsorted(numbers, row)) - 1, 0),
+                rows.place_at(row),
                 int(rows.size[row]),
                 int(rows.allocated[row]),
                 int(np.searchsorted(numbers, row)) - 1,
@@ -113,7 +113,7 @@ class MemoryTimeline:
     @property
     def peak_place(self) -> Place:
         """The line that reached the peak; `NOWHERE` if the trace begins with it."""
-        return self._rows.place_of(int(self._rows.place[self._numbers[self._peak]])) if self._peak >= 0 else NOWHERE
+        return self._rows.place_at(self._numbers[self._peak]) if self._peak >= 0 else NOWHERE
 
     @property
     def peak(self) -> Reading:
@@ -152,7 +152,7 @@ class MemoryTimeline:
             return None
         rows, row = self._rows, int(self._numbers[number])
         taken = int(rows.kind[row]) == Kind.ALLOCATE.number
-        return Change(taken, int(rows.size[row]), rows.place_of(int(rows.place[row])))
+        return Change(taken, int(rows.size[row]), rows.place_at(row))
 
     def held(self, number: int) -> tuple[LiveAllocation, ...]:
         """Return the live memory after event `number` by line, the line with most bytes first."""
@@ -177,11 +177,6 @@ class MemoryTimeline:
     def older(self, number: int) -> int:
         """Return the live bytes after event `number` that were allocated before the trace began."""
         return max(0, self.reading(number).allocated - sum(line.size_bytes for line in self.held(number)))
-
-    def _moment_of(self, row: int) -> int:
-        if self.timed:
-            return int(self._rows.launched[row])
-        return max(int(np.searchsorted(self._numbers, row)) - 1, 0)
 
     @cached_property
     def _lives(self) -> tuple[Numbers, Numbers]:

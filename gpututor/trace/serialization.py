@@ -24,6 +24,8 @@ MAX_TEXT = 1000
 _TABLES = {"name": "names", "device": "devices", "source": "devices", "target": "devices", "file": "files"}
 """Tables of columns."""
 _TABLE_NAMES = ("names", "devices", "files")
+_LATEST = 1 << 60
+"""Nanoseconds (36 years): sums of such times still fit."""
 
 
 def trace_to_json(trace: Trace) -> dict[str, Any]:
@@ -70,11 +72,8 @@ def trace_from_json(data: object, *, limit: int = LIMIT) -> Trace:
     for name in TYPES:
         before = {"start": "launched", "end": "start"}.get(name)
         columns[name] = _column(name, map(operator.add, read[name], columns[before]) if before else read[name])
-    tables = Trace(None)
-    for table in _TABLE_NAMES:
-        for text in _texts(data.get(table), table, 3 * length + 1):
-            getattr(tables, table)[text]
-    _check_ranges(columns, tables, length)
+    tables = _tables({table: _texts(data.get(table), table, 3 * length + 1) for table in _TABLE_NAMES})
+    _check_ranges(columns, tables)
     return Trace.of(columns, tables, _count(data, "dropped"), limit)
 
 
@@ -120,19 +119,31 @@ def _texts(texts: Any, table: str, most: int) -> list[str]:
     return texts
 
 
-def _check_ranges(columns: Columns, tables: Trace, length: int) -> None:
+def _tables(texts: dict[str, list[str]]) -> Trace:
+    """Return a trace without events that has these tables."""
+    tables = Trace(None)
+    for table, known in texts.items():
+        for text in known:
+            getattr(tables, table)[text]
+    return tables
+
+
+def _check_ranges(columns: Columns, tables: Trace) -> None:
+    import numpy as np  # a tenth of a second: the front end imports this module
+
     ranges: dict[str, tuple[int, int]] = {
         "kind": (1, len(Kind)),
         "asynchronous": (0, 1),
         "dtype": (0, len(DTYPES) - 1),
-        "partner": (-1, length - 1),
+        "partner": (-1, len(columns["kind"]) - 1),
         **dict.fromkeys(("size_bytes", "allocated"), (0, 1 << 62)),
-        **dict.fromkeys(("launched", "start", "end"), (-1, 1 << 62)),
+        **dict.fromkeys(("launched", "start", "end"), (-1, _LATEST)),
         "line": (0, (1 << 31) - 1),
         **{column: (0, len(getattr(tables, table)) - 1) for column, table in _TABLES.items()},
     }
     for name, (low, high) in ranges.items():
-        if length and not low <= min(columns[name]) <= max(columns[name]) <= high:
+        values = np.frombuffer(columns[name], dtype=columns[name].typecode)
+        if values.size and not low <= values.min() <= values.max() <= high:
             raise TraceError(f"column {name!r} holds an impossible number")
 
 
@@ -170,11 +181,9 @@ def read_trace(path: str) -> Trace:
                 raise TraceError(f"{path} is of another version")
             if type(head["length"]) is not int or not 0 <= head["length"] <= MOST_EVENTS:
                 raise TraceError(f"{path} is not a trace: it says that it has {head['length']!r} events")
-            tables = Trace(None)
-            for table in _TABLE_NAMES:
-                for text in head[table][1:]:
-                    getattr(tables, table)[text]
+            tables = _tables({table: head[table] for table in _TABLE_NAMES})
             columns: Columns = {name: _column_of_file(name, head, file) for name in TYPES}
+            _check_ranges(columns, tables)
         except (ValueError, KeyError, TypeError, EOFError, OverflowError) as error:
             raise TraceError(f"{path} is not a trace: {error}") from error
     return Trace.of(columns, tables, head["dropped"], None)

@@ -1,7 +1,4 @@
-"""Summary of a trace: totals by device, kind, line and range, with advice.
-
-All times are nanoseconds, all sizes bytes. Without known times, times are 0 and counts still hold.
-"""
+"""Summary of a trace: totals by device, kind, line and range, with advice; in nanoseconds (0 if unknown) and bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +12,8 @@ from gpututor.trace import advice
 from gpututor.trace.advice_rules import Advice, Rates
 from gpututor.trace.arrays import NOWHERE, Mask, Numbers, Place, TraceArrays, merged
 from gpututor.trace.columns import Trace
-from gpututor.trace.events import Kind
+from gpututor.trace.events import WORK, Kind
 from gpututor.trace.hazards import HazardGroup, hazards_of
-
-WORK = (Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
-"""Kinds that keep a device busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +150,11 @@ def summary(
     """
     rows = TraceArrays(trace, whole)
     hazards = hazards_of(rows)
-    host = rows.on("cpu") & rows.of(Kind.KERNEL)
-    waits = rows.of(Kind.SYNCHRONISE)
+    host = rows.on_host()
     return Summary(
         span=rows.span,
         host_computing=merged(rows.intervals(host)).total,
-        host_waiting=merged(rows.intervals(waits)).total,
+        host_waiting=merged(rows.intervals(rows.of(Kind.SYNCHRONISE))).total,
         devices=tuple(_device(rows, name) for name in rows.accelerators()),
         lines=lines_of(rows),
         ranges=_ranges(rows),
@@ -178,7 +171,7 @@ def _device(rows: TraceArrays, name: str) -> DeviceSummary:
     kernels, waits, collectives = (here & rows.of(kind) for kind in (Kind.KERNEL, Kind.SYNCHRONISE, Kind.COLLECTIVE))
     memory = np.flatnonzero(here & rows.of(Kind.ALLOCATE, Kind.FREE))
     peak = int(memory[np.argmax(rows.allocated[memory])]) if memory.size else -1
-    work = here & rows.of(*WORK)
+    work = rows.work(name)
     busy = merged(rows.intervals(work)).total
     return DeviceSummary(
         name=name,
@@ -194,17 +187,17 @@ def _device(rows: TraceArrays, name: str) -> DeviceSummary:
         collective_time=_time(rows, collectives),
         collective_bytes=int(rows.size[collectives].sum()),
         peak_bytes=int(rows.allocated[peak]) if peak >= 0 else 0,
-        peak_place=rows.place_of(int(rows.place[peak])) if peak >= 0 else NOWHERE,
+        peak_place=rows.place_at(peak) if peak >= 0 else NOWHERE,
         out_of_memory=tuple(
-            OutOfMemory(rows.place_of(int(rows.place[row])), int(rows.size[row]), int(rows.allocated[row]))
+            OutOfMemory(rows.place_at(row), int(rows.size[row]), int(rows.allocated[row]))
             for row in np.flatnonzero(here & rows.of(Kind.OUT_OF_MEMORY))
         ),
         streams=len(np.unique(rows.stream[work])),
     )
 
 
-def _time(rows: TraceArrays, mask: Mask) -> int:
-    return int(rows.duration[mask].sum())
+def _time(rows: TraceArrays, group: Mask | Numbers) -> int:
+    return int(rows.duration[group].sum())
 
 
 def _kernels(rows: TraceArrays, kernels: Mask) -> tuple[KernelGroup, ...]:
@@ -216,8 +209,7 @@ def _kernels(rows: TraceArrays, kernels: Mask) -> tuple[KernelGroup, ...]:
 
 
 def _sums(rows: TraceArrays, group: Numbers) -> tuple[int, int]:
-    """Return the time and the bytes of some rows."""
-    return int(rows.duration[group].sum()), int(rows.size[group].sum())
+    return _time(rows, group), int(rows.size[group].sum())
 
 
 def _copies(rows: TraceArrays, device: str) -> tuple[CopyGroup, ...]:
@@ -231,7 +223,7 @@ def _copies(rows: TraceArrays, device: str) -> tuple[CopyGroup, ...]:
 
 def lines_of(rows: TraceArrays) -> tuple[LineSummary, ...]:
     """Return counts and times of each line, the longest first, in one pass over the rows."""
-    host = rows.on("cpu") & rows.of(Kind.KERNEL)
+    host = rows.on_host()
     wanted = rows.of(*WORK, Kind.SYNCHRONISE) & (rows.place != 0)
     places, line_of = np.unique(rows.place[wanted], return_inverse=True)
 
@@ -254,7 +246,7 @@ def lines_of(rows: TraceArrays) -> tuple[LineSummary, ...]:
 
 def _ranges(rows: TraceArrays) -> tuple[RangeSummary, ...]:
     ranges = [
-        RangeSummary(rows.names[name], group.size, int(rows.duration[group].sum()))
+        RangeSummary(rows.names[name], group.size, _time(rows, group))
         for (name,), group in rows.groups(rows.of(Kind.RANGE), rows.name)
     ]
     return tuple(sorted(ranges, key=lambda range: (-range.time, range.name)))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpututor.text import escape_control_chars
-from gpututor.trace.arrays import NOWHERE, Place, TraceArrays
+from gpututor.trace.arrays import NOWHERE, Place
 from gpututor.trace.events import DTYPES, Kind
 from gpututor.trace.formatting import UNITS, bandwidth, duration, operations, share, size, speed
 from gpututor.trace.hazards import hazard_of
@@ -50,10 +50,7 @@ def describe(summary: Summary, *, modelled: bool = False) -> str:
 
 
 def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> str:
-    """Return a table of the same program on several GPUs, ending in a newline.
-
-    Speeds are relative to the first GPU with a known time: `1.25 ×` is a quarter faster.
-    """
+    """Return a table of a program on several GPUs, with speeds relative to the first GPU that has a time."""
     first = next((gpu.time for gpu in candidates if gpu.time), None)
     rows = [("", "modelled time" if modelled else "time", "speed", "GPU busy", "peak memory", "of", "fits")]
     for gpu in candidates:
@@ -172,10 +169,8 @@ def _advice(summary: Summary) -> Iterator[str]:
 
 
 def _direction(copy: CopyGroup, device: str) -> str:
-    if copy.source == "cpu":
-        return "copies to the device"
-    if copy.target == "cpu":
-        return "copies to the host"
+    if "cpu" in (copy.source, copy.target):
+        return f"copies to the {'device' if copy.source == 'cpu' else 'host'}"
     return f"copies to {copy.target}" if copy.source == device else f"copies from {copy.source}"
 
 
@@ -300,11 +295,16 @@ _WORK = (Span.KERNEL, Span.COPY, Span.COLLECTIVE)
 class _Describer:
     def __init__(self, layout: TimelineLayout, lane: Lane, number: int, times: str) -> None:
         self._layout, self._lane, self._number = layout, lane, number
-        self._rows: TraceArrays = layout.rows(lane)
-        self._row = int(lane.row[number])
+        self._rows = rows = layout.rows(lane)
+        self._row = row = int(lane.row[number])
         self._span = Span(int(lane.span[number]))
         self._times = times
-        self._name = self._rows.names[self._rows.name[self._row]]
+        self._name = rows.names[rows.name[row]]
+        self._place = rows.place_at(row)
+        self._size, self._duration, self._launched = (
+            int(column[row]) for column in (rows.size, rows.duration, rows.launched)
+        )
+        self._is_copy = bool(rows.kind[row] == Kind.TRANSFER.number)
 
     def describe(self) -> EventDescription:
         hazard = int(self._lane.hazard[self._number])
@@ -314,17 +314,16 @@ class _Describer:
         if hazard >= 0:
             group = hazard_of(self._rows, hazard)
             hazards, earlier = (group.sentence, group.what_to_do.rstrip(".")), group.earlier
-        place = self._rows.place_of(int(self._rows.place[self._row]))
-        return EventDescription(self._title(), tuple(facts), hazards, place, earlier)
+        return EventDescription(self._title(), tuple(facts), hazards, self._place, earlier)
 
     def _title(self) -> str:
-        rows, row, name = self._rows, self._row, self._name
+        name = self._name
         match self._span:
             case Span.KERNEL | Span.COLLECTIVE:
                 return f"{name} on {self._lane.title}"
             case Span.COPY | Span.HOST_COPY:
                 waits = ", and the host waits" if self._span is Span.HOST_COPY else ""
-                return f"Copy of {size(int(rows.size[row]))} {self._direction()}{waits}"
+                return f"Copy of {size(self._size)} {self._direction()}{waits}"
             case Span.WAIT:
                 return f"The host waits {_WAITS.get(name, f'in {name}')}"
             case Span.COMPUTE:
@@ -336,31 +335,29 @@ class _Describer:
             case Span.HAZARD:
                 return f"Hazard: {name}"
             case _:
-                return f"Out of memory: {size(int(rows.size[row]))} asked for on {rows.devices[rows.device[row]]}"
+                return f"Out of memory: {size(self._size)} asked for on {self._device()}"
 
     def _facts(self) -> list[str]:
-        rows, row = self._rows, self._row
         match self._span:
             case Span.KERNEL | Span.COMPUTE:
                 return [self._when(), self._work()]
             case Span.COLLECTIVE:
-                rate = bandwidth(int(rows.size[row]), int(rows.duration[row]))
-                return [self._when(), f"{size(int(rows.size[row]))} sent{_bracket(rate)}"]
+                return [self._when(), f"{size(self._size)} sent{_bracket(bandwidth(self._size, self._duration))}"]
             case Span.COPY | Span.HOST_COPY:
-                return [self._when(), self._copied(), self._again()]
+                partner = int(self._rows.partner[self._row])
+                before = f"The same bytes were copied before, at {self._rows.place_at(partner)}" if partner >= 0 else ""
+                return [self._when(), self._copied(), before]
             case Span.LAUNCH:
-                return [self._launched()]
+                return [self._done()]
             case Span.HAZARD:
-                return [f"Met at {self._at(int(rows.launched[row]))}"]
+                return [f"Met at {self._at()}"]
             case Span.OUT_OF_MEMORY:
-                allocated = size(int(rows.allocated[row]))
-                return [f"At {self._at(int(rows.launched[row]))}, when {allocated} were allocated"]
+                return [f"At {self._at()}, when {size(int(self._rows.allocated[self._row]))} were allocated"]
             case _:
                 return [self._when()]
 
-    @property
-    def _is_copy(self) -> bool:
-        return bool(self._rows.kind[self._row] == Kind.TRANSFER.number)
+    def _device(self) -> str:
+        return str(self._rows.devices[self._rows.device[self._row]])
 
     def _direction(self) -> str:
         rows, row = self._rows, self._row
@@ -368,8 +365,8 @@ class _Describer:
         source, target = ("the host" if device == "cpu" else device for device in ends)
         return f"from {source} to {target}"
 
-    def _at(self, moment: int) -> str:
-        return duration(moment - self._layout.begin)
+    def _at(self) -> str:
+        return duration(self._launched - self._layout.begin)
 
     def _when(self) -> str:
         start, end = int(self._lane.start[self._number]), int(self._lane.end[self._number])
@@ -380,77 +377,56 @@ class _Describer:
         return f"{span_words(start - begin, end - begin)}: {duration(end - start)}{known}{part}"
 
     def _work(self) -> str:
-        rows, row = self._rows, self._row
-        time, size_bytes, flops = int(rows.duration[row]), int(rows.size[row]), float(rows.flops[row])
         words = []
-        if size_bytes:
-            words.append(f"{size(size_bytes)} in and out{_bracket(bandwidth(size_bytes, time))}")
-        if flops:
-            words.append(f"{operations(flops)}{_bracket(speed(flops, time))}")
-        if dtype := DTYPES[rows.dtype[row]]:
-            words.append(dtype)
-        return ", ".join(words)
+        if self._size:
+            words.append(f"{size(self._size)} in and out{_bracket(bandwidth(self._size, self._duration))}")
+        if flops := float(self._rows.flops[self._row]):
+            words.append(f"{operations(flops)}{_bracket(speed(flops, self._duration))}")
+        return ", ".join(filter(None, [*words, DTYPES[self._rows.dtype[self._row]]]))
 
     def _copied(self) -> str:
-        rows, row = self._rows, self._row
-        rate = bandwidth(int(rows.size[row]), int(rows.duration[row]))
-        device = rows.devices[rows.device[row]]
-        stream = int(rows.stream[row])
+        stream = int(self._rows.stream[self._row])
         where = "the default stream" if stream == 0 else f"stream {stream}"
-        if rows.asynchronous[row]:
+        if self._rows.asynchronous[self._row]:
             how = "asynchronous: the host continues"
         elif self._lane.kind is LaneKind.TO_HOST:
             how = "the host waits for it"
         else:
             how = "the host waits: not pinned, or without non_blocking"
-        return ", ".join(filter(None, [rate, f"on {where} of {device}", how]))
+        rate = bandwidth(self._size, self._duration)
+        return ", ".join(filter(None, [rate, f"on {where} of {self._device()}", how]))
 
-    def _again(self) -> str:
-        partner = int(self._rows.partner[self._row])
-        if partner < 0:
-            return ""
-        place = self._rows.place_of(int(self._rows.place[partner]))
-        return f"The same bytes were copied before, at {place}"
-
-    def _launched(self) -> str:
-        rows, row = self._rows, self._row
-        launched = int(rows.launched[row])
-        if not rows.timed[row]:
-            return f"Done at {self._at(launched)}; when it ran is not known"
-        later = int(rows.start[row]) - launched
+    def _done(self) -> str:
+        if not self._rows.timed[self._row]:
+            return f"Done at {self._at()}; when it ran is not known"
+        later = int(self._rows.start[self._row]) - self._launched
         when = f"{duration(later)} later" if later > 0 else "at once"
-        return f"Done at {self._at(launched)}; it begins {when}, and takes {duration(int(rows.duration[row]))}"
+        return f"Done at {self._at()}; it begins {when}, and takes {duration(self._duration)}"
 
     def _waited(self) -> str:
-        rows, row = self._rows, self._row
+        cause = cause_of(self._layout, self._lane, self._number)
         if self._span is Span.WAIT:
-            cause = cause_of(self._layout, self._lane, self._number)
             if cause is None:
                 return "Nothing was left to wait for"
             before = cause_of(self._layout, *cause) if cause.lane.kind is LaneKind.TO_HOST else None
             of_it = f", which waited for {self._name_of(before)}" if before else ""
             return f"Waited for {self._name_of(cause)}{of_it}"
-        if self._span not in _WORK:
+        if self._span not in _WORK or self._launched < 0:
             return ""
-        launched, start = int(rows.launched[row]), int(rows.start[row])
-        if launched < 0:
-            return ""
-        if start <= launched:
-            return f"Launched at {self._at(launched)}, began at once"
-        words = f"Launched at {self._at(launched)}, waited {duration(start - launched)}"
-        cause = cause_of(self._layout, self._lane, self._number)
-        if cause is None:
-            ranks = " for the other ranks" if self._span is Span.COLLECTIVE else ""
-            return words + ranks
-        return f"{words} for {self._name_of(cause)}"
+        wait = int(self._rows.start[self._row]) - self._launched
+        if wait <= 0:
+            return f"Launched at {self._at()}, began at once"
+        words = f"Launched at {self._at()}, waited {duration(wait)}"
+        if cause is not None:
+            return f"{words} for {self._name_of(cause)}"
+        return f"{words} for the other ranks" if self._span is Span.COLLECTIVE else words
 
     def _name_of(self, cause: Cause) -> str:
         """Return text like `aten::mm on stream 3 (train.py:12)`."""
         other = _Describer(self._layout, *cause, "")
         what = f"the copy {other._direction()}" if other._is_copy else other._name
         where = "" if other._is_copy else " before it" if cause.lane is self._lane else f" on {cause.lane.title}"
-        place = other._rows.place_of(int(other._rows.place[other._row]))
-        return f"{what}{where}" + (f" ({place})" if place.line is not None else "")
+        return f"{what}{where}" + (f" ({other._place})" if other._place.line is not None else "")
 
 
 def span_words(start: int, end: int) -> str:

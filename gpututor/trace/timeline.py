@@ -1,7 +1,4 @@
-"""Timelines: lanes of spans, binned to the columns of a terminal.
-
-Cells are computed from cumulative sums, so a million events are drawn as quickly as ten.
-"""
+"""Timelines: lanes of spans, binned to columns of a terminal by cumulative sums, whatever the number of events."""
 
 from __future__ import annotations
 
@@ -115,7 +112,6 @@ class Lane:
         """Return the time from `begin` to `end` in equal cells of at least a nanosecond."""
         edges = edges_of(begin, end, columns)
         left, right = edges[:-1], edges[1:]
-        fill = np.diff(self._all.before(edges)) / (right - left)
         kind = np.zeros(columns, np.int8)
         most = np.zeros(columns, np.int64)
         for number, covered in self._by_kind.items():
@@ -125,7 +121,7 @@ class Lane:
         waits = self._by_kind.get(Span.WAIT)
         return LaneCells(
             kind=kind,
-            fill=fill,
+            fill=np.diff(self._all.before(edges)) / (right - left),
             count=np.searchsorted(self.start, right) - np.searchsorted(self._ends, left, side="right"),
             first=np.searchsorted(self._reached, left, side="right"),
             hazard=np.searchsorted(self._hazards, right) > np.searchsorted(self._hazards, left),
@@ -183,7 +179,7 @@ class TimelineLayout:
         )
         self.begin = min((int(lane.start[0]) for lane in self.lanes), default=0)
         self.finish = max((lane.finish for lane in self.lanes), default=1)
-        self.untimed = sum(int((_work(rows) & ~rows.timed).sum()) for _, rows in processes)
+        self.untimed = sum(int((rows.on_devices() & ~rows.timed).sum()) for _, rows in processes)
         """Number of kernels, copies and collectives without known times."""
         self.stops = self._stops()
 
@@ -234,11 +230,9 @@ class _LaneBuilder:
         name, self._rows = processes[number]
         self._number = number
         self._prefix = f"{name} " if name else ""
-        rows = self._rows
-        self._on_cpu = rows.on("cpu")
-        self._work = _work(rows)
-        self._devices = rows.accelerators()
-        self._hazard = np.full(len(rows.kind), -1, np.int64)
+        self._work = self._rows.on_devices()
+        self._devices = self._rows.accelerators()
+        self._hazard = np.full(len(self._rows.kind), -1, np.int64)
         self._of_the_host = self._place_hazards()
 
     def lanes(self) -> Iterator[Lane]:
@@ -251,7 +245,7 @@ class _LaneBuilder:
         """Assign hazards to the work that met them, and return the rows of the host's hazards."""
         rows = self._rows
         hazards: Numbers = np.flatnonzero(rows.of(Kind.HAZARD))
-        candidates = np.flatnonzero(self._work | (rows.of(Kind.KERNEL) & self._on_cpu))
+        candidates = np.flatnonzero(self._work | rows.on_host())
         if not hazards.size or not candidates.size:
             return hazards
         # A hazard is recorded right after the later work.
@@ -284,10 +278,9 @@ class _LaneBuilder:
         """Yield the lane with waits, work on the CPU, launches, and copies that block the host."""
         rows = self._rows
         waits = np.flatnonzero(rows.of(Kind.SYNCHRONISE) & rows.timed)
-        computing = np.flatnonzero(rows.of(Kind.KERNEL) & self._on_cpu & rows.timed)
+        computing = np.flatnonzero(rows.on_host() & rows.timed)
         launched = self._work & (rows.launched >= 0)
-        to_device = rows.of(Kind.TRANSFER) & (rows.source == rows.trace.devices.get("cpu", -1))
-        held = np.flatnonzero(launched & to_device & ~rows.asynchronous & rows.timed)
+        held = np.flatnonzero(launched & rows.from_host & ~rows.asynchronous & rows.timed)
         moments = np.concatenate([self._of_the_host, np.flatnonzero(rows.of(Kind.OUT_OF_MEMORY))])
         moments = moments[rows.launched[moments] >= 0]
         launches = np.flatnonzero(launched)
@@ -298,11 +291,10 @@ class _LaneBuilder:
             (np.full(held.size, int(Span.HOST_COPY)), held, rows.launched[held], rows.end[held]),
             (missing, moments, rows.launched[moments], rows.launched[moments]),
         ]
+        others = (np.concatenate([part[place] for part in parts]) for place in (2, 3))
+        ends = rows.launched[launches]
+        parts.append((np.full(launches.size, int(Span.LAUNCH)), launches, _launches(ends, *others), ends))
         kinds, numbers, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
-        began = _launches(rows.launched[launches], start, end)
-        kinds = np.append(kinds, np.full(launches.size, int(Span.LAUNCH)))
-        numbers = np.append(numbers, launches)
-        start, end = np.append(start, began), np.append(end, rows.launched[launches])
         if numbers.size:
             hazard = np.where(kinds == Span.COMPUTE, self._hazard[numbers], -1)
             hazard = np.where(kinds == Span.HAZARD, numbers, hazard)
@@ -312,24 +304,21 @@ class _LaneBuilder:
     def _device(self, device: str) -> Iterator[Lane]:
         rows = self._rows
         here = self._work & rows.timed & rows.on(device)
-        copies = here & rows.of(Kind.TRANSFER)
-        cpu = rows.trace.devices.get("cpu", -1)
         several = len(self._devices) > 1
         whose = f"{device} " if several else ""
         short = several or bool(self._prefix)
-        up = np.flatnonzero(copies & (rows.source == cpu))
-        if up.size:
-            name = f"{whose}to device" if short else "to the device"
-            yield self._lane(name, f"copies to {device}", LaneKind.TO_DEVICE, device, up, Span.COPY)
+        the = "" if short else "the "
+        if (up := np.flatnonzero(here & rows.from_host)).size:
+            title = f"copies to {device}"
+            yield self._lane(f"{whose}to {the}device", title, LaneKind.TO_DEVICE, device, up, Span.COPY)
         yield from self._streams(device, here & rows.of(Kind.KERNEL), whose, short)
-        for (source,), group in rows.groups(copies & (rows.source != cpu) & (rows.target != cpu), rows.source):
+        for (source,), group in rows.groups(here & rows.between, rows.source):
             name = f"{whose}from {rows.devices[source]}"
             title = f"copies from {rows.devices[source]} to {device}"
             yield self._lane(name, title, LaneKind.BETWEEN, device, group, Span.COPY)
-        down = np.flatnonzero(copies & (rows.target == cpu))
-        if down.size:
-            name = f"{whose}to host" if short else "to the host"
-            yield self._lane(name, f"copies from {device}", LaneKind.TO_HOST, device, down, Span.COPY)
+        if (down := np.flatnonzero(here & rows.to_host)).size:
+            title = f"copies from {device}"
+            yield self._lane(f"{whose}to {the}host", title, LaneKind.TO_HOST, device, down, Span.COPY)
         groups = rows.groups(here & rows.of(Kind.COLLECTIVE), rows.stream)
         for place, (_, group) in enumerate(groups, 1):
             name = f"{whose}collectives" if place == 1 else f"{whose}collectives {place}"
@@ -358,14 +347,8 @@ def _launches(launched: Numbers, start: Numbers, end: Numbers) -> Numbers:
     others = np.append(np.sort(end[end > start]), np.iinfo(np.int64).max)
     before = others[np.maximum(np.searchsorted(others, launched, side="right") - 1, 0)]
     earliest = np.maximum(launched - LAUNCH, 0)
-    after_others = np.where(before <= launched, np.maximum(earliest, before), earliest)
     order = np.argsort(launched, kind="stable")
     previous = np.empty_like(launched)
     previous[order] = np.append(np.iinfo(np.int64).min, launched[order][:-1])
-    began: Numbers = np.minimum(np.maximum(after_others, previous), launched)
-    return began
-
-
-def _work(rows: TraceArrays) -> Mask:
-    """Return the rows that are work of an accelerator."""
-    return rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE) & ~rows.on("cpu")
+    after_others = np.where(before <= launched, np.maximum(earliest, before), earliest)
+    return np.minimum(np.maximum(after_others, previous), launched)

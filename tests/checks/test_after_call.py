@@ -53,11 +53,8 @@ def run_after(**changes: Any) -> Any:
     return replace(run, calls=(replace(run.calls[0], state=observed(state_in(arguments))),))
 
 
-def test_the_reference_values_pass() -> None:
+def test_the_references_values_and_patterns_of_paths_pass() -> None:
     assert after_call(reference).find(run_after()) is None
-
-
-def test_a_pattern_covers_all_matching_paths() -> None:
     assert after_call(lambda weight, x: {"model.*.grad": None}).find(run_after(grad=None)) is None
 
 

@@ -67,18 +67,15 @@ def test_operators_are_counted_by_patterns_of_their_names() -> None:
     assert finding.line is not None
 
 
-def test_amounts_can_depend_on_the_inputs_of_each_call() -> None:
+def test_amounts_can_depend_on_each_call_and_lack_an_upper_limit() -> None:
     check = launches(by_name={"aten::mul": lambda drawn, machine: (0, 2 * machine.gpus)})
+    at_least = launches(by_name={"aten::mul": (3, None)})
+    few, many = recorded(LOOP, {"n": 2}, {"n": 1}), recorded(LOOP, {"n": 2}, {"n": 3})
 
-    assert check.find(recorded(LOOP, {"n": 2}, {"n": 1})) is None
-    assert "call 2 of 2" in failure(check, recorded(LOOP, {"n": 2}, {"n": 3})).got
-
-
-def test_an_amount_can_have_no_upper_limit() -> None:
-    check = launches(by_name={"aten::mul": (3, None)})
-
-    assert check.find(recorded(LOOP, {"n": 4})) is None
-    assert failure(check, recorded(LOOP, {"n": 2})).expected.startswith("at least 3 ")
+    assert check.find(few) is None
+    assert "call 2 of 2" in failure(check, many).got
+    assert failure(at_least, few).expected.startswith("at least 3 ")
+    assert at_least.find(recorded(LOOP, {"n": 4})) is None
 
 
 def test_cpu_work_is_no_launch_and_untimed_kernels_are_separate_launches() -> None:

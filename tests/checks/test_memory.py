@@ -51,8 +51,11 @@ X = {"x": torch.ones(8, 64)}
 
 def test_the_peak_is_limited_and_its_line_is_reported() -> None:
     check = memory(peak=2 * MIB)
+    right = recorded(PIECES, {"parts": 8})
 
-    assert check.find(recorded(PIECES, {"parts": 8})) is None
+    assert check.find(right) is None
+    assert check.measured is not None
+    assert check.measured(right) == "2.00 MiB at the peak"
     finding = failure(check, recorded(AT_ONCE, {"parts": 8}))
     assert "2,097,152 bytes (2.00 MiB)" in finding.expected
     assert finding.got.startswith("9,437,184 bytes (9.00 MiB) on cuda:0, ")
@@ -96,27 +99,21 @@ def test_keeping_the_loss_tensor_leaks_and_keeping_a_number_does_not(kept: str, 
 
 
 def test_resetting_the_peak_statistics_hides_no_peak() -> None:
-    check = memory(peak=2 * MIB)
     resets = AT_ONCE.replace(
         "    return total", "    del all_parts, part\n    torch.cuda.reset_peak_memory_stats()\n    return total"
     )
-
-    finding = failure(check, recorded(resets, {"parts": 8}))
+    finding = failure(memory(peak=2 * MIB), recorded(resets, {"parts": 8}))
 
     assert "9.00 MiB" in finding.got
     assert finding.line == 4
 
 
-def test_leaks_up_to_an_amount_are_allowed() -> None:
+def test_leaks_up_to_an_amount_are_allowed_in_three_calls() -> None:
     run = recorded(TRAINS.replace("{kept}", "loss.detach().clone()"), X, repeats=3)
+    plan = make_run_plan([memory(left=512)], GPU)
 
     assert memory(left=512).find(run) is None
     assert memory(left=511).find(run) is not None
-
-
-def test_a_leak_check_requests_three_calls_and_the_remaining_memory() -> None:
-    plan = make_run_plan([memory(left=0)], GPU)
-
     assert (plan.repeats, plan.wants) == (3, ("left",))
     assert make_run_plan([memory(peak=1)], GPU).wants == ()
 
@@ -146,21 +143,17 @@ def test_shrinking_memory_is_not_a_leak() -> None:
     assert memory(left=0).find(held((0, 9, 9), (0, 9, 9), (0, 9, 5))) is None
 
 
-def unknown(check: Check, run: Run) -> bool:
-    return failure(check, run).status is Status.INCONCLUSIVE
-
-
-def test_unknown_memory_is_inconclusive() -> None:
-    assert unknown(memory(left=0), held((0, 9, None), (0, 9, None), (0, 9, None)))
-    assert unknown(memory(left=0), held((0, 9, 0)))
-    assert unknown(memory(peak=9), run_of(None))
-    assert unknown(memory(peak=9), held((0, 9, 0), machine=replace(GPU, device="mps:0", virtual=False)))
-
-
-def test_a_right_peak_is_shown() -> None:
-    check = memory(peak=2 * MIB)
-    assert check.measured is not None
-    assert check.measured(recorded(PIECES, {"parts": 2})) == "2.00 MiB at the peak"
+@pytest.mark.parametrize(
+    ("check", "run"),
+    [
+        (memory(left=0), held((0, 9, None), (0, 9, None), (0, 9, None))),
+        (memory(left=0), held((0, 9, 0))),
+        (memory(peak=9), run_of(None)),
+        (memory(peak=9), held((0, 9, 0), machine=replace(GPU, device="mps:0", virtual=False))),
+    ],
+)
+def test_unknown_memory_is_inconclusive(check: Check, run: Run) -> None:
+    assert failure(check, run).status is Status.INCONCLUSIVE
 
 
 def test_impossible_limits_are_rejected() -> None:

@@ -21,11 +21,9 @@ def test_results_must_be_on_the_scenarios_device() -> None:
     finding = failure(placement(), run_of([observed(X, "cuda:0"), observed(X)]))
     assert finding.expected == "result[1] on cuda:0"
     assert "on cpu" in finding.got
-
-
-def test_without_a_gpu_results_must_be_on_the_cpu() -> None:
     assert placement().find(run_of(observed(X), machine=NO_GPU)) is None
     assert placement().sentence(NO_GPU) == "Every output lives on cpu"
+    assert failure(placement(), run_of(observed([1, 2]))).got == "a result without tensors"
 
 
 def test_each_part_may_have_its_own_device() -> None:
@@ -34,10 +32,6 @@ def test_each_part_may_have_its_own_device() -> None:
 
     assert check.find(run_of(right)) is None
     assert "result['log']" in failure(check, run_of({**right, "log": observed(X, "cuda:0")})).got
-
-
-def test_a_result_without_tensors_fails() -> None:
-    assert failure(placement(), run_of(observed([1, 2]))).got == "a result without tensors"
 
 
 def test_gradients_are_placed_too() -> None:
@@ -51,9 +45,7 @@ def test_gradients_are_placed_too() -> None:
 
 
 def test_the_line_is_that_of_the_copy_to_the_wrong_device() -> None:
-    finding = failure(placement(), run_of(observed(X), trace=copies(("cuda:0", "cpu", 24, 5))))
-
-    assert finding.line == 5
+    assert failure(placement(), run_of(observed(X), trace=copies(("cuda:0", "cpu", 24, 5)))).line == 5
 
 
 @pytest.mark.parametrize("where", [{"a": "device"}, {"a": {"b": "device"}}, ["device"], [], {1: "device"}])

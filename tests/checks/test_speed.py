@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gpututor.checks import speed
-from gpututor.checks.model import Call, Check, Finding, Run, Span, Spread, Timing
+from gpututor.checks.model import Call, Finding, Run, Span, Spread, Timing
 from gpututor.checks.speed import describe_limit
 from gpututor.errors import CourseError
 from gpututor.grading.report import Status
 from gpututor.trace.columns import Trace
-from tests.support.check_runs import GPU, SOURCE
+from tests.support.check_runs import GPU, SOURCE, failure
 
 REAL = replace(GPU, virtual=False)
 PASSED = Timing(
@@ -34,18 +34,8 @@ def measured(timing: Timing) -> Run:
     return Run(REAL, (), SOURCE, "work", timings={"speed": timing})
 
 
-def failure(check: Check, run: Run) -> Finding:
-    finding = check.find(run)
-    assert finding is not None
-    return finding
-
-
-@pytest.mark.parametrize("nanoseconds", [1, 1000, 1250])
-def test_times_up_to_the_ratio_pass_on_the_virtual_clock(nanoseconds: int) -> None:
-    assert speed(1.25).find(modelled(nanoseconds, 1000)) is None
-
-
-def test_a_nanosecond_over_the_ratio_is_too_slow() -> None:
+def test_times_over_the_ratio_are_too_slow_on_the_virtual_clock() -> None:
+    assert all(speed(1.25).find(modelled(nanoseconds, 1000)) is None for nanoseconds in (1, 1000, 1250))
     finding = failure(speed(1.25), modelled(1251, 1000))
 
     assert finding.status is Status.TOO_SLOW
@@ -85,24 +75,17 @@ def test_a_wrong_timed_result_fails_with_its_finding() -> None:
     assert (finding.status, finding.expected, finding.got, finding.line) == (Status.FAILED, "zeros", "ones", 3)
 
 
-def test_an_untimed_submission_is_inconclusive() -> None:
-    finding = failure(speed(1.25, real_at_most=1.25), Run(REAL, (), SOURCE, "work"))
-
-    assert finding.status is Status.INCONCLUSIVE
-
-
 def test_without_a_ratio_for_real_devices_nothing_is_timed_there() -> None:
-    assert not speed(1.25).applies(REAL)
-    assert speed(1.25).applies(GPU)
-    assert speed(1.25, real_at_most=2.0).applies(REAL)
+    check = speed(1.25, real_at_most=2.0)
+
+    assert [speed(1.25).applies(GPU), speed(1.25).applies(REAL), check.applies(REAL)] == [True, False, True]
+    assert failure(check, Run(REAL, (), SOURCE, "work")).status is Status.INCONCLUSIVE, "it was not timed"
 
 
-@pytest.mark.parametrize("ratios", [{"at_most": 0}, {"at_most": -1}, {"real_at_most": 0}, {"at_most": float("nan")}])
-def test_impossible_ratios_are_rejected(ratios: dict[str, Any]) -> None:
-    with pytest.raises(CourseError, match="a ratio of"):
-        speed(**ratios)
-
-
-def test_a_baseline_without_time_is_an_error_of_the_course() -> None:
+def test_impossible_ratios_and_a_baseline_without_time_are_rejected() -> None:
+    ratios: dict[str, Any]
+    for ratios in ({"at_most": 0}, {"at_most": -1}, {"real_at_most": 0}, {"at_most": float("nan")}):
+        with pytest.raises(CourseError, match="a ratio of"):
+            speed(**ratios)
     with pytest.raises(CourseError, match="take no time"):
         speed(1.25).find(modelled(1000, 0))

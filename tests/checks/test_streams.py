@@ -66,11 +66,10 @@ def test_copies_must_be_on_another_stream_than_the_kernels() -> None:
     check = overlap(to_device=0.8)
 
     assert check.find(recorded(LOADER, {"own": True})) is None
-    finding = failure(check, recorded(LOADER, {"own": False}))
+    finding = failure(check, recorded(LOADER, {"own": True}, {"own": False}))
     assert "80 %" in finding.expected
-    assert "from line 9" in finding.got
-    assert finding.line == 9
-    assert finding.status is Status.FAILED
+    assert all(words in finding.got for words in ("from line 9", "call 2 of 2"))
+    assert (finding.line, finding.status) == (9, Status.FAILED)
 
 
 def test_the_share_is_of_the_copies_time_and_the_line_is_of_copies_alone() -> None:
@@ -84,17 +83,13 @@ def test_the_share_is_of_the_copies_time_and_the_line_is_of_copies_alone() -> No
     assert "0 % of 50 ns" in failure(overlap(to_host=0.1), run).got
 
 
-def test_work_on_another_device_hides_nothing() -> None:
-    trace = trace_of(("up", 0, 100, 3), (("cuda:1", 0), 0, 100, 4), (("cpu", 0), 0, 100, 4))
+def test_other_devices_hide_nothing_and_a_single_stream_has_no_overlap() -> None:
+    elsewhere = run_of(None, trace=trace_of(("up", 0, 100, 3), (("cuda:1", 0), 0, 100, 4), (("cpu", 0), 0, 100, 4)))
+    single = run_of(None, trace=trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:0", 0), 100, 200, 4)))
 
-    assert failure(overlap(to_device=0.01), run_of(None, trace=trace)).got.startswith("0 % of 100 ns")
-
-
-def test_a_single_stream_has_no_overlap() -> None:
-    trace = trace_of((("cuda:0", 0), 0, 100, 4), (("cuda:0", 0), 100, 200, 4))
-
-    assert failure(overlap(to_device=0.1), run_of(None, trace=trace)).got == "no host-to-device copies"
-    assert failure(overlap(kernels=0.1), run_of(None, trace=trace)).got == "all kernels on one stream"
+    assert failure(overlap(to_device=0.01), elsewhere).got.startswith("0 % of 100 ns")
+    assert failure(overlap(to_device=0.1), single).got == "no host-to-device copies"
+    assert failure(overlap(kernels=0.1), single).got == "all kernels on one stream"
     assert failure(overlap(kernels=0.1), run_of(None)).got == "no kernels"
 
 
@@ -119,18 +114,15 @@ def test_concurrent_streams_pass_and_waiting_streams_fail() -> None:
 
 
 def test_untimed_work_is_inconclusive() -> None:
-    copy = trace_of(("up", -1, -1, 3), (("cuda:0", 0), 0, 9, 4))
-    kernel = trace_of(("up", 0, 9, 3), (("cuda:0", 0), -1, -1, 4), (("cuda:0", 1), 0, 9, 4))
+    copy = run_of(None, trace=trace_of(("up", -1, -1, 3), (("cuda:0", 0), 0, 9, 4)))
+    kernel = run_of(None, trace=trace_of(("up", 0, 9, 3), (("cuda:0", 0), -1, -1, 4), (("cuda:0", 1), 0, 9, 4)))
 
-    assert failure(overlap(to_device=0.5), run_of(None, trace=copy)).status is Status.INCONCLUSIVE
-    assert failure(overlap(to_device=0.5), run_of(None, trace=kernel)).status is Status.INCONCLUSIVE
-    assert failure(overlap(kernels=0.5), run_of(None, trace=kernel)).status is Status.INCONCLUSIVE
-
-
-def test_each_call_is_checked() -> None:
-    run = recorded(LOADER, {"own": True}, {"own": False})
-
-    assert "call 2 of 2" in failure(overlap(to_device=0.8), run).got
+    for check, run in (
+        (overlap(to_device=0.5), copy),
+        (overlap(to_device=0.5), kernel),
+        (overlap(kernels=0.5), kernel),
+    ):
+        assert failure(check, run).status is Status.INCONCLUSIVE
 
 
 def test_impossible_shares_are_rejected() -> None:
@@ -159,27 +151,18 @@ def test_a_race_is_reported_with_both_lines() -> None:
     earlier = trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=1, file="work.py", line=5)
     trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=earlier, file="work.py", line=6)
 
-    finding = failure(races(), run_of(observed(X), trace=trace))
+    right, wrong = run_of(observed(X)), run_of(observed(X), trace=trace)
+    finding = failure(races(), wrong)
 
     assert all(words in finding.got for words in ("work.py:6 reads", "aten::mm at work.py:5"))
     assert finding.line == 6
     assert "wait_stream" in finding.advice
-    assert races().find(run_of(observed(X))) is None
-
-
-def test_a_race_in_a_repeat_is_a_race() -> None:
-    trace = Trace()
-    trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=trace.add(Kind.KERNEL, "aten::mm", "cuda:0", stream=1))
-    run = run_of(observed(X))
-    calls = (run.calls[0], replace(run.calls[0], trace=trace))
-
-    assert races().find(replace(run, repeated=(calls,))) is not None
+    assert races().find(right) is None
+    assert races().find(replace(right, repeated=((*right.calls, *wrong.calls),))) is not None, "a race of a repeat"
 
 
 def test_races_apply_to_virtual_gpus() -> None:
-    assert races().applies(GPU)
-    assert not races().applies(replace(GPU, virtual=False))
-    assert not races().applies(NO_GPU)
+    assert [races().applies(machine) for machine in (GPU, replace(GPU, virtual=False), NO_GPU)] == [True, False, False]
 
 
 def test_returning_an_unfinished_copy_is_a_race() -> None:

@@ -38,7 +38,6 @@ K512 = {"a": randn(64, 512), "b": randn(512, 64, seed=1)}
 
 def test_the_tiers_reject_all_nonsense() -> None:
     assert weak(parity(softmax), **WIDE) == set()
-    assert weak(parity(product), **K512) == set()
     assert {"zeros", "ones", "the mean", "the unchanged 'x'", "the transposed result", LOWER} == set(
         tried(parity(softmax), **WIDE)
     )
@@ -57,13 +56,9 @@ def test_gates_close_to_half_precision_are_weak() -> None:
     assert {kind for kind, nonsense in near.items() if nonsense.weak} == {LOWER}
     assert "10 times are required" in near[LOWER].sentence
     assert "would be accepted" in tried(parity(product, times=100), **K512)[LOWER].sentence
-
-
-def test_an_allowed_lower_precision_is_compared_with_the_next_lower() -> None:
-    inside = tried(parity(product, inside=torch.float16), **K512)
-
-    assert inside[LOWER].least == 2
-    assert not inside[LOWER].weak
+    # An allowed lower precision is compared with the next lower.
+    inside = tried(parity(product, inside=torch.float16), **K512)[LOWER]
+    assert (inside.least, inside.weak) == (2, False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)

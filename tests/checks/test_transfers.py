@@ -13,6 +13,8 @@ from gpututor.errors import CourseError
 from tests.support.check_runs import copies, failure, run_of, waits
 from tests.support.recorded_programs import recorded
 
+X = torch.ones(100)
+
 
 def test_each_direction_is_counted() -> None:
     trace = copies(("cpu", "cuda:0", 100, 5), ("cuda:0", "cpu", 40, 6), ("cuda:0", "cuda:1", 7, 6))
@@ -25,15 +27,12 @@ def test_each_direction_is_counted() -> None:
 
 
 def test_the_line_is_that_of_the_first_excess_copy() -> None:
-    trace = copies(*[("cpu", "cuda:0", 4, 7)] * 3, ("cpu", "cuda:0", 4, 9))
+    run = run_of(None, trace=copies(*[("cpu", "cuda:0", 4, 7)] * 3, ("cpu", "cuda:0", 4, 9)))
+    last, second = (failure(transfers(to_device=(0, most)), run) for most in (3, 1))
 
-    finding = failure(transfers(to_device=(0, 3)), run_of(None, trace=trace))
-
-    assert finding.line == 9
-    assert "line 7 (3 times)" in finding.got
-    finding = failure(transfers(to_device=(0, 1)), run_of(None, trace=trace))
-    assert finding.line == 7
-    assert finding.expected.startswith("0 to 1 ")
+    assert (last.line, second.line) == (9, 7)
+    assert "line 7 (3 times)" in last.got
+    assert second.expected.startswith("0 to 1 ")
 
 
 def test_bytes_can_be_computed_from_the_inputs() -> None:
@@ -45,19 +44,13 @@ def test_bytes_can_be_computed_from_the_inputs() -> None:
 
 
 def test_of_copies_to_the_host_the_last_are_allowed() -> None:
-    trace = copies(("cuda:0", "cpu", 4, 5), ("cuda:0", "cpu", 4, 6), ("cuda:0", "cpu", 400, 8))
+    down = run_of(None, trace=copies(("cuda:0", "cpu", 4, 5), ("cuda:0", "cpu", 4, 6), ("cuda:0", "cpu", 400, 8)))
+    up = run_of(None, trace=copies(("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 9, 6)))
 
-    assert failure(transfers(to_host=1), run_of(None, trace=trace)).line == 6
-    assert failure(transfers(to_host=2), run_of(None, trace=trace)).line == 5
-    assert failure(transfers(to_host=4), run_of(None, trace=trace)).line == 5, "too few: the line with most"
-    assert failure(transfers(bytes_to_host=404), run_of(None, trace=trace)).line == 5
-
-
-def test_the_line_is_that_of_the_copy_that_exceeds_the_bytes() -> None:
-    trace = copies(("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 4, 5), ("cpu", "cuda:0", 9, 6))
-
-    assert failure(transfers(bytes_to_device=8), run_of(None, trace=trace)).line == 6
-    assert failure(transfers(bytes_to_device=20), run_of(None, trace=trace)).line == 5
+    assert [failure(transfers(to_host=most), down).line for most in (1, 2)] == [6, 5]
+    assert failure(transfers(to_host=4), down).line == 5, "too few: the line with most"
+    assert failure(transfers(bytes_to_host=404), down).line == 5
+    assert [failure(transfers(bytes_to_device=most), up).line for most in (8, 20)] == [6, 5]
 
 
 def test_waits_are_counted_and_their_line_is_reported() -> None:
@@ -67,9 +60,6 @@ def test_waits_are_counted_and_their_line_is_reported() -> None:
     assert finding.expected.startswith("no waits")
     assert finding.got.startswith("3 waits")
     assert failure(syncs(at_most=1), run_of(None, trace=waits(5, 6))).expected.startswith("at most 1 wait ")
-
-
-X = torch.arange(6.0).reshape(2, 3)
 
 
 UP = """import torch
@@ -90,13 +80,12 @@ def work(pinned):
 """
 
 
-X = torch.ones(100)
-
-
 def test_only_a_non_blocking_copy_of_pinned_memory_is_asynchronous() -> None:
     check = transfers(to_device=1, asynchronous_to_device=1)
 
-    assert check.find(recorded(UP, {"x": X, "pinned": True, "non_blocking": True})) is None
+    right = recorded(UP, {"x": X, "pinned": True, "non_blocking": True})
+    assert check.find(right) is None
+    assert failure(transfers(asynchronous_to_device=0), right).line == 4, "they can be forbidden too"
     for pinned, non_blocking in ((False, True), (True, False), (False, False)):
         finding = failure(check, recorded(UP, {"x": X, "pinned": pinned, "non_blocking": non_blocking}))
         assert finding.got.startswith("none of 1 ")
@@ -110,12 +99,6 @@ def test_asynchronous_copies_to_the_host_are_counted_too() -> None:
     assert check.find(recorded(DOWN, {"pinned": True})) is None
     assert failure(check, recorded(DOWN, {"pinned": False})).line == 5
     assert failure(check, run_of(None)).got == "no copies"
-
-
-def test_asynchronous_copies_can_be_forbidden() -> None:
-    run = recorded(UP, {"x": X, "pinned": True, "non_blocking": True})
-
-    assert failure(transfers(asynchronous_to_device=0), run).line == 4
 
 
 @pytest.mark.parametrize(
@@ -162,8 +145,5 @@ def test_impossible_amounts_are_rejected() -> None:
 
 
 def test_plurals_of_copies_between_devices() -> None:
-    assert [count(number, "copy between devices") for number in (0, 1, 2)] == [
-        "no copies between devices",
-        "1 copy between devices",
-        "2 copies between devices",
-    ]
+    numbers = [count(number, "copy between devices") for number in (0, 1, 2)]
+    assert numbers == ["no copies between devices", "1 copy between devices", "2 copies between devices"]

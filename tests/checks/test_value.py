@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpututor.checks import value
+from gpututor.checks import Machine, value
 from tests.support.check_runs import GPU, NO_GPU, failure, observed, run_of
 
 X = torch.arange(6.0).reshape(2, 3)
@@ -49,11 +49,10 @@ def test_the_difference_is_named(expected: Any, got: Any, words: str) -> None:
     assert words in failure(value(lambda drawn, machine: expected), run_of(observed(got))).got
 
 
-def test_the_expected_value_can_depend_on_machine_and_inputs() -> None:
+@pytest.mark.parametrize(("result", "machine"), [(3, GPU), (0, NO_GPU)])
+def test_the_expected_value_can_depend_on_machine_and_inputs(result: int, machine: Machine) -> None:
     check = value(lambda drawn, machine: drawn["n"] * machine.gpus)
-
-    assert check.find(run_of(3, {"n": 3}, machine=GPU)) is None
-    assert check.find(run_of(0, {"n": 3}, machine=NO_GPU)) is None
+    assert check.find(run_of(result, {"n": 3}, machine=machine)) is None
 
 
 def test_a_large_expected_result_starts_with_the_part_that_differs() -> None:

@@ -35,54 +35,47 @@ def read_manifest(path: Path, keys: Sequence[Key]) -> Manifest:
     return Manifest(values, tuple(problems))
 
 
-def titles(tmp_path: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEYS) -> list[str]:
-    """Return the mistakes of a manifest, without the path that each begins with."""
-    path = tmp_path / "exercise.toml"
+def manifest_of(folder: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEYS) -> Manifest:
+    path = folder / "exercise.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    mistakes = read_manifest(path, keys).mistakes
-    assert all(mistake.title.startswith(f"{path}: ") for mistake in mistakes)
-    return [str(mistake).removeprefix(f"{path}: ") for mistake in mistakes]
+    manifest = read_manifest(path, keys)
+    assert all(mistake.title.startswith(f"{path}: ") for mistake in manifest.mistakes)
+    return manifest
+
+
+def values_of(folder: Path, text: str, keys: tuple[Key, ...] = EXERCISE_KEYS) -> dict[str, Any]:
+    """Return the values of a manifest without mistakes."""
+    manifest = manifest_of(folder, text, keys)
+    assert manifest.mistakes == ()
+    return manifest.values
+
+
+def titles(folder: Path, text: str | bytes, keys: tuple[Key, ...] = EXERCISE_KEYS) -> list[str]:
+    """Return the mistakes of a manifest, without the path that each begins with."""
+    prefix = f"{folder / 'exercise.toml'}: "
+    return [str(mistake).removeprefix(prefix) for mistake in manifest_of(folder, text, keys).mistakes]
 
 
 def test_a_minimal_manifest_has_defaults(tmp_path: Path) -> None:
-    path = tmp_path / "exercise.toml"
-    path.write_text(GOOD.replace('devices = ["virtual", "cuda", "cpu"]\n', ""))
-    manifest = read_manifest(path, EXERCISE_KEYS)
-    assert manifest.mistakes == ()
-    assert manifest.values["cases"] == 3
-    assert manifest.values["devices"] == ("virtual", "cuda")
-    assert [Scenario(**scenario) for scenario in manifest.values["scenario"]] == [Scenario("one GPU")]
-    assert Limits(**manifest.values["limits"]) == Limits()
-
-
-def test_scenarios_and_limits_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "exercise.toml"
-    tables = (
-        '[[scenario]]\nname = "none"\ngpus = 0\nbackends = []\n[[scenario]]\nname = "two"\ngpus = 2\nmemory_mib = 64\n'
-    )
-    path.write_text(GOOD + tables + "[limits]\nwall_s = 2\n")
-    manifest = read_manifest(path, EXERCISE_KEYS)
-    assert manifest.mistakes == ()
-    assert [Scenario(**scenario) for scenario in manifest.values["scenario"]] == [
-        Scenario("none", gpus=0, backends=()),
-        Scenario("two", gpus=2, memory_mib=64),
-    ]
-    assert Limits(**manifest.values["limits"]) == Limits(wall_s=2)
-
-
-def test_excused_mutants_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "exercise.toml"
-    path.write_text(GOOD + '[[excused_mutant]]\nchange = "drop .to(device) of x"\nreason = "It is there."\n')
-    manifest = read_manifest(path, EXERCISE_KEYS)
-    assert manifest.mistakes == ()
-    assert manifest.values["excused_mutant"] == ({"change": "drop .to(device) of x", "reason": "It is there."},)
-
-
-def test_lesson_examples_run_on_one_gpu_by_default(tmp_path: Path) -> None:
-    path = tmp_path / "lesson.toml"
+    values = values_of(tmp_path, GOOD.replace('devices = ["virtual", "cuda", "cpu"]\n', ""))
+    assert (values["cases"], values["devices"]) == (3, ("virtual", "cuda"))
+    assert [Scenario(**scenario) for scenario in values["scenario"]] == [Scenario("one GPU")]
+    assert Limits(**values["limits"]) == Limits()
     for line, gpus in (("", 1), ("gpus = 2\n", 2)):
-        path.write_text(f'title = "a"\nsummary = "b"\n{line}')
-        assert read_manifest(path, LESSON_KEYS).values["gpus"] == gpus
+        assert values_of(tmp_path, f'title = "a"\nsummary = "b"\n{line}', LESSON_KEYS)["gpus"] == gpus
+
+
+def test_scenarios_limits_and_excused_mutants_are_read(tmp_path: Path) -> None:
+    scenarios = Scenario("none", gpus=0, backends=()), Scenario("two", gpus=2, memory_mib=64)
+    values = values_of(
+        tmp_path,
+        f'{GOOD}[[scenario]]\nname = "none"\ngpus = 0\nbackends = []\n'
+        '[[scenario]]\nname = "two"\ngpus = 2\nmemory_mib = 64\n'
+        '[limits]\nwall_s = 2\n[[excused_mutant]]\nchange = "drop .to(device) of x"\nreason = "It is there."\n',
+    )
+    assert tuple(Scenario(**scenario) for scenario in values["scenario"]) == scenarios
+    assert Limits(**values["limits"]) == Limits(wall_s=2)
+    assert values["excused_mutant"] == ({"change": "drop .to(device) of x", "reason": "It is there."},)
 
 
 @pytest.mark.parametrize(
@@ -130,14 +123,15 @@ def test_a_mistake_names_its_key_and_the_value(tmp_path: Path, old: str, new: st
 
 
 def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
-    path = tmp_path / "exercise.toml"
-    path.write_text(GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
-    (mistake,) = exercise_mistakes(read_manifest(path, EXERCISE_KEYS).values)
-    assert mistake.key == "processes"
+    values = values_of(tmp_path, GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
+    assert [mistake.key for mistake in exercise_mistakes(values)] == ["processes"]
+
+
+TWO_SCENARIOS = GOOD + '[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n'
 
 
 @pytest.mark.parametrize(
-    ("lines", "key"),
+    ("line", "key"),
     [
         ("gpus = 9", "gpus"),
         ("gpu_s = 1", "gpu_s"),
@@ -145,20 +139,15 @@ def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
         ("memory_mib = 0", "memory_mib"),
     ],
 )
-def test_a_mistake_in_a_scenario_names_its_index(tmp_path: Path, lines: str, key: str) -> None:
-    (mistake,) = titles(tmp_path, f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
+def test_a_mistake_in_a_scenario_names_its_index(tmp_path: Path, line: str, key: str) -> None:
+    (mistake,) = titles(tmp_path, f"{TWO_SCENARIOS}{line}\n")
     assert mistake.startswith(f"scenario[1].{key}: ")
 
 
 def test_all_mistakes_of_a_file_are_reported(tmp_path: Path) -> None:
     text = GOOD.replace("5", "0").replace('"twice"', '"2"').replace("summary", "sumary") + "[limits]\nwall_s = -1\n"
-    assert [title.partition(":")[0] for title in titles(tmp_path, text)] == [
-        "sumary",
-        "summary",
-        "minutes",
-        "entry",
-        "limits.wall_s",
-    ]
+    keys = ["sumary", "summary", "minutes", "entry", "limits.wall_s"]
+    assert [title.partition(":")[0] for title in titles(tmp_path, text)] == keys
 
 
 @pytest.mark.parametrize(
@@ -178,9 +167,15 @@ def test_invalid_toml_is_reported_with_its_line(tmp_path: Path, text: str | byte
 
 def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
     (tmp_path / "folder.toml").mkdir()
-    for name, problem in (("none.toml", "the file is missing"), ("folder.toml", "cannot be read (Is a directory)")):
-        (mistake,) = read_manifest(tmp_path / name, COURSE_KEYS).mistakes
-        assert mistake.title == f"{tmp_path / name}: {problem}"
+    os.mkfifo(tmp_path / "pipe.toml")
+    for name, problem in (
+        ("none.toml", "the file is missing"),
+        ("folder.toml", "cannot be read (Is a directory)"),
+        ("pipe.toml", "cannot be read"),
+    ):
+        with no_waiting():
+            (mistake,) = read_manifest(tmp_path / name, COURSE_KEYS).mistakes
+        assert mistake.title.startswith(f"{tmp_path / name}: {problem}")
 
 
 def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
@@ -194,11 +189,7 @@ def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
 
 @pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])
 def test_gpus_require_a_backend(tmp_path: Path, lines: str) -> None:
-    path = tmp_path / "exercise.toml"
-    path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n{lines}\n')
-    manifest = read_manifest(path, EXERCISE_KEYS)
-    assert manifest.mistakes == ()
-    (mistake,) = exercise_mistakes(manifest.values)
+    (mistake,) = exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))
     assert mistake.key == "scenario[1].gpus"
     assert "no backend" in mistake.problem
     assert "gpus = 0" in mistake.advice
@@ -206,17 +197,7 @@ def test_gpus_require_a_backend(tmp_path: Path, lines: str) -> None:
 
 @pytest.mark.parametrize("lines", ["gpus = 0\nbackends = []", "gpus = 0", 'backends = ["mps"]', "gpus = 2"])
 def test_consistent_scenarios_are_accepted(tmp_path: Path, lines: str) -> None:
-    path = tmp_path / "exercise.toml"
-    path.write_text(f'{GOOD}[[scenario]]\nname = "a"\n{lines}\n')
-    manifest = read_manifest(path, EXERCISE_KEYS)
-    assert (manifest.mistakes, list(exercise_mistakes(manifest.values))) == ((), [])
-
-
-def test_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "exercise.toml")
-    with no_waiting():
-        (mistake,) = read_manifest(tmp_path / "exercise.toml", EXERCISE_KEYS).mistakes
-    assert mistake.title.startswith(f"{tmp_path / 'exercise.toml'}: cannot be read")
+    assert list(exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))) == []
 
 
 scalars = st.one_of(
@@ -249,21 +230,15 @@ def as_toml(value: object) -> str:
 def test_any_document_is_read_or_reported(tmp_path: Path, document: dict[str, object], good: bool) -> None:
     kept = [] if not good else [line for line in GOOD.splitlines() if line.partition(" ")[0] not in document]
     text = "\n".join([*kept, *(f"{as_toml(key)} = {as_toml(value)}" for key, value in document.items())])
-    path = tmp_path / "exercise.toml"
-    path.write_text(text, encoding="utf-8")
-    manifest = read_manifest(path, EXERCISE_KEYS)
+    manifest = manifest_of(tmp_path, text)
     if not manifest.mistakes:
         assert len(manifest.values) == len(EXERCISE_KEYS)
         [Scenario(**scenario) for scenario in manifest.values["scenario"]]
         Limits(**manifest.values["limits"])
-    assert all(mistake.title.startswith(f"{path}: ") for mistake in manifest.mistakes)
     list(exercise_mistakes(manifest.values))
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(content=st.binary(max_size=200))
 def test_any_bytes_are_read_or_reported(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "lesson.toml"
-    path.write_bytes(content)
-    manifest = read_manifest(path, LESSON_KEYS)
-    assert manifest.mistakes
+    assert manifest_of(tmp_path, content, LESSON_KEYS).mistakes

@@ -90,15 +90,10 @@ def test_each_method_writes_an_event_and_returns_its_index(
     assert event.file == __file__
     assert event.line == call.__code__.co_firstlineno
     assert call(recorder) == 1
+    assert recorder.transfer("cpu", "cuda:0", 0) == -1, "an empty copy"
     recorder.enabled = False
     assert call(recorder) == -1
     assert len(recorder.trace) == 2
-
-
-def test_empty_copies_are_not_recorded() -> None:
-    recorder = Recorder()
-    assert recorder.transfer("cpu", "cuda:0", 0) == -1
-    assert len(recorder.trace) == 0
 
 
 def test_a_function_can_decide_which_files_are_the_learners() -> None:
@@ -112,12 +107,8 @@ def test_a_function_can_decide_which_files_are_the_learners() -> None:
     kernel = "recorder.kernel('aten::mm', 'cuda:0', 4)"
     for name in ("/home/mine.py", "/usr/lib/torch.py", "listed.py", "/home/mine.py"):
         program(name, kernel)(recorder)
-    assert [(event.file, event.line) for event in recorder.trace] == [
-        ("/home/mine.py", 2),
-        ("", None),
-        ("listed.py", 2),
-        ("/home/mine.py", 2),
-    ]
+    mine = ("/home/mine.py", 2)
+    assert [(event.file, event.line) for event in recorder.trace] == [mine, ("", None), ("listed.py", 2), mine]
     assert "listed.py" not in asked
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
 
 from gpututor.checks.model import Check, Machine, Run
 from gpututor.judge.author_code import load_code
-from tests.support.check_runs import GPU, observed
+from tests.support.check_runs import GPU, failure, observed
 from tests.support.shipped_course import COURSE
 from tests.support.simulated_gpu import REAL_GPU, SimulatedGpu
 
@@ -52,14 +51,12 @@ def many_products(gpu: SimulatedGpu, work_ns: int, *, waits: bool = True, unit: 
 
 
 @on_all_gpus
-def test_right_times_of_many_products_pass(host_ns: int, work_ns: int) -> None:
-    assert passes(many_products(SimulatedGpu(host_ns), work_ns), "wait_for_the_gpu", "measurement", "launch")
-
-
-@on_all_gpus
-@pytest.mark.parametrize("fault", [{"waits": False}, {"unit": 1e3}])
-def test_wrong_times_of_many_products_fail(host_ns: int, work_ns: int, fault: dict[str, Any]) -> None:
-    assert not passes(many_products(SimulatedGpu(host_ns), work_ns, **fault), "wait_for_the_gpu", "measurement")
+def test_only_right_times_of_many_products_pass(host_ns: int, work_ns: int) -> None:
+    right = many_products(SimulatedGpu(host_ns), work_ns)
+    early = many_products(SimulatedGpu(host_ns), work_ns, waits=False)
+    milliseconds = many_products(SimulatedGpu(host_ns), work_ns, unit=1e3)
+    assert passes(right, "wait_for_the_gpu", "measurement", "launch")
+    assert not any(passes(run, "wait_for_the_gpu", "measurement") for run in (early, milliseconds))
 
 
 def two_layers(gpu: SimulatedGpu, work_ns: int, clock: Callable[[], float], source: str) -> Run:
@@ -74,15 +71,10 @@ def two_layers(gpu: SimulatedGpu, work_ns: int, clock: Callable[[], float], sour
 
 
 @on_all_gpus
-def test_right_times_by_events_pass(host_ns: int, work_ns: int) -> None:
-    gpu = SimulatedGpu(host_ns)
+def test_times_by_events_pass_and_a_hosts_clock_without_a_wait_between_fails(host_ns: int, work_ns: int) -> None:
+    gpu, other = SimulatedGpu(host_ns), SimulatedGpu(host_ns)
     assert passes(two_layers(gpu, work_ns, gpu.event_s, BY_DEVICE), "events", "first", "second")
-
-
-@on_all_gpus
-def test_a_hosts_clock_without_a_wait_between_fails(host_ns: int, work_ns: int) -> None:
-    gpu = SimulatedGpu(host_ns)
-    assert not passes(two_layers(gpu, work_ns, gpu.clock_s, ""), "events", "first")
+    assert not passes(two_layers(other, work_ns, other.clock_s, ""), "events", "first")
 
 
 def one_product(gpu: SimulatedGpu, work_ns: int, *, waits: bool = True, copies: bool = False) -> Run:
@@ -104,14 +96,10 @@ def one_product(gpu: SimulatedGpu, work_ns: int, *, waits: bool = True, copies: 
 
 
 @on_all_gpus
-def test_the_right_time_of_one_product_passes(host_ns: int, work_ns: int) -> None:
-    assert passes(one_product(SimulatedGpu(host_ns), work_ns), "cpu_versus_gpu", "gpu_time")
-
-
-@on_all_gpus
-def test_a_clock_that_is_read_before_the_wait_fails(host_ns: int, work_ns: int) -> None:
-    """The copy to the host waits too, but after the clock was read."""
-    assert not passes(one_product(SimulatedGpu(host_ns), work_ns, waits=False), "cpu_versus_gpu", "gpu_time")
+def test_the_time_of_one_product_needs_a_wait_before_the_clock_is_read(host_ns: int, work_ns: int) -> None:
+    right, early = (one_product(SimulatedGpu(host_ns), work_ns, waits=waits) for waits in (True, False))
+    assert passes(right, "cpu_versus_gpu", "gpu_time")
+    assert not passes(early, "cpu_versus_gpu", "gpu_time"), "the copy to the host waits after the clock was read"
 
 
 @pytest.mark.parametrize("host_ns", HOSTS)
@@ -137,16 +125,10 @@ def sizes(gpu: SimulatedGpu, work_ns: int, *, waits: bool = True) -> Run:
 
 
 @on_all_gpus
-def test_right_times_of_all_sizes_pass(host_ns: int, work_ns: int) -> None:
-    assert passes(sizes(SimulatedGpu(host_ns), work_ns), "when_small_is_slow", "gpu_times")
-
-
-@on_all_gpus
-def test_times_of_sizes_without_a_wait_fail(host_ns: int, work_ns: int) -> None:
-    run = sizes(SimulatedGpu(host_ns), work_ns, waits=False)
-    finding = check_of("when_small_is_slow", "gpu_times").find(run)
-    assert finding is not None
-    assert "modelled" not in finding.expected
+def test_times_of_all_sizes_need_a_wait(host_ns: int, work_ns: int) -> None:
+    right, early = (sizes(SimulatedGpu(host_ns), work_ns, waits=waits) for waits in (True, False))
+    assert passes(right, "when_small_is_slow", "gpu_times")
+    assert "modelled" not in failure(check_of("when_small_is_slow", "gpu_times"), early).expected
 
 
 def narrowed(tensor: torch.Tensor) -> torch.Tensor:

@@ -38,16 +38,11 @@ def test_every_gpu_is_in_the_docs(name: str) -> None:
     assert name in models.split(", "), "docs/virtual-gpu.md names all models after `each figure with its source:`"
 
 
-@pytest.mark.parametrize("name", gpu_names())
-def test_every_gpu_is_calibrated(name: str) -> None:
-    spec = gpu_spec(name)
+@pytest.mark.parametrize("spec", gpu_specs().values(), ids=gpu_names())
+def test_every_gpu_is_calibrated_and_every_spelling_resolves_to_it(spec: GpuSpec) -> None:
     major, minor = spec.capability
     assert f"power.watts_{major}_{minor}" in fitted()
     assert calibrated(spec).bytes_per_s < spec.bytes_per_s
-
-
-@pytest.mark.parametrize("spec", gpu_specs().values(), ids=gpu_names())
-def test_every_spelling_resolves_to_its_gpu(spec: GpuSpec) -> None:
     for spelling in (spec.name, spec.reported_name, *spec.aliases):
         for words in (spelling, spelling.lower().replace(" ", "-"), f"NVIDIA {spelling}"):
             assert gpu_spec(words) is spec

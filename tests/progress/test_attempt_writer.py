@@ -36,6 +36,7 @@ from tests.support.reports import report
 
 KEY = "tensors/born"
 Outcomes = list[StoredAttempt | TutorError]
+PYTHON = [sys.executable, "-c"]
 
 HOLDER = """
 import sqlite3, sys
@@ -161,10 +162,8 @@ def recorded(writer: AttemptWriter) -> Path:
     return pending
 
 
-def run_alone(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, cwd=ROOT, timeout=60
-    )
+def run_alone(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
 
 
 def test_an_attempt_waits_in_the_spool_for_a_free_database(store: ProgressStore, writer: AttemptWriter) -> None:
@@ -315,9 +314,7 @@ def test_an_unreadable_entry_does_not_block_others(store: ProgressStore, content
     assert entry.read_text() == content
 
 
-def test_unfinished_entries_of_dead_processes_are_removed(
-    store: ProgressStore,
-) -> None:
+def test_unfinished_entries_of_dead_processes_are_removed(store: ProgressStore) -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     spool_event(new_entry(store.path), ProgressEvent(EventKind.HINTS, KEY, 2))
@@ -343,32 +340,25 @@ def test_a_failing_callback_does_not_stop_later_attempts(store: ProgressStore, m
     assert [str(fault) for fault in faults] == ["Event loop is closed"] * 3
 
 
-def test_an_ending_process_names_an_unsaved_attempt(store: ProgressStore) -> None:
+def test_an_ending_process_names_an_unsaved_attempt_and_else_is_silent(store: ProgressStore) -> None:
+    leaver = [*PYTHON, LEAVER, str(store.path)]
     with held(store):
-        done = run_alone(LEAVER, store.path)
-    assert "gpututor: 1 attempt is in " in done.stderr
+        assert "gpututor: 1 attempt is in " in run_alone(leaver).stderr
     assert drain_spool(store.path) == 1
     assert sources(store) == ["x = 1"]
-
-
-def test_an_ending_process_is_silent_after_saving(store: ProgressStore) -> None:
-    done = run_alone(LEAVER, store.path)
-    assert done.stderr == ""
-    assert sources(store) == ["x = 1"]
-
-
-# A full disk
+    assert run_alone(leaver).stderr == ""
+    assert sources(store) == ["x = 1"] * 2
 
 
 def run_on_full_disk(folder: Path, how: str, ending: str) -> subprocess.CompletedProcess[str]:
-    script = [sys.executable, "-c", FULL_DISK, str(folder), how, ending]
+    script = [*PYTHON, FULL_DISK, str(folder), how, ending]
     if how == "tmpfs":
         mounting = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
         mount = 'mount -t tmpfs -o size=512k tmpfs "$0"'
         if shutil.which("unshare") is None or subprocess.run([*mounting, mount, folder], check=False).returncode:
             pytest.skip("no file system can be mounted here")
         script = [*mounting, f'{mount} && exec "$@"', str(folder), *script]
-    return subprocess.run(script, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    return run_alone(script)
 
 
 @pytest.mark.parametrize("how", ["tmpfs", "limit"])
@@ -390,9 +380,6 @@ def test_an_ending_process_on_a_full_disk_reports_the_loss(tmp_path: Path, how: 
     done = run_on_full_disk(tmp_path, how, "leaves")
     assert json.loads(done.stdout) == ["x = 0"]
     assert "gpututor: 1 attempt is lost: " in done.stderr
-
-
-# kill -9
 
 
 def kill_savers(path: Path, kills: int) -> None:

@@ -15,7 +15,7 @@ from gpututor.grading.recording import FILE, Recording, RunRecording, read_recor
 from gpututor.grading.report import Outcome
 from gpututor.progress import recordings as module
 from gpututor.progress.recordings import KEPT_NEWEST, Recordings, prune_recordings, store_attempt
-from gpututor.progress.store import ProgressStore
+from gpututor.progress.store import Attempt, ProgressStore
 from tests.support import ROOT
 from tests.support.recordings import make_recording, small_trace
 from tests.support.reports import report
@@ -49,27 +49,31 @@ def recordings(store: ProgressStore) -> Recordings:
     return Recordings.beside(store)
 
 
-def keep(
-    store: ProgressStore,
-    recordings: Recordings,
-    outcome: Outcome = Outcome.FAILED,
-    *,
-    factor: float = 1.0,
-    key: str = KEY,
-) -> int:
+def pending(recordings: Recordings) -> Path:
     part = recordings.create_pending()
     assert part is not None
+    return part
+
+
+def keep(store: ProgressStore, outcome: Outcome = Outcome.FAILED, *, factor: float = 1.0, key: str = KEY) -> int:
+    recordings = Recordings.beside(store)
+    part = pending(recordings)
     make_recording(part, small_trace(factor=factor))
     return store_attempt(store, recordings, report(key, outcome), "x = 1", part).id
 
 
+def stored(store: ProgressStore, attempt: int) -> Attempt:
+    kept = store.attempt(attempt)
+    assert kept is not None
+    return kept
+
+
 def test_an_attempt_id_leads_to_its_recording(store: ProgressStore, recordings: Recordings) -> None:
-    attempt = keep(store, recordings)
+    attempt = keep(store)
     recording = recordings.read(attempt)
     assert recording is not None
     assert recordings.path(attempt) == store.path.parent / "recordings" / str(attempt)
-    kept = store.attempt(attempt)
-    assert kept is not None
+    kept = stored(store, attempt)
     assert (kept.source, kept.run_ns, kept.peak_bytes) == ("x = 1", recording.elapsed_ns, recording.peak_bytes)
     path = recording.trace_path(recording.runs[0].calls[0])
     assert path is not None
@@ -78,39 +82,27 @@ def test_an_attempt_id_leads_to_its_recording(store: ProgressStore, recordings: 
 
 
 def test_an_attempt_without_a_recording_is_stored(store: ProgressStore, recordings: Recordings) -> None:
-    empty = recordings.create_pending()
-    broken = recordings.create_pending()
-    assert broken is not None
+    empty, broken = pending(recordings), pending(recordings)
     (broken / FILE).write_text("{}")
-    for part in (None, empty, broken):
+    make_recording(recordings.folder / "1")  # of a progress file that was set aside
+    for number, part in enumerate((None, empty, broken), 1):
         attempt = store_attempt(store, recordings, report(), "x = 1", part).id
-        assert recordings.read(attempt) is None
-        kept = store.attempt(attempt)
-        assert kept is not None
-        assert kept.run_ns is None
+        assert (attempt, recordings.read(attempt), recordings.path(attempt)) == (number, None, None)
+        assert stored(store, attempt).run_ns is None
     assert list(recordings.folder.iterdir()) == []
 
 
 def test_a_run_without_times_has_no_duration(store: ProgressStore, recordings: Recordings) -> None:
-    part = recordings.create_pending()
-    assert part is not None
+    part = pending(recordings)
     write_recording(Recording((RunRecording("no GPU", "no GPU, only the CPU", "", (), (), ()),)), part)
-    kept = store.attempt(store_attempt(store, recordings, report(), "", part).id)
-    assert kept is not None
+    kept = stored(store, store_attempt(store, recordings, report(), "", part).id)
     assert (kept.run_ns, kept.peak_bytes, kept.source) == (None, 0, "")
 
 
-def test_a_stale_recording_is_not_reused(store: ProgressStore, recordings: Recordings) -> None:
-    make_recording(recordings.folder / "1")  # of a progress file that was set aside
-    attempt = store_attempt(store, recordings, report(), "x = 1", None).id
-    assert attempt == 1
-    assert recordings.path(1) is None
-
-
 def test_pruning_keeps_the_newest_and_the_best(store: ProgressStore, recordings: Recordings) -> None:
-    other = keep(store, recordings, key="other/thing")
-    best = keep(store, recordings, Outcome.PASSED, factor=0.5)
-    ids = [keep(store, recordings, Outcome.PASSED) for _ in range(KEPT_NEWEST + 3)]
+    other = keep(store, key="other/thing")
+    best = keep(store, Outcome.PASSED, factor=0.5)
+    ids = [keep(store, Outcome.PASSED) for _ in range(KEPT_NEWEST + 3)]
     prune_recordings(store, recordings, KEY)
     assert recordings.ids() == [other, best, *ids[-KEPT_NEWEST:]]
     best_attempt = store.best(KEY)
@@ -121,8 +113,8 @@ def test_pruning_keeps_the_newest_and_the_best(store: ProgressStore, recordings:
 def test_total_size_is_bounded_with_priority_to_the_best_and_newest(
     store: ProgressStore, recordings: Recordings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = keep(store, recordings, key="other/thing")
-    ids = [keep(store, recordings) for _ in range(3)]
+    other = keep(store, key="other/thing")
+    ids = [keep(store) for _ in range(3)]
     size = sum(path.stat().st_size for path in (recordings.folder / str(other)).iterdir())
     monkeypatch.setattr(module, "MOST_BYTES", 2 * size + size // 2)
     prune_recordings(store, recordings, KEY)
@@ -148,7 +140,7 @@ def test_a_recording_of_an_unstorable_attempt_stays_with_the_caller(
 
     monkeypatch.setattr(store, "record", refuse)
     with pytest.raises(ProgressError, match="full"):
-        keep(store, recordings)
+        keep(store)
     assert len(list(recordings.folder.glob(".new-*"))) == 1
 
 
@@ -169,9 +161,7 @@ def test_kills_leave_no_partial_recordings(tmp_path: Path) -> None:
         recordings = Recordings.beside(store)
         assert recordings.ids()
         for attempt in recordings.ids():
-            kept = store.attempt(attempt)
-            assert kept is not None
-            assert read_recording(recordings.folder / str(attempt)).elapsed_ns == kept.run_ns
+            assert read_recording(recordings.folder / str(attempt)).elapsed_ns == stored(store, attempt).run_ns
         part = recordings.create_pending()
         names = {entry.name for entry in recordings.folder.iterdir()}
         assert names == {*map(str, recordings.ids()), part.name if part else ""}
@@ -186,8 +176,7 @@ def test_the_newest_recordings_are_kept_under_any_names(tmp_path: Path, monkeypa
         (tmp_path / name).mkdir()
         (tmp_path / name / FILE).write_bytes(b"x" * 100)
         os.utime(tmp_path / name, (1000 - age, 1000 - age))
-    part = recordings.create_pending()
-    assert part is not None
+    part = pending(recordings)
     for room, kept in ((300, {"newest", "second", "third"}), (250, {"newest", "second"}), (10, {"newest"})):
         monkeypatch.setattr(module, "MOST_BYTES", room)
         recordings.prune_oldest()

@@ -1,3 +1,5 @@
+"""Exercises worth repeating, mistakes and best times, from stored attempts."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -36,6 +38,8 @@ def reasons(
 
 def test_an_unaided_first_pass_needs_no_review() -> None:
     assert reasons(attempt(1, "a/one", True), attempt(2, "a/two"), attempt(3, "a/two", True)) == {}
+    assert reasons(solutions=("a/one",), two=2) == {}, "hints without an attempt"
+    assert reasons(attempt(1, "gone/away")) == {}, "not in the course"
 
 
 def test_each_reason_is_named_and_unfinished_exercises_come_first() -> None:
@@ -58,10 +62,6 @@ def test_an_opened_solution_outranks_hints() -> None:
     assert reviews == {"a/two": (ANY, "1 hint"), "a/one": ("3 hints",)}
 
 
-def test_hints_without_an_attempt_need_no_review() -> None:
-    assert reasons(solutions=("a/one",), two=2) == {}
-
-
 def test_an_unaided_repeat_ends_the_review() -> None:
     before = [attempt(number, "a/one") for number in range(1, 5)]
     again = {"a/one": 4}
@@ -70,10 +70,6 @@ def test_an_unaided_repeat_ends_the_review() -> None:
     assert list(stays) == ["a/one"]
     late = [attempt(number, "a/one") for number in (6, 7, 8)]
     assert reasons(*before, *late, attempt(9, "a/one", True), again=again) == {"a/one": ("passed after 3 failures",)}
-
-
-def test_an_exercise_removed_from_the_course_is_left_out() -> None:
-    assert reasons(attempt(1, "gone/away")) == {}
 
 
 def test_mistakes_are_counted_once_per_attempt() -> None:
@@ -112,11 +108,8 @@ def test_the_store_summarises_all_attempts(store: ProgressStore) -> None:
     for exercise, checks in (("x/a", [verdict("loads"), failure()]), ("x/b", [verdict("speed", measured="0.50 ×")])):
         store.record(report(request_for(exercise), *checks))
     first, second = store.attempt_summaries()
-    assert (first.exercise, first.passed, first.failed) == (
-        "x/a",
-        False,
-        (FailedCheck("placement", "The check called placement holds"),),
-    )
+    assert first.failed == (FailedCheck("placement", "The check called placement holds"),)
+    assert (first.exercise, first.passed) == ("x/a", False)
     assert (second.passed, second.measured) == (True, ("0.50 ×",))
     assert first.id < second.id
 

@@ -39,8 +39,18 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data" / "progress.sqlite3"
 
 
-def test_attempts_are_stored_in_order_and_numbered(path: Path) -> None:
-    store = ProgressStore(path)
+@pytest.fixture
+def store(path: Path) -> ProgressStore:
+    return ProgressStore(path)
+
+
+def best(store: ProgressStore) -> Attempt:
+    attempt = store.best("tensors/born")
+    assert attempt is not None
+    return attempt
+
+
+def test_attempts_are_stored_in_order_and_numbered(path: Path, store: ProgressStore) -> None:
     reports = [report(seed=seed) for seed in range(3)]
     for each in reports:
         store.record(each)
@@ -52,36 +62,27 @@ def test_attempts_are_stored_in_order_and_numbered(path: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", [Outcome.NOT_GRADABLE_HERE, Outcome.INTERNAL_ERROR, Outcome.INCONCLUSIVE])
-def test_attempts_without_a_verdict_are_stored_but_not_counted(path: Path, outcome: Outcome) -> None:
-    store = ProgressStore(path)
+def test_attempts_without_a_verdict_are_stored_but_not_counted(
+    path: Path, store: ProgressStore, outcome: Outcome
+) -> None:
     store.record(report(outcome=outcome))
     store.record(report())
     assert [attempt.number for attempt in store.attempts("tensors/born")] == [1]
     assert store.summary() == {"tensors/born": ExerciseProgress(attempts=1)}
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM attempts").fetchone() == (2,)
+    assert len(store.all_ids("tensors/born")) == 2
 
 
-def test_once_passed_stays_passed(path: Path) -> None:
-    store = ProgressStore(path)
-    for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.FAILED):
-        store.record(report(outcome=outcome))
-    assert store.summary()["tensors/born"] == ExerciseProgress(attempts=3, passed=True)
-
-
-def test_the_best_attempt_is_the_quickest_that_passed(path: Path) -> None:
-    store = ProgressStore(path)
+def test_once_passed_stays_passed_and_the_best_attempt_is_the_quickest(store: ProgressStore) -> None:
     store.record(report(elapsed_s=0.1))
     assert store.best("tensors/born") is None
     for elapsed_s in (0.9, 0.4, 0.7):
         store.record(report(outcome=Outcome.PASSED, elapsed_s=elapsed_s))
-    best = store.best("tensors/born")
-    assert best is not None
-    assert (best.number, best.report.elapsed_s) == (3, 0.4)
+    store.record(report())
+    assert store.summary()["tensors/born"] == ExerciseProgress(attempts=5, passed=True)
+    assert (best(store).number, best(store).report.elapsed_s) == (3, 0.4)
 
 
-def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
-    store = ProgressStore(path)
+def test_hints_and_the_current_exercise_are_kept(path: Path, store: ProgressStore) -> None:
     assert (store.current_exercise(), store.hints_used("tensors/born"), store.summary()) == (None, 0, {})
     for number in (1, 2, 1):
         store.open_hints("tensors/born", number)
@@ -93,8 +94,7 @@ def test_hints_and_the_current_exercise_are_kept(path: Path) -> None:
     assert again.summary() == {"tensors/born": ExerciseProgress(hints_used=2)}
 
 
-def test_watching_an_exercise_keeps_the_current_place(path: Path) -> None:
-    store = ProgressStore(path)
+def test_watching_an_exercise_keeps_the_current_place(store: ProgressStore) -> None:
     assert store.exercise_opened_last() is None
     for open_one, key, app_s in (
         (store.set_watched_exercise, "a", None),
@@ -109,20 +109,15 @@ def test_watching_an_exercise_keeps_the_current_place(path: Path) -> None:
         assert (store.exercise_opened_last(), store.current_exercise()) == (key, app_s)
 
 
-def test_a_report_of_another_schema_is_only_counted(path: Path) -> None:
-    store = ProgressStore(path)
+def test_a_report_of_another_schema_is_only_counted(path: Path, store: ProgressStore) -> None:
     store.record(report())
-    with sqlite3.connect(path) as connection:
-        connection.execute(
-            "UPDATE attempts SET report = replace(report, '\"schema_version\": 3', '\"schema_version\": 9')"
-        )
+    store.rows("UPDATE attempts SET report = replace(report, '\"schema_version\": 3', '\"schema_version\": 9')")
     store.record(report(seed=2))
     assert [attempt.number for attempt in store.attempts("tensors/born")] == [2]
     assert store.summary()["tensors/born"].attempts == 2
 
 
-def test_an_older_file_is_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = ProgressStore(path)
+def test_an_older_file_is_migrated(path: Path, store: ProgressStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.record(report())
     store.close()
     newer = [*database.MIGRATIONS, ("ALTER TABLE hints ADD COLUMN note TEXT NOT NULL DEFAULT ''",)]
@@ -135,8 +130,9 @@ def test_an_older_file_is_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) 
         connection.execute("SELECT note FROM hints")
 
 
-def test_a_failed_migration_leaves_the_file_unchanged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = ProgressStore(path)
+def test_a_failed_migration_leaves_the_file_unchanged(
+    path: Path, store: ProgressStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store.record(report())
     store.close()
     with monkeypatch.context() as patched:
@@ -148,8 +144,7 @@ def test_a_failed_migration_leaves_the_file_unchanged(path: Path, monkeypatch: p
     assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
 
 
-def test_a_newer_file_is_refused_and_unchanged(path: Path) -> None:
-    store = ProgressStore(path)
+def test_a_newer_file_is_refused_and_unchanged(path: Path, store: ProgressStore) -> None:
     store.record(report())
     store.close()
     with sqlite3.connect(path) as connection:
@@ -177,8 +172,7 @@ def test_a_damaged_file_is_set_aside_with_a_notice(path: Path, content: bytes) -
     assert (again.notice, len(again.attempts("tensors/born"))) == (None, 1)
 
 
-def test_damage_discovered_in_use_loses_no_attempt(path: Path) -> None:
-    store = ProgressStore(path)
+def test_damage_discovered_in_use_loses_no_attempt(path: Path, store: ProgressStore) -> None:
     for seed in range(50):
         store.record(report(seed=seed))
     store.close()
@@ -192,11 +186,8 @@ def test_damage_discovered_in_use_loses_no_attempt(path: Path) -> None:
     assert len(list(path.parent.glob("progress.damaged-*.sqlite3"))) == 1
 
 
-def test_a_foreign_database_is_set_aside(path: Path) -> None:
-    ProgressStore(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DROP TABLE attempts")
-    store = ProgressStore(path)
+def test_a_foreign_database_is_set_aside(store: ProgressStore) -> None:
+    store.rows("DROP TABLE attempts")
     store.record(report())
     assert store.notice is not None
     assert store.summary()["tensors/born"].attempts == 1
@@ -208,8 +199,7 @@ def test_an_unusable_folder_is_refused(tmp_path: Path) -> None:
         ProgressStore(tmp_path / "file" / "progress.sqlite3")
 
 
-def test_threads_can_share_a_store(path: Path) -> None:
-    store = ProgressStore(path)
+def test_threads_can_share_a_store(store: ProgressStore) -> None:
     threads = [threading.Thread(target=lambda: [store.record(report("a/b")) for _ in range(25)]) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -221,10 +211,8 @@ def test_threads_can_share_a_store(path: Path) -> None:
 def test_every_connection_uses_full_synchronisation(path: Path) -> None:
     for _ in range(2):  # a new file, then an existing file
         store = ProgressStore(path)
-        assert store._connection is not None
         # WAL with NORMAL would leave the last commits to the system's cache; FULL (2) syncs each commit.
-        assert store._connection.execute("PRAGMA synchronous").fetchone() == (2,)
-        assert store._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert (store.rows("PRAGMA synchronous"), store.rows("PRAGMA journal_mode")) == ([(2,)], [("wal",)])
         store.close()
 
 
@@ -235,32 +223,25 @@ def test_two_processes_can_write_at_once(path: Path) -> None:
     assert ProgressStore(path).summary() == {"tensors/born": ExerciseProgress(attempts=80, hints_used=40)}
 
 
-def _file_of_version_1(path: Path, reports: list[Report]) -> None:
-    """Write a file in the format of version 1."""
+def test_a_file_of_version_1_keeps_its_attempts(path: Path) -> None:
+    old = [report(seed=seed) for seed in range(3)]
     path.parent.mkdir(parents=True)
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         for statement in database.MIGRATIONS[0]:
             connection.execute(statement)
-        for each in reports:
+        for each in old:
             row = (each.exercise, str(each.outcome), True, json.dumps(each.to_json()))
             connection.execute("INSERT INTO attempts (exercise, outcome, counted, report) VALUES (?, ?, ?, ?)", row)
         connection.execute("PRAGMA user_version = 1")
-    connection.close()
-
-
-def test_a_file_of_version_1_keeps_its_attempts(path: Path) -> None:
-    old = [report(seed=seed) for seed in range(3)]
-    _file_of_version_1(path, old)
     store = ProgressStore(path)
     assert store.notice is None
     assert store.attempts("tensors/born") == [Attempt(each, number, number) for number, each in enumerate(old, 1)]
-    new = store.record(report(seed=3), "x = 1\n", run_ns=5, peak_bytes=7)
-    assert store.attempt(new) == Attempt(report(seed=3), 4, 4, "x = 1\n", 5, 7)
+    new = store.record(report(seed=3), "x = '\ud800'\n", run_ns=5, peak_bytes=7)
+    assert store.attempt(new) == Attempt(report(seed=3), 4, 4, "x = '?'\n", 5, 7), "half a surrogate pair is kept"
     assert store.latest("tensors/born") == store.attempt(new)
 
 
-def test_attempts_are_paged_from_the_newest(path: Path) -> None:
-    store = ProgressStore(path)
+def test_attempts_are_paged_from_the_newest(store: ProgressStore) -> None:
     ids = [store.record(report(seed=seed)) for seed in range(5)]
     store.record(report("other/thing"))
     assert store.ids("tensors/born", newest=2) == [5, 4]
@@ -270,8 +251,7 @@ def test_attempts_are_paged_from_the_newest(path: Path) -> None:
     assert store.latest("none/such") is None
 
 
-def test_the_best_attempt_is_the_fastest_on_the_latest_device(path: Path) -> None:
-    store = ProgressStore(path)
+def test_the_best_attempt_is_the_fastest_on_the_latest_device(store: ProgressStore) -> None:
     passed = report(outcome=Outcome.PASSED, elapsed_s=0.1)
     real = replace(passed, runs=(replace(passed.runs[0], device="cuda:0, NVIDIA H200", virtual=False),))
     store.record(passed)  # without a recording
@@ -280,24 +260,13 @@ def test_the_best_attempt_is_the_fastest_on_the_latest_device(path: Path) -> Non
     store.record(passed, run_ns=900)
     store.record(passed, run_ns=400)
     store.record(passed, run_ns=600)
-    best = store.best("tensors/born")
-    assert best is not None
-    assert best.number == 5
+    assert best(store).number == 5
 
 
-def test_a_source_with_half_a_surrogate_pair_is_kept(path: Path) -> None:
-    store = ProgressStore(path)
-    kept = store.attempt(store.record(report(), "x = '\ud800'\n"))
-    assert kept is not None
-    assert kept.source == "x = '?'\n"
-
-
-def test_the_best_attempt_needs_one_report(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = ProgressStore(path)
+def test_the_best_attempt_needs_one_report(path: Path, store: ProgressStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(40):
         store.record(report(outcome=Outcome.PASSED, elapsed_s=1 + (7 * number) % 40))
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE attempts SET report = '[' WHERE id = 3")
+    store.rows("UPDATE attempts SET report = '[' WHERE id = 3")
     read: list[str] = []
     real = store_module.read_record
 
@@ -306,14 +275,11 @@ def test_the_best_attempt_needs_one_report(path: Path, monkeypatch: pytest.Monke
         return real(text)
 
     monkeypatch.setattr(store_module, "read_record", noted)
-    best = store.best("tensors/born")
-    assert best is not None
-    assert best.report.elapsed_s == 1
+    assert best(store).report.elapsed_s == 1
     assert len(read) == 1
 
 
-def test_without_patience_a_busy_database_is_refused_at_once(path: Path) -> None:
-    store = ProgressStore(path)
+def test_without_patience_a_busy_database_is_refused_at_once(path: Path, store: ProgressStore) -> None:
     store.patience = lambda: 0.0
     with contextlib.closing(sqlite3.connect(store.path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
@@ -373,12 +339,9 @@ def test_a_broken_record_of_version_1_is_a_value_error(part: str, value: object)
         read_record(json.dumps(data))
 
 
-def test_an_attempt_of_version_1_stays_in_the_list(tmp_path: Path) -> None:
-    path = tmp_path / "progress.sqlite3"
-    store = ProgressStore(path)
+def test_an_attempt_of_version_1_stays_in_the_list(store: ProgressStore) -> None:
     store.record(report())
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE attempts SET report = ?", (WRITTEN_BY_VERSION_1,))
+    store.rows("UPDATE attempts SET report = ?", WRITTEN_BY_VERSION_1)
     store.record(report(seed=2))
     assert [attempt.report.environment.seed for attempt in store.attempts("tensors/born")] == [7, 2]
     assert store.summary()["tensors/born"].attempts == 2

@@ -9,9 +9,30 @@ from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.columns import TYPES, Trace
 from gpututor.trace.events import Event, Kind
 from gpututor.trace.memory import MemoryTimeline, memory_curves
+from gpututor.trace.timeline import Lane, TimelineLayout
 
 US, MS = 1_000, 1_000_000
 FILE = "/home/somebody/train.py"
+
+
+def kernel_trace(events: int = 5000) -> Trace:
+    """Return a trace of kernels one after the other, and of a collective."""
+    trace = Trace()
+    for number in range(events):
+        times: dict[str, Any] = {"launched": number, "start": number + 1, "end": number + 2}
+        trace.add(Kind.KERNEL, f"aten::{number % 3}", "cuda:0", flops=0.5, **times)
+    trace.add(Kind.COLLECTIVE, "c10d::allreduce_", "cuda:0", stream=1_000_000, launched=1, start=2, end=9, line=3)
+    return trace
+
+
+def layout_of(*programs: Program) -> TimelineLayout:
+    """Return the timeline of one program, or of the ranks of several."""
+    names = [f"rank {number}" for number in range(len(programs))] if len(programs) > 1 else [""]
+    return TimelineLayout([(name, TraceArrays(program.trace)) for name, program in zip(names, programs, strict=True)])
+
+
+def lane_of(layout: TimelineLayout, name: str) -> Lane:
+    return next(lane for lane in layout.lanes if lane.name == name)
 
 
 class Program:

@@ -42,18 +42,13 @@ def test_each_moment_counts_once_computing_before_copying() -> None:
     assert shares.idle >= 30 * US
 
 
-def test_a_wait_counts_only_while_the_device_is_idle() -> None:
-    p = Program()
+def test_a_wait_counts_only_while_the_device_is_idle_and_time_after_the_trace_is_idle() -> None:
+    p, short = Program(), Program()
     p.kernel(1, 100 * US)
     p.wait(2)
     p.wait(3)
     (shares,) = time_shares(TraceArrays(p.trace))
-    # The second wait finds nothing to wait for; of the first one all but its end is beside the kernel.
-    assert shares.waiting == 3 * US
-    assert shares.computing == 100 * US
-
-
-def test_time_after_the_trace_is_idle() -> None:
-    p = Program()
-    p.kernel(1, MS, launch=0)
-    assert time_shares(TraceArrays(p.trace), 4 * MS) == (TimeShares("cuda:0", MS, 0, 0, 3 * MS),)
+    # The second wait finds nothing to wait for; all but the end of the first is during the kernel.
+    assert (shares.waiting, shares.computing) == (3 * US, 100 * US)
+    short.kernel(1, MS, launch=0)
+    assert time_shares(TraceArrays(short.trace), 4 * MS) == (TimeShares("cuda:0", MS, 0, 0, 3 * MS),)

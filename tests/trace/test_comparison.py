@@ -7,15 +7,8 @@ from collections import Counter
 import pytest
 
 from gpututor.trace.arrays import TraceArrays
-from gpututor.trace.comparison import (
-    AS_LONG,
-    NO_DIFFERENCE,
-    SAME,
-    amounts_of,
-    differences,
-    in_one_sentence,
-    ratio_words,
-)
+from gpututor.trace.comparison import AS_LONG, NO_DIFFERENCE, SAME, Amounts, differences, in_one_sentence, ratio_words
+from gpututor.trace.comparison import amounts_of as amounts_of_processes
 from gpututor.trace.formatting import same_time
 from tests.support.traces import MS, US, Program
 
@@ -38,48 +31,41 @@ def fast() -> Program:
     return p
 
 
+def amounts_of(program: Program, elapsed: int, peak_bytes: int, processes: int = 1) -> Amounts:
+    return amounts_of_processes([TraceArrays(program.trace)] * processes, elapsed, peak_bytes)
+
+
 def test_amounts_of_a_trace() -> None:
-    amounts = amounts_of([TraceArrays(slow().trace)], 9 * MS, 5 << 20)
+    amounts = amounts_of(slow(), 9 * MS, 5 << 20)
     assert (amounts["kernels"], amounts["kernel_time"]) == (4, 400 * US)
     assert (amounts["to_device"], amounts["to_device_bytes"]) == (4, 4 << 20)
     assert (amounts["to_host"], amounts["to_host_bytes"]) == (4, 16)
     assert (amounts["waits"], amounts["hazards"], amounts["between"]) == (4, 1, 0)
     assert (amounts["elapsed"], amounts["peak_bytes"]) == (9 * MS, 5 << 20)
-
-
-def test_amounts_of_processes_are_added() -> None:
-    single, double = (amounts_of([TraceArrays(slow().trace)] * number, MS, 0) for number in (1, 2))
-    assert (double["kernels"], double["busy"]) == (2 * single["kernels"], 2 * single["busy"])
-
-
-def test_amounts_of_nothing_have_no_differences() -> None:
-    nothing = amounts_of([], 0, 0)
-    assert differences(nothing, nothing) == ()
+    double = amounts_of(slow(), MS, 0, processes=2)
+    assert (double["kernels"], double["busy"]) == (2 * amounts["kernels"], 2 * amounts["busy"])
+    assert differences(nothing := amounts_of_processes([], 0, 0), nothing) == ()
 
 
 def test_differences_describe_the_left_call() -> None:
-    left, right = (
-        amounts_of([TraceArrays(fast().trace)], 5 * MS, 1 << 20),
-        amounts_of([TraceArrays(slow().trace)], 10 * MS, 3 << 20),
-    )
+    left, right = amounts_of(fast(), 5 * MS, 1 << 20), amounts_of(slow(), 10 * MS, 3 << 20)
     words = {difference.name: difference.words for difference in differences(left, right)}
     assert words["time"].endswith("5.00 ms less")
     assert words["kernels"] == "3 kernels fewer"
     assert words["copies to device"] == "3 copies fewer"
     assert words["peak of memory"] == "2.00 MiB less"
     assert words["hazards"] == "1 hazard fewer"
-    assert all(
-        difference.better == 1
-        for difference in differences(left, right)
-        if difference.name in ("time", "kernels", "hazards")
-    )
+    better = {difference.name: difference.better for difference in differences(left, right)}
+    assert [better[name] for name in ("time", "kernels", "hazards")] == [1, 1, 1]
     back = {difference.name: difference for difference in differences(right, left)}
     assert back["time"].words.endswith("5.00 ms more")
     assert back["kernels"].better == -1
+    sentence = in_one_sentence(differences(left, right))
+    assert all(words in sentence for words in ("3 copies to device fewer", "3 copies to host fewer"))
 
 
 def test_equal_calls_have_no_difference() -> None:
-    same = amounts_of([TraceArrays(slow().trace)], MS, 1)
+    same = amounts_of(slow(), MS, 1)
     compared = differences(same, same)
     words = {difference.name: difference.words for difference in compared}
     assert set(words.values()) - {words["device busy"]} == {SAME, AS_LONG}
@@ -88,7 +74,7 @@ def test_equal_calls_have_no_difference() -> None:
 
 
 def test_amounts_that_read_the_same_are_no_difference() -> None:
-    left = amounts_of([TraceArrays(slow().trace)], 2 * MS, (1 << 30) + 8)
+    left = amounts_of(slow(), 2 * MS, (1 << 30) + 8)
     right = left + Counter(elapsed=2, busy=2, wait_time=2, peak_bytes=-8)
     by_name = {difference.name: difference for difference in differences(right, left)}
     assert (by_name["time"].words, by_name["time"].better) == (AS_LONG, 0)
@@ -106,18 +92,4 @@ def test_amounts_that_read_the_same_are_no_difference() -> None:
 def test_times_that_look_the_same(left: int, right: int, same: bool) -> None:
     assert same_time(left, right) is same
     assert (ratio_words(left, right) == AS_LONG) is same
-
-
-def test_the_sentence_names_the_kinds_of_copies() -> None:
-    left, right = (
-        amounts_of([TraceArrays(fast().trace)], 5 * MS, 0),
-        amounts_of([TraceArrays(slow().trace)], 10 * MS, 0),
-    )
-    sentence = in_one_sentence(differences(left, right))
-    assert "3 copies to device fewer" in sentence
-    assert "3 copies to host fewer" in sentence
-
-
-def test_a_ratio_is_faster_or_longer() -> None:
-    assert ratio_words(2, 5) == "2.5 × as fast"
-    assert ratio_words(5, 2) == "2.5 × as long"
+    assert (ratio_words(2, 5), ratio_words(5, 2)) == ("2.5 × as fast", "2.5 × as long")

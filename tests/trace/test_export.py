@@ -14,16 +14,20 @@ import pytest
 from gpututor.trace import export
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.export import idle_in, read_processes, write_timelines
+from gpututor.trace.export import idle_in, read_processes
 from gpututor.trace.serialization import write_trace
-from tests.support.traces import MS, US, Program, filled
+from tests.support.traces import MS, US, Program, filled, kernel_trace
+
+
+def timelines(traces: list[tuple[str, Trace]]) -> list[dict[str, Any]]:
+    file = io.StringIO()
+    export.write_timelines(traces, file)
+    events: list[dict[str, Any]] = json.loads(file.getvalue())["traceEvents"]
+    return events
 
 
 def timeline(trace: Trace) -> list[dict[str, Any]]:
-    file = io.StringIO()
-    export.write_timelines([("", trace)], file)
-    events: list[dict[str, Any]] = json.loads(file.getvalue())["traceEvents"]
-    return events
+    return timelines([("", trace)])
 
 
 def sample() -> Program:
@@ -50,11 +54,8 @@ def test_each_event_is_in_the_lane_of_its_stream_or_copy_engine() -> None:
     events = timeline(sample().trace)
     named = lanes(events)
     assert [event["args"]["name"] for event in events if event["name"] == "process_name"] == ["host", "cuda:0"]
-    slices = [
-        (event["name"], named[event["pid"], event["tid"]], event["ts"], event["dur"])
-        for event in events
-        if event["ph"] == "X"
-    ]
+    drawn = [event for event in events if event["ph"] == "X"]
+    slices = [(event["name"], named[event["pid"], event["tid"]], event["ts"], event["dur"]) for event in drawn]
     for expected in (
         ("aten::mm", "default stream", 10, 100),
         ('odd "name"\n', "stream 3", 15, 50),
@@ -65,7 +66,7 @@ def test_each_event_is_in_the_lane_of_its_stream_or_copy_engine() -> None:
         ("outer", "ranges", 0, 1000),
     ):
         assert expected in slices
-    (kernel,) = (event for event in events if event["ph"] == "X" and event["dur"] == 100)
+    (kernel,) = (event for event in drawn if event["dur"] == 100)
     assert kernel["args"] == {"bytes": 1 << 20, "flops": 2e9, "place": "train.py:3"}
 
 
@@ -119,30 +120,15 @@ def test_long_traces_are_drawn_without_arrows(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_timelines_are_written_in_pieces() -> None:
+    sizes: list[int] = []
+
     class Pieces:
-        def __init__(self) -> None:
-            self.sizes: list[int] = []
-
         def write(self, text: str) -> None:
-            self.sizes.append(len(text))
+            sizes.append(len(text))
 
-    p = Program()
-    for line in range(1, 30_001):
-        p.kernel(line, US)
-    pieces = Pieces()
-    export.write_timelines([("", p.trace)], pieces)
-    assert len(pieces.sizes) > 5
-    assert max(pieces.sizes) < sum(pieces.sizes) / 2
-
-
-def kernel_trace(events: int = 5000) -> Trace:
-    trace = Trace()
-    for number in range(events):
-        trace.add(
-            Kind.KERNEL, f"aten::{number % 3}", "cuda:0", flops=0.5, launched=number, start=number + 1, end=number + 2
-        )
-    trace.add(Kind.COLLECTIVE, "c10d::allreduce_", "cuda:0", stream=1_000_000, launched=1, start=2, end=9, line=3)
-    return trace
+    export.write_timelines([("", kernel_trace(30_000))], Pieces())
+    assert len(sizes) > 5
+    assert max(sizes) < sum(sizes) / 2
 
 
 def test_missing_files_of_killed_processes_are_left_out(tmp_path: Path) -> None:
@@ -155,9 +141,7 @@ def test_missing_files_of_killed_processes_are_left_out(tmp_path: Path) -> None:
 def test_each_process_has_a_host_and_devices(tmp_path: Path) -> None:
     for rank in range(2):
         write_trace(kernel_trace(3), str(tmp_path / f"{rank}.trace"))
-    file = io.StringIO()
-    write_timelines(read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(2)}), file)
-    events = json.loads(file.getvalue())["traceEvents"]
+    events = timelines(read_processes({tmp_path / f"{rank}.trace": f"rank {rank}" for rank in range(2)}))
     names = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
     assert names == {0: "rank 0 host", 1: "rank 0 cuda:0", 2: "rank 1 host", 3: "rank 1 cuda:0"}
     kernels = [event["pid"] for event in events if event["ph"] == "X" and event["name"] == "aten::1"]
@@ -165,8 +149,7 @@ def test_each_process_has_a_host_and_devices(tmp_path: Path) -> None:
     ends = [event["id"] for event in events if event["ph"] == "f"]
     assert sorted(ends) == sorted(event["id"] for event in events if event["ph"] == "s")
     assert len(set(ends)) == len(ends) == 8
-    lanes = {event["args"]["name"] for event in events if event["name"] == "thread_name" and event["pid"] == 3}
-    assert lanes == {"default stream", "collectives"}
+    assert {name for (pid, _), name in lanes(events).items() if pid == 3} == {"default stream", "collectives"}
 
 
 def test_idle_times_are_added() -> None:

@@ -40,15 +40,10 @@ def test_an_area_is_filled_from_below_in_eighths() -> None:
     assert area([0, 1, 8, 12, 16], 16, 2) == ["   ▄█", " ▁███"]
 
 
-def test_small_values_are_visible() -> None:
+def test_small_values_are_visible_and_a_bar_fills_its_width_at_the_top() -> None:
     assert area([1], 10_000, 3) == [" ", " ", "▁"]
-    assert bar(1, 10_000, 20) == "▏"
-    assert bar(0, 10_000, 20) == ""
-
-
-def test_a_bar_fills_its_width_at_the_top() -> None:
-    assert bar(10, 10, 5) == "█████"
-    assert bar(5, 10, 5) == "██▌"
+    assert (bar(1, 10_000, 20), bar(0, 10_000, 20)) == ("▏", "")
+    assert (bar(10, 10, 5), bar(5, 10, 5)) == ("█████", "██▌")
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6), st.integers(0, 80))

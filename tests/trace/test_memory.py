@@ -30,23 +30,22 @@ def test_the_right_tensor_of_two_equal_sizes_is_freed() -> None:
     first = memory.take(0, 3, MIB)
     memory.take(1, 4, MIB)
     memory.free(2, MIB, first)
-    assert [allocation.place.line for allocation in memory.curve().held(2)] == [4]
+    curve = memory.curve()
+    assert [allocation.place.line for allocation in curve.held(2)] == [4]
+    changes = [curve.last_change(number) for number in (-1, 0, 2)]
+    assert changes == [None, Change(True, MIB, Place(FILE, 3)), Change(False, MIB, Place(FILE, 1))]
 
 
 def test_memory_from_before_the_trace_is_counted_separately() -> None:
-    memory = Memory(before=10 * MIB)
+    memory, falling = Memory(before=10 * MIB), Memory(before=10 * MIB)
     memory.take(5, 3, 2 * MIB)
     memory.free(6, 4 * MIB)
     curve = memory.curve()
     assert curve.before == 10 * MIB
     assert (curve.older(0), curve.older(1)) == (10 * MIB, 6 * MIB)
     assert curve.reading(-1).allocated == 10 * MIB
-
-
-def test_a_peak_before_the_trace_has_no_line() -> None:
-    memory = Memory(before=10 * MIB)
-    memory.free(5, 4 * MIB)
-    curve = memory.curve()
+    falling.free(5, 4 * MIB)
+    curve = falling.curve()
     assert (curve.peak_bytes, curve.peak_place, curve.held(curve.peak.number)) == (10 * MIB, NOWHERE, ())
 
 
@@ -72,33 +71,16 @@ def test_each_part_of_the_time_shows_its_highest_reading(columns: int) -> None:
         assert most >= max(inside, default=0)
 
 
-def test_the_last_change_is_an_allocation_or_its_end() -> None:
+def test_a_failed_allocation_has_its_line_even_if_it_is_the_first() -> None:
     memory = Memory()
-    row = memory.take(10, 3, MIB)
-    memory.free(20, MIB, row)
+    memory.refuse(5, 4, 99 * MIB)
     curve = memory.curve()
-    assert curve.last_change(-1) is None
-    assert curve.last_change(0) == Change(True, MIB, Place(FILE, 3))
-    assert curve.last_change(1) == Change(False, MIB, Place(FILE, 1))
-
-
-def test_a_failed_allocation_has_its_line() -> None:
-    memory = Memory()
+    assert (curve.peak_bytes, len(curve.refused)) == (0, 1)
+    assert [reading.allocated for reading in curve.highest(5)] == [0] * 5
     memory.take(10, 3, MIB)
     memory.refuse(20, 4, 99 * MIB)
-    (refused,) = memory.curve().refused
+    refused = memory.curve().refused[1]
     assert (refused.at, refused.place.line, refused.size_bytes, refused.allocated) == (20, 4, 99 * MIB, MIB)
-
-
-def test_a_failed_first_allocation_makes_a_curve() -> None:
-    memory = Memory()
-    memory.refuse(20, 4, 99 * MIB)
-    curve = memory.curve()
-    assert (curve.peak_bytes, len(curve.refused), [reading.allocated for reading in curve.highest(5)]) == (
-        0,
-        1,
-        [0] * 5,
-    )
 
 
 def test_without_times_moments_are_event_numbers() -> None:

@@ -14,7 +14,7 @@ from gpututor.protocol.frames import Bounds
 from gpututor.trace.columns import LIMIT, TYPES, Trace, TraceError
 from gpututor.trace.events import DTYPES, Kind
 from gpututor.trace.serialization import VERSION, read_trace, trace_from_json, trace_to_json, write_trace
-from tests.support.traces import filled
+from tests.support.traces import filled, kernel_trace
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5000])
@@ -42,22 +42,31 @@ def test_the_longest_trace_fits_into_a_frame() -> None:
     for index in range(sample):
         kind = (Kind.KERNEL, Kind.KERNEL, Kind.ALLOCATE, Kind.FREE, Kind.TRANSFER, Kind.SYNCHRONISE)[index % 6]
         launched = 10_000_000_000 + 6_543 * index
-        trace.add(
-            kind,
-            f"aten::operator_{index % 200}",
-            "cuda:0",
-            stream=index % 3,
-            size_bytes=123_456_789 + index,
-            flops=123_456_789_000.0 + index if kind is Kind.KERNEL else 0.0,
-            launched=launched,
-            start=launched + 987_654,
-            end=launched + 1_987_654,
-            allocated=9_876_543_210 + index if kind in (Kind.ALLOCATE, Kind.FREE) else 0,
-            file="solution.py",
-            line=1 + index % 300,
-        )
+        figures: dict[str, Any] = {"stream": index % 3, "size_bytes": 123_456_789 + index, "line": 1 + index % 300}
+        figures |= {"launched": launched, "start": launched + 987_654, "end": launched + 1_987_654}
+        figures["flops"] = 123_456_789_000.0 + index if kind is Kind.KERNEL else 0.0
+        figures["allocated"] = 9_876_543_210 + index if kind in (Kind.ALLOCATE, Kind.FREE) else 0
+        trace.add(kind, f"aten::operator_{index % 200}", "cuda:0", file="solution.py", **figures)
     text = json.dumps(trace_to_json(trace), separators=(",", ":"))
     assert len(text) * (LIMIT / sample) < Bounds().header_bytes * 0.9
+
+
+IMPOSSIBLE: dict[str, list[Any]] = {
+    "kind": [0, len(Kind) + 1, [1, 0]],
+    "name": [2, -1],
+    "device": [[1, 2]],
+    "file": [5],
+    "asynchronous": [2],
+    "dtype": [len(DTYPES), -1],
+    "partner": [2, -2],
+    "size_bytes": [-1, 1.0],
+    "flops": [[1.0, float("inf")], float("nan"), 10**400],
+    "launched": [-2, [1 << 62, 1 << 62]],
+    "start": [-5],
+    "end": [[0, -2]],
+    "line": [-1, 1 << 31],
+}
+"""Values of columns that no trace has."""
 
 
 def valid() -> dict[str, Any]:
@@ -90,31 +99,8 @@ def valid() -> dict[str, Any]:
         ],
         *[
             {**valid(), "columns": {**valid()["columns"], name: value}}
-            for name, value in [
-                ("kind", 0),
-                ("kind", len(Kind) + 1),
-                ("kind", [1, 0]),
-                ("name", 2),
-                ("name", -1),
-                ("device", [1, 2]),
-                ("file", 5),
-                ("asynchronous", 2),
-                ("dtype", len(DTYPES)),
-                ("dtype", -1),
-                ("partner", 2),
-                ("partner", -2),
-                ("size_bytes", -1),
-                ("size_bytes", 1.0),
-                ("flops", [1.0, float("inf")]),
-                ("flops", float("nan")),
-                ("flops", 10**400),
-                ("launched", -2),
-                ("launched", [1 << 62, 1 << 62]),
-                ("start", -5),
-                ("end", [0, -2]),
-                ("line", -1),
-                ("line", 1 << 31),
-            ]
+            for name, values in IMPOSSIBLE.items()
+            for value in values
         ],
     ],
 )
@@ -142,51 +128,32 @@ def test_any_replaced_part_is_read_or_rejected(name: str, value: Any) -> None:
     assert trace_to_json(arrived)["length"] == 2
 
 
-def kernel_trace(events: int = 5000) -> Trace:
-    trace = Trace()
-    for number in range(events):
-        trace.add(
-            Kind.KERNEL, f"aten::{number % 3}", "cuda:0", flops=0.5, launched=number, start=number + 1, end=number + 2
-        )
-    trace.add(Kind.COLLECTIVE, "c10d::allreduce_", "cuda:0", stream=1_000_000, launched=1, start=2, end=9, line=3)
-    return trace
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """Return the file of a trace."""
+    write_trace(kernel_trace(), str(tmp_path / "one.trace"))
+    return tmp_path / "one.trace"
 
 
-def test_a_file_keeps_every_event(tmp_path: Path) -> None:
+def test_a_file_keeps_every_event_and_omits_constant_columns(written: Path) -> None:
     trace = kernel_trace()
     trace.dropped = 7
-    write_trace(trace, str(tmp_path / "one.trace"))
-    arrived = read_trace(str(tmp_path / "one.trace"))
-    assert list(arrived) == list(trace)
-    assert arrived.dropped == 7
-    assert [path.name for path in tmp_path.iterdir()] == ["one.trace"]
-
-
-def test_an_empty_trace_can_be_written(tmp_path: Path) -> None:
-    write_trace(Trace(), str(tmp_path / "none.trace"))
-    assert list(read_trace(str(tmp_path / "none.trace"))) == []
-
-
-def test_constant_columns_take_no_space(tmp_path: Path) -> None:
-    write_trace(kernel_trace(), str(tmp_path / "one.trace"))
-    assert (tmp_path / "one.trace").stat().st_size < 5000 * 60
+    assert written.stat().st_size < 5000 * 60
+    for stored in (trace, Trace()):
+        write_trace(stored, str(written))
+        arrived = read_trace(str(written))
+        assert (list(arrived), arrived.dropped) == (list(stored), stored.dropped)
+    assert list(written.parent.iterdir()) == [written]
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{}\n", b"[]\n", b"nothing", b'{"version": 1}\n', b'{"version": 2, "length": 0}\n', b"\xff\n"]
 )
-def test_other_files_are_rejected(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "other").write_bytes(content)
-    with pytest.raises(TraceError):
-        read_trace(str(tmp_path / "other"))
-
-
-def test_truncated_files_are_rejected(tmp_path: Path) -> None:
-    write_trace(kernel_trace(), str(tmp_path / "one.trace"))
-    whole = (tmp_path / "one.trace").read_bytes()
-    (tmp_path / "one.trace").write_bytes(whole[:-1])
-    with pytest.raises(TraceError):
-        read_trace(str(tmp_path / "one.trace"))
+def test_other_and_truncated_files_are_rejected(written: Path, content: bytes) -> None:
+    for text in (content, written.read_bytes()[:-1]):
+        written.write_bytes(text)
+        with pytest.raises(TraceError):
+            read_trace(str(written))
 
 
 @pytest.mark.parametrize("length", [-1, 1 << 40, "3", None, True, 2.0])

@@ -8,13 +8,14 @@ import pytest
 
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
-from gpututor.trace.summary import CopyGroup, OutOfMemory, Summary, summary
+from gpututor.trace.summary import CopyGroup, OutOfMemory, summary
 from gpututor.trace.text import describe
 from tests.support.traces import FILE, MS, US, Program, mixed_program
 
 
 def test_each_figure_is_as_computed_by_hand() -> None:
     whole = summary(mixed_program().trace)
+    assert whole == summary(mixed_program().trace)
     assert whole.span == MS
     assert (whole.host_computing, whole.host_waiting) == (20 * US, 3 * US)
     (gpu,) = whole.devices
@@ -83,20 +84,8 @@ def test_without_times_counts_still_hold() -> None:
     for _ in range(3):
         trace.add(Kind.KERNEL, "aten::mm", "cuda:0", size_bytes=4, file=FILE, line=3)
     untimed = summary(trace)
-    assert (untimed.timed, untimed.devices[0].kernel_count, untimed.devices[0].busy, untimed.dropped) == (
-        False,
-        2,
-        0,
-        1,
-    )
+    assert (untimed.timed, untimed.dropped) == (False, 1)
+    assert (untimed.devices[0].kernel_count, untimed.devices[0].busy) == (2, 0)
     text = describe(untimed)
-    assert "not known" in text
-    assert "exceed the limit" in text
+    assert all(words in text for words in ("not known", "exceed the limit"))
     assert " ns" not in text
-
-
-def test_summaries_are_deterministic() -> None:
-    def once() -> Summary:
-        return summary(mixed_program().trace)
-
-    assert once() == once()

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from gpututor.trace.arrays import TraceArrays
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.summary import summary
@@ -21,8 +20,8 @@ from gpututor.trace.text import (
     short_name,
     span_words,
 )
-from gpututor.trace.timeline import Lane, Span, TimelineLayout
-from tests.support.traces import FILE, MS, US, Program, mixed_program
+from gpututor.trace.timeline import Span
+from tests.support.traces import FILE, MS, US, Program, lane_of, layout_of, mixed_program
 
 
 def test_the_summary_fits_a_terminal() -> None:
@@ -42,8 +41,7 @@ def test_control_characters_of_names_are_escaped() -> None:
         Kind.KERNEL, "\x1b]0;\x07" + "y" * 200, "cuda:0", launched=0, start=0, end=5, file="/a\n\x1b/b.py", line=3
     )
     text = describe(summary(trace))
-    assert "\x1b" not in text
-    assert "\x07" not in text
+    assert not {"\x1b", "\x07"} & set(text)
     assert max(map(len, text.splitlines())) <= WIDTH
 
 
@@ -72,21 +70,18 @@ def test_the_remedy_for_a_hazard_with_the_host_is_a_wait(name: str) -> None:
     program = Program()
     copied = program.copy(5, MS, asynchronous=True, up=False)
     program.hazard(6, name, copied)
-    words = " ".join(describe(summary(program.trace)).split())
-    assert "train.py:6" in words
-    assert "aten::_to_copy at train.py:5" in words
-    assert "`event.synchronize()`" in words
-    assert "`torch.cuda.synchronize()`" in words
-    assert "stream" not in words.replace("streams", "")
+    text = " ".join(describe(summary(program.trace)).split())
+    for words in ("train.py:6", "aten::_to_copy at train.py:5", "`event.synchronize()`", "`torch.cuda.synchronize()`"):
+        assert words in text
+    assert "stream" not in text.replace("streams", "")
 
 
 def test_empty_rows_are_left_out() -> None:
-    program = Program()
-    program.kernel(4, MS)
-    assert "waits of the host" not in describe(summary(program.trace))
-    program = Program()
-    program.copy(4, MS)
-    assert "\n  kernels " not in describe(summary(program.trace))
+    computing, copying = Program(), Program()
+    computing.kernel(4, MS)
+    copying.copy(4, MS)
+    assert "waits of the host" not in describe(summary(computing.trace))
+    assert "\n  kernels " not in describe(summary(copying.trace))
 
 
 def contains(text: str, *words: str) -> bool:
@@ -95,12 +90,8 @@ def contains(text: str, *words: str) -> bool:
 
 
 def described(program: Program, lane: str, number: int = 0, times: str = "modelled") -> EventDescription:
-    layout = TimelineLayout([("", TraceArrays(program.trace))])
-    return describe_event(layout, _lane(layout, lane), number, times)
-
-
-def _lane(layout: TimelineLayout, name: str) -> Lane:
-    return next(lane for lane in layout.lanes if lane.name == name)
+    layout = layout_of(program)
+    return describe_event(layout, lane_of(layout, lane), number, times)
 
 
 def test_a_kernels_time_amounts_and_launch() -> None:
@@ -114,11 +105,6 @@ def test_a_kernels_time_amounts_and_launch() -> None:
     assert contains(launch, "5.00 µs", "at once")
     assert (words.place.file, words.place.line) == (FILE, 7)
     assert not words.hazards
-
-
-def test_measured_times_are_labelled() -> None:
-    program = Program()
-    program.kernel(7, 100 * US)
     assert "100 µs (measured)" in described(program, "default stream", times="measured").facts[0]
 
 
@@ -143,20 +129,23 @@ def test_a_wait_of_the_host_names_its_cause_and_the_causes_cause() -> None:
     assert contains(words.facts[-1], "aten::mm", "default stream", "train.py:1")
     program.kernel(3, 100 * US, name="aten::sum")
     program.read(4, 8 * US, launch=2 * US)
-    layout = TimelineLayout([("", TraceArrays(program.trace))])
-    lane = _lane(layout, "host")
+    lane = lane_of(layout_of(program), "host")
     last = max(number for number in range(len(lane)) if lane.span[number] == Span.WAIT)
-    words = describe_event(layout, lane, last)
+    words = described(program, "host", last)
     assert contains(words.title, "`.item()`", "`float()`", "`if`")
     assert contains(words.facts[-1], "the copy", "train.py:4", "aten::sum", "train.py:3")
 
 
-def test_a_wait_without_a_cause() -> None:
+def test_waits_and_work_without_a_cause() -> None:
     program = Program()
     program.kernel(1, US)
     program.now += 50 * US
     program.wait(2)
     assert described(program, "host", 1).facts[-1].startswith("Nothing")
+    program = Program()
+    program.compute(1, 10 * US)
+    layout = layout_of(program)
+    assert cause_of(layout, layout.lanes[0], 0) is None
 
 
 def test_a_copys_size_rate_and_effect_on_the_host() -> None:
@@ -178,12 +167,9 @@ def test_a_launch_names_the_start_of_its_work() -> None:
     assert words.title == "Launch of aten::relu"
     assert contains(*words.facts, "10.0 µs", "95.0 µs", "20.0 µs")
     assert words.place.line == 2
-
-
-def test_a_launch_of_untimed_work() -> None:
-    program = Program()
-    program.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
-    assert described(program, "host").facts[0].endswith("not known")
+    untimed = Program()
+    untimed.trace.add(Kind.KERNEL, "aten::mm", "cuda:0", launched=10 * US)
+    assert described(untimed, "host").facts[0].endswith("not known")
 
 
 def test_a_hazards_sentence_remedy_and_other_line() -> None:
@@ -206,13 +192,6 @@ def test_a_failed_allocations_size_and_allocated_memory() -> None:
     words = described(program, "host", 1)
     assert contains(words.title, "1.00 GiB", "cuda:0")
     assert "3.00 MiB" in words.facts[0]
-
-
-def test_work_without_a_cause() -> None:
-    program = Program()
-    program.compute(1, 10 * US)
-    layout = TimelineLayout([("", TraceArrays(program.trace))])
-    assert cause_of(layout, layout.lanes[0], 0) is None
 
 
 @pytest.mark.parametrize(

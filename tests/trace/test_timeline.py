@@ -9,20 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpututor.trace.arrays import TraceArrays
-from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.timeline import LAUNCH, Lane, LaneKind, Span, TimelineLayout, edges_of
-from tests.support.traces import US, Program
-
-
-def layout_of(*programs: Program) -> TimelineLayout:
-    names = [f"rank {number}" for number in range(len(programs))] if len(programs) > 1 else [""]
-    return TimelineLayout([(name, TraceArrays(program.trace)) for name, program in zip(names, programs, strict=True)])
-
-
-def lane_of(layout: TimelineLayout, name: str) -> Lane:
-    return next(lane for lane in layout.lanes if lane.name == name)
+from tests.support.traces import US, Program, lane_of, layout_of
 
 
 def names(layout: TimelineLayout) -> list[str]:
@@ -41,18 +30,11 @@ def overlapping() -> Program:
     return program
 
 
-# Lanes
-
-
 def test_each_stream_and_each_direction_of_copies_has_a_lane() -> None:
     layout = layout_of(overlapping())
     assert names(layout) == ["host", "to the device", "default stream", "to the host"]
-    assert [lane.kind for lane in layout.lanes] == [
-        LaneKind.HOST,
-        LaneKind.TO_DEVICE,
-        LaneKind.STREAM,
-        LaneKind.TO_HOST,
-    ]
+    kinds = [LaneKind.HOST, LaneKind.TO_DEVICE, LaneKind.STREAM, LaneKind.TO_HOST]
+    assert [lane.kind for lane in layout.lanes] == kinds
     assert [len(lane) for lane in layout.lanes[1:]] == [3, 3, 1]
 
 
@@ -134,9 +116,6 @@ def test_an_empty_trace_has_an_empty_layout() -> None:
     assert (layout.lanes, layout.events, layout.untimed, len(layout.stops)) == ((), 0, 0, 0)
 
 
-# Hazards, and other places to stop at
-
-
 def test_a_hazard_belongs_to_the_later_work() -> None:
     program = Program()
     earlier = program.kernel(1, 50 * US, stream=1)
@@ -201,9 +180,6 @@ def test_a_launch_and_its_work_lead_to_each_other() -> None:
     assert layout.other_end(0, wait) is None
 
 
-# Cells
-
-
 @dataclass(frozen=True)
 class Piece:
     """A span of the host: its kind, beginning and end."""
@@ -222,11 +198,11 @@ pieces = st.builds(
 
 
 def host_with(pieces: list[Piece]) -> Lane:
-    trace = Trace()
+    program = Program()
     for piece in pieces:
         device = "cpu" if piece.kind is Kind.KERNEL else "cuda:0"
-        trace.add(piece.kind, "name", device, launched=piece.start, start=piece.start, end=piece.end)
-    return TimelineLayout([("", TraceArrays(trace))]).lanes[0]
+        program.trace.add(piece.kind, "name", device, launched=piece.start, start=piece.start, end=piece.end)
+    return layout_of(program).lanes[0]
 
 
 def seen_end(piece: Piece) -> int:

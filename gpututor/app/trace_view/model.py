@@ -231,9 +231,7 @@ def _read(call: CallRecording, path: Path) -> ProcessRows:
     from gpututor.trace.serialization import read_trace
 
     rank = _RANK.search(call.words)
-    rows = TraceArrays(read_trace(str(path)))
-    rows.check()
-    return ProcessRows(f"rank {rank[1]}" if rank else "", call, rows)
+    return ProcessRows(f"rank {rank[1]}" if rank else "", call, TraceArrays(read_trace(str(path))))
 
 
 def _figures_of(process: ProcessRows, device: str) -> ProcessFigures:

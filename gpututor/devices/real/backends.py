@@ -1,7 +1,4 @@
-"""Backends: real devices' events with a clock, streams, waits and memory, by the modules of torch.
-
-A function that this version of torch lacks counts as unavailable; nothing here fails because of it.
-"""
+"""Backends: devices' events, clocks, streams, waits and memory, by modules of torch; what torch lacks is left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Patched calls: functions of torch that no dispatch mode sees, in one table.
-
-Waits, graphs, ranges, printing, kernels without an operator, and numbers that PyTorch reads from tensors for itself.
-"""
+"""Patched calls, in one table: waits, graphs, ranges and other functions of torch that no dispatch mode sees."""
 
 from __future__ import annotations
 
@@ -361,11 +358,7 @@ class _Patches:
                 continue
             inherited = row.name not in vars(owner)
             with suppress(TypeError):  # a class of C, which cannot be changed
-                setattr(
-                    owner,
-                    row.name,
-                    row.watch(self._seen, original, ".".join(filter(None, ("torch", row.owner, row.name)))),
-                )
+                setattr(owner, row.name, row.watch(self._seen, original, row.full_name))
                 self._before[owner, row.name] = _INHERITED if inherited else original
 
     def undo(self) -> None:

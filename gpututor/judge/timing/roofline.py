@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from gpututor.checks.model import Machine, SpeedLimit, tensors_by_path
+from gpututor.checks.model import Machine, SpeedLimit
+from gpututor.checks.trees import tensors_by_path
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import GpuSpec, gpu_spec, gpu_specs
 from gpututor.protocol.values import ObservedTensor

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from functools import wraps
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,12 @@ from gpututor.devices.real import observe
 from gpututor.devices.real.backends import Backend, MpsBackend, backends
 from gpututor.devices.recorder import Recorder
 from tests.support.fake_devices import Clock, Device
+
+
+def on_cuda(test: Callable[[], None]) -> Callable[[], None]:
+    """Mark a test that needs a real CUDA GPU."""
+    missing = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA GPU")
+    return pytest.mark.gpu(missing(test))
 
 
 class OldEvent:
@@ -32,7 +39,7 @@ def as_xpu(monkeypatch: pytest.MonkeyPatch, **names: Any) -> Backend:
     return Backend("xpu")
 
 
-def test_an_empty_module_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_without_functions_and_events_without_a_clock_never_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = as_xpu(monkeypatch)
     assert backend.event() is None
     assert backend.is_capturing() is False
@@ -40,9 +47,6 @@ def test_an_empty_module_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend.count() > 1000
     backend.synchronise(0)
     backend.wait_for(None)
-
-
-def test_events_without_a_clock_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert as_xpu(monkeypatch, Event=OldEvent).event() is None
 
 
@@ -114,10 +118,8 @@ def test_kernels_of_a_real_device_have_times(kind: str) -> None:
     assert kernels[-1].end <= waits[0].end + 100_000
 
 
-@pytest.mark.gpu
+@on_cuda
 def test_a_real_graph_is_one_kernel_at_each_replay() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("this machine has no CUDA GPU")
     recorder = Recorder([__file__])
     with observe(recorder):
         x = torch.ones(1024, device="cuda")
@@ -133,10 +135,8 @@ def test_a_real_graph_is_one_kernel_at_each_replay() -> None:
     assert kernels.count("aten::mul") == 0
 
 
-@pytest.mark.gpu
+@on_cuda
 def test_memory_of_a_real_gpu_is_what_its_allocator_says() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("this machine has no CUDA GPU")
     recorder = Recorder([__file__])
     before = torch.cuda.memory_allocated()
     with observe(recorder):

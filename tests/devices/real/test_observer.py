@@ -43,11 +43,8 @@ def test_a_program_has_launches_kernels_copies_and_waits_with_times(watched: Wat
 def test_item_is_a_copy_and_a_wait(watched: Watched) -> None:
     with watched.on():
         row().sum().item()
-    assert [(event.kind, event.size_bytes) for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
-        (Kind.TRANSFER, 4),
-        (Kind.SYNCHRONISE, 0),
-    ]
     copy, wait = watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)
+    assert (copy.kind, copy.size_bytes, wait.kind) == (Kind.TRANSFER, 4, Kind.SYNCHRONISE)
     assert wait.duration > 2 * KERNEL_NS
     assert copy.end == wait.end
 
@@ -95,21 +92,17 @@ def test_memory_is_recorded_when_it_is_allocated_and_freed(watched: Watched) -> 
     assert freed.launched > taken.launched
 
 
-def test_memory_freed_after_the_end_is_not_recorded(watched: Watched) -> None:
-    with watched.on():
-        x = row()
-    seen = len(watched.recorder.trace)
-    del x
-    gc.collect()
-    assert len(watched.recorder.trace) == seen
-
-
-def test_memory_from_before_the_recording_is_not_recorded(watched: Watched) -> None:
+def test_memory_from_before_and_after_the_recording_is_not_recorded(watched: Watched) -> None:
     x = row()
     with watched.on():
         x.view(2, 2).add_(1)
         x.detach()
-    assert watched.events(Kind.ALLOCATE) == []
+        assert watched.events(Kind.ALLOCATE) == []
+        y = row()
+    seen = len(watched.recorder.trace)
+    del y
+    gc.collect()
+    assert len(watched.recorder.trace) == seen
 
 
 def test_memory_can_be_left_out() -> None:
@@ -239,19 +232,18 @@ def test_work_of_autograds_threads_belongs_to_the_waiting_line(watched: Watched)
 has_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA GPU")
 
 
-def test_kernels_on_the_cpu_are_recorded_with_bytes_and_line() -> None:
+def test_kernels_on_the_cpu_are_recorded_with_bytes_line_and_times() -> None:
     recorder = Recorder([__file__])
     with observe(recorder):
         x = torch.ones(2, 3)
         x @ x.t()
-    events = list(recorder.trace)
-    assert [(event.kind, event.name, event.device) for event in events] == [
-        (Kind.KERNEL, "aten::ones", "cpu"),
-        (Kind.KERNEL, "aten::mm", "cpu"),
-    ]
-    assert events[1].size_bytes == 24 + 24 + 16
-    assert events[0].line is not None
-    assert events[1].line == events[0].line + 1
+    ones, product = recorder.complete()
+    assert {(event.kind, event.device) for event in (ones, product)} == {(Kind.KERNEL, "cpu")}
+    assert (ones.name, product.name, product.size_bytes) == ("aten::ones", "aten::mm", 24 + 24 + 16)
+    assert ones.line is not None
+    assert product.line == ones.line + 1
+    assert 0 <= ones.launched == ones.start < ones.end <= product.launched == product.start < product.end
+    assert product.flops == 2 * 2 * 3 * 2
 
 
 def test_views_scalars_and_printing_on_the_cpu_are_no_transfers_and_no_waits() -> None:
@@ -274,11 +266,8 @@ def test_a_copy_to_another_kind_of_device_is_a_transfer() -> None:
         torch.ones(4).to("meta", torch.float16)
         torch.ones(4).to("meta", torch.float16, non_blocking=True)
     transfers = [event for event in recorder.trace if event.kind is Kind.TRANSFER]
-    assert [(event.source, event.target, event.size_bytes) for event in transfers] == [
-        ("cpu", "meta:0", 16),
-        ("cpu", "meta:0", 8),
-        ("cpu", "meta:0", 16),
-    ]
+    assert {(event.source, event.target) for event in transfers} == {("cpu", "meta:0")}
+    assert [event.size_bytes for event in transfers] == [16, 8, 16]
 
 
 @pytest.mark.parametrize(
@@ -315,29 +304,15 @@ def test_nothing_is_done_on_the_meta_device() -> None:
 
 
 def test_everything_is_restored_and_off_means_off() -> None:
-    before = (torch.cuda.synchronize, torch.accelerator.synchronize, torch.mps.synchronize, torch.Tensor.__repr__)
+    calls = [(module, "synchronize") for module in (torch.cuda, torch.accelerator, torch.mps)]
+    before = [getattr(*call) for call in (*calls, (torch.Tensor, "__repr__"))]
     recorder = Recorder()
     recorder.enabled = False
     with observe(recorder):
         torch.ones(2)
         assert torch.cuda.synchronize is not before[0]
-    assert before == (
-        torch.cuda.synchronize,
-        torch.accelerator.synchronize,
-        torch.mps.synchronize,
-        torch.Tensor.__repr__,
-    )
+    assert before == [getattr(*call) for call in (*calls, (torch.Tensor, "__repr__"))]
     assert len(recorder.trace) == 0
-
-
-def test_work_on_the_cpu_has_its_times() -> None:
-    recorder = Recorder([__file__])
-    with observe(recorder):
-        x = torch.ones(200, 200)
-        x @ x
-    ones, product = recorder.complete()
-    assert 0 <= ones.launched == ones.start < ones.end <= product.launched == product.start < product.end
-    assert product.flops == 2 * 200**3
 
 
 def test_waiting_for_an_accelerator_is_recorded_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,27 +333,14 @@ def test_a_real_gpu_is_recorded_as_the_virtual_one() -> None:
         (x + 1).cpu()
         x[0].item()
         torch.cuda.synchronize()
-    kinds = [
-        (event.kind, event.size_bytes) for event in recorder.trace if event.kind in (Kind.TRANSFER, Kind.SYNCHRONISE)
-    ]
-    assert kinds == [
-        (Kind.TRANSFER, 8),
-        (Kind.TRANSFER, 8),
-        (Kind.SYNCHRONISE, 0),
-        (Kind.TRANSFER, 4),
-        (Kind.SYNCHRONISE, 0),
-        (Kind.SYNCHRONISE, 0),
-    ]
+    events = [event for event in recorder.trace if event.kind in (Kind.TRANSFER, Kind.SYNCHRONISE)]
+    copy, wait = Kind.TRANSFER, Kind.SYNCHRONISE
+    assert [event.kind for event in events] == [copy, copy, wait, copy, wait, wait]
+    assert [event.size_bytes for event in events] == [8, 8, 0, 4, 0, 0]
 
 
 def test_the_inventory_prints_one_json_object() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-I", "-m", "gpututor.devices.probe"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    inventory = json.loads(ended.stdout)
+    command = [sys.executable, "-I", "-m", "gpututor.devices.probe"]
+    inventory = json.loads(subprocess.check_output(command, timeout=120))
     assert inventory["torch"] == torch.__version__
     assert inventory["devices"][0]["name"] == "cpu"

@@ -86,11 +86,10 @@ def test_printing_is_one_copy_and_one_wait(watched: Watched) -> None:
             return torch.device("xpu", 0)
 
     with watched.on():
+        repr(torch.ones(0).as_subclass(Printed))  # reads nothing
         repr(torch.ones(4).as_subclass(Printed))
-    assert [(event.kind, event.name) for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
-        (Kind.TRANSFER, "print"),
-        (Kind.SYNCHRONISE, "print"),
-    ]
+    copy, wait = watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)
+    assert (copy.kind, copy.name, wait.kind, wait.name) == (Kind.TRANSFER, "print", Kind.SYNCHRONISE, "print")
 
 
 def test_every_row_of_the_table_is_a_call_of_this_torch() -> None:
@@ -120,17 +119,6 @@ class Elsewhere(torch.Tensor):
         return torch.device("meta", 0)
 
 
-def test_printing_an_empty_tensor_reads_nothing(watched: Watched) -> None:
-    class Empty(torch.Tensor):
-        @property
-        def device(self) -> torch.device:  # type: ignore[override]
-            return torch.device("xpu", 0)
-
-    with watched.on():
-        repr(torch.ones(0).as_subclass(Empty))
-    assert watched.events(Kind.TRANSFER, Kind.SYNCHRONISE) == []
-
-
 def test_scalars_in_a_list_are_read_one_by_one(watched: Watched) -> None:
     values = [torch.tensor(value).as_subclass(Elsewhere) for value in (1.5, 2.5)]
     before = torch.Tensor.__float__
@@ -138,15 +126,9 @@ def test_scalars_in_a_list_are_read_one_by_one(watched: Watched) -> None:
         assert torch.tensor(values).tolist() == [1.5, 2.5]
         torch.tensor([torch.tensor(True).as_subclass(Elsewhere), torch.tensor(3).as_subclass(Elsewhere)])
     read = watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)
-    assert [(event.kind, event.name, event.size_bytes) for event in read] == [
-        (Kind.TRANSFER, "aten::_local_scalar_dense", 4),
-        (Kind.SYNCHRONISE, "aten::_local_scalar_dense", 0),
-    ] * 2 + [
-        (Kind.TRANSFER, "aten::_local_scalar_dense", 1),
-        (Kind.SYNCHRONISE, "aten::_local_scalar_dense", 0),
-        (Kind.TRANSFER, "aten::_local_scalar_dense", 8),
-        (Kind.SYNCHRONISE, "aten::_local_scalar_dense", 0),
-    ]
+    assert {event.name for event in read} == {"aten::_local_scalar_dense"}
+    assert [event.kind for event in read] == [Kind.TRANSFER, Kind.SYNCHRONISE] * 4
+    assert [event.size_bytes for event in read] == [4, 0, 4, 0, 1, 0, 8, 0]
     assert {event.line is not None for event in read} == {True}
     assert torch.Tensor.__float__ is before
     assert "__float__" not in vars(torch.Tensor)
@@ -155,10 +137,8 @@ def test_scalars_in_a_list_are_read_one_by_one(watched: Watched) -> None:
 def test_a_number_that_the_mode_sees_is_read_once(watched: Watched) -> None:
     with watched.on():
         float(row().sum())
-    assert [event.kind for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)] == [
-        Kind.TRANSFER,
-        Kind.SYNCHRONISE,
-    ]
+    kinds = [event.kind for event in watched.events(Kind.TRANSFER, Kind.SYNCHRONISE)]
+    assert kinds == [Kind.TRANSFER, Kind.SYNCHRONISE]
 
 
 def test_sleep_is_a_kernel(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,12 @@ class Bench:
         self.watch.keep(lap, row)
 
 
-def test_kernels_of_one_stream_run_one_after_another_behind_the_host() -> None:
-    bench = Bench()
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_kernels_of_one_stream_run_one_after_another_behind_the_host(bench: Bench) -> None:
     began = bench.clock.time
     for row in range(3):
         bench.launch(row)
@@ -51,8 +55,7 @@ def test_kernels_of_one_stream_run_one_after_another_behind_the_host() -> None:
     assert KERNEL_NS <= ends[0] - starts[0] <= KERNEL_NS + LAUNCH_NS + 10
 
 
-def test_streams_run_concurrently() -> None:
-    bench = Bench()
+def test_streams_run_concurrently(bench: Bench) -> None:
     bench.launch(0, stream=0)
     bench.launch(1, stream=1)
     bench.watch.settle()
@@ -60,8 +63,7 @@ def test_streams_run_concurrently() -> None:
     assert first_start < second_start < first_end < second_end
 
 
-def test_the_devices_clock_is_tied_to_the_hosts() -> None:
-    bench = Bench()
+def test_the_devices_clock_is_tied_to_the_hosts(bench: Bench) -> None:
     bench.launch(0)
     launched = bench.clock.time
     bench.watch.settle()
@@ -70,8 +72,7 @@ def test_the_devices_clock_is_tied_to_the_hosts() -> None:
     assert end - launched == pytest.approx(KERNEL_NS, abs=50)
 
 
-def test_events_are_reused() -> None:
-    bench = Bench()
+def test_events_are_reused(bench: Bench) -> None:
     for row in range(20 * SWEEP):
         bench.launch(row, duration=1000)
     assert len(bench.device.events) <= 2 * (2 * SWEEP) + 5
@@ -90,8 +91,7 @@ def test_the_host_waits_for_a_device_that_is_far_behind() -> None:
     assert all(end - start == 10 * KERNEL_NS for start, end in list(bench.times.values())[1:])
 
 
-def test_a_blocking_copy_ends_when_the_host_continues() -> None:
-    bench = Bench()
+def test_a_blocking_copy_ends_when_the_host_continues(bench: Bench) -> None:
     bench.launch(0)
     lap = bench.watch.start()
     bench.device.work(1000)
@@ -102,8 +102,7 @@ def test_a_blocking_copy_ends_when_the_host_continues() -> None:
     assert bench.times[1] == (bench.times[0][1], lap.end)
 
 
-def test_nothing_is_timed_during_a_capture() -> None:
-    bench = Bench()
+def test_nothing_is_timed_during_a_capture(bench: Bench) -> None:
     bench.launch(0)
     bench.capturing = bench.device.capturing = True
     bench.launch(1)
@@ -116,8 +115,7 @@ def test_nothing_is_timed_during_a_capture() -> None:
     assert sorted(bench.times) == [0, 2]
 
 
-def test_a_failed_launch_returns_its_event() -> None:
-    bench = Bench()
+def test_a_failed_launch_returns_its_event(bench: Bench) -> None:
     bench.launch(0)
     bench.watch.settle()
     made = len(bench.device.events)
@@ -129,8 +127,7 @@ def test_a_failed_launch_returns_its_event() -> None:
     assert sorted(bench.times) == [0, 1]
 
 
-def test_a_dropped_row_holds_no_events() -> None:
-    bench = Bench()
+def test_a_dropped_row_holds_no_events(bench: Bench) -> None:
     for _ in range(100):
         bench.launch(-1)
     assert len(bench.device.events) <= 5 + 2
@@ -138,8 +135,7 @@ def test_a_dropped_row_holds_no_events() -> None:
     assert bench.times == {}
 
 
-def test_after_a_device_error_times_are_unknown() -> None:
-    bench = Bench()
+def test_after_a_device_error_times_are_unknown(bench: Bench) -> None:
     bench.launch(0)
     bench.watch.settle()
     lap = bench.watch.start()
@@ -152,8 +148,7 @@ def test_after_a_device_error_times_are_unknown() -> None:
     assert sorted(bench.times) == [0]
 
 
-def test_a_device_without_events_has_no_times() -> None:
-    bench = Bench()
+def test_a_device_without_events_has_no_times(bench: Bench) -> None:
     bench.device.has_events = False
     bench.launch(0)
     bench.watch.settle()
@@ -168,8 +163,7 @@ def test_without_times_no_events_are_recorded() -> None:
     assert (bench.device.events, bench.device.synchronised, bench.times) == ([], 0, {})
 
 
-def test_a_clock_that_waits_is_read_when_the_host_waits() -> None:
-    bench = Bench()
+def test_a_clock_that_waits_is_read_when_the_host_waits(bench: Bench) -> None:
     bench.device.elapsed_waits = True
     for row in range(3 * SWEEP):
         bench.launch(row, duration=10)
@@ -178,8 +172,7 @@ def test_a_clock_that_waits_is_read_when_the_host_waits() -> None:
     assert len(bench.times) == 3 * SWEEP
 
 
-def test_drifting_clocks_are_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench()
+def test_drifting_clocks_are_compared_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.launch(0)
     bench.watch.settle()
     monkeypatch.setattr("tests.support.fake_devices.AHEAD_NS", 7_000_300_000)  # the device's clock went on 0.3 ms more
@@ -191,11 +184,10 @@ def test_drifting_clocks_are_compared_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert bench.times[1][1] - launched == pytest.approx(KERNEL_NS, abs=50)
 
 
-def test_late_times_are_as_precise_as_early_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_times_are_as_precise_as_early_times(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events give float32 milliseconds, which lose microseconds within a minute if the origin never moves."""
     import numpy
 
-    bench = Bench()
     exact = bench.device.elapsed_ms
     monkeypatch.setattr(
         bench.device, "elapsed_ms", lambda first, second: float(numpy.float32(exact(first, second))), raising=True
@@ -209,8 +201,7 @@ def test_late_times_are_as_precise_as_early_times(monkeypatch: pytest.MonkeyPatc
     assert bench.times[60 * SWEEP - 1][1] == pytest.approx(bench.device.busy_until[0], abs=20_000)
 
 
-def test_two_threads_share_a_stopwatch() -> None:
-    bench = Bench()
+def test_two_threads_share_a_stopwatch(bench: Bench) -> None:
 
     def launch(first: int) -> None:
         for row in range(first, first + 3 * SWEEP):
