@@ -1,0 +1,178 @@
+"""Lowers a captured graph with Inductor up to its schedule: which kernels it would launch, and what each one moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from gpututor.devices.recorder import NOWHERE, Place
+from gpututor.devices.virtual.compiler import pt2_private as pt2
+from gpututor.devices.virtual.compiler.tracing import lowering
+from gpututor.devices.virtual.operators.attention import attention_in_graph
+
+_ATTENTION: Any = torch._C._nn.scaled_dot_product_attention
+_PERSISTENT = 1024
+"""Elements of a reduction along the last dimension that one block keeps in registers (Inductor's choices.py)."""
+
+
+class _DeviceFunctions(TorchFunctionMode):
+    """Puts CUDA's fused attention into the graph, and moves by the number of a GPU, which C++ would look for."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is _ATTENTION:
+            return attention_in_graph(func, args, kwargs)
+        if func is torch.Tensor.to and type(kwargs.get("device")) is int:
+            kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+        return func(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A tensor of a captured graph; its lengths may be expressions of symbols."""
+
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the schedule. Numbers may be expressions of the graph's symbols."""
+
+    name: str
+    bytes: Any
+    elements: Any = 0
+    operations: int = 1
+    is_reduction: bool = False
+    dtype: str = "float32"
+    call: tuple[Any, Any, Any, Any] | None = None
+    """Operator, arguments, keywords and result of a library's kernel, with `Size` for tensors; None if generated."""
+    place: Place = NOWHERE
+
+
+@dataclass
+class Schedule:
+    """The kernels of one graph, forward or backward."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    no_cuda_graph: str = ""
+    """The reason why the graph cannot be replayed as a CUDA graph; "" if it can."""
+
+
+@dataclass
+class Lowered:
+    """A graph's kernels, forward and backward; `backward` is None for a graph that does not train."""
+
+    forward: Schedule = field(default_factory=Schedule)
+    backward: Schedule | None = None
+
+    def kernels(self) -> int:
+        """Return the number of kernels in both directions."""
+        return len(self.forward.kernels) + (len(self.backward.kernels) if self.backward else 0)
+
+
+def lower(
+    module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of: Callable[[str], Place]
+) -> Lowered:
+    """Return the kernels that Inductor would launch for a graph. `module` is changed.
+
+    `options` are Inductor's settings for this compilation, `place_of` finds the learner's line in a stack trace.
+    """
+    lowered = Lowered()
+
+    def inner_compile(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Any:
+        with lowering():
+            schedule = _schedule(graph, example_inputs, given, place_of)
+        if given.get("is_backward"):
+            lowered.backward = schedule
+        else:
+            lowered.forward = schedule
+        return lambda args: None
+
+    with ExitStack() as stack:
+        for change in pt2.settings_of_compilation():
+            stack.enter_context(change)
+        stack.enter_context(_DeviceFunctions())
+        pt2.real_compile_fx(module, inputs, inner_compile, _without_measuring(options))
+    return lowered
+
+
+def _without_measuring(options: dict[str, Any]) -> dict[str, Any]:
+    """Return Inductor's settings without those that choose kernels by running them on the GPU."""
+    measuring = ("max_autotune", "coordinate_descent_tuning", "benchmark_kernel", "benchmark_combo_kernel", "benchmark_epilogue")
+    return {name: value for name, value in options.items() if not name.startswith(measuring)}
+
+
+def _schedule(module: Any, inputs: Sequence[Any], given: dict[str, Any], place_of: Callable[[str], Place]) -> Schedule:
+    for node in module.graph.nodes:
+        device = node.kwargs.get("device")
+        if isinstance(device, torch.device) and device.type == "meta" and device.index is not None:
+            node.kwargs = {**node.kwargs, "device": torch.device("cuda", device.index)}
+    module.recompile()
+    with pt2.scheduled(module, inputs, given) as graph:
+        if any(node.get_device() != graph.scheduler.nodes[0].get_device() for node in graph.scheduler.nodes):
+            raise NotImplementedError("it has operators on several devices")
+        names = _Names()
+        kernels = [
+            kernel for node in graph.scheduler.nodes if (kernel := _kernel(node, names, graph, place_of)) is not None
+        ]
+        return Schedule(kernels, pt2.obstacle_to_cuda_graph(module, graph, given))
+
+
+class _Names:
+    """Names of generated kernels, numbered as Inductor does; equal kernels share one."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, str] = {}
+
+    def name(self, kind: str, operators: str, sizes: Any) -> str:
+        key = (kind, operators, sizes)
+        return self._known.setdefault(key, f"triton_{kind}_{operators}_{len(self._known)}")
+
+
+def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Place]) -> Kernel | None:
+    parts = node.get_nodes()
+    place = next((place for place in map(place_of, _stack_traces(parts)) if place != NOWHERE), NOWHERE)
+    if pt2.is_no_kernel(node):
+        return None
+    moved = sum(node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).values())
+    if node.is_extern():
+        return _library_kernel(node, moved, place)
+    first = next((part for part in parts if part.is_reduction()), parts[0])
+    elements, reduced = first.group[1]
+    is_reduction = bool(node.is_reduction())
+    kind = "poi"
+    if is_reduction:
+        kind = "per" if pt2.reduces_inside(first) and int(pt2.hint(graph, reduced)) <= _PERSISTENT else "red"
+    if node.is_foreach():
+        kind = "for"
+    name = names.name(kind, pt2.get_fused_kernel_name(parts, "original_aten"), (elements, reduced))
+    dtype = str(first.node.get_dtype()).removeprefix("torch.")
+    return Kernel(name, moved, elements * reduced, len(_operators(parts)), is_reduction, dtype, None, place)
+
+
+def _operators(parts: Sequence[Any]) -> set[Any]:
+    return {origin for part in parts if part.node is not None for origin in part.node.origins}
+
+
+def _stack_traces(parts: Sequence[Any]) -> Iterator[str]:
+    for origin in _operators(parts):
+        if trace := origin.meta.get("stack_trace"):
+            yield trace
+
+
+def _library_kernel(node: Any, moved: Any, place: Place) -> Kernel:
+    """Describe a kernel of a library: cuBLAS, cuDNN, or one of ATen's own."""
+    origin = node.node.get_origin_node() if node.node is not None else None
+    if origin is None or not isinstance(origin.target, torch._ops.OpOverload):
+        name = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
+        return Kernel(str(name).removeprefix("extern_kernels.").removeprefix("torch.ops."), moved, place=place)
+    args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)
+    namespace, _, short = origin.target.name().partition("::")
+    return Kernel(f"{namespace}::{short.partition('.')[0]}", moved, call=(origin.target, args, kwargs, out), place=place)

@@ -1,0 +1,152 @@
+"""All private names of Dynamo, AOTAutograd and Inductor. Imported at the first compilation only: it takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch._dynamo
+import torch._functorch.config
+import torch._inductor.compile_fx
+import torch._inductor.config
+from torch._functorch._aot_autograd import runtime_wrappers
+from torch._dynamo import device_interface, trace_rules
+from torch._dynamo.variables import builder, optimizer, torch_function
+from torch._guards import CompileContext
+from torch._inductor import compile_fx, cudagraph_utils, graph, ir, scheduler
+from torch._inductor.debug import DebugContext
+from torch._inductor.fx_passes import joint_graph
+from torch._inductor.fx_passes.post_grad import view_to_reshape
+from torch._inductor.runtime.hints import DeviceProperties, ReductionHint
+from torch._inductor.utils import get_fused_kernel_name
+from torch._inductor.virtualized import V
+from torch._subclasses import fake_tensor, meta_utils
+from torch.utils._pytree import tree_map
+
+__all__ = ["builder", "compile_fx", "get_fused_kernel_name", "joint_graph", "scheduler", "trace_rules"]
+
+FakeTensor: Any = fake_tensor.FakeTensor
+FakeTensorMode: Any = fake_tensor.FakeTensorMode
+META_HANDLERS: Any = fake_tensor._DISPATCH_META_HANDLERS
+PRIM_DEVICE: Any = torch.ops.prim.device.default
+FunctionState: Any = torch_function.SymbolicTorchFunctionState
+Describer: Any = meta_utils.MetaTensorDescriber
+CudaInterface: Any = device_interface.CudaInterface
+wrap_tensor: Any = builder.VariableBuilder.wrap_tensor
+ConstantFolder: Any = joint_graph.UniformValueConstantFolder
+OptimizerVariable: Any = optimizer.OptimizerVariable
+real_compile_fx: Any = compile_fx.compile_fx
+
+
+def type_dispatch() -> dict[Any, Any]:
+    """Return Dynamo's table of the classes of values; the same object at each call."""
+    table: dict[Any, Any] = builder.VariableBuilder._type_dispatch()
+    return table
+
+
+def forget_device_properties() -> None:
+    """Make Inductor ask for the properties of the GPU again."""
+    DeviceProperties.create.cache_clear()
+
+
+def copied(module: Any) -> Any:
+    """Return another module with a copy of the graph; it shares the parameters."""
+    nodes = torch.fx.Graph()
+    nodes.output(nodes.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, nodes)
+
+
+def compile_id() -> str:
+    """Return the number of the compilation that runs, such as `0/1`."""
+    return str(CompileContext.current_compile_id() or "0/0")
+
+
+def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
+    """Yield changes of settings: the backward graph at once, no caches on disk, no processes that compile."""
+    names = {"force_non_lazy_backward_lowering": True, "enable_autograd_cache": False}
+    config = torch._functorch.config
+    yield config.patch({name: value for name, value in names.items() if hasattr(config, name)})
+    names = {"compile_threads": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}
+    config = torch._inductor.config
+    yield config.patch({name: value for name, value in names.items() if hasattr(config, name)})
+
+
+@contextmanager
+def scheduled(module: Any, inputs: Sequence[Any], given: dict[str, Any]) -> Iterator[Any]:
+    """Yield Inductor's lowered graph with its schedule, as `_InProcessFxCompile.codegen_and_compile` makes it."""
+    is_inference = bool(given.get("is_inference"))
+    shape_env = module.shape_env or compile_fx.shape_env_from_inputs(inputs)
+    view_to_reshape(module)
+    with torch.no_grad():
+        fake_mode = compile_fx.fake_tensor_prop(module, inputs)
+    compile_fx._recursive_record_original_output_strides(module)
+    with V.set_fake_mode(fake_mode):
+        compile_fx._recursive_post_grad_passes(module, is_inference=is_inference)
+        with compile_fx.maybe_disable_comprehensive_padding(inputs):
+            lowered = graph.GraphLowering(
+                module, example_inputs=inputs, shape_env=shape_env, graph_id=given.get("graph_id"),
+                is_inference=is_inference, is_backward=bool(given.get("is_backward")),
+            )  # fmt: skip
+            lowered.freeze_runtime_asserts()
+            with V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]), V.set_debug_handler(DebugContext()):
+                lowered.run(*inputs)
+                lowered._update_scheduler()
+                yield lowered
+
+
+def is_no_kernel(node: Any) -> bool:
+    """Return True for a node of the schedule that launches nothing."""
+    return isinstance(node, scheduler.NopKernelSchedulerNode) or isinstance(node.node, ir.MultiOutput)
+
+
+def reduces_inside(node: Any) -> bool:
+    """Return True for a reduction along the dimension that is contiguous."""
+    return getattr(node.node.data, "reduction_hint", None) in (ReductionHint.INNER, ReductionHint.OUTER_TINY)
+
+
+def hint(lowered: Any, value: Any) -> Any:
+    """Return the number that an expression of symbols had at the capture."""
+    variables = lowered.sizevars
+    return (getattr(variables, "optimization_hint", None) or variables.size_hint)(value, fallback=0)
+
+
+def described(values: Any, size: Any) -> Any:
+    """Return a node's arguments with `size(shape, stride, dtype)` for tensors and expressions for symbolic numbers."""
+
+    def describe(value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return tree_map(describe, value.meta.get("val"))
+        if isinstance(value, torch.Tensor):
+            return size(tuple(map(describe, value.shape)), tuple(map(describe, value.stride())), value.dtype)
+        return value.node.expr if isinstance(value, torch.SymInt | torch.SymFloat) else value
+
+    return tree_map(describe, values, is_leaf=lambda value: isinstance(value, torch.fx.Node | torch.Tensor))
+
+
+def obstacle_to_cuda_graph(module: Any, lowered: Any, given: dict[str, Any]) -> str:
+    """Return Inductor's reason not to replay the graph as a CUDA graph; "" if there is none."""
+    reason = lowered.disable_cudagraphs_reason
+    if not reason:
+        reason = cudagraph_utils.check_multiple_devices_or_any_cpu_nodes(lowered.device_node_mapping)
+    if not reason and not torch._inductor.config.triton.cudagraph_support_input_mutation:
+        fixed = set(given.get("static_input_idxs") or ())
+        mutated = [index for index in lowered.mutated_input_idxs if index not in fixed]
+        reason = "skipping cudagraphs due to mutated inputs" if mutated else ""
+    return str(reason or "")
+
+
+# Frames of the virtual GPU are no part of a learner's program.
+trace_rules.add("gpututor.devices")
+
+
+_process_tangent: Any = runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent
+
+
+def accept_tangents(kind: type) -> None:
+    """Make AOTAutograd accept gradients of a subclass of tensors in backward passes, as if they were plain tensors."""
+
+    def process_runtime_tangent(tangent: Any, *args: Any, **kwargs: Any) -> Any:
+        return (tangent, [tangent]) if type(tangent) is kind else _process_tangent(tangent, *args, **kwargs)
+
+    runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent = staticmethod(process_runtime_tangent)  # type: ignore[method-assign, assignment]
