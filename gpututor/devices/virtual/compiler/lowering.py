@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.recorder import NOWHERE, Place
 from gpututor.devices.virtual.compiler import pt2_private as pt2
-from gpututor.devices.virtual.compiler.tracing import lowering
+from gpututor.devices.virtual.machine import META
 from gpututor.devices.virtual.operators.attention import attention_in_graph
 
 _ATTENTION: Any = torch._C._nn.scaled_dot_product_attention
@@ -21,14 +21,17 @@ _PERSISTENT = 1024
 
 
 class _DeviceFunctions(TorchFunctionMode):
-    """Puts CUDA's fused attention into the graph, and moves by the number of a GPU, which C++ would look for."""
+    """Puts CUDA's fused attention into the graph, and names GPUs as C++ may hear them: it would start CUDA."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func is _ATTENTION:
             return attention_in_graph(func, args, kwargs)
-        if func is torch.Tensor.to and type(kwargs.get("device")) is int:
-            kwargs = {**kwargs, "device": torch.device("cuda", kwargs["device"])}
+        device = kwargs.get("device")
+        if func is torch.Tensor.to and type(device) is int:
+            kwargs = {**kwargs, "device": torch.device("cuda", device)}
+        elif isinstance(device, torch.device) and device.type == "cuda" and not isinstance(func, torch._ops.OpOverload):
+            kwargs = {**kwargs, "device": META[device.index or 0]}
         return func(*args, **kwargs)
 
 
@@ -87,8 +90,7 @@ def lower(
     lowered = Lowered()
 
     def inner_compile(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Any:
-        with lowering():
-            schedule = _schedule(graph, example_inputs, given, place_of)
+        schedule = _schedule(graph, example_inputs, given, place_of)
         if given.get("is_backward"):
             lowered.backward = schedule
         else:
@@ -110,11 +112,6 @@ def _without_measuring(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schedule(module: Any, inputs: Sequence[Any], given: dict[str, Any], place_of: Callable[[str], Place]) -> Schedule:
-    for node in module.graph.nodes:
-        device = node.kwargs.get("device")
-        if isinstance(device, torch.device) and device.type == "meta" and device.index is not None:
-            node.kwargs = {**node.kwargs, "device": torch.device("cuda", device.index)}
-    module.recompile()
     with pt2.scheduled(module, inputs, given) as graph:
         if any(node.get_device() != graph.scheduler.nodes[0].get_device() for node in graph.scheduler.nodes):
             raise NotImplementedError("it has operators on several devices")

@@ -11,6 +11,7 @@ import torch._functorch.config
 import torch._inductor.compile_fx
 import torch._inductor.config
 from torch._functorch._aot_autograd import runtime_wrappers
+from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
 from torch._dynamo import device_interface, trace_rules
 from torch._dynamo.variables import builder, optimizer, torch_function
 from torch._guards import CompileContext
@@ -22,9 +23,10 @@ from torch._inductor.runtime.hints import DeviceProperties, ReductionHint
 from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch._subclasses import fake_tensor, meta_utils
+from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_map
 
-__all__ = ["builder", "compile_fx", "get_fused_kernel_name", "joint_graph", "scheduler", "trace_rules"]
+__all__ = ["builder", "compile_fx", "get_fused_kernel_name", "joint_graph", "map_aggregate", "scheduler", "trace_rules"]
 
 FakeTensor: Any = fake_tensor.FakeTensor
 FakeTensorMode: Any = fake_tensor.FakeTensorMode
@@ -34,6 +36,8 @@ FunctionState: Any = torch_function.SymbolicTorchFunctionState
 Describer: Any = meta_utils.MetaTensorDescriber
 CudaInterface: Any = device_interface.CudaInterface
 wrap_tensor: Any = builder.VariableBuilder.wrap_tensor
+META_KEY: Any = torch._C.DispatchKey.Meta
+JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
 real_compile_fx: Any = compile_fx.compile_fx
@@ -150,3 +154,20 @@ def accept_tangents(kind: type) -> None:
         return (tangent, [tangent]) if type(tangent) is kind else _process_tangent(tangent, *args, **kwargs)
 
     runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent = staticmethod(process_runtime_tangent)  # type: ignore[method-assign, assignment]
+
+
+def _decompose_composites() -> None:
+    """Remove the kernels in Python that composite operators have for `meta`.
+
+    A tensor that is captured has a device `meta:0` in C++. With such a kernel, C++ would not decompose the operator
+    into differentiable ones, as it does for CUDA.
+    """
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    for operator in {**meta_table, **decomposition_table, **pre_autograd_decomposition_table}:
+        kernels = getattr(operator, "py_kernels", {})
+        if META_KEY in kernels and has_kernel(operator.name(), "CompositeImplicitAutograd"):
+            del kernels[META_KEY]
+            operator._dispatch_cache.clear()
+
+
+_decompose_composites()

@@ -28,8 +28,6 @@ _NO_DEVICE = torch.device("meta")
 
 class _OfThread(threading.local):
     depth = 0
-    real_devices = False
-    """True while Inductor lowers a graph: C++ hears `cuda`, and nothing uses autograd."""
 
 
 _of_thread = _OfThread()
@@ -40,7 +38,11 @@ def _device_in_cpp(fake: Any) -> torch.device:
     if fake.fake_mode.in_kernel_invocation:
         return _NO_DEVICE
     device: torch.device = fake.fake_device
-    return META[device.index or 0] if device.type == "cuda" and not _of_thread.real_devices else device
+    return META[device.index or 0] if device.type == "cuda" else device
+
+
+def _is_on(kind: str) -> property:
+    return property(lambda fake: fake.device.type == kind)
 
 
 def _in_python(kwargs: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -141,6 +143,26 @@ def _on_host(real: Any) -> Any:
     return fold
 
 
+def _with_devices_named(real: Any) -> Any:
+    def run_passes(module: Any, *args: Any, **kwargs: Any) -> Any:
+        _name_devices(module)
+        return real(module, *args, **kwargs)
+
+    return run_passes
+
+
+def _name_devices(module: Any) -> None:
+    """Write `cuda:0` for `meta:0` into a captured graph: C++ made some of its nodes."""
+
+    def name(value: Any) -> Any:
+        is_gpu = isinstance(value, torch.device) and value.type == "meta" and value.index is not None
+        return torch.device("cuda", value.index) if is_gpu else value
+
+    for node in module.graph.nodes:
+        node.args, node.kwargs = pt2.map_aggregate(node.args, name), pt2.map_aggregate(node.kwargs, name)
+    module.recompile()
+
+
 def _call_optimizer(real: Any) -> Any:
     """Let an optimizer make its state on the device: Dynamo calls `_init_group` instead of tracing it."""
 
@@ -164,6 +186,8 @@ def _patches() -> Iterator[Any]:
     fake, mode = pt2.FakeTensor, pt2.FakeTensorMode
     yield patch.object(fake, "__torch_dispatch__", _tensor_dispatch(fake.__torch_dispatch__.__func__))
     yield patch.object(mode, "__torch_dispatch__", _mode_dispatch(mode.__torch_dispatch__))
+    for kind in ("cpu", "cuda", "meta"):
+        yield patch.object(fake, f"is_{kind}", _is_on(kind), create=True)
     yield patch.dict(pt2.META_HANDLERS, {pt2.PRIM_DEVICE: lambda args: _device_in_cpp(args[0])})
     yield patch.object(pt2.FunctionState, "__init__", _symbolic_modes(pt2.FunctionState.__init__))
     yield patch.object(pt2.Describer, "get_storage_id", _storage_number(pt2.Describer.get_storage_id))
@@ -177,6 +201,7 @@ def _patches() -> Iterator[Any]:
     yield patch.object(fake, "cuda", _to_cuda, create=True)
     yield patch.object(pt2.OptimizerVariable, "call_method", _call_optimizer(pt2.OptimizerVariable.call_method))
     yield patch.object(pt2.ConstantFolder, "_deduce_value", _on_host(pt2.ConstantFolder._deduce_value))
+    yield patch.object(pt2.compile_fx, pt2.JOINT_PASSES, _with_devices_named(getattr(pt2.compile_fx, pt2.JOINT_PASSES)))
     prepare = pt2.joint_graph.lazy_init
     yield patch.object(pt2.joint_graph, "lazy_init", lambda *args, **kwargs: prepare(torch.device("cpu")))
 
@@ -200,16 +225,6 @@ def tracing() -> Iterator[None]:
             change.stop()
         pt2.forget_device_properties()
         _of_thread.depth -= 1
-
-
-@contextmanager
-def lowering() -> Iterator[None]:
-    """Name real devices to C++ inside the block, in which nothing uses autograd."""
-    _of_thread.real_devices = True
-    try:
-        yield
-    finally:
-        _of_thread.real_devices = False
 
 
 pt2.accept_tangents(VirtualTensor)
