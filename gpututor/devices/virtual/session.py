@@ -15,7 +15,7 @@ from gpututor.devices.virtual.api.devices import visible_slots
 from gpututor.devices.virtual.api.function_mode import ThreadModes, fill_handlers
 from gpututor.devices.virtual.api.random import DeviceGenerator
 from gpututor.devices.virtual.clock.python_time import virtual_time_of
-from gpututor.devices.virtual.compiler.hook import watch_dynamo
+from gpututor.devices.virtual.compiler.convert_frame import watch_dynamo
 from gpututor.devices.virtual.distributed import child_processes
 from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules

@@ -1,4 +1,4 @@
-"""`torch.compile`, `torch.export` and control flow on the virtual GPU."""
+"""Entry points of PyTorch's compiler: `torch.compile`, `torch.export` and control flow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _real_export: Any = torch.export.export
 
 
 def compile(model: Any = None, **kwargs: Any) -> Any:
-    """Stand in for `torch.compile`, which flex attention calls for its own kernel."""
+    """Stand in for `torch.compile`: refuse a backend by name, and give flex attention its own kernel."""
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return _flex_attention
+    if kwargs.get("backend") == "cudagraphs":
+        raise cuda_errors.unsupported('torch.compile(backend="cudagraphs")', 'Use mode="reduce-overhead".')
     return _real_compile(model, **kwargs)
 
 

@@ -11,7 +11,6 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
-from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.compiler.lowering import Kernel, Lowered, Schedule, Size
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.cost.kernel import Cost
@@ -20,9 +19,8 @@ from gpututor.devices.virtual.execution.launch import CompiledRegion, compiled_k
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.operator_registry import operator_of
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.trace.events import REGION
 
-REGION = "Torch-Compiled Region"
-"""The name of a call of compiled code, in traces and profiles. Torch appends the number of the compilation."""
 _WARM_UP = 2
 """Calls before the first replay of a CUDA graph: one runs the kernels, one records them."""
 
@@ -33,7 +31,7 @@ class CompiledGraph:
     def __init__(self, module: Any, lowered: Lowered, number: str, *, replays: bool) -> None:
         self._module = module
         self._lowered = lowered
-        self._name = f"{REGION}: {number}"
+        self._name = REGION + number
         self._replays = replays
         self._calls = {id(lowered.forward): 0, id(lowered.backward): 0}
         self._costs: dict[Any, list[tuple[str, int, Cost]]] = {}
@@ -45,23 +43,25 @@ class CompiledGraph:
 
     def __call__(self, *args: Any) -> Any:
         with torch.profiler.record_function(self._name):
-            trains = torch.is_grad_enabled() and any(
-                isinstance(value, torch.Tensor) and value.requires_grad for value in args
-            )
+            trains = torch.is_grad_enabled() and any(map(needs_gradient, args))
             if not trains or self._lowered.backward is None:
-                return self.run(self._module, args, self._lowered.forward, self.numbers(args))
-            outputs: list[Any] = []
-            results = CompiledFunction.apply(self, outputs, *args)
-            return outputs[0](results)
+                return self.forward(args, self.numbers(args))
+            structure: list[Any] = []
+            tensors = iter(CompiledFunction.apply(self, structure, *args))  # type: ignore[no-untyped-call]
+            shape, results = structure
+            return torch_private.tree_unflatten([next(tensors, None) if r is None else r for r in results], shape)
 
     def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
         """Return the values of the graph's symbols in a call."""
         return {symbol: int(value) for symbol, value in zip(self._symbols, args, strict=True) if symbol is not None}
 
     def forward(self, args: Sequence[Any], numbers: dict[Any, int]) -> Any:
+        """Compute the results, and launch the kernels of the forward graph."""
         return self.run(self._module, args, self._lowered.forward, numbers)
 
     def backward(self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int]) -> Any:
+        """Compute the gradients of `inputs`, and launch the kernels of the backward graph."""
+
         def run(*grads: Any) -> Any:
             return torch.autograd.grad(outputs, inputs, grads, retain_graph=keep, allow_unused=True)
 
@@ -76,6 +76,7 @@ class CompiledGraph:
         machine.clock.host.spend(round(compiled.call_s(spec, backward=schedule is self._lowered.backward) * 1e9))
         with _region(machine) as region:
             out = function(*args)
+            region.made(out)
         key = (id(schedule), spec.name, *numbers.values())
         kernels = self._costs.get(key)
         if kernels is None:
@@ -117,14 +118,21 @@ def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, in
     """Return a kernel's name, bytes and cost for a call with these values of the symbols."""
 
     def number(value: Any) -> int:
-        return int(value.xreplace({symbol: sympy.Integer(n) for symbol, n in numbers.items()})) if isinstance(
-            value, sympy.Expr
-        ) else int(value)
+        return (
+            int(value.xreplace({symbol: sympy.Integer(n) for symbol, n in numbers.items()}))
+            if isinstance(value, sympy.Expr)
+            else int(value)
+        )
 
     size_bytes = number(kernel.bytes)
     if kernel.call is None:
         sizes = compiled.FusedKernel(
-            size_bytes, number(kernel.elements), kernel.operations, kernel.is_reduction, kernel.dtype
+            size_bytes,
+            number(kernel.elements),
+            kernel.operations,
+            kernel.dtype,
+            number(kernel.repeated),
+            number(kernel.row),
         )
         seconds, fill = compiled.fused(spec, sizes)
         host = round(compiled.launch_s(spec) * 1e9)
@@ -144,52 +152,36 @@ def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, in
 
 
 class CompiledFunction(torch.autograd.Function):
-    """One node of autograd for a compiled graph, as AOTAutograd makes it."""
+    """Node of autograd for a compiled graph, of the same name as AOTAutograd's."""
 
     @staticmethod
-    def forward(ctx: Any, graph: CompiledGraph, rebuild: list[Any], *args: Any) -> Any:
+    def forward(ctx: Any, graph: CompiledGraph, structure: list[Any], *args: Any) -> Any:
+        """Return the tensors among the graph's results, and append all results' structure, without them, to a list."""
         numbers = graph.numbers(args)
-        inner = [
-            value.detach().requires_grad_() if isinstance(value, torch.Tensor) and value.requires_grad else value
-            for value in args
-        ]
+        inner = [value.detach().requires_grad_() if needs_gradient(value) else value for value in args]
         with torch.enable_grad():
-            out = graph.forward(inner, numbers)
-        leaves, structure = torch_private.tree_flatten(out)
-        is_result = [isinstance(leaf, torch.Tensor) for leaf in leaves]
-        results = [leaf for leaf, is_tensor in zip(leaves, is_result, strict=True) if is_tensor]
-        tracked = [result.requires_grad for result in results]
-        ctx.graph, ctx.numbers, ctx.tracked = graph, numbers, tracked
-        ctx.inner = [value if isinstance(value, torch.Tensor) and value.requires_grad else None for value in inner]
-        ctx.results = [result for result, is_tracked in zip(results, tracked, strict=True) if is_tracked]
-        outer = [result.detach() for result in results]
-        ctx.mark_non_differentiable(*[result for result, is_tracked in zip(outer, tracked, strict=True) if not is_tracked])
+            results, shape = torch_private.tree_flatten(graph.forward(inner, numbers))
+        structure += [shape, [None if isinstance(result, torch.Tensor) else result for result in results]]
+        tensors = [result for result in results if isinstance(result, torch.Tensor)]
+        ctx.graph, ctx.numbers = graph, numbers
+        ctx.inputs = [value if needs_gradient(value) else None for value in inner]
+        ctx.results = [tensor if tensor.requires_grad else None for tensor in tensors]
+        outer = [tensor.detach() for tensor in tensors]
+        constant = [tensor for tensor, result in zip(outer, ctx.results, strict=True) if result is None]
+        ctx.mark_non_differentiable(*constant)
         ctx.set_materialize_grads(False)
-
-        def put_back(found: Any) -> Any:
-            values = iter(found)
-            return torch_private.tree_unflatten(
-                [next(values) if is_tensor else leaf for leaf, is_tensor in zip(leaves, is_result, strict=True)], structure
-            )
-
-        rebuild.append(put_back)
         return tuple(outer)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
-        wanted = [value for value in ctx.inner if value is not None]
-        pairs = [
-            (result, gradient)
-            for result, gradient in zip(ctx.results, _tracked(gradients, ctx.tracked), strict=True)
-            if gradient is not None
-        ]
-        keep = torch_private.keeps_graph()
-        results, given = zip(*pairs, strict=True)
-        found = iter(ctx.graph.backward(results, wanted, given, keep, ctx.numbers))
-        return None, None, *[next(found) if value is not None else None for value in ctx.inner]
+        pairs = zip(ctx.results, gradients, strict=True)
+        results, given = zip(*[pair for pair in pairs if pair[0] is not None and pair[1] is not None], strict=True)
+        inputs = [value for value in ctx.inputs if value is not None]
+        slopes = iter(ctx.graph.backward(results, inputs, given, torch_private.keeps_graph(), ctx.numbers))
+        return None, None, *[None if value is None else next(slopes) for value in ctx.inputs]
 
 
-def _tracked(gradients: Sequence[Any], tracked: Sequence[bool]) -> list[Any]:
-    return [gradient for gradient, is_tracked in zip(gradients, tracked, strict=True) if is_tracked]
+def needs_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad

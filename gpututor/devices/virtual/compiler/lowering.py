@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.recorder import NOWHERE, Place
@@ -15,9 +16,8 @@ from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.machine import META
 from gpututor.devices.virtual.operators.attention import attention_in_graph
 
-_ATTENTION: Any = torch._C._nn.scaled_dot_product_attention
-_PERSISTENT = 1024
-"""Elements of a reduction along the last dimension that one block keeps in registers (Inductor's choices.py)."""
+_PERSISTENT = {True: 1024, False: 64}
+"""Elements of a reduction that a block keeps in registers, by whether they are contiguous (Inductor's choices.py)."""
 
 
 class _DeviceFunctions(TorchFunctionMode):
@@ -25,12 +25,12 @@ class _DeviceFunctions(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is _ATTENTION:
+        if func is F.scaled_dot_product_attention:
             return attention_in_graph(func, args, kwargs)
         device = kwargs.get("device")
         if func is torch.Tensor.to and type(device) is int:
             kwargs = {**kwargs, "device": torch.device("cuda", device)}
-        elif isinstance(device, torch.device) and device.type == "cuda" and not isinstance(func, torch._ops.OpOverload):
+        elif isinstance(device, torch.device) and device.type == "cuda" and not isinstance(func, pt2.OpOverload):
             kwargs = {**kwargs, "device": META[device.index or 0]}
         return func(*args, **kwargs)
 
@@ -51,9 +51,13 @@ class Kernel:
     name: str
     bytes: Any
     elements: Any = 0
+    """Elements of its loops, a reduction's included."""
     operations: int = 1
-    is_reduction: bool = False
     dtype: str = "float32"
+    repeated: Any = 0
+    """Bytes that a reduction along long rows reads again."""
+    row: Any = 1
+    """Elements of a row that is reduced; 1 if nothing is."""
     call: tuple[Any, Any, Any, Any] | None = None
     """Operator, arguments, keywords and result of a library's kernel, with `Size` for tensors; None if generated."""
     place: Place = NOWHERE
@@ -75,14 +79,12 @@ class Lowered:
     forward: Schedule = field(default_factory=Schedule)
     backward: Schedule | None = None
 
-    def kernels(self) -> int:
+    def count(self) -> int:
         """Return the number of kernels in both directions."""
         return len(self.forward.kernels) + (len(self.backward.kernels) if self.backward else 0)
 
 
-def lower(
-    module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of: Callable[[str], Place]
-) -> Lowered:
+def lower(module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of: Callable[[str], Place]) -> Lowered:
     """Return the kernels that Inductor would launch for a graph. `module` is changed.
 
     `options` are Inductor's settings for this compilation, `place_of` finds the learner's line in a stack trace.
@@ -107,7 +109,13 @@ def lower(
 
 def _without_measuring(options: dict[str, Any]) -> dict[str, Any]:
     """Return Inductor's settings without those that choose kernels by running them on the GPU."""
-    measuring = ("max_autotune", "coordinate_descent_tuning", "benchmark_kernel", "benchmark_combo_kernel", "benchmark_epilogue")
+    measuring = (
+        "max_autotune",
+        "coordinate_descent_tuning",
+        "benchmark_kernel",
+        "benchmark_combo_kernel",
+        "benchmark_epilogue",
+    )
     return {name: value for name, value in options.items() if not name.startswith(measuring)}
 
 
@@ -138,20 +146,56 @@ def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Plac
     place = next((place for place in map(place_of, _stack_traces(parts)) if place != NOWHERE), NOWHERE)
     if pt2.is_no_kernel(node):
         return None
-    moved = sum(node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).values())
     if node.is_extern():
+        moved = sum(node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).values())
         return _library_kernel(node, moved, place)
+    moved, repeated = _traffic(node, graph)
     first = next((part for part in parts if part.is_reduction()), parts[0])
     elements, reduced = first.group[1]
     is_reduction = bool(node.is_reduction())
     kind = "poi"
     if is_reduction:
-        kind = "per" if pt2.reduces_inside(first) and int(pt2.hint(graph, reduced)) <= _PERSISTENT else "red"
+        most = _PERSISTENT[pt2.reduces_inside(first)]
+        kind = "per" if int(pt2.hint(graph, reduced)) <= most else "red"
     if node.is_foreach():
         kind = "for"
     name = names.name(kind, pt2.get_fused_kernel_name(parts, "original_aten"), (elements, reduced))
     dtype = str(first.node.get_dtype()).removeprefix("torch.")
-    return Kernel(name, moved, elements * reduced, len(_operators(parts)), is_reduction, dtype, None, place)
+    again = repeated if kind == "red" else 0
+    operations = len(_operators(parts))
+    return Kernel(name, moved, elements * reduced, operations, dtype, again, reduced, place=place)
+
+
+def _traffic(node: Any, graph: Any) -> tuple[Any, Any]:
+    """Return the bytes that a generated kernel reads and writes, and those that it reads again after a reduction.
+
+    Each buffer counts once for each loop over its elements: what needs the result of a reduction along long rows is in
+    another loop.
+    """
+    parts = node.get_nodes()
+    maker: dict[str, Any] = {}
+    depth: dict[Any, int] = {}
+    read: dict[str, dict[int, Any]] = {}
+    written: dict[str, Any] = {}
+    inside = {output.get_name() for part in parts for output in part.get_outputs()}
+    kept = pt2.kept_buffers(node, inside)
+    for part in parts:
+        made = [maker[dep.name] for dep in part.read_writes.reads if dep.name in maker]
+        depth[part] = max((depth[other] + bool(other.is_reduction()) for other in made), default=0)
+        for dep in part.read_writes.reads:
+            if dep.name not in inside:
+                loops = read.setdefault(dep.name, {})
+                loops[depth[part]] = loops.get(depth[part], 0) + pt2.elements_of(dep)
+        for dep in part.read_writes.writes:
+            maker[dep.name] = part
+            if dep.name in kept:
+                written[dep.name] = pt2.elements_of(dep)
+    moved = sum((pt2.buffer_bytes(graph, name, elements) for name, elements in written.items()), 0)
+    repeated = 0
+    for name, loops in read.items():
+        first, *rest = (pt2.buffer_bytes(graph, name, elements) for elements in loops.values())
+        moved, repeated = moved + first, repeated + sum(rest)
+    return moved, repeated
 
 
 def _operators(parts: Sequence[Any]) -> set[Any]:
@@ -159,17 +203,19 @@ def _operators(parts: Sequence[Any]) -> set[Any]:
 
 
 def _stack_traces(parts: Sequence[Any]) -> Iterator[str]:
-    for origin in _operators(parts):
-        if trace := origin.meta.get("stack_trace"):
+    """Yield the stack traces of the operators, that of the last result first."""
+    results = [part.node.get_origin_node() for part in reversed(parts) if part.node is not None]
+    for origin in (*results, *_operators(parts)):
+        if origin is not None and (trace := origin.meta.get("stack_trace")):
             yield trace
 
 
 def _library_kernel(node: Any, moved: Any, place: Place) -> Kernel:
     """Describe a kernel of a library: cuBLAS, cuDNN, or one of ATen's own."""
-    origin = node.node.get_origin_node() if node.node is not None else None
-    if origin is None or not isinstance(origin.target, torch._ops.OpOverload):
-        name = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
-        return Kernel(str(name).removeprefix("extern_kernels.").removeprefix("torch.ops."), moved, place=place)
+    origin = pt2.origin_of(node.node)
+    name = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
+    name = f"aten::{name.removeprefix('extern_kernels.').removeprefix('torch.ops.aten.').partition('.')[0]}"
+    if origin is None:
+        return Kernel(name, moved, place=place)
     args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)
-    namespace, _, short = origin.target.name().partition("::")
-    return Kernel(f"{namespace}::{short.partition('.')[0]}", moved, call=(origin.target, args, kwargs, out), place=place)
+    return Kernel(name, moved, call=(origin.target, args, kwargs, out), place=place)

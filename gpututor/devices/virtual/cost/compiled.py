@@ -15,6 +15,8 @@ _FLOOR_S = 1e-6
 """Shortest generated kernel; it starts more cheaply than one of ATen's, which first computes its arguments."""
 _PER_THREAD = 4
 """Elements that a thread of a generated kernel computes."""
+_BLOCKS = 4
+"""Blocks of a reduction that run at the same time on a multiprocessor."""
 _CALL, _BACKWARD, _KERNEL = 3.0, 8.0, 1.0
 """Launches that a call of compiled code costs the host: guards and wrappers, a backward pass, each kernel."""
 _DYNAMO_S, _GRAPH_S, _BACKWARD_S, _PER_KERNEL_S = 0.05, 0.35, 0.4, 0.04
@@ -30,8 +32,11 @@ class FusedKernel:
     """Elements of its loops, a reduction's included."""
     operations: int
     """Operators on each element."""
-    is_reduction: bool
     dtype: str
+    repeated: int = 0
+    """Bytes that it reads again in a later loop over rows that are too long for registers."""
+    row: int = 1
+    """Elements of a row that it reduces."""
 
 
 def fused(spec: GpuSpec, kernel: FusedKernel) -> tuple[float, float]:
@@ -43,7 +48,11 @@ def fused(spec: GpuSpec, kernel: FusedKernel) -> tuple[float, float]:
     gpu = calibrated(spec)
     computed = kernel.elements * kernel.operations * 2 / gpu.plain_rate(kernel.dtype)
     fill = gpu.filled(kernel.elements / _PER_THREAD)
-    return max(gpu.moved_s(kernel.bytes), computed) + _FLOOR_S, fill
+    # Blocks that run at the same time have a row each; if their rows fit the L2 cache, it serves the later loops.
+    rows = min(gpu.multiprocessors * _BLOCKS, kernel.elements / max(kernel.row, 1))
+    share = rows * kernel.row / max(kernel.elements, 1)
+    moved = gpu.moved_s(kernel.bytes) + gpu.moved_s(kernel.repeated, kernel.repeated * share)
+    return max(moved, computed) + _FLOOR_S, fill
 
 
 def call_s(spec: GpuSpec, *, backward: bool) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpututor.devices.recorder import Place
+from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution import prices, races
@@ -31,6 +32,12 @@ class CompiledRegion:
         written = {id(host) for host in op.written_among(*call)} if op.writes else ()
         for tensor in tensors:
             (self.written if id(tensor._host) in written else self.read).add(tensor._block)
+
+    def made(self, results: Any) -> None:
+        """Record the memory of results; that of a view of an argument was only read."""
+        for tensor in torch_private.tree_leaves(results):
+            if hasattr(tensor, "_block") and tensor._block not in self.read:
+                self.written.add(tensor._block)
 
 
 def compiled_kernel(

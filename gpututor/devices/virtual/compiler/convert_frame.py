@@ -1,6 +1,7 @@
-"""Enters the virtual GPU's changes of PyTorch's compiler when Dynamo captures a frame.
+"""Makes Dynamo capture frames for the virtual GPU while one is on, whenever Dynamo is imported.
 
-Dynamo and Inductor take seconds to import. Nothing here imports them before a program does.
+Dynamo and Inductor take seconds to import: nothing here imports them before a program does. Dynamo cuts the tracebacks
+that it shows at files whose names contain "convert_frame", as its own file's does.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from typing import Any
 
 from gpututor.devices.virtual.machine import is_on
 
-_CONVERT_FRAME = "torch._dynamo.convert_frame"
-_TRACE_RULES = "torch._dynamo.trace_rules"
+_MODULE = "torch._dynamo.convert_frame"
+_RULES = "torch._dynamo.trace_rules"
 
 
 @contextmanager
 def watch_dynamo() -> Iterator[None]:
-    """Capture frames for the virtual GPU inside the block, whenever Dynamo is imported."""
+    """Capture frames for the virtual GPU inside the block."""
     finder = _Finder()
-    module = sys.modules.get(_CONVERT_FRAME)
+    module = sys.modules.get(_MODULE)
     if module is None:
         sys.meta_path.insert(0, finder)
     else:
@@ -38,7 +39,7 @@ def watch_dynamo() -> Iterator[None]:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Changes Dynamo's callback for frames as soon as its module is imported."""
+    """Replaces Dynamo's callback for frames as soon as its module is imported."""
 
     def __init__(self) -> None:
         self._class: Any = None
@@ -47,7 +48,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name != _CONVERT_FRAME:
+        if name != _MODULE:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -62,10 +63,9 @@ class _Finder(importlib.abc.MetaPathFinder):
         return spec
 
     def change(self, module: Any) -> None:
-        """Replace the callback of the module."""
         self._class = module.CatchErrorsWrapper
         self._real = self._class.__call__
-        self._class.__call__ = _in_machine(self._real)
+        self._class.__call__ = _capturing(self._real)
         _forget_rules()
 
     def undo(self) -> None:
@@ -74,21 +74,20 @@ class _Finder(importlib.abc.MetaPathFinder):
             _forget_rules()
 
 
-def _forget_rules() -> None:
-    """Make Dynamo look for the functions that it knows again: it finds them by identity, and many are replaced."""
-    rules = sys.modules.get(_TRACE_RULES)
-    forget = getattr(getattr(rules, "get_torch_obj_rule_map", None), "cache_clear", None)
-    if forget is not None:
-        forget()
-
-
-def _in_machine(real: Any) -> Any:
+def _capturing(real: Any) -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_on():
             return real(self, *args, **kwargs)
-        from gpututor.devices.virtual.compiler.backend import capturing  # imports Inductor
+        from gpututor.devices.virtual.compiler.inductor import capturing  # imports Inductor
 
         with capturing():
             return real(self, *args, **kwargs)
 
     return call
+
+
+def _forget_rules() -> None:
+    """Make Dynamo look up torch's functions again: it knows them by identity, and many are replaced now."""
+    rules = getattr(sys.modules.get(_RULES), "get_torch_obj_rule_map", None)
+    if rules is not None:
+        rules.cache_clear()
