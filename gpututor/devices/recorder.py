@@ -76,12 +76,15 @@ class Places:
             frame = frame.f_back
         return NOWHERE
 
+    def is_learners(self, file: str) -> bool:
+        """Return True for the name of a learner's file."""
+        return file in self._wanted or (self._decides is not None and self._decides(file))
+
     def _add(self, code: CodeType) -> str:
         """Remember a new code object; return its file, or an empty string if it is not a learner's."""
         self._codes.append(code)
         name = code.co_filename
-        learners = name in self._wanted or (self._decides is not None and self._decides(name))
-        file = self._files[id(code)] = name if learners else ""
+        file = self._files[id(code)] = name if self.is_learners(name) else ""
         return file
 
 
@@ -122,7 +125,8 @@ class Recorder:
         """Called before the trace is read: lets a clock find out when the work that is still queued runs."""
         self.unseen: Callable[[str], None] = lambda device: None
         """Called for work on a device that is not recorded because the recorder is off."""
-        self.place = Places(learner_files, is_learners).find
+        self.places = Places(learner_files, is_learners)
+        self.place = self.places.find
         """Returns the learner's file and line that run now: `place(skip)`, see `Places.find`."""
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from gpututor.trace.advice_rules import RULES, Advice, Rates, make_advice
 from gpututor.trace.arrays import Place, TraceArrays
+from gpututor.trace.compile_rules import graph_breaks, repeated_compilations
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup
 
@@ -29,7 +30,7 @@ def collect_advice(
     slow = [
         advice
         for device in rows.accelerators()
-        for rule in RULES
+        for rule in (*RULES, graph_breaks, repeated_compilations)
         for advice in rule(rows, device, rates.get(device))
         if advice.share >= WORTH_IT
     ]

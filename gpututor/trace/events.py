@@ -7,6 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+REGION, COMPILES = "Torch-Compiled Region: ", "torch.compile: "
+"""Beginnings of the names of ranges of compiled code: a call, a compilation."""
+GRAPH_BREAK, RECOMPILES = "graph break: ", "recompile: "
+"""The same for Dynamo's reasons: the end of a graph, the guard that failed."""
+
 
 class Kind(StrEnum):
     """Kinds of events of a device, or of the host with it."""

@@ -35,6 +35,8 @@ CUDA_DEFAULT_SEED = 67280421310721
 
 class _PerThread(threading.local):
     device_index = 0
+    region: Any = None
+    """The call of compiled code that computes its values now: see `execution.launch.CompiledRegion`."""
 
     def __init__(self) -> None:
         self.streams: dict[int, int] = {}

@@ -15,6 +15,7 @@ from gpututor.devices.virtual.api.devices import visible_slots
 from gpututor.devices.virtual.api.function_mode import ThreadModes, fill_handlers
 from gpututor.devices.virtual.api.random import DeviceGenerator
 from gpututor.devices.virtual.clock.python_time import virtual_time_of
+from gpututor.devices.virtual.compiler.convert_frame import watch_dynamo
 from gpututor.devices.virtual.distributed import child_processes
 from gpututor.devices.virtual.distributed.child_processes import MachineSettings
 from gpututor.devices.virtual.distributed.collectives import collective_rules
@@ -97,6 +98,7 @@ def virtual_gpu(
             child_processes.inherited_settings(settings, enter_inherited),
             cuda_kernels.composites(),
             recurrent.on_cudnn(),
+            watch_dynamo(),
             ThreadModes(),
         ):
             try:

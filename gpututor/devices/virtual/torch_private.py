@@ -376,6 +376,10 @@ can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
 """Returns True if `tensor.data = other` does not change the kind of tensor."""
 tree_leaves: Any = torch.utils._pytree.tree_leaves
 tree_map: Any = torch.utils._pytree.tree_map
+tree_flatten: Any = torch.utils._pytree.tree_flatten
+tree_unflatten: Any = torch.utils._pytree.tree_unflatten
+keeps_graph: Any = torch._C._autograd._get_current_graph_task_keep_graph
+"""Returns True if the backward pass that runs was asked to keep its graph."""
 
 # Functions that rebuild a tensor from a storage in files.
 rebuild_tensor: Any = torch._utils._rebuild_tensor

@@ -1,61 +1,26 @@
-"""`torch.compile`, `torch.export` and control flow on the virtual GPU."""
+"""Entry points of PyTorch's compiler: `torch.compile`, `torch.export` and control flow."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-import warnings
-import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import VirtualMachine, active_machine
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
-_SIGNATURE = inspect.signature(torch.compile)
-REGION = "Torch-Compiled Region"
-"""The name of a call of compiled code, in traces and profiles. Torch appends a number."""
+_real_compile: Any = torch.compile
 _real_export: Any = torch.export.export
-_warned: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
-"""The machines on which the warning was shown."""
 
 
-def compile(*args: Any, **kwargs: Any) -> Any:
-    """Stand in for `torch.compile`: the same arguments, an eager result, and a warning once a machine."""
-    given = _SIGNATURE.bind(*args, **kwargs).arguments
-    if given.get("mode") is not None and given.get("options") is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    model = given.get("model")
-    if model is None and not args:
-        return lambda decorated: compile(decorated, **kwargs)
+def compile(model: Any = None, **kwargs: Any) -> Any:
+    """Stand in for `torch.compile`: refuse a backend by name, and give flex attention its own kernel."""
     if getattr(model, "__name__", "") == "_flex_attention_hop_wrapper":
         return _flex_attention
-    is_disabled = bool(given.get("disable"))
-    machine = active_machine()
-    if not is_disabled and machine not in _warned:
-        _warned.add(machine)
-        warnings.warn("torch.compile runs eagerly on the virtual GPU.", stacklevel=2)
-    enter: Callable[[Any], Any] = (lambda function: function) if is_disabled else _in_region
-    if not isinstance(model, torch.nn.Module):
-        return enter(model) if callable(model) else model
-    # Imported here: it takes about a second.
-    from torch._dynamo.eval_frame import OptimizedModule
-
-    return OptimizedModule(model, enter)  # type: ignore[arg-type]
-
-
-def _in_region(function: Any) -> Any:
-    """Wrap a function so that each call is a range."""
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with torch.profiler.record_function(REGION):
-            return function(*args, **kwargs)
-
-    return called
+    if kwargs.get("backend") == "cudagraphs":
+        raise cuda_errors.unsupported('torch.compile(backend="cudagraphs")', 'Use mode="reduce-overhead".')
+    return _real_compile(model, **kwargs)
 
 
 def _flex_attention(*args: Any, **kwargs: Any) -> Any:

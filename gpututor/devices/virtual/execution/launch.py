@@ -3,14 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpututor.devices.recorder import Place
+from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution import prices, races
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Operator
+
+
+class CompiledRegion:
+    """A call of compiled code while its values are computed: its operators launch nothing."""
+
+    def __init__(self) -> None:
+        self.read: set[Allocation] = set()
+        self.written: set[Allocation] = set()
+        self.has_waited = False
+        """True if it copied between devices, which moves the clock."""
+
+    def add(self, op: Operator, tensors: Sequence[Any], call: Any) -> None:
+        """Record the memory that an operator reads and writes."""
+        if op.facts.reads_shapes:
+            return
+        written = {id(host) for host in op.written_among(*call)} if op.writes else ()
+        for tensor in tensors:
+            (self.written if id(tensor._host) in written else self.read).add(tensor._block)
+
+    def made(self, results: Any) -> None:
+        """Record the memory of results; that of a view of an argument was only read."""
+        for tensor in torch_private.tree_leaves(results):
+            if hasattr(tensor, "_block") and tensor._block not in self.read:
+                self.written.add(tensor._block)
+
+
+def compiled_kernel(
+    machine: VirtualMachine,
+    gpu: VirtualGpu,
+    name: str,
+    size_bytes: int,
+    cost: Cost,
+    place: Place | None,
+    *,
+    on_host: bool,
+) -> Task | None:
+    """Launch a kernel of compiled code; it costs the host nothing if a CUDA graph launches it.
+
+    Return the launch; None in a capture.
+    """
+    capture = machine.capture
+    if capture is not None and capture.takes(gpu.index, machine.stream_of(gpu)):
+        capture.add(lambda: None, (name,))
+    return _launch(machine, gpu, name, size_bytes, cost if on_host else replace(cost, host=0), place)
 
 
 def kernel(
@@ -21,6 +68,11 @@ def kernel(
     `tensors` are its virtual inputs, `size_bytes` the bytes of inputs and outputs, `out` its result on the CPU, `call`
     its (arguments, keywords) on the CPU.
     """
+    region = machine.per_thread.region
+    if region is not None:
+        region.add(op, tensors, call)
+        gpu.memory.of_thread.writer = None
+        return
     read = tensors
     if op.out_names and call[1]:
         # The kernel writes `out=` and does not read it.
@@ -52,6 +104,9 @@ def _launch(
     machine: VirtualMachine, gpu: VirtualGpu, name: str, size_bytes: int, cost: Cost, place: Place | None = None
 ) -> Task | None:
     stream = machine.stream_of(gpu)
+    if machine.per_thread.region is not None:
+        gpu.memory.of_thread.writer = None
+        return None
     capture = machine.capture
     if capture is not None and capture.takes(gpu.index, stream):
         capture.kernel(stream, name, size_bytes, cost)

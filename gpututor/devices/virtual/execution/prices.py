@@ -204,6 +204,12 @@ def _dtype(read: Sequence[Description], written: Sequence[Description]) -> str:
     return compute_dtype([dtype for _, dtype in read], [dtype for _, dtype in written])
 
 
+def cost_of_call(spec: GpuSpec, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Cost:
+    """Return the cost of `op(*args, **kwargs) == out` on a GPU; tensors may be on any device, without values."""
+    inputs = [value for value in torch_private.tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs))
+
+
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:
     """Return the cost of a kernel that reads or writes `size_bytes` and computes almost nothing."""
     key = (spec.name, name, size_bytes)

@@ -16,7 +16,7 @@ import torch
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.cuda_errors import warn_at_caller
-from gpututor.devices.virtual.machine import active_machine
+from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.operators import autocast
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -44,23 +44,39 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = torch.get_autocast_dtype("cuda")
         tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
         mask = autocast.cast(mask, dtype)
-    query, key, value = tensors
-    call = _Call(query, key, value, mask, given)
-    backends = [backend for backend in _BACKENDS if backend.is_enabled() and not call.obstacle(backend)]
-    if not backends and not torch.backends.cuda.math_sdp_enabled():
-        for words in call.reasons():
-            warn_at_caller(words)
-        raise RuntimeError("No available kernel. Aborting execution.")
+    call = _Call(*tensors, mask, given)
+    backends = call.backends()
     if not backends or not call.is_fused_on_cpu():
         return func(*args, **kwargs)
+    return _call_backend(backends, tensors, mask, given)
+
+
+def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run `scaled_dot_product_attention` on the fake tensors of a graph that is captured for the compiler."""
+    names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+    given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+    tensors: list[Any] = [given[name] for name in names[:3]]
+    mask: Any = given.get("attn_mask")
+    backends = [] if given.get("dropout_p") else _Call(*tensors, mask, given).backends()
+    return _call_backend(backends, tensors, mask, given) if backends else func(*args, **kwargs)
+
+
+def _call_backend(backends: list[_Backend], tensors: list[Any], mask: Any, given: dict[str, Any]) -> Any:
+    """Call the operator of the backend that CUDA would choose."""
     if mask is not None and mask.dtype is torch.bool:
         mask = torch.zeros_like(mask, dtype=tensors[0].dtype).masked_fill_(mask.logical_not(), -torch.inf)
     causal, scale = bool(given.get("is_causal", False)), given.get("scale")
-    chosen = min(backends, key=lambda backend: backend.rank(query))
+    capability = _gpu_of(tensors[0]).spec.capability
+    chosen = min(backends, key=lambda backend: backend.rank(capability))
     if chosen.takes_masks:
         saves = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         return chosen.operator(*tensors, mask, saves, 0.0, causal, scale=scale)[0]
     return chosen.operator(*tensors, 0.0, causal, False, scale=scale)[0]
+
+
+def _gpu_of(tensor: Any) -> VirtualGpu:
+    machine = active_machine()
+    return machine.home(tensor._device) if type(tensor) is VirtualTensor else machine.gpus[tensor.device.index or 0]
 
 
 @dataclass(frozen=True)
@@ -85,10 +101,10 @@ class _Backend:
     place: int
     """CUDA takes the lowest backend that may run."""
 
-    def rank(self, query: Any) -> int:
+    def rank(self, capability: tuple[int, int]) -> int:
         """Return the place; cuDNN's is the first from compute capability 9.0 on."""
         first = self.operator is aten._scaled_dot_product_cudnn_attention
-        return -1 if first and active_machine().home(query._device).spec.capability >= (9, 0) else self.place
+        return -1 if first and capability >= (9, 0) else self.place
 
     def is_enabled(self) -> bool:
         return bool(getattr(torch.backends.cuda, self.setting)())
@@ -149,6 +165,15 @@ class _Call:
     def _shapes(self) -> list[Any]:
         return [tensor.shape for tensor in (self.query, self.key, self.value)]
 
+    def backends(self) -> list[_Backend]:
+        """Return the backends that may run; raise CUDA's error if that is none, and the parts may not run either."""
+        backends = [backend for backend in _BACKENDS if backend.is_enabled() and not self.obstacle(backend)]
+        if not backends and not torch.backends.cuda.math_sdp_enabled():
+            for words in self.reasons():
+                warn_at_caller(words)
+            raise RuntimeError("No available kernel. Aborting execution.")
+        return backends
+
     def reasons(self) -> Iterator[str]:
         """Yield CUDA's warnings if no backend may run."""
         for backend in _BACKENDS:
@@ -181,8 +206,7 @@ class _Call:
         return ""
 
     def _device_obstacle(self, backend: _Backend) -> str:
-        gpu = active_machine().home(self.query._device)
-        major, minor = gpu.spec.capability
+        major, minor = _gpu_of(self.query).spec.capability
         if (major, minor) < backend.since:
             first = "".join(map(str, backend.since))
             return (

@@ -17,7 +17,7 @@ import torch
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.machine import cpp_device
 from gpututor.devices.virtual.operator_registry import Rule
-from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, is_on_gpu
 
 aten = torch.ops.aten
 Tensor = torch.Tensor
@@ -32,7 +32,7 @@ def _dropout(tensor: Tensor, p: float, train: bool) -> Any:
 
     Feature, alpha and in-place dropout are several kernels on CUDA too.
     """
-    if train and 0 < p < 1 and type(tensor) is VirtualTensor and tensor.numel():
+    if train and 0 < p < 1 and is_on_gpu(tensor) and tensor.numel():
         return aten.native_dropout.default(tensor, p, train)[0]
     return torch_private.run_composite(aten.dropout.default, tensor, p, train)
 

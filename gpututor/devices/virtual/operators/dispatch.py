@@ -67,6 +67,11 @@ class DeviceMode(TorchDispatchMode):
         # Saves a wrapper around every call; nothing here is compiled.
         return False
 
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        # Dynamo captures graphs while this mode is on.
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         mine, now = self._meter, perf_counter_ns()
         if now - mine.last > SHORT_NS:

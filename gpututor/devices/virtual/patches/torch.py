@@ -74,13 +74,8 @@ MODULES: tuple[Patch, ...] = (
         "would be traced for a compiler",
         while_loop=compile.while_loop,
     ),
-    *patch_all("torch", "would fail inside the compiler", compile=compile.compile),
-    *patch_all(
-        "torch.compiler",
-        "nothing is compiled, and they would look for CUDA graphs",
-        reset=lambda: None,
-        cudagraph_mark_step_begin=lambda: None,
-    ),
+    *patch_all("torch", "flex attention compiles its own kernel", compile=compile.compile),
+    *patch_all("torch.compiler", "would look for CUDA graphs", cudagraph_mark_step_begin=lambda: None),
     *patch_all("torch.export", "would look into the memory of constants", export=compile.export),
     *patch_all(
         "torch._C",

@@ -364,19 +364,20 @@ def device_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return seen_device(func(*args))
 
 
-def _is_on_gpu(tensor: Tensor) -> bool:
+def is_on_gpu(tensor: Tensor) -> bool:
+    """Return True for a virtual tensor, also inside transforms of torch.func and in a graph that is captured."""
     device = tensor.device
     return device.type == "cuda" or (device.type == "meta" and device.index is not None)
 
 
 def is_cuda_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `tensor.is_cuda`, also inside `vmap` and `grad`."""
-    return _is_on_gpu(args[0])
+    return is_on_gpu(args[0])
 
 
 def is_meta_attribute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `tensor.is_meta`, also inside `vmap` and `grad`."""
-    return func(*args) and not _is_on_gpu(args[0])
+    return func(*args) and not is_on_gpu(args[0])
 
 
 def get_device(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,34 +1,20 @@
-"""`torch.compile` and `torch.export` on a virtual GPU: code runs eagerly, with a warning for each machine."""
+"""Entry points of the compiler on a virtual GPU: options, modules, `torch.export`; see `compiler` for the rest."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import VirtualMachine, virtual_gpu
-from gpututor.trace.events import Kind
+from gpututor.devices.virtual import VirtualMachine
 
 GPU = torch.device("cuda:0")
-SAID = "torch.compile runs eagerly on the virtual GPU"
 
 
-def test_compile_warns_once_for_each_machine() -> None:
-    for _ in range(2):
-        with virtual_gpu(1), warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            for _ in range(3):
-                torch.compile(lambda x: x + 1)(torch.ones(1, device="cuda"))
-        assert [str(message.message) for message in said if SAID in str(message.message)] == [SAID + "."]
-
-
-@pytest.mark.filterwarnings(f"ignore:{SAID}")
 def test_functions_decorators_and_options_are_accepted(two_gpus: VirtualMachine) -> None:
     @torch.compile
     def bare(x: torch.Tensor) -> torch.Tensor:
@@ -49,7 +35,6 @@ def test_functions_decorators_and_options_are_accepted(two_gpus: VirtualMachine)
         torch.compile(bare, speed=3)  # type: ignore[call-overload]
 
 
-@pytest.mark.filterwarnings(f"ignore:{SAID}")
 def test_a_compiled_module_is_wrapped_as_torch_wraps_it(two_gpus: VirtualMachine) -> None:
     model = nn.Linear(2, 2).cuda()
     compiled: Any = torch.compile(model)
@@ -63,26 +48,6 @@ def test_a_compiled_module_is_wrapped_as_torch_wraps_it(two_gpus: VirtualMachine
     in_place = nn.Linear(2, 2).cuda()
     in_place.compile()
     assert in_place(x).device == GPU
-
-
-@pytest.mark.filterwarnings(f"ignore:{SAID}")
-def test_each_call_of_a_compiled_function_is_a_range(recorder: Recorder) -> None:
-    def double(x: torch.Tensor) -> torch.Tensor:
-        return x + x
-
-    model = nn.Linear(2, 2).cuda()
-    for made in (torch.compile(model), torch.compile(double), torch.compile(double, disable=True)):
-        made(torch.ones(1, 2, device="cuda"))
-    model(double(torch.ones(1, 2, device="cuda")))
-    model.compile()
-    model(torch.ones(1, 2, device="cuda"))
-    ranges = [event for event in recorder.trace if event.kind is Kind.RANGE]
-    assert [entry.name for entry in ranges] == ["Torch-Compiled Region"] * 3
-    work = [
-        entry for entry in recorder.trace if entry.kind is Kind.KERNEL and entry.name in ("aten::addmm", "aten::add")
-    ]
-    inside = [any(part.launched < item.launched <= part.end for part in ranges) for item in work]
-    assert inside == [True, True, False, False, False, True]
 
 
 def test_compiler_helpers_return_their_defaults(two_gpus: VirtualMachine) -> None:
@@ -125,18 +90,3 @@ def test_compile_works_normally_after_the_virtual_gpu() -> None:
     )
     ended = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
     assert ended.stdout == "1 torch.Size([2])\n", ended.stderr
-
-
-@pytest.mark.long
-def test_dynamo_optimize_still_computes() -> None:
-    """A new process, because torch._dynamo lists torch's functions only once."""
-    program = (
-        "import torch\n"
-        "from gpututor.devices.virtual import virtual_gpu\n"
-        "with virtual_gpu():\n"
-        "    import torch._dynamo\n"
-        "    found = torch._dynamo.optimize()(lambda x: x + 1)(torch.ones(2, device='cuda'))\n"
-        "    print(found.device, found.tolist())\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "cuda:0 [2.0, 2.0]", done.stderr

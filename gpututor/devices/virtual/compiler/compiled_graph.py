@@ -1,0 +1,187 @@
+"""Compiled code that runs: values are computed eagerly, and the clock gets the kernels of Inductor's schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sympy
+import torch
+
+from gpututor.devices.virtual import execution, torch_private
+from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.compiler.lowering import Kernel, Lowered, Schedule, Size
+from gpututor.devices.virtual.cost import compiled
+from gpututor.devices.virtual.cost.kernel import Cost
+from gpututor.devices.virtual.execution import prices
+from gpututor.devices.virtual.execution.launch import CompiledRegion, compiled_kernel
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
+from gpututor.devices.virtual.operator_registry import operator_of
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+from gpututor.trace.events import REGION
+
+_WARM_UP = 2
+"""Calls before the first replay of a CUDA graph: one runs the kernels, one records them."""
+
+
+class CompiledGraph:
+    """A graph that Dynamo captured, with the kernels that Inductor would launch for it."""
+
+    def __init__(self, module: Any, lowered: Lowered, number: str, *, replays: bool) -> None:
+        self._module = module
+        self._lowered = lowered
+        self._name = REGION + number
+        self._replays = replays
+        self._calls = {id(lowered.forward): 0, id(lowered.backward): 0}
+        self._costs: dict[Any, list[tuple[str, int, Cost]]] = {}
+        self._symbols = [
+            value.node.expr if isinstance(value := node.meta.get("example_value"), torch.SymInt) else None
+            for node in module.graph.nodes
+            if node.op == "placeholder"
+        ]
+
+    def __call__(self, *args: Any) -> Any:
+        with torch.profiler.record_function(self._name):
+            trains = torch.is_grad_enabled() and any(map(needs_gradient, args))
+            if not trains or self._lowered.backward is None:
+                return self.forward(args, self.numbers(args))
+            structure: list[Any] = []
+            tensors = iter(CompiledFunction.apply(self, structure, *args))  # type: ignore[no-untyped-call]
+            shape, results = structure
+            return torch_private.tree_unflatten([next(tensors, None) if r is None else r for r in results], shape)
+
+    def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
+        """Return the values of the graph's symbols in a call."""
+        return {symbol: int(value) for symbol, value in zip(self._symbols, args, strict=True) if symbol is not None}
+
+    def forward(self, args: Sequence[Any], numbers: dict[Any, int]) -> Any:
+        """Compute the results, and launch the kernels of the forward graph."""
+        return self.run(self._module, args, self._lowered.forward, numbers)
+
+    def backward(self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int]) -> Any:
+        """Compute the gradients of `inputs`, and launch the kernels of the backward graph."""
+
+        def run(*grads: Any) -> Any:
+            return torch.autograd.grad(outputs, inputs, grads, retain_graph=keep, allow_unused=True)
+
+        assert self._lowered.backward is not None
+        return self.run(run, gradients, self._lowered.backward, numbers)
+
+    def run(self, function: Any, args: Sequence[Any], schedule: Schedule, numbers: dict[Any, int]) -> Any:
+        """Compute a function of virtual tensors, and launch the kernels of `schedule` instead of its own."""
+        machine = active_machine()
+        gpu = _gpu_of(machine, args)
+        spec = gpu.spec
+        machine.clock.host.spend(round(compiled.call_s(spec, backward=schedule is self._lowered.backward) * 1e9))
+        with _region(machine) as region:
+            out = function(*args)
+            region.made(out)
+        key = (id(schedule), spec.name, *numbers.values())
+        kernels = self._costs.get(key)
+        if kernels is None:
+            kernels = self._costs[key] = [_priced(spec, kernel, numbers) for kernel in schedule.kernels]
+        replays = self._replays and not schedule.no_cuda_graph and self._calls[id(schedule)] >= _WARM_UP
+        self._calls[id(schedule)] += 1
+        if replays:
+            machine.clock.host.spend(round(compiled.launch_s(spec) * 1e9))
+        last = None
+        for kernel, (name, size_bytes, cost) in zip(schedule.kernels, kernels, strict=True):
+            place = kernel.place if kernel.place[0] else None
+            last = compiled_kernel(machine, gpu, name, size_bytes, cost, place, on_host=not replays) or last
+        if last is not None:
+            execution.races.replayed(machine, last, region.read, region.written, ())
+        return out
+
+
+def _gpu_of(machine: VirtualMachine, args: Sequence[Any]) -> VirtualGpu:
+    for value in args:
+        if type(value) is VirtualTensor:
+            return machine.home(value._device)
+    return machine.current
+
+
+@contextmanager
+def _region(machine: VirtualMachine) -> Iterator[CompiledRegion]:
+    """Compute without kernels of its own inside the block."""
+    region, thread, host = CompiledRegion(), machine.per_thread, machine.clock.host
+    outer, thread.region, began = thread.region, region, host.now
+    try:
+        yield region
+    finally:
+        thread.region = outer
+        if not region.has_waited:
+            host.now = began
+
+
+def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, int, Cost]:
+    """Return a kernel's name, bytes and cost for a call with these values of the symbols."""
+
+    def number(value: Any) -> int:
+        return (
+            int(value.xreplace({symbol: sympy.Integer(n) for symbol, n in numbers.items()}))
+            if isinstance(value, sympy.Expr)
+            else int(value)
+        )
+
+    size_bytes = number(kernel.bytes)
+    if kernel.call is None:
+        sizes = compiled.FusedKernel(
+            size_bytes,
+            number(kernel.elements),
+            kernel.operations,
+            kernel.dtype,
+            number(kernel.repeated),
+            number(kernel.row),
+        )
+        seconds, fill = compiled.fused(spec, sizes)
+        host = round(compiled.launch_s(spec) * 1e9)
+        dtype = kernel.dtype if "float" in kernel.dtype else ""
+        return kernel.name, size_bytes, Cost(round(seconds * 1e9), round(fill * WHOLE), host, 0.0, dtype)
+    func, args, kwargs, out = kernel.call
+
+    def tensor(value: Any) -> Any:
+        if isinstance(value, Size):
+            shape, stride = tuple(map(number, value.shape)), tuple(map(number, value.stride))
+            return torch.empty_strided(shape, stride, dtype=value.dtype, device="meta")
+        return number(value) if isinstance(value, sympy.Expr) else value
+
+    with torch_private.host_only():
+        args, kwargs, out = torch_private.tree_map(tensor, (args, kwargs, out))
+    return kernel.name, size_bytes, prices.cost_of_call(spec, operator_of(func), args, kwargs, out)
+
+
+class CompiledFunction(torch.autograd.Function):
+    """Node of autograd for a compiled graph, of the same name as AOTAutograd's."""
+
+    @staticmethod
+    def forward(ctx: Any, graph: CompiledGraph, structure: list[Any], *args: Any) -> Any:
+        """Return the tensors among the graph's results, and append all results' structure, without them, to a list."""
+        numbers = graph.numbers(args)
+        inner = [value.detach().requires_grad_() if needs_gradient(value) else value for value in args]
+        with torch.enable_grad():
+            results, shape = torch_private.tree_flatten(graph.forward(inner, numbers))
+        structure += [shape, [None if isinstance(result, torch.Tensor) else result for result in results]]
+        tensors = [result for result in results if isinstance(result, torch.Tensor)]
+        ctx.graph, ctx.numbers = graph, numbers
+        ctx.inputs = [value if needs_gradient(value) else None for value in inner]
+        ctx.results = [tensor if tensor.requires_grad else None for tensor in tensors]
+        outer = [tensor.detach() for tensor in tensors]
+        constant = [tensor for tensor, result in zip(outer, ctx.results, strict=True) if result is None]
+        ctx.mark_non_differentiable(*constant)
+        ctx.set_materialize_grads(False)
+        return tuple(outer)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
+        pairs = zip(ctx.results, gradients, strict=True)
+        results, given = zip(*[pair for pair in pairs if pair[0] is not None and pair[1] is not None], strict=True)
+        inputs = [value for value in ctx.inputs if value is not None]
+        slopes = iter(ctx.graph.backward(results, inputs, given, torch_private.keeps_graph(), ctx.numbers))
+        return None, None, *[None if value is None else next(slopes) for value in ctx.inputs]
+
+
+def needs_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad

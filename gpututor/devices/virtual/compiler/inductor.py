@@ -1,0 +1,89 @@
+"""Stands in for Inductor: the graphs that Dynamo captures run on the virtual GPU, and the trace tells of breaks."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from gpututor.devices.recorder import NOWHERE, Place
+from gpututor.devices.virtual.compiler import pt2_private as pt2
+from gpututor.devices.virtual.compiler.capture import seeing_virtual_tensors
+from gpututor.devices.virtual.compiler.compiled_graph import CompiledGraph
+from gpututor.devices.virtual.compiler.lowering import lower
+from gpututor.devices.virtual.cost import compiled
+from gpututor.devices.virtual.execution.host_work import meter
+from gpututor.devices.virtual.machine import active_machine
+from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+@contextmanager
+def capturing() -> Iterator[None]:
+    """Let Dynamo capture a frame for the virtual GPU inside the block."""
+    with (
+        seeing_virtual_tensors(),
+        patch.object(pt2.compile_fx, "compile_fx", compile_fx),
+        patch.object(pt2.convert_frame, pt2.RECOMPILE_REASONS, _recompile_reasons),
+    ):
+        yield
+    # The compiler's own time is not the learner's: it is modeled.
+    meter().resume()
+
+
+def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """Stand in for Inductor's entry point: return a function that runs a graph on the virtual GPU.
+
+    A graph without a tensor on a GPU goes to Inductor. A graph that Inductor cannot lower here runs with eager kernels,
+    after a warning.
+    """
+    if not any(isinstance(value, torch.Tensor) and value.device.type == "cuda" for value in inputs):
+        return pt2.real_compile_fx(module, inputs, *args, **kwargs)
+    options = dict(kwargs.get("config_patches") or {})
+    replays = bool(options.pop("triton.cudagraphs", pt2.uses_cuda_graphs()))
+    graph, reason = pt2.copied(module), pt2.break_reason(module)
+    machine = active_machine()
+    host, recorder = machine.clock.host, machine.recorder
+    began = host.now
+    if reason is not None:
+        text, file, line = reason
+        place = (file, line) if recorder.places.is_learners(file) else None
+        recorder.range(GRAPH_BREAK + text.strip().partition("\n")[0], launched=began, end=began, place=place)
+    try:
+        lowered = lower(module, inputs, options, _place)
+    except Exception as error:  # the compiler's errors have no class in common
+        text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        warnings.warn(f"A compiled graph runs with eager kernels on the virtual GPU. {text}", stacklevel=2)
+        return graph
+    seconds = compiled.compile_s(lowered.count(), trains=lowered.backward is not None)
+    host.spend(round(seconds * 1e9))
+    number = pt2.compile_id()
+    recorder.range(f"{COMPILES}{number}, {lowered.count()} kernels", launched=began, end=host.now)
+    if replays and lowered.forward.no_cuda_graph:
+        pt2.log_without_cuda_graph(lowered.forward.no_cuda_graph)
+    return CompiledGraph(graph, lowered, number, replays=replays)
+
+
+def _place(stack_trace: str) -> Place:
+    """Return the innermost learner's line of a stack trace."""
+    is_learners = active_machine().recorder.places.is_learners
+    for file, line in reversed(_FRAME.findall(stack_trace)):
+        if is_learners(file):
+            return file, int(line)
+    return NOWHERE
+
+
+def _recompile_reasons(*args: Any, **kwargs: Any) -> Any:
+    """Record why Dynamo compiles a frame again."""
+    reasons = pt2.real_recompile_reasons(*args, **kwargs)
+    machine = active_machine()
+    for reason in reasons[:1]:
+        now = machine.clock.host.now
+        machine.recorder.range(RECOMPILES + reason.partition("\n")[0], launched=now, end=now)
+    return reasons

@@ -1,0 +1,221 @@
+"""Lowers a captured graph with Inductor up to its schedule: which kernels it would launch, and what each one moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from gpututor.devices.recorder import NOWHERE, Place
+from gpututor.devices.virtual.compiler import pt2_private as pt2
+from gpututor.devices.virtual.machine import META
+from gpututor.devices.virtual.operators.attention import attention_in_graph
+
+_PERSISTENT = {True: 1024, False: 64}
+"""Elements of a reduction that a block keeps in registers, by whether they are contiguous (Inductor's choices.py)."""
+
+
+class _DeviceFunctions(TorchFunctionMode):
+    """Puts CUDA's fused attention into the graph, and names GPUs as C++ may hear them: it would start CUDA."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention:
+            return attention_in_graph(func, args, kwargs)
+        device = kwargs.get("device")
+        if func is torch.Tensor.to and type(device) is int:
+            kwargs = {**kwargs, "device": torch.device("cuda", device)}
+        elif isinstance(device, torch.device) and device.type == "cuda" and not isinstance(func, pt2.OpOverload):
+            kwargs = {**kwargs, "device": META[device.index or 0]}
+        return func(*args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A tensor of a captured graph; its lengths may be expressions of symbols."""
+
+    shape: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of the schedule. Numbers may be expressions of the graph's symbols."""
+
+    name: str
+    bytes: Any
+    elements: Any = 0
+    """Elements of its loops, a reduction's included."""
+    operations: int = 1
+    dtype: str = "float32"
+    repeated: Any = 0
+    """Bytes that a reduction along long rows reads again."""
+    row: Any = 1
+    """Elements of a row that is reduced; 1 if nothing is."""
+    call: tuple[Any, Any, Any, Any] | None = None
+    """Operator, arguments, keywords and result of a library's kernel, with `Size` for tensors; None if generated."""
+    place: Place = NOWHERE
+
+
+@dataclass
+class Schedule:
+    """The kernels of one graph, forward or backward."""
+
+    kernels: list[Kernel] = field(default_factory=list)
+    no_cuda_graph: str = ""
+    """The reason why the graph cannot be replayed as a CUDA graph; "" if it can."""
+
+
+@dataclass
+class Lowered:
+    """A graph's kernels, forward and backward; `backward` is None for a graph that does not train."""
+
+    forward: Schedule = field(default_factory=Schedule)
+    backward: Schedule | None = None
+
+    def count(self) -> int:
+        """Return the number of kernels in both directions."""
+        return len(self.forward.kernels) + (len(self.backward.kernels) if self.backward else 0)
+
+
+def lower(module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of: Callable[[str], Place]) -> Lowered:
+    """Return the kernels that Inductor would launch for a graph. `module` is changed.
+
+    `options` are Inductor's settings for this compilation, `place_of` finds the learner's line in a stack trace.
+    """
+    lowered = Lowered()
+
+    def inner_compile(graph: Any, example_inputs: Sequence[Any], **given: Any) -> Any:
+        schedule = _schedule(graph, example_inputs, given, place_of)
+        if given.get("is_backward"):
+            lowered.backward = schedule
+        else:
+            lowered.forward = schedule
+        return lambda args: None
+
+    with ExitStack() as stack:
+        for change in pt2.settings_of_compilation():
+            stack.enter_context(change)
+        stack.enter_context(_DeviceFunctions())
+        pt2.real_compile_fx(module, inputs, inner_compile, _without_measuring(options))
+    return lowered
+
+
+def _without_measuring(options: dict[str, Any]) -> dict[str, Any]:
+    """Return Inductor's settings without those that choose kernels by running them on the GPU."""
+    measuring = (
+        "max_autotune",
+        "coordinate_descent_tuning",
+        "benchmark_kernel",
+        "benchmark_combo_kernel",
+        "benchmark_epilogue",
+    )
+    return {name: value for name, value in options.items() if not name.startswith(measuring)}
+
+
+def _schedule(module: Any, inputs: Sequence[Any], given: dict[str, Any], place_of: Callable[[str], Place]) -> Schedule:
+    with pt2.scheduled(module, inputs, given) as graph:
+        if any(node.get_device() != graph.scheduler.nodes[0].get_device() for node in graph.scheduler.nodes):
+            raise NotImplementedError("it has operators on several devices")
+        names = _Names()
+        kernels = [
+            kernel for node in graph.scheduler.nodes if (kernel := _kernel(node, names, graph, place_of)) is not None
+        ]
+        return Schedule(kernels, pt2.obstacle_to_cuda_graph(module, graph, given))
+
+
+class _Names:
+    """Names of generated kernels, numbered as Inductor does; equal kernels share one."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, str] = {}
+
+    def name(self, kind: str, operators: str, sizes: Any) -> str:
+        key = (kind, operators, sizes)
+        return self._known.setdefault(key, f"triton_{kind}_{operators}_{len(self._known)}")
+
+
+def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Place]) -> Kernel | None:
+    parts = node.get_nodes()
+    place = next((place for place in map(place_of, _stack_traces(parts)) if place != NOWHERE), NOWHERE)
+    if pt2.is_no_kernel(node):
+        return None
+    if node.is_extern():
+        moved = sum(node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).values())
+        return _library_kernel(node, moved, place)
+    moved, repeated = _traffic(node, graph)
+    first = next((part for part in parts if part.is_reduction()), parts[0])
+    elements, reduced = first.group[1]
+    is_reduction = bool(node.is_reduction())
+    kind = "poi"
+    if is_reduction:
+        most = _PERSISTENT[pt2.reduces_inside(first)]
+        kind = "per" if int(pt2.hint(graph, reduced)) <= most else "red"
+    if node.is_foreach():
+        kind = "for"
+    name = names.name(kind, pt2.get_fused_kernel_name(parts, "original_aten"), (elements, reduced))
+    dtype = str(first.node.get_dtype()).removeprefix("torch.")
+    again = repeated if kind == "red" else 0
+    operations = len(_operators(parts))
+    return Kernel(name, moved, elements * reduced, operations, dtype, again, reduced, place=place)
+
+
+def _traffic(node: Any, graph: Any) -> tuple[Any, Any]:
+    """Return the bytes that a generated kernel reads and writes, and those that it reads again after a reduction.
+
+    Each buffer counts once for each loop over its elements: what needs the result of a reduction along long rows is in
+    another loop.
+    """
+    parts = node.get_nodes()
+    maker: dict[str, Any] = {}
+    depth: dict[Any, int] = {}
+    read: dict[str, dict[int, Any]] = {}
+    written: dict[str, Any] = {}
+    inside = {output.get_name() for part in parts for output in part.get_outputs()}
+    kept = pt2.kept_buffers(node, inside)
+    for part in parts:
+        made = [maker[dep.name] for dep in part.read_writes.reads if dep.name in maker]
+        depth[part] = max((depth[other] + bool(other.is_reduction()) for other in made), default=0)
+        for dep in part.read_writes.reads:
+            if dep.name not in inside:
+                loops = read.setdefault(dep.name, {})
+                loops[depth[part]] = loops.get(depth[part], 0) + pt2.elements_of(dep)
+        for dep in part.read_writes.writes:
+            maker[dep.name] = part
+            if dep.name in kept:
+                written[dep.name] = pt2.elements_of(dep)
+    moved = sum((pt2.buffer_bytes(graph, name, elements) for name, elements in written.items()), 0)
+    repeated = 0
+    for name, loops in read.items():
+        first, *rest = (pt2.buffer_bytes(graph, name, elements) for elements in loops.values())
+        moved, repeated = moved + first, repeated + sum(rest)
+    return moved, repeated
+
+
+def _operators(parts: Sequence[Any]) -> set[Any]:
+    return {origin for part in parts if part.node is not None for origin in part.node.origins}
+
+
+def _stack_traces(parts: Sequence[Any]) -> Iterator[str]:
+    """Yield the stack traces of the operators, that of the last result first."""
+    results = [part.node.get_origin_node() for part in reversed(parts) if part.node is not None]
+    for origin in (*results, *_operators(parts)):
+        if origin is not None and (trace := origin.meta.get("stack_trace")):
+            yield trace
+
+
+def _library_kernel(node: Any, moved: Any, place: Place) -> Kernel:
+    """Describe a kernel of a library: cuBLAS, cuDNN, or one of ATen's own."""
+    origin = pt2.origin_of(node.node)
+    name = getattr(node.node, "python_kernel_name", None) or type(node.node).__name__
+    name = f"aten::{name.removeprefix('extern_kernels.').removeprefix('torch.ops.aten.').partition('.')[0]}"
+    if origin is None:
+        return Kernel(name, moved, place=place)
+    args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)
+    return Kernel(name, moved, call=(origin.target, args, kwargs, out), place=place)

@@ -1,0 +1,247 @@
+"""All private names of Dynamo, AOTAutograd and Inductor. Imported at the first compilation only: it takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import sympy
+import torch._dynamo
+import torch._functorch.config
+import torch._inductor.compile_fx
+import torch._inductor.config
+from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
+from torch._dynamo import convert_frame, device_interface, trace_rules
+from torch._dynamo.variables import builder, optimizer, torch_function
+from torch._functorch._aot_autograd import runtime_wrappers
+from torch._guards import CompileContext
+from torch._inductor import compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
+from torch._inductor.debug import DebugContext
+from torch._inductor.fx_passes import joint_graph
+from torch._inductor.fx_passes.post_grad import view_to_reshape
+from torch._inductor.runtime.hints import DeviceProperties, ReductionHint
+from torch._inductor.utils import get_dtype_size, get_fused_kernel_name, shape_env_from_inputs, sympy_product
+from torch._inductor.virtualized import V
+from torch._subclasses import fake_tensor, meta_utils
+from torch.fx.node import map_aggregate
+from torch.utils._pytree import tree_map
+
+__all__ = [
+    "builder",
+    "compile_fx",
+    "convert_frame",
+    "get_fused_kernel_name",
+    "joint_graph",
+    "map_aggregate",
+    "scheduler",
+    "trace_rules",
+]
+
+from gpututor.devices.virtual.torch_private import eager_kernel
+
+FakeTensor: Any = fake_tensor.FakeTensor
+FakeTensorMode: Any = fake_tensor.FakeTensorMode
+META_HANDLERS: Any = fake_tensor._DISPATCH_META_HANDLERS
+PRIM_DEVICE: Any = torch.ops.prim.device.default
+FunctionState: Any = torch_function.SymbolicTorchFunctionState
+Describer: Any = meta_utils.MetaTensorDescriber
+CudaInterface: Any = device_interface.CudaInterface
+wrap_tensor: Any = builder.VariableBuilder.wrap_tensor
+META_KEY: Any = torch._C.DispatchKey.Meta
+OpOverload: Any = torch._ops.OpOverload
+JOINT_PASSES = "_recursive_joint_graph_passes"
+ConstantFolder: Any = joint_graph.UniformValueConstantFolder
+OptimizerVariable: Any = optimizer.OptimizerVariable
+RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
+real_recompile_reasons: Any = getattr(convert_frame, RECOMPILE_REASONS)
+real_compile_fx: Any = compile_fx.compile_fx
+
+
+def type_dispatch() -> dict[Any, Any]:
+    """Return Dynamo's table of the classes of values; the same object at each call."""
+    table: dict[Any, Any] = builder.VariableBuilder._type_dispatch()
+    return table
+
+
+def forget_device_properties() -> None:
+    """Make Inductor ask for the properties of the GPU again."""
+    DeviceProperties.create.cache_clear()
+
+
+_FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
+
+
+def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
+    """Compute flex attention of other operators, as without a compiler."""
+    return eager_kernel(_FLEX_ATTENTION)(*args, **kwargs)
+
+
+def copied(module: Any) -> Any:
+    """Return another module with a copy of the graph; it shares the parameters."""
+    nodes = torch.fx.Graph()
+    nodes.output(nodes.graph_copy(module.graph, {}))
+    for node in nodes.nodes:
+        if node.target is _FLEX_ATTENTION:
+            node.target = eager_flex_attention
+    return torch.fx.GraphModule(module, nodes)
+
+
+def uses_cuda_graphs() -> bool:
+    """Return True if Inductor's settings ask for CUDA graphs in every mode."""
+    return bool(torch._inductor.config.triton.cudagraphs)
+
+
+def log_without_cuda_graph(reason: str) -> None:
+    """Say that a graph is not replayed, as Inductor does: in its log of performance hints, and in its counters."""
+    cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
+
+
+def break_reason(module: Any) -> tuple[str, str, int] | None:
+    """Return why a captured graph ends where it does, with the file and the line; None if no break ended it."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is None or not reason.graph_break or not reason.user_stack:
+        return None
+    frame = reason.user_stack[-1]
+    return str(reason.reason), frame.filename, int(frame.lineno or 0)
+
+
+def compile_id() -> str:
+    """Return the number of the compilation that runs, such as `0/1`."""
+    return str(CompileContext.current_compile_id() or "0/0")
+
+
+def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
+    """Yield changes of settings: the backward graph at once, no caches on disk, no processes that compile."""
+    settings: tuple[tuple[Any, dict[str, Any]], ...] = (
+        (torch._functorch.config, {"force_non_lazy_backward_lowering": True, "enable_autograd_cache": False}),
+        (torch._inductor.config, {"compile_threads": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}),
+    )
+    for config, values in settings:
+        yield config.patch({name: value for name, value in values.items() if hasattr(config, name)})
+
+
+@contextmanager
+def scheduled(module: Any, inputs: Sequence[Any], given: dict[str, Any]) -> Iterator[Any]:
+    """Yield Inductor's lowered graph with its schedule, as `_InProcessFxCompile.codegen_and_compile` makes it."""
+    is_inference = bool(given.get("is_inference"))
+    shape_env = module.shape_env or shape_env_from_inputs(inputs)
+    view_to_reshape(module)
+    with torch.no_grad():
+        fake_mode = compile_fx.fake_tensor_prop(module, inputs)
+    compile_fx._recursive_record_original_output_strides(module)
+    with V.set_fake_mode(fake_mode):
+        compile_fx._recursive_post_grad_passes(module, is_inference=is_inference)
+        with compile_fx.maybe_disable_comprehensive_padding(inputs):
+            lowered = graph.GraphLowering(
+                module, example_inputs=inputs, shape_env=shape_env, graph_id=given.get("graph_id"),
+                is_inference=is_inference, is_backward=bool(given.get("is_backward")),
+            )  # fmt: skip
+            lowered.freeze_runtime_asserts()
+            with V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]), V.set_debug_handler(DebugContext()):
+                lowered.run(*inputs)
+                lowered._update_scheduler()
+                yield lowered
+
+
+def elements_of(dependency: Any) -> Any:
+    """Return the number of elements that a loop reads or writes of a buffer; infinite if the place is in the data."""
+    return dependency.get_numel() if isinstance(dependency, dependencies.MemoryDep) else sympy.oo
+
+
+def buffer_bytes(lowered: Any, name: str, elements: Any) -> Any:
+    """Return the bytes of so many elements of a buffer, at most of all of it."""
+    buffer = lowered.get_buffer(name) if name in lowered.name_to_buffer else lowered.graph_inputs.get(name)
+    if buffer is None or not hasattr(buffer, "get_dtype"):
+        return 0
+    length = sympy_product(buffer.get_size())
+    return get_dtype_size(buffer.get_dtype()) * (length if elements is sympy.oo else sympy.Min(elements, length))
+
+
+def kept_buffers(node: Any, names: set[str]) -> set[str]:
+    """Return the buffers made by a node of the schedule that others use, which are therefore written to memory."""
+    parts = {*node.get_nodes()}
+    buffers = node.scheduler.name_to_buf
+    return {name for name in names if any(user.node not in parts for user in buffers[name].users)}
+
+
+def origin_of(kernel: Any) -> Any:
+    """Return the node of the graph whose operator a library's kernel runs; None if it is another's."""
+    origins = [kernel.get_origin_node(), *kernel.origins]
+    origins = [origin for origin in origins if origin is not None and isinstance(origin.target, OpOverload)]
+    operator = getattr(kernel, "op_overload", None)
+    return next((origin for origin in origins if origin.target is operator), origins[0] if origins else None)
+
+
+def is_no_kernel(node: Any) -> bool:
+    """Return True for a node of the schedule that launches nothing."""
+    return isinstance(node, scheduler.NopKernelSchedulerNode) or isinstance(node.node, ir.MultiOutput)
+
+
+def reduces_inside(node: Any) -> bool:
+    """Return True for a reduction along the dimension that is contiguous."""
+    return getattr(node.node.data, "reduction_hint", None) in (ReductionHint.INNER, ReductionHint.OUTER_TINY)
+
+
+def hint(lowered: Any, value: Any) -> Any:
+    """Return the number that an expression of symbols had at the capture."""
+    variables = lowered.sizevars
+    return (getattr(variables, "optimization_hint", None) or variables.size_hint)(value, fallback=0)
+
+
+def described(values: Any, size: Any) -> Any:
+    """Return a node's arguments with `size(shape, stride, dtype)` for tensors and expressions for symbolic numbers."""
+
+    def describe(value: Any) -> Any:
+        if isinstance(value, torch.fx.Node):
+            return tree_map(describe, value.meta.get("val"))
+        if isinstance(value, torch.Tensor):
+            return size(tuple(map(describe, value.shape)), tuple(map(describe, value.stride())), value.dtype)
+        return value.node.expr if isinstance(value, torch.SymInt | torch.SymFloat) else value
+
+    return tree_map(describe, values, is_leaf=lambda value: isinstance(value, torch.fx.Node | torch.Tensor))
+
+
+def obstacle_to_cuda_graph(module: Any, lowered: Any, given: dict[str, Any]) -> str:
+    """Return Inductor's reason not to replay the graph as a CUDA graph; "" if there is none."""
+    reason = lowered.disable_cudagraphs_reason
+    if not reason:
+        reason = cudagraph_utils.check_multiple_devices_or_any_cpu_nodes(lowered.device_node_mapping)
+    if not reason:
+        fixed = set(given.get("static_input_idxs") or ())
+        mutated = [index for index in lowered.mutated_input_idxs if index not in fixed]
+        reason = f"skipping cudagraphs due to mutated inputs ({len(mutated)} instances)" if mutated else ""
+    return str(reason or "")
+
+
+# Frames of the virtual GPU are no part of a learner's program.
+trace_rules.add("gpututor.devices")
+
+
+_process_tangent: Any = runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent
+
+
+def accept_tangents(kind: type) -> None:
+    """Make AOTAutograd accept gradients of a subclass of tensors in backward passes, as if they were plain tensors."""
+
+    def process_runtime_tangent(tangent: Any, *args: Any, **kwargs: Any) -> Any:
+        return (tangent, [tangent]) if type(tangent) is kind else _process_tangent(tangent, *args, **kwargs)
+
+    runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent = staticmethod(process_runtime_tangent)  # type: ignore[method-assign, assignment]
+
+
+def _decompose_composites() -> None:
+    """Remove the kernels in Python that composite operators have for `meta`.
+
+    A tensor that is captured has a device `meta:0` in C++. With such a kernel, C++ would not decompose the operator
+    into differentiable ones, as it does for CUDA.
+    """
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    for operator in {**meta_table, **decomposition_table, **pre_autograd_decomposition_table}:
+        kernels = getattr(operator, "py_kernels", {})
+        if META_KEY in kernels and has_kernel(operator.name(), "CompositeImplicitAutograd"):
+            del kernels[META_KEY]
+            operator._dispatch_cache.clear()
+
+
+_decompose_composites()

@@ -1,0 +1,243 @@
+"""Dynamo on a virtual GPU: graphs, breaks, guards and errors. Values are those of eager code."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+from torch import nn
+from torch.nn import functional as F
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import VirtualMachine
+from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, Kind
+
+GPU = torch.device("cuda:0")
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def _ranges(recorder: Recorder, prefix: str) -> list[Any]:
+    return [event for event in recorder.trace if event.kind is Kind.RANGE and event.name.startswith(prefix)]
+
+
+def _branch(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    if y.sum() > 0:
+        y = y + 1
+    return y.relu()
+
+
+def test_a_branch_on_data_breaks_the_graph_where_it_is(recorder: Recorder) -> None:
+    x = torch.ones(8, device="cuda")
+    assert torch.equal(torch.compile(_branch)(x), _branch(x))
+    (end,) = _ranges(recorder, GRAPH_BREAK)
+    assert end.line == _branch.__code__.co_firstlineno + 2
+    report = torch._dynamo.explain(_branch)(x)
+    assert (report.graph_count, report.graph_break_count) == (2, 1)
+
+
+def test_fullgraph_raises_dynamos_error(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="Data-dependent branching"):
+        torch.compile(_branch, fullgraph=True)(torch.ones(8, device="cuda"))
+
+
+def test_a_new_shape_compiles_again_then_shapes_are_dynamic(recorder: Recorder) -> None:
+    def add(x: torch.Tensor) -> torch.Tensor:
+        return (x + 1).relu()
+
+    compiled = torch.compile(add)
+    for rows in (2, 3, 4, 5, 6):
+        x = torch.randn(rows, 4, device="cuda")
+        assert torch.equal(compiled(x), add(x))
+    assert len(_ranges(recorder, COMPILES)) == 2
+    (again,) = _ranges(recorder, RECOMPILES)
+    assert "size mismatch at index 0. expected 2, actual 3" in again.name
+
+
+def test_marked_dimensions_compile_once(recorder: Recorder) -> None:
+    compiled = torch.compile(lambda x: x.sin() + x.shape[0])
+    for rows in (2, 3, 4):
+        x = torch.ones(rows, device="cuda")
+        torch._dynamo.mark_dynamic(x, 0)
+        assert compiled(x)[0].item() == pytest.approx(torch.ones(()).sin().item() + rows)
+    assert len(_ranges(recorder, COMPILES)) == 1
+
+
+def test_the_recompile_limit_ends_compilation(recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+    compiled = torch.compile(lambda x: x + 1, dynamic=False)
+    with caplog.at_level(logging.WARNING, logger="torch._dynamo"):
+        for rows in range(2, 14):
+            assert compiled(torch.ones(rows, device="cuda")).shape == (rows,)
+    assert len(_ranges(recorder, COMPILES)) == torch._dynamo.config.recompile_limit
+
+
+def test_logs_name_breaks_without_frames_of_the_virtual_gpu(
+    two_gpus: VirtualMachine, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs: Any = torch._logging
+    logs.set_logs(graph_breaks=True)
+    try:
+        torch.compile(_branch)(torch.ones(8, device="cuda"))
+    finally:
+        logs.set_logs()
+    logged = capfd.readouterr().err
+    assert "Graph break in user code at" in logged
+    assert "gpututor/devices" not in logged
+
+
+def _linear_chain() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Dropout(0.5), nn.Linear(16, 4))
+
+
+def _images() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4)
+    )
+
+
+def _encoder() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, dropout=0.0)
+    return nn.Sequential(layer, nn.LayerNorm(8))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [(_linear_chain, (6, 8)), (_images, (2, 3, 8, 8)), (_encoder, (2, 5, 8))],
+    ids=["linear", "images", "encoder"],
+)
+def test_training_gives_the_values_of_eager_code(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], two_gpus: VirtualMachine
+) -> None:
+    model = make().cuda()
+    twin = copy.deepcopy(model)
+    x = torch.randn(shape, device="cuda")
+    results = []
+    modules: tuple[Any, ...] = (torch.compile(model), twin)
+    for module in modules:
+        torch.manual_seed(0)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        for _ in range(2):
+            loss = F.mse_loss(module(x), torch.zeros((), device="cuda").expand_as(module(x)))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        results.append(loss)
+    assert torch.equal(*results)
+    for mine, theirs in zip(model.state_dict().values(), twin.state_dict().values(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def test_a_compiled_function_has_one_node_of_autograd(two_gpus: VirtualMachine) -> None:
+    square = torch.compile(lambda x: (x * x).sum())
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    y = square(x)
+    assert type(y.grad_fn).__name__ == "CompiledFunctionBackward"
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [4.0, 4.0, 4.0]
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        y.backward()
+    (slope,) = torch.autograd.grad(square(x), x)
+    assert slope.tolist() == [2.0, 2.0, 2.0]
+    with pytest.raises(RuntimeError, match="does not currently support double backward"):
+        torch.autograd.grad(square(x), x, create_graph=True)
+
+
+def test_inputs_that_a_graph_writes_are_written(two_gpus: VirtualMachine) -> None:
+    @torch.compile
+    def move(x: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+        mean.mul_(0.5).add_(x.detach().mean())
+        return (x * mean).sum()
+
+    x, mean = torch.ones(4, device="cuda", requires_grad=True), torch.ones((), device="cuda")
+    move(x, mean).backward()
+    assert mean.item() == 1.5
+    assert x.grad is not None
+    assert x.grad.tolist() == [1.5] * 4
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_backends_train(backend: str, two_gpus: VirtualMachine) -> None:
+    weight = torch.ones(4, 4, device="cuda", requires_grad=True)
+    out = torch.compile(lambda x: (x @ weight).relu().sum(), backend=backend)(torch.ones(2, 4, device="cuda"))
+    out.backward()
+    assert out.item() == 32.0
+    assert weight.grad is not None
+    assert weight.grad.device == GPU
+    assert weight.grad.tolist() == [[2.0] * 4] * 4
+
+
+def test_autocast_inside_and_around(two_gpus: VirtualMachine) -> None:
+    model = nn.Linear(8, 8).cuda()
+
+    @torch.compile
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cuda", dtype=torch.float16):
+            out: torch.Tensor = model(x)
+        return out
+
+    x = torch.ones(2, 8, device="cuda")
+    assert inside(x).dtype is torch.float16
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert torch.compile(model)(x).dtype is torch.bfloat16
+
+
+def test_compiled_optimizer_steps(two_gpus: VirtualMachine) -> None:
+    parameters = [nn.Parameter(torch.ones(4, device="cuda")) for _ in range(3)]
+    twins = [nn.Parameter(parameter.detach().clone()) for parameter in parameters]
+    for group, wrap in ((parameters, torch.compile), (twins, lambda step: step)):
+        optimizer = torch.optim.AdamW(group, lr=0.1)
+        step: Any = wrap(optimizer.step)
+        for _ in range(3):
+            for parameter in group:
+                parameter.grad = torch.ones_like(parameter)
+            step()
+    assert all(torch.allclose(mine, theirs) for mine, theirs in zip(parameters, twins, strict=True))
+
+
+def test_custom_functions_operators_and_transforms(two_gpus: VirtualMachine) -> None:
+    class Square(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = 2 * ctx.saved_tensors[0] * grad
+            return out
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    square: Any = Square.apply
+    torch.compile(lambda x: square(x).sum())(x).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0] * 3
+    rows = torch.ones(2, 3, device="cuda")
+    assert torch.compile(torch.func.vmap(lambda row: row.sum()))(rows).tolist() == [3.0, 3.0]
+    assert torch.compile(torch.func.grad(lambda row: (row**2).sum()))(rows[0]).tolist() == [2.0] * 3
+
+
+def test_devices_that_do_not_match_are_dynamos_error(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="two devices, cuda:0 and cpu"):
+        torch.compile(lambda x, y: x + y)(torch.ones(2, device="cuda"), torch.ones(2))
+
+
+def test_bad_options_are_torchs_errors(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
+        torch.compile(lambda x: x, mode="fast")
+    with pytest.raises(NotImplementedError, match=r'torch\.compile\(backend="cudagraphs"\)'):
+        torch.compile(lambda x: x, backend="cudagraphs")
+    with pytest.raises(Exception, match="Invalid backend: 'fast'"):
+        torch.compile(lambda x: x + 1, backend="fast")(torch.ones(2, device="cuda"))

@@ -1,0 +1,181 @@
+"""The kernels of compiled code: those that Inductor launched for the same programs on an H200."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+from torch import nn
+from torch.nn import functional as F
+
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
+from gpututor.trace.events import COMPILES, REGION, Event, Kind
+from tests.support import ROOT
+
+MEASURED = {
+    row[0]: row[4] for row in json.loads((ROOT / "benchmarks/data/h200_compile.json").read_text("utf-8"))["programs"]
+}
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def _events(function: Callable[..., Any], *shapes: tuple[int, ...], grad: bool = False, **options: Any) -> list[Event]:
+    """Return the events of the third call on an H200, without values; a module is moved there."""
+    recorder = Recorder([__file__])
+    with virtual_gpu(1, "H200", values=False, recorder=recorder):
+        if isinstance(function, nn.Module):
+            function = copy.deepcopy(function).cuda()
+        compiled = torch.compile(function, **options)
+        inputs = [torch.empty(shape, device="cuda") for shape in shapes]
+        for _ in range(3):
+            before = len(recorder.trace)
+            with torch.set_grad_enabled(grad):
+                out = compiled(*inputs)
+                if grad:
+                    out.square().mean().backward()
+            torch.cuda.synchronize()
+        return list(recorder.complete())[before:]
+
+
+def _kernels(events: list[Event]) -> list[str]:
+    return [event.name for event in events if event.kind is Kind.KERNEL]
+
+
+SQUARE = "4096 x 4096"
+
+
+@pytest.mark.parametrize(
+    ("program", "function"),
+    [
+        (f"(gelu(x) * x + 1).tanh(), x: {SQUARE}", lambda x: (F.gelu(x) * x + 1).tanh()),
+        (f"layer_norm(x, (4096,)).relu(), x: {SQUARE}", lambda x: F.layer_norm(x, (4096,)).relu()),
+        (f"(x * x).sum(), x: {SQUARE}", lambda x: (x * x).sum()),
+        (
+            f"(x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True), x: {SQUARE}",
+            lambda x: (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True),
+        ),
+    ],
+    ids=["pointwise", "layer_norm", "sum", "std"],
+)
+def test_names_and_times_are_those_of_a_real_gpu(program: str, function: Callable[..., Any]) -> None:
+    events = [event for event in _events(function, (4096, 4096)) if event.kind is Kind.KERNEL]
+    assert [event.name for event in events] == [name for name, _, _ in MEASURED[program]]
+    for event, (_, _, microseconds) in zip(events, MEASURED[program], strict=True):
+        assert event.end - event.start == pytest.approx(microseconds * 1000, rel=0.25, abs=1000)
+
+
+def test_library_kernels_stay_and_the_rest_is_fused() -> None:
+    model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024))
+    assert _kernels(_events(model, (256, 1024))) == ["aten::mm", "triton_poi_fused_addmm_gelu_0", "aten::addmm"]
+    trained = _kernels(_events(model, (256, 1024), grad=True))
+    assert [name for name in trained if "triton" in name] == [
+        "triton_poi_fused_gelu_0", "triton_red_fused_sum_0", "triton_per_fused_sum_1",
+        "triton_poi_fused_gelu_gelu_backward_2", "triton_red_fused_sum_3", "triton_per_fused_sum_4",
+    ]  # fmt: skip
+
+
+def test_attention_is_cudas_kernel() -> None:
+    def attend(q: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q.half(), q.half(), q.half()) * 2
+
+    names = _kernels(_events(attend, (2, 4, 128, 64)))
+    assert "aten::_scaled_dot_product_cudnn_attention" in names
+
+
+def test_a_call_is_a_range_and_a_compilation_is_another() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(recorder=recorder) as machine:
+        double = torch.compile(lambda x: x * 2)
+        x = torch.ones(8, device="cuda")
+        double(x)
+        compiled_at = machine.clock.host.now
+        double(x)
+        # Compilation takes the host a good part of a second; a call takes microseconds.
+        assert 0.2e9 < compiled_at < 5e9
+        assert machine.clock.host.now - compiled_at < 1e6
+    ranges = [event.name for event in recorder.trace if event.kind is Kind.RANGE]
+    assert ranges == [f"{COMPILES}0/0, 1 kernels", f"{REGION}0/0", f"{REGION}0/0"]
+
+
+def test_kernels_name_the_learners_line() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        return y @ y
+
+    lines = [event.line for event in _events(function, (64, 64)) if event.kind is Kind.KERNEL]
+    first = function.__code__.co_firstlineno
+    assert lines == [first + 1, first + 2]
+
+
+def _launches(events: list[Event]) -> int:
+    return len({event.launched for event in events if event.kind is Kind.KERNEL})
+
+
+def test_reduce_overhead_replays_a_graph() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))
+    assert _launches(_events(model, (8, 64))) == 3
+    assert _launches(_events(model, (8, 64), mode="reduce-overhead")) == 1
+
+
+def test_mutated_inputs_are_not_replayed() -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return (x @ x).relu()
+
+    assert _launches(_events(write, (64, 64), mode="reduce-overhead")) == 3
+
+
+def test_compiled_code_is_ordered_like_other_kernels() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(recorder=recorder):
+        double = torch.compile(lambda x: x * 2)
+        x = torch.ones(1 << 20, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            out = double(x)
+        out.sum()
+    assert [event.name for event in recorder.complete() if event.kind is Kind.HAZARD] == ["read after write"] * 2
+
+
+def test_compiled_code_in_a_cuda_graph() -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x: x * 2)
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.stream(torch.cuda.Stream()):
+            double(x)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = double(x)
+        x.fill_(3)
+        graph.replay()
+        assert out.tolist() == [6.0] * 4
+
+
+def test_what_cannot_be_lowered_runs_eagerly_and_says_so() -> None:
+    with virtual_gpu():
+        x = torch.ones(4, device="cuda")
+        with pytest.warns(UserWarning, match="runs with eager kernels on the virtual GPU.* several devices"):
+            out = torch.compile(lambda x: (x.cpu() + 1).cuda() * 2)(x)
+        assert out.tolist() == [4.0] * 4
+
+
+def test_nothing_of_the_compiler_is_imported_before_it_is_used() -> None:
+    program = (
+        "import sys, torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
+        "with virtual_gpu():\n    print((torch.ones(2, device='cuda') + 1).tolist())\n"
+        "print('torch._inductor' in sys.modules, 'torch._dynamo.convert_frame' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "[2.0, 2.0]\nFalse False\n", done.stderr
