@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpututor.trace.arrays import Intervals, Mask, Numbers, Place, TraceArrays, common, intervals_of, merged, within
-from gpututor.trace.events import Kind
+from gpututor.trace.events import COMPILES, Kind
 from gpututor.trace.formatting import duration, share, size
 
 _WORTH_NAMING = 0.05
@@ -91,7 +91,11 @@ def make_advice(
     rows: TraceArrays, rule: str, sentence: str, place: Place, gain: int, what_to_do: str, others: Sequence[Place] = ()
 ) -> Advice:
     gain = min(gain, rows.span)
-    return Advice(rule, sentence, place, gain, gain / rows.span if rows.span else 0.0, what_to_do, tuple(others))
+    # A program compiles once, and then runs for longer than its trace: the share is that of the rest.
+    compiles = [number for number, name in enumerate(rows.names) if name.startswith(COMPILES)]
+    span = rows.span - int(rows.duration[rows.of(Kind.RANGE) & np.isin(rows.name, compiles)].sum())
+    share = min(gain / span, 1.0) if span > 0 else 0.0
+    return Advice(rule, sentence, place, gain, share, what_to_do, tuple(others))
 
 
 class _Loss(NamedTuple):

@@ -1,0 +1,66 @@
+"""Advice on compiled code: graph breaks and repeated compilation."""
+
+from __future__ import annotations
+
+from gpututor.trace.advice import collect_advice
+from gpututor.trace.arrays import Place, TraceArrays
+from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, Kind
+from tests.support.traces import FILE, MS, US, Program
+
+
+def _range(program: Program, name: str, time: int, line: int) -> None:
+    began = program.now
+    program.now += time
+    program.trace.add(Kind.RANGE, name, "cpu", launched=began, start=began, end=program.now, file=FILE, line=line)
+
+
+def _compiled(
+    *graphs: str, calls: int = 20, recompiles: tuple[str, ...] = (), breaks: dict[int, str] | None = None
+) -> Program:
+    """Return a program that compiles graphs and calls each of them; a kernel of 1 ms follows each call."""
+    program = Program()
+    for line, reason in (breaks or {}).items():
+        _range(program, GRAPH_BREAK + reason, 0, line)
+    for reason in recompiles:
+        _range(program, RECOMPILES + reason, 0, 20)
+    for graph in graphs:
+        _range(program, f"{COMPILES}{graph}, 3 kernels", 500 * MS, 20)
+    for _ in range(calls):
+        for graph in graphs:
+            _range(program, REGION + graph, 200 * US, 20)
+            program.kernel(9, MS)
+    return program
+
+
+def _rules(program: Program) -> dict[str, tuple[Place, tuple[Place, ...], int]]:
+    advice = collect_advice(TraceArrays(program.trace), (), {}, None)
+    return {each.rule: (each.place, each.others, each.gain) for each in advice}
+
+
+def test_code_that_compiles_once_without_breaks_gets_no_advice() -> None:
+    assert _rules(_compiled("0/0")) == {}
+
+
+def test_breaks_are_named_together() -> None:
+    program = _compiled("0/0", "1/0", "2/0", breaks={12: "Tensor.item()", 14: "print"})
+    place, others, gain = _rules(program)["graph breaks"]
+    assert (place, others) == (Place(FILE, 12), (Place(FILE, 14),))
+    # Two thirds of the time in compiled code.
+    assert gain == 2 * 20 * 200 * US
+    (advice,) = collect_advice(TraceArrays(program.trace), (), {}, None)
+    assert "12 (Tensor.item())" in advice.sentence
+
+
+def test_repeated_compilation_costs_what_it_took() -> None:
+    program = _compiled("0/0", "0/1", "0/2", recompiles=("size mismatch at index 0", "size mismatch at index 0"))
+    place, _, gain = _rules(program)["repeated compilation"]
+    assert (place, gain) == (Place(FILE, 20), 2 * 500 * MS)
+
+
+def test_other_advice_is_measured_without_the_compilation() -> None:
+    program = _compiled("0/0", calls=5)
+    for _ in range(20):
+        program.kernel(9, 100 * US)
+        program.wait(30, "aten::_local_scalar_dense")
+        program.now += 50 * US
+    assert "waits in a loop" in _rules(program)
