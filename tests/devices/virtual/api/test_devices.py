@@ -155,15 +155,10 @@ def test_other_device_types_are_refused_as_by_torch(two_gpus: VirtualMachine) ->
 
 
 def test_peer_access_works_and_peer_copies_keep_values(two_gpus: VirtualMachine) -> None:
-    assert CUDA.can_device_access_peer(0, 1)
-    assert not CUDA.can_device_access_peer(1, 1)
+    assert (CUDA.can_device_access_peer(0, 1), CUDA.can_device_access_peer(1, 1)) == (True, False)
     there = torch.arange(4.0, device="cuda:0").to("cuda:1", non_blocking=True)
     there.copy_(torch.full((4,), 3.0, device="cuda:0"))
     assert (there.device.index, there.tolist()) == (1, [3.0] * 4)
-
-
-def _fail() -> None:
-    raise ZeroDivisionError
 
 
 def test_device_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
@@ -178,7 +173,7 @@ def test_device_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:
             assert CUDA.current_device() == 1
     assert CUDA.current_device() == 0
     with pytest.raises(ZeroDivisionError), CUDA.device("cuda:1"):
-        _fail()
+        raise ZeroDivisionError
     assert CUDA.current_device() == 0
 
 
@@ -225,6 +220,7 @@ def test_without_a_gpu_other_calls_answer_as_on_cuda() -> None:
         assert torch.backends.cuda.is_built()
         CUDA.manual_seed(1)
         CUDA.manual_seed_all(1)
+        torch.manual_seed(1)
         CUDA.empty_cache()
         with CUDA.device(-1), CUDA.device_of(torch.ones(1)):
             assert torch.get_default_device() == torch.device("cpu")
@@ -264,17 +260,6 @@ def test_the_accelerator_agrees_with_cuda_in_everything(two_gpus: VirtualMachine
         torch.accelerator.empty_host_cache()
     assert CUDA.memory_reserved(1) == torch.accelerator.memory_reserved(1) == 0
     torch.accelerator.synchronize(1)
-
-
-def test_ranges_of_nvtx_nest(two_gpus: VirtualMachine) -> None:
-    nvtx = CUDA.nvtx
-    assert (nvtx.range_push("epoch"), nvtx.range_push("step")) == (-2, -2)
-    with nvtx.range("inner {}", 1):
-        nvtx.mark("here")
-        nvtx.range_push("innermost")
-        nvtx.range_pop()
-    assert (nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()) == (-2, -2, -2)
-    nvtx.range_end(nvtx.range_start("loose"))
 
 
 def test_sync_debug_mode_warns_or_raises_on_synchronization(two_gpus: VirtualMachine) -> None:
@@ -332,9 +317,3 @@ def test_a_machine_with_gpus_looks_like_a_cuda_build_with_cudnn() -> None:
         assert not torch.backends.cudnn.is_available()
         assert torch.backends.cudnn.version() is None
     assert (torch.version.cuda, torch.backends.cudnn.version()) == own
-
-
-def test_properties_of_one_gpu_are_equal() -> None:
-    with virtual_gpu(2):
-        assert CUDA.get_device_properties(0) == CUDA.get_device_properties(None)
-        assert CUDA.get_device_properties(0) != CUDA.get_device_properties(1)

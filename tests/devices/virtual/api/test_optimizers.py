@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.torch_version import TorchVersion
 
+from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine
 
 GPU = torch.device("cuda:0")
@@ -118,10 +119,8 @@ def test_parameter_groups_schedulers_and_saved_state(two_gpus: VirtualMachine) -
     for _ in range(3):
         schedulers[2].step(torch.tensor(1.0, device="cuda"))
     assert stepper.param_groups[0]["lr"] < before
-    other = torch.optim.AdamW(_network().cuda().parameters())
-    on_host = torch.optim.AdamW(_network().parameters())
-    for optimizer in (other, on_host):
-        optimizer.add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
+    for network in (_network().cuda(), _network()):
+        torch.optim.AdamW(network.parameters()).add_param_group({"params": [nn.Parameter(torch.zeros(1))]})
     twin: Any = _network().to("cuda:1")
     loaded = torch.optim.AdamW([{"params": twin[0].parameters()}, {"params": twin[2].parameters()}])
     loaded.load_state_dict(stepper.state_dict())
@@ -131,8 +130,7 @@ def test_parameter_groups_schedulers_and_saved_state(two_gpus: VirtualMachine) -
 
 def test_a_learning_rate_on_the_device_works_if_it_does_on_cuda(two_gpus: VirtualMachine) -> None:
     model = _network().cuda()
-    ways: list[dict[str, Any]]
-    ways = [{"fused": True}, {"capturable": True, "foreach": False}, {"capturable": True, "foreach": True}]
+    ways: Any = [{"fused": True}, {"capturable": True, "foreach": False}, {"capturable": True, "foreach": True}]
     for options in ways:
         stepper = torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01, device="cuda"), **options)
         assert len(_losses(model, stepper, "cuda")) == 4
@@ -175,6 +173,18 @@ def test_clipping_gives_the_cpus_norm(two_gpus: VirtualMachine) -> None:
         torch.testing.assert_close(norm.cpu(), expected)
         nn.utils.clip_grad_value_(on_gpu.parameters(), 0.1, foreach=foreach)
         nn.utils.clip_grad_value_(on_host.parameters(), 0.1, foreach=foreach)
+
+
+def test_optimizers_and_clipping_use_foreach_kernels_as_on_cuda(recorder: Recorder) -> None:
+    model = _network().cuda()
+    stepper = torch.optim.Adam(model.parameters(), lr=0.01)
+    model(torch.randn(2, 4, device="cuda")).sum().backward()
+    start = len(recorder.trace)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    stepper.step()
+    names = {event.name for event in recorder.trace.since(start)}
+    assert names >= {"aten::_foreach_norm", "aten::_foreach_addcdiv_"}
+    assert "aten::addcdiv_" not in names
 
 
 def test_an_optimizer_works_in_a_new_process() -> None:

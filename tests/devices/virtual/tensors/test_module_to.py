@@ -129,20 +129,13 @@ def test_the_old_norms_and_pruning_work_on_the_device(two_gpus: VirtualMachine) 
     assert _on_gpu(layer)
 
 
-def test_module_hooks_see_device_tensors(two_gpus: VirtualMachine) -> None:
-    layer = nn.Linear(2, 2)
-    seen: list[str] = []
-
-    def see(*tensors: Any) -> None:
-        seen.extend(str(tensor.device) for tensor in tensors if tensor is not None)
-
-    layer.register_forward_pre_hook(lambda module, inputs: see(*inputs))
-    layer.register_forward_hook(lambda module, inputs, out: see(out))
-    layer.register_full_backward_pre_hook(lambda module, gradients: see(*gradients))
-    layer.register_full_backward_hook(lambda module, inner, outer: see(*inner, *outer))
-    layer.cuda()
-    layer(torch.ones(1, 2, device="cuda", requires_grad=True)).sum().backward()
-    assert seen == ["cuda:0"] * 5
+def test_tied_weights_stay_tied_and_a_number_names_a_gpu(two_gpus: VirtualMachine) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    model.to(1)
+    assert model[0].weight is model[1].weight
+    assert model[0].weight.device == torch.device("cuda:1")
+    assert model.cuda(0)[1].weight.device == GPU
 
 
 def test_averaged_models_stay_on_the_device(two_gpus: VirtualMachine) -> None:
