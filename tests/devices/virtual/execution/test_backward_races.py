@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient, names_of, traced
 
 Program = Callable[[Any, Any], None]
 
 
 def hazards_of(program: Program) -> list[str]:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, "A100", recorder=recorder):
-        program(torch.cuda.Stream(), torch.cuda.current_stream())
-        torch.cuda.synchronize()
-    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+    events = traced(lambda: program(torch.cuda.Stream(), torch.cuda.current_stream()), file=__file__)
+    return names_of(events, Kind.HAZARD)
+
+
+def add_to_gradients(net: torch.nn.Module) -> None:
+    for parameter in net.parameters():
+        gradient(parameter).add_(1)
 
 
 def model() -> torch.nn.Sequential:
@@ -39,9 +40,7 @@ def forward_on_a_side_stream(side: Any, current: Any) -> None:
         loss = net[2](hidden).mean()
     current.wait_stream(side)
     loss.backward()
-    for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.add_(1)
+    add_to_gradients(net)
 
 
 def a_training_loop_with_its_forward_on_a_side_stream(side: Any, current: Any) -> None:
@@ -78,8 +77,7 @@ def two_branches(side: Any, current: Any) -> None:
     current.wait_stream(side)
     left.record_stream(current)
     (left + right).sum().backward()
-    assert x.grad is not None
-    x.grad.sum()
+    gradient(x).sum()
 
 
 def backward_within_the_block(side: Any, current: Any) -> None:
@@ -89,9 +87,7 @@ def backward_within_the_block(side: Any, current: Any) -> None:
     with torch.cuda.stream(side):
         loss.backward()
     current.wait_stream(side)
-    for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.add_(1)
+    add_to_gradients(net)
 
 
 def both_within_the_block(side: Any, current: Any) -> None:
@@ -100,9 +96,7 @@ def both_within_the_block(side: Any, current: Any) -> None:
     with torch.cuda.stream(side):
         net(x).mean().backward()
     current.wait_stream(side)
-    for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.add_(1)
+    add_to_gradients(net)
 
 
 IN_ORDER = [
@@ -126,8 +120,7 @@ def gradients_before_their_stream_was_waited_for(side: Any, current: Any) -> Non
     with torch.cuda.stream(side):
         net(x).mean().backward()
     for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.sum()
+        gradient(parameter).sum()
 
 
 def a_loss_before_its_stream_was_waited_for(side: Any, current: Any) -> None:

@@ -47,6 +47,7 @@ TOO_LARGE: dict[str, Callable[[], object]] = {
     "kron": lambda: torch.kron(torch.ones(2**8, 2**7, device="cuda"), torch.ones(2**8, 2**7, device="cuda")),
     "einsum": lambda: torch.einsum("i,j->ij", torch.ones(2**15, device="cuda"), torch.ones(2**15, device="cuda")),
     "combinations": lambda: torch.combinations(torch.ones(2**15, device="cuda")),
+    "randn": lambda: torch.randn(2**15, 2**15, device="cuda"),
     "full": lambda: torch.full((2**15, 2**15), 1.0, device="cuda"),
     "arange": lambda: torch.arange(2**29, device="cuda"),
     "linspace": lambda: torch.linspace(0, 1, 2**30, device="cuda"),

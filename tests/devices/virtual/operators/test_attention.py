@@ -10,8 +10,11 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient
 
 attend: Any = torch.nn.functional.scaled_dot_product_attention
+BACKEND = torch.nn.attention.SDPBackend
+BACKENDS = [BACKEND.FLASH_ATTENTION, BACKEND.EFFICIENT_ATTENTION, BACKEND.CUDNN_ATTENTION, BACKEND.MATH]
 SHAPE = (2, 4, 24, 16)
 FLASH, EFFICIENT, CUDNN = (f"aten::_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn"))
 
@@ -31,19 +34,25 @@ def mask_of(kind: str) -> torch.Tensor | None:
     return allowed if kind == "bool" else torch.randn(2, 1, 1, SHAPE[2], device="cuda")
 
 
+def _assert_as_on_the_cpu(
+    inputs: list[torch.Tensor], mask: torch.Tensor | None = None, *, causal: bool, backends: Any = BACKENDS
+) -> None:
+    with torch.nn.attention.sdpa_kernel(backends):
+        out = attend(*inputs, mask, is_causal=causal)
+        out.square().sum().backward()
+    hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
+    expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
+    expected.square().sum().backward()
+    torch.testing.assert_close(out.cpu(), expected)
+    for tensor, host in zip(inputs, hosts, strict=True):
+        torch.testing.assert_close(gradient(tensor).cpu(), host.grad)
+
+
 @pytest.mark.parametrize(("kind", "causal"), [("none", False), ("none", True), ("bool", False), ("float", False)])
 def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
     with virtual_gpu():
         inputs, mask = heads(requires_grad=True), mask_of(kind)
-        out = attend(*inputs, attn_mask=mask, is_causal=causal)
-        out.square().sum().backward()
-        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
-        expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
-        expected.square().sum().backward()
-        torch.testing.assert_close(out.cpu(), expected)
-        for tensor, host in zip(inputs, hosts, strict=True):
-            assert tensor.grad is not None
-            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
+        _assert_as_on_the_cpu(inputs, mask, causal=causal)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +117,6 @@ def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
     assert extra < 2 * 16 * 4096 * 4096, "the matrix of all pairs would take more"
 
 
-def sdpa(backend: Any, model: str, dtype: torch.dtype, **options: Any) -> Any:
-    with virtual_gpu(1, model), torch.nn.attention.sdpa_kernel(backend):
-        return attend(*heads(dtype), **options)
-
-
-BACKEND = torch.nn.attention.SDPBackend
-
-
 @pytest.mark.parametrize(
     ("backend", "model", "dtype"),
     [
@@ -130,17 +131,22 @@ def test_a_backend_that_cannot_run_raises_cudas_error_with_its_reasons(
     backend: Any, model: str, dtype: torch.dtype
 ) -> None:
     with (
+        virtual_gpu(1, model),
+        torch.nn.attention.sdpa_kernel(backend),
         pytest.warns(UserWarning, match="not used because"),
         pytest.raises(RuntimeError, match=r"^No available kernel"),
     ):
-        sdpa(backend, model, dtype)
+        attend(*heads(dtype))
 
 
 def test_flash_attention_takes_no_mask() -> None:
-    with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
-        mask = torch.ones(SHAPE[2], SHAPE[2], dtype=torch.bool, device="cuda")
-        with pytest.warns(UserWarning, match="non-null"), pytest.raises(RuntimeError):
-            attend(*heads(torch.float16), attn_mask=mask)
+    with (
+        virtual_gpu(1, "A100"),
+        torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION),
+        pytest.warns(UserWarning, match="non-null"),
+        pytest.raises(RuntimeError),
+    ):
+        attend(*heads(torch.float16), attn_mask=mask_of("bool"))
 
 
 @pytest.mark.parametrize(
@@ -153,27 +159,23 @@ def test_flash_attention_takes_no_mask() -> None:
     ],
 )
 def test_a_backend_that_can_run_does(backend: Any, model: str, dtype: torch.dtype) -> None:
-    assert sdpa(backend, model, dtype).shape == SHAPE
+    with virtual_gpu(1, model), torch.nn.attention.sdpa_kernel(backend):
+        assert attend(*heads(dtype)).shape == SHAPE
 
 
 def test_flash_attention_takes_fewer_heads_of_keys() -> None:
     with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
         query, key, value = heads(torch.float16)
-        assert attend(query, key[:, :2], value[:, :2], enable_gqa=True).shape == SHAPE
+        grouped = attend(query, key[:, :2], value[:, :2], enable_gqa=True)
+        each = [tensor[:, :2].repeat_interleave(2, 1) for tensor in (key, value)]
+        torch.testing.assert_close(grouped, attend(query, *each), rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("backend", [BACKEND.FLASH_ATTENTION, BACKEND.EFFICIENT_ATTENTION, BACKEND.CUDNN_ATTENTION])
+@pytest.mark.parametrize("backend", BACKENDS[:3])
 @pytest.mark.parametrize("causal", [False, True])
 def test_each_backend_gives_the_cpus_values_and_gradients(backend: Any, causal: bool) -> None:
     with virtual_gpu(1, "H200"):
-        inputs = heads(torch.bfloat16, requires_grad=True)
-        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
-        with torch.nn.attention.sdpa_kernel(backend):
-            attend(*inputs, is_causal=causal).square().sum().backward()
-        attend(*hosts, is_causal=causal).square().sum().backward()
-        for tensor, host in zip(inputs, hosts, strict=True):
-            assert tensor.grad is not None
-            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
+        _assert_as_on_the_cpu(heads(torch.bfloat16, requires_grad=True), causal=causal, backends=backend)
 
 
 def test_a_causal_mask_saves_time() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence, pad_packed_sequence
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from gpututor.devices.virtual import VirtualMachine
 
@@ -26,20 +24,6 @@ def test_ctc_loss_takes_targets_and_lengths_from_any_device(two_gpus: VirtualMac
     torch.testing.assert_close(loss.detach().cpu(), expected)
     assert on_gpu.grad is not None
     assert on_gpu.grad.device == GPU
-
-
-@pytest.mark.parametrize("layer", [nn.LSTM(4, 2), nn.GRU(4, 2, bidirectional=True), nn.RNN(4, 2)])
-def test_packed_sequences_run_on_the_gpu_with_batch_sizes_on_the_cpu(two_gpus: VirtualMachine, layer: nn.RNN) -> None:
-    sequences = [torch.randn(3, 4), torch.randn(2, 4)]
-    expected, lengths = pad_packed_sequence(layer(pack_sequence(sequences))[0])
-    packed = pack_sequence([sequence.cuda() for sequence in sequences])
-    assert (packed.data.device, packed.batch_sizes.device.type) == (GPU, "cpu")
-    on_gpu = copy.deepcopy(layer).cuda()
-    padded, gpu_lengths = pad_packed_sequence(on_gpu(packed)[0])
-    padded.sum().backward()
-    torch.testing.assert_close(padded.detach().cpu(), expected.detach())
-    assert torch.equal(lengths, gpu_lengths)
-    assert all(parameter.grad is not None and parameter.grad.device == GPU for parameter in on_gpu.parameters())
 
 
 def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMachine) -> None:

@@ -14,6 +14,7 @@ from torch import nn
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 
@@ -174,22 +175,18 @@ def test_gradients_flow_through_a_sparse_product(two_gpus: VirtualMachine) -> No
         sparse = _coo(device).requires_grad_()
         dense = _dense(device).requires_grad_()
         torch.sparse.mm(sparse, dense).pow(2).sum().backward()
-        assert sparse.grad is not None
-        assert dense.grad is not None
-        assert str(sparse.grad.device).startswith(device)
-        gradients.append((sparse.grad.cpu().to_dense(), dense.grad.cpu()))
+        assert str(gradient(sparse).device).startswith(device)
+        gradients.append((gradient(sparse).cpu().to_dense(), gradient(dense).cpu()))
     torch.testing.assert_close(gradients[0], gradients[1])
 
 
 def test_gradients_flow_through_to_dense_and_to_sparse(two_gpus: VirtualMachine) -> None:
     values = torch.tensor(VALUES, device="cuda", requires_grad=True)
     (torch.sparse_coo_tensor(torch.tensor(INDICES, device="cuda"), values, (2, 3)).to_dense() ** 2).sum().backward()
-    assert values.grad is not None
-    assert values.grad.tolist() == [6.0, 8.0, 10.0]
+    assert gradient(values).tolist() == [6.0, 8.0, 10.0]
     dense = _dense("cuda").requires_grad_()
     (dense.to_sparse().to_dense() * 2).sum().backward()
-    assert dense.grad is not None
-    assert dense.grad.tolist() == [[0.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
+    assert gradient(dense).tolist() == [[0.0, 2.0], [2.0, 2.0], [2.0, 2.0]]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
 from gpututor.devices.virtual import VirtualMachine
+from tests.support.virtual_gpus import gradient
 
 GPU = torch.device("cuda:0")
 
@@ -299,8 +300,7 @@ def test_overwrite_module_params_makes_new_parameters(overwriting: None) -> None
     assert before.device.type == "cpu"
     assert isinstance(layer.weight, nn.Parameter)
     assert layer.weight.device == torch.device("cuda:0")
-    assert layer.weight.grad is not None
-    assert layer.weight.grad.device == torch.device("cuda:0")
+    assert gradient(layer.weight).device == torch.device("cuda:0")
     on_gpu = layer.weight
     layer.cpu()
     assert layer.weight is not on_gpu

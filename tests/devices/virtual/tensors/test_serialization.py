@@ -112,13 +112,6 @@ def test_optimizers_and_modules_are_loaded_onto_their_device(two_gpus: VirtualMa
         assert whole.eval()(torch.ones(1, 2, device=expected)).device == expected
 
 
-def test_tied_weights_are_tied_in_the_file(two_gpus: VirtualMachine) -> None:
-    model: Any = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).cuda()
-    model[1].weight = model[0].weight
-    loaded = torch.load(_saved(model.state_dict()))
-    assert storage_key(loaded["0.weight"]) == storage_key(loaded["1.weight"])
-
-
 def test_safetensors_reads_and_writes_device_tensors(two_gpus: VirtualMachine, tmp_path: pathlib.Path) -> None:
     model = nn.Linear(2, 2).cuda()
     path = tmp_path / "model.safetensors"
@@ -200,9 +193,6 @@ def test_distributed_checkpoints_hold_device_tensors(tmp_path: pathlib.Path) -> 
         assert other.weight.device == torch.device("cuda:1")
 
 
-GPU = torch.device("cuda:0")
-
-
 @pytest.mark.parametrize(
     ("map_location", "expected"),
     [
@@ -226,51 +216,10 @@ def test_map_location_chooses_the_device(
     assert storage_key(loaded["x"]) == storage_key(loaded["view"])
 
 
-def test_a_state_dict_crosses_devices(two_gpus: VirtualMachine) -> None:
-    model: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
-    file = _saved(model.state_dict())
-    on_host: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
-    on_host.load_state_dict(torch.load(file, map_location="cpu"))
-    assert on_host[0].weight.device.type == "cpu"
-    assert torch.equal(on_host[0].weight, model[0].weight.cpu())
-    on_gpu: Any = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)).cuda()
-    on_gpu.load_state_dict(on_host.state_dict())
-    assert on_gpu[0].weight.device == GPU
-    assert torch.equal(on_gpu[0].weight, model[0].weight)
-
-
-def test_a_file_from_a_gpu_that_is_not_there_needs_map_location(two_gpus: VirtualMachine) -> None:
-    raw = _saved(torch.ones(2, device="cuda:1")).getvalue().replace(b"cuda:1", b"cuda:5")
-    with pytest.raises(RuntimeError, match="Attempting to deserialize object on CUDA device 5 but"):
-        torch.load(io.BytesIO(raw))
-    assert torch.load(io.BytesIO(raw), map_location="cuda").device == GPU
-
-
-def test_files_contain_cuda_locations_and_no_internal_names() -> None:
-    with virtual_gpu(1):
-        file = _saved(torch.ones(2, device="cuda"))
-    assert b"cuda:0" in file.getvalue()
-    assert b"gpututor" not in file.getvalue()
-    assert torch.load(file, map_location="cpu").tolist() == [1.0, 1.0]
-
-
-def test_a_whole_module_can_be_saved(two_gpus: VirtualMachine) -> None:
-    loaded = torch.load(_saved(nn.Linear(2, 2).cuda()), weights_only=False)
-    assert isinstance(loaded.weight, nn.Parameter)
-    assert loaded.weight.device == GPU
-
-
-def test_pickle_and_deepcopy_keep_device_kind_and_sharing(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(3, device="cuda:1", requires_grad=True)
-    assert pickle.loads(pickle.dumps(x)).device == torch.device("cuda:1")
+def test_deepcopy_keeps_sharing(two_gpus: VirtualMachine) -> None:
     base = torch.zeros(3, device="cuda")
     first, second = copy.deepcopy([base, base[1:]])
     assert storage_key(first) == storage_key(second) != storage_key(base)
-    model = copy.deepcopy(nn.Linear(2, 2).cuda())
-    assert isinstance(model.weight, nn.Parameter)
-    assert model.weight.device == GPU
-    with pytest.raises(RuntimeError, match="Only Tensors created explicitly by the user"):
-        copy.deepcopy(x * 2)
 
 
 def test_saving_copies_to_the_host_once_for_each_storage(recorder: Recorder) -> None:
