@@ -21,6 +21,17 @@ LIMIT_S = 250.0
 Program = Callable[[int, str], Any]
 
 
+def program_table() -> tuple[dict[str, Program], Callable[[Program], Program]]:
+    """Return an empty table of programs by name, and a decorator that puts a function into it."""
+    programs: dict[str, Program] = {}
+
+    def program(function: Program) -> Program:
+        programs[function.__name__] = function
+        return function
+
+    return programs, program
+
+
 def _portable(value: Any) -> Any:
     """Return the value with (device, values) in place of device tensors, to be pickled for the test."""
     if isinstance(value, torch.Tensor):

@@ -29,6 +29,11 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [tensor for item in value for tensor in tensors_in(item)] if isinstance(value, tuple | list) else []
 
 
+def loss_of(result: Any) -> torch.Tensor:
+    """Return the sum of the squares of all floating-point tensors of a layer's result."""
+    return torch.stack([part.float().square().sum() for part in tensors_in(result) if part.is_floating_point()]).sum()
+
+
 def names_of(events: Iterable[Event], kind: Kind) -> list[str]:
     """Return the names of the events of one kind."""
     return [event.name for event in events if event.kind is kind]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import queue
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +13,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import virtual_gpu
+from tests.support.virtual_gpus import printed
 
 
 class _Worker:
@@ -96,10 +95,7 @@ given.put(None)
 @pytest.mark.long
 def test_an_older_thread_raises_with_advice() -> None:
     # In a process of its own: once C++ has started CUDA with success, it does not ask any more.
-    ended = subprocess.run([sys.executable, "-c", _OLDER], capture_output=True, text=True, timeout=120, check=False)
-
-    assert ended.returncode == 0, ended.stderr
-    *refusals, values, device = ended.stdout.splitlines()
+    *refusals, values, device = printed("-c", _OLDER).splitlines()
     assert len(refusals) == 3
     for refusal in refusals:
         assert refusal.startswith("RuntimeError: This thread was started before the virtual GPU was switched on")

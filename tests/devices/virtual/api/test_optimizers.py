@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from torch.torch_version import TorchVersion
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine
+from tests.support.virtual_gpus import printed
 
 GPU = torch.device("cuda:0")
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -190,14 +189,10 @@ def test_optimizers_and_clipping_use_foreach_kernels_as_on_cuda(recorder: Record
 def test_an_optimizer_works_in_a_new_process() -> None:
     """The first optimizer imports torch._dynamo, which allows a function only under names with the same rule."""
     program = (
-        "import torch\n"
-        "from gpututor.devices.virtual import virtual_gpu\n"
+        "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
         "with virtual_gpu(1):\n"
         "    weight = torch.ones(2, device='cuda', requires_grad=True)\n"
         "    optimizer = torch.optim.SGD([weight], lr=0.5)\n"
-        "    weight.sum().backward()\n"
-        "    optimizer.step()\n"
-        "    print(weight.tolist())\n"
+        "    weight.sum().backward()\n    optimizer.step()\n    print(weight.tolist())\n"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ended.stdout == "[0.5, 0.5]\n", ended.stderr
+    assert printed("-c", program) == "[0.5, 0.5]\n"

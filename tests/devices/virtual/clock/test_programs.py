@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +11,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Event, Kind
+from tests.support.virtual_gpus import printed
 
 
 def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
@@ -212,16 +210,12 @@ with virtual_gpu(2, "T4"):
 
 @pytest.mark.long
 def test_times_do_not_depend_on_threads_or_hash_seed() -> None:
-    def run(**environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env={**os.environ, **environment}
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    first = run(PYTHONHASHSEED="1", OMP_NUM_THREADS="1")
+    first, second = (
+        printed("-c", _PROGRAM, environment={"PYTHONHASHSEED": number, "OMP_NUM_THREADS": number})
+        for number in ("1", "2")
+    )
+    assert first == second
     assert first.count("\n") == 5
-    assert first == run(PYTHONHASHSEED="2", OMP_NUM_THREADS="2")
 
 
 def test_gpus_run_independently_and_peer_copies_use_the_link() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sched
-import subprocess
-import sys
 import time
 import timeit
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ import pytest
 from torch.utils import benchmark
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.virtual_gpus import printed
 
 REAL = time.perf_counter
 MS = 1_000_000
@@ -52,9 +51,8 @@ def test_autorange_ends_for_plain_python(machine: VirtualMachine) -> None:
 
 
 def test_timeit_as_a_program_ends(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gpututor.devices.virtual", "-m", "timeit", "-v", "1 + 1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert "100 nsec per loop" in done.stdout
+    command = ["-m", "gpututor.devices.virtual", "-m", "timeit", "-v", "1 + 1"]
+    assert "100 nsec per loop" in printed(*command, cwd=tmp_path)
 
 
 def test_sched_uses_the_virtual_clock(machine: VirtualMachine) -> None:

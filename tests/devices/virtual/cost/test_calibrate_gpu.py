@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +13,7 @@ import torch
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.hardware.gpus import gpu_spec, gpu_specs, parse_gpu_spec
 from tests.support import ROOT
+from tests.support.virtual_gpus import run_python
 
 _BENCHMARKS = ROOT / "benchmarks"
 RATES = {"float32": 30e12, "tf32": 120e12, "float16": 250e12, "bfloat16": 240e12, "float64": 0.5e12}
@@ -181,9 +180,7 @@ def test_values_missing_in_nvidia_smi_are_left_out() -> None:
 def test_without_a_gpu_calibration_fails_with_a_message(script: str) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA GPU")
-    ended = subprocess.run(
-        [sys.executable, str(_BENCHMARKS / script)], capture_output=True, text=True, check=False, timeout=120
-    )
+    ended = run_python(str(_BENCHMARKS / script))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "no CUDA GPU" in ended.stderr
 

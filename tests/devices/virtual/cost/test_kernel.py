@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from math import prod
 from typing import Any
 
@@ -15,6 +13,7 @@ from gpututor.devices.virtual.cost.kernel import launches, price
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, total_bytes
 from gpututor.devices.virtual.operator_facts import short_name
 from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
+from tests.support.virtual_gpus import printed
 
 F32 = "float32"
 
@@ -147,7 +146,8 @@ def test_double_precision_is_half_the_rate_on_server_gpus_and_a_fraction_on_othe
 
 def test_the_tf32_switches_matter_where_there_is_tf32_and_only_for_float32() -> None:
     assert product_s("A100", 4096, tf32=True) < 0.3 * product_s("A100", 4096)
-    assert product_s("T4", 4096, tf32=True) == product_s("T4", 4096)
+    for without in ("P100", "T4"):
+        assert product_s(without, 4096, tf32=True) == product_s(without, 4096)
     assert product_s("A100", 4096, "float16", tf32=True) == product_s("A100", 4096, "float16")
     images, weights, made = tensor(32, 128, 58, 58), tensor(256, 128, 3, 3), tensor(32, 256, 56, 56)
 
@@ -265,4 +265,4 @@ def test_the_model_needs_no_torch() -> None:
         "price(gpu_spec('T4'), 'mm', [((9, 9), 'float32')] * 2, [((9, 9), 'float32')])\n"
         "assert 'torch' not in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert printed("-c", code) == ""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from gpututor.devices.virtual import virtual_gpu
+from tests.support.virtual_gpus import printed
 
 S = 1_000_000_000
 
@@ -70,6 +69,4 @@ print("virtual" if virtual else "real", flush=True)
 @pytest.mark.parametrize(("options", "said"), [([], "virtual"), (["--real-time"], "real")])
 def test_real_time_applies_to_children(tmp_path: Path, options: list[str], said: str) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)
-    command = [sys.executable, "-m", "gpututor.devices.virtual", *options, "program.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [said, said]
+    assert printed("-m", "gpututor.devices.virtual", *options, "program.py", cwd=tmp_path).split() == [said, said]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.virtual_gpus import printed, run_python
 
 PROGRAM = """
 import torch
@@ -25,7 +24,7 @@ with virtual_gpu():
 
 @pytest.mark.long
 def test_the_bfloat16_hook_runs_without_warnings() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    done = run_python("-c", PROGRAM)
     assert done.stdout.strip() == "[[6.0, 6.0]]", done.stderr
     assert "Time stats" not in done.stderr
 
@@ -49,5 +48,4 @@ with virtual_gpu():
 
 @pytest.mark.long
 def test_a_profile_shows_nccl_kernels_without_gloo() -> None:
-    done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["True", "True", "False", "True"], done.stderr
+    assert printed("-c", PROFILED).split() == ["True", "True", "False", "True"]

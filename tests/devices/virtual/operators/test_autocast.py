@@ -35,29 +35,27 @@ def test_every_listed_operator_has_a_sample() -> None:
     assert tried | samples.ONLY_ON_A_GPU | {"binary_cross_entropy"} == set(policies())
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", samples.LOWER_PRECISION)
-def test_lower_precision_operators_compute_in_the_autocast_dtype(
-    two_gpus: VirtualMachine, name: str, dtype: torch.dtype
+F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
+LISTS: list[tuple[dict[str, samples.Call], torch.dtype, torch.dtype, torch.dtype]] = [
+    (samples.LOWER_PRECISION, F32, F16, F16),
+    (samples.LOWER_PRECISION, F32, BF16, BF16),
+    (samples.FLOAT32, F16, F16, F32),
+    (samples.FLOAT32_RESULT, F16, F16, F32),
+]
+"""Operators, and the dtypes of their inputs, of autocast and of their results under autocast."""
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "cast", "expected"),
+    [pytest.param(call, *dtypes, id=f"{name}-{dtypes[1]}") for calls, *dtypes in LISTS for name, call in calls.items()],
+)
+def test_an_operator_computes_in_the_dtype_of_its_list(
+    two_gpus: VirtualMachine, call: samples.Call, given: torch.dtype, cast: torch.dtype, expected: torch.dtype
 ) -> None:
-    with torch.autocast("cuda", dtype):
-        assert _dtypes(samples.LOWER_PRECISION[name](_make(torch.float32))) == {dtype}
-    assert _dtypes(samples.LOWER_PRECISION[name](_make(torch.float32))) == {torch.float32}
-
-
-@pytest.mark.parametrize("name", samples.FLOAT32)
-def test_float32_operators_compute_in_float32(two_gpus: VirtualMachine, name: str) -> None:
-    make = _make(torch.float16)
-    with torch.autocast("cuda"):
-        assert _dtypes(samples.FLOAT32[name](make)) == {torch.float32}
-
-
-@pytest.mark.parametrize("name", samples.FLOAT32_RESULT)
-def test_operators_with_a_dtype_argument_return_float32(two_gpus: VirtualMachine, name: str) -> None:
-    make = _make(torch.float16)
-    with torch.autocast("cuda"):
-        assert _dtypes(samples.FLOAT32_RESULT[name](make)) == {torch.float32}
-    assert _dtypes(samples.FLOAT32_RESULT[name](make)) == {torch.float16}
+    with torch.autocast("cuda", cast):
+        assert _dtypes(call(_make(given))) == {expected}
+    if call not in samples.FLOAT32.values():
+        assert _dtypes(call(_make(given))) == {given}
 
 
 def test_an_explicit_dtype_argument_is_kept(two_gpus: VirtualMachine) -> None:
@@ -198,45 +196,32 @@ def test_a_weight_that_died_inside_the_block_is_not_kept(two_gpus: VirtualMachin
 def test_custom_functions_choose_their_dtype(two_gpus: VirtualMachine) -> None:
     seen: list[torch.dtype] = []
 
-    class InFloat32(torch.autograd.Function):
-        @staticmethod
-        @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)  # type: ignore[untyped-decorator]
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            seen.extend([x.dtype, (x @ x).dtype])
-            return x @ x
+    def squaring(**options: Any) -> Any:
+        class Squaring(torch.autograd.Function):
+            @staticmethod
+            @torch.amp.custom_fwd(device_type="cuda", **options)  # type: ignore[untyped-decorator]
+            def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+                seen.extend([x.dtype, (x @ x).dtype])
+                return x @ x
 
-        @staticmethod
-        @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
-        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-            seen.append((gradient @ gradient).dtype)
-            return gradient
+            @staticmethod
+            @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
+            def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+                seen.append((gradient @ gradient).dtype)
+                return gradient
 
-    class AsAround(torch.autograd.Function):
-        @staticmethod
-        @torch.amp.custom_fwd(device_type="cuda")  # type: ignore[untyped-decorator]
-        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-            seen.append((x @ x).dtype)
-            return x * 2
-
-        @staticmethod
-        @torch.amp.custom_bwd(device_type="cuda")  # type: ignore[untyped-decorator]
-        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-            seen.append((gradient @ gradient).dtype)
-            return gradient
+        return Squaring.apply
 
     x = torch.eye(2, device="cuda").requires_grad_()
-    half = x.half()
-    in_float32: Any = InFloat32.apply
-    as_around: Any = AsAround.apply
     with torch.autocast("cuda"):
-        out = in_float32(half)
+        out = squaring(cast_inputs=torch.float32)(x.half())
     out.sum().backward()
-    assert seen == [torch.float32, torch.float32, torch.float32]
+    assert seen == [torch.float32] * 3
     seen.clear()
     with torch.autocast("cuda"):
-        out = as_around(x)
+        out = squaring()(x)
     out.sum().backward()
-    assert seen == [torch.float16, torch.float16]
+    assert seen == [torch.float32, torch.float16, torch.float16]
 
 
 def test_whole_layers_compute_in_half_as_on_cuda(two_gpus: VirtualMachine) -> None:

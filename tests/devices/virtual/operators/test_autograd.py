@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.autograd import functional
 from torch.autograd.function import once_differentiable
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, pinned
@@ -160,25 +158,6 @@ def test_anomaly_mode_names_the_operator(two_gpus: VirtualMachine) -> None:
             pytest.raises(RuntimeError, match="Function 'SqrtBackward0' returned nan values in its 0th output"),
         ):
             (x.sqrt() * 0).sum().backward()
-
-
-_FUNCTIONAL: dict[str, Callable[[torch.Tensor], Any]] = {
-    "jacobian": lambda x: functional.jacobian(torch.sin, x),
-    "jacobian forward": lambda x: functional.jacobian(torch.sin, x, strategy="forward-mode", vectorize=True),
-    "hessian": lambda x: functional.hessian(lambda v: (v**3).sum(), x),
-    "vjp": lambda x: functional.vjp(torch.sin, x, torch.ones_like(x))[1],
-    "jvp": lambda x: functional.jvp(torch.sin, x, torch.ones_like(x))[1],
-    "hvp": lambda x: functional.hvp(lambda v: (v**3).sum(), x, torch.ones_like(x))[1],
-    "vhp": lambda x: functional.vhp(lambda v: (v**3).sum(), x, torch.ones_like(x))[1],
-}
-
-
-@pytest.mark.parametrize("name", _FUNCTIONAL)
-def test_the_functional_interface_gives_the_cpus_values(two_gpus: VirtualMachine, name: str) -> None:
-    call = _FUNCTIONAL[name]
-    got = call(_leaf().detach())
-    assert is_virtual(got)
-    torch.testing.assert_close(host_tensor(got), call(_leaf(device="cpu").detach()))
 
 
 def test_batched_gradients_equal_the_cpus(two_gpus: VirtualMachine) -> None:

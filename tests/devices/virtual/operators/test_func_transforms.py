@@ -1,4 +1,4 @@
-"""torch.func and forward-mode differentiation on a virtual GPU: the CPU's values, on the device."""
+"""torch.func, autograd.functional and forward-mode differentiation: the CPU's values, on the device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.autograd import forward_ad
+from torch.autograd import forward_ad, functional
 from torch.func import (
     functional_call,
     grad,
@@ -45,6 +45,13 @@ _TRANSFORMS: dict[str, Callable[[torch.Tensor], Any]] = {
     "jvp": lambda x: jvp(torch.sin, (x,), (torch.ones_like(x),))[1],
     "vjp": lambda x: vjp(torch.sin, x)[1](torch.ones_like(x))[0],
     "forward mode": _forward_mode,
+    "autograd's jacobian": lambda x: functional.jacobian(torch.sin, x),
+    "autograd's jacobian forward": lambda x: functional.jacobian(torch.sin, x, strategy="forward-mode", vectorize=True),
+    "autograd's hessian": lambda x: functional.hessian(_cubes, x),
+    "autograd's vjp": lambda x: functional.vjp(torch.sin, x, torch.ones_like(x))[1],
+    "autograd's jvp": lambda x: functional.jvp(torch.sin, x, torch.ones_like(x))[1],
+    "autograd's hvp": lambda x: functional.hvp(_cubes, x, torch.ones_like(x))[1],
+    "autograd's vhp": lambda x: functional.vhp(_cubes, x, torch.ones_like(x))[1],
     "factories inside": vmap(
         lambda v: v * torch.ones(2, device=v.device) + torch.zeros_like(v) + torch.arange(2, device=v.device)
     ),

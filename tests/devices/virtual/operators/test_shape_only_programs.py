@@ -12,19 +12,10 @@ from torch import nn
 
 from tests.support.layer_samples import LAYERS
 from tests.support.shape_only_programs import PROGRAMS, seen_of
+from tests.support.virtual_gpus import loss_of
 
 _BY_VALUES = {"CTCLoss", "AdaptiveLogSoftmaxWithLoss", "GaussianNLLLoss"}
 """They ask tensors for values: lengths, which class is in which part, and whether a variance is negative."""
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for item in value for tensor in _tensors(item)] if isinstance(value, tuple | list) else []
-
-
-def _loss(out: Any) -> torch.Tensor:
-    return torch.stack([tensor.float().square().sum() for tensor in _tensors(out) if tensor.is_floating_point()]).sum()
 
 
 def _train_layer(kind: str, *, train: bool = True, dtype: torch.dtype | None = None, autocast: Any = None) -> None:
@@ -41,7 +32,7 @@ def _train_layer(kind: str, *, train: bool = True, dtype: torch.dtype | None = N
     optimiser = torch.optim.AdamW(parameters) if parameters else None
     for _ in range(2):
         with torch.autocast("cuda", autocast) if autocast is not None else contextlib.nullcontext():
-            loss = _loss(layer(*inputs))
+            loss = loss_of(layer(*inputs))
         if not (train and loss.requires_grad):
             continue
         loss.backward()

@@ -8,8 +8,6 @@ import importlib
 import io
 import pathlib
 import pickle
-import subprocess
-import sys
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -26,6 +24,7 @@ from torch import nn
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, storage_key, virtual_gpu
+from tests.support.virtual_gpus import printed
 
 GPU, OTHER = torch.device("cuda:0"), torch.device("cuda:1")
 
@@ -161,8 +160,7 @@ def test_a_process_without_the_virtual_gpu_reads_its_files(tmp_path: pathlib.Pat
     with virtual_gpu(1):
         torch.save({"x": torch.arange(3.0, device="cuda")}, tmp_path / "x.pt")
     program = f"import torch; print(torch.load({str(tmp_path / 'x.pt')!r}, map_location='cpu')['x'].tolist())"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == "[0.0, 1.0, 2.0]\n"
+    assert printed("-c", program) == "[0.0, 1.0, 2.0]\n"
 
 
 def test_pinned_tensors_can_be_saved() -> None:
