@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import Any
 
 import pytest
@@ -16,18 +14,14 @@ from gpututor.judge.suspicions import find_inconsistencies
 from gpututor.protocol.messages import MachineSpec
 from gpututor.worker.guard import TamperGuard
 from gpututor.worker.machine import CallMeasurement, enter_machine
-from tests.fidelity import programs
-from tests.fidelity.program import PROGRAMS, Program, outcome
-
-for _module in pkgutil.iter_modules(programs.__path__):
-    importlib.import_module(f"{programs.__name__}.{_module.name}")
+from tests.fidelity.program import Program, load_programs, outcome
 
 SPEC = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "H100"), "virtual", 0)
 SOURCE = "\n" * 10_000
 """Text with as many lines as the corpus's files."""
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", load_programs(), ids=lambda program: program.name)
 def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
     with enter_machine(SPEC, program.run.__code__.co_filename) as machine:
         recorder = machine.recorder

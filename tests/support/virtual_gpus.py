@@ -39,10 +39,12 @@ def names_of(events: Iterable[Event], kind: Kind) -> list[str]:
     return [event.name for event in events if event.kind is kind]
 
 
-def traced(program: Callable[[], object], *, file: str, gpus: int = 1) -> list[Event]:
-    """Run `program` on virtual A100s until all its work is done; return its events, with the lines of `file`."""
+def traced(
+    program: Callable[[], object], model: str = "A100", *, file: str = "", gpus: int = 1, values: bool = True
+) -> list[Event]:
+    """Run `program` on virtual GPUs until all its work is done; return its events, with the lines of `file`."""
     recorder = Recorder([file])
-    with virtual_gpu(gpus, "A100", recorder=recorder):
+    with virtual_gpu(gpus, model, recorder=recorder, values=values):
         program()
         torch.cuda.synchronize()
     return list(recorder.complete())

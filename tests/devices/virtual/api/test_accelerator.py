@@ -50,15 +50,6 @@ def test_cpu_work_runs_with_every_backend(backends: list[str]) -> None:
                 torch.accelerator.current_device_index()
 
 
-def test_data_loaders_pin_and_share_batches(two_gpus: VirtualMachine) -> None:
-    data = torch.utils.data.TensorDataset(torch.arange(4.0))
-    for workers in (0, 2):
-        loader = torch.utils.data.DataLoader(data, batch_size=2, pin_memory=True, num_workers=workers)
-        batches = [batch for (batch,) in loader]
-        assert [batch.to("cuda", non_blocking=True).tolist() for batch in batches] == [[0.0, 1.0], [2.0, 3.0]]
-        assert all(batch.is_pinned() for batch in batches)
-
-
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")  # torch says so on every device
 @pytest.mark.parametrize(
     ("call", "words"),

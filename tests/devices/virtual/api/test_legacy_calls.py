@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.virtual import VirtualMachine
-
 pytestmark = pytest.mark.usefixtures("two_gpus")
 
 CUDA: Any = torch.cuda
@@ -102,7 +100,7 @@ def test_a_meta_device_with_an_index_is_the_meta_device() -> None:
     assert {(tensor.device, tensor.is_cuda) for tensor in made} == {(torch.device("meta"), False)}
 
 
-def test_a_list_of_scalars_keeps_their_dtype(two_gpus: VirtualMachine) -> None:
+def test_a_list_of_scalars_keeps_their_dtype() -> None:
     half = torch.tensor([1.5, 2.5], device="cuda", dtype=torch.float16)
     made = torch.tensor([half[0], half[1]], device="cuda")
     assert (made.dtype, made.tolist()) == (torch.float16, [1.5, 2.5])

@@ -31,8 +31,12 @@ class Slow(Dataset[torch.Tensor]):
 def test_data_loader_workers_cost_no_virtual_time(workers: int, slept: int, pin_memory: bool) -> None:
     with virtual_gpu() as machine:
         loader = DataLoader(Slow(), batch_size=4, num_workers=workers, pin_memory=pin_memory)
-        batches = [batch.to("cuda", non_blocking=True).cpu().tolist() for batch in loader]
-        assert batches == [[0.0, 1.0, 2.0, 3.0], [4.0, 5.0, 6.0, 7.0]]
+        batches = list(loader)
+        assert [batch.is_pinned() for batch in batches] == [pin_memory] * 2
+        assert [batch.to("cuda", non_blocking=True).cpu().tolist() for batch in batches] == [
+            [0.0, 1.0, 2.0, 3.0],
+            [4.0, 5.0, 6.0, 7.0],
+        ]
         assert machine.clock.host.now // S == slept
 
 

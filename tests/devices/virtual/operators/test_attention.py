@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
-from tests.support.virtual_gpus import gradient
+from tests.support.virtual_gpus import gradient, names_of, traced
 
 attend: Any = torch.nn.functional.scaled_dot_product_attention
 BACKEND = torch.nn.attention.SDPBackend
@@ -23,8 +23,8 @@ def heads(dtype: torch.dtype = torch.float32, **options: Any) -> list[torch.Tens
     return [torch.randn(SHAPE, dtype=dtype, device="cuda", **options) for _ in range(3)]
 
 
-def names(recorder: Recorder) -> list[str]:
-    return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL and event.device == "cuda:0"]
+def kernels(program: Callable[[], object], model: str = "A100") -> list[str]:
+    return names_of(traced(program, model), Kind.KERNEL)
 
 
 def mask_of(kind: str) -> torch.Tensor | None:
@@ -66,40 +66,39 @@ def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
     ],
 )
 def test_fused_attention_is_a_single_operator_each_way(model: str, dtype: torch.dtype, expected: str) -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, model, recorder=recorder):
-        attend(*heads(dtype, requires_grad=True)).sum().backward()
-    result = names(recorder)
+    result = kernels(lambda: attend(*heads(dtype, requires_grad=True)).sum().backward(), model)
     assert [item for item in result if "attention" in item] == [expected, f"{expected}_backward"]
     assert not any(item in ("aten::bmm", "aten::_softmax") for item in result)
 
 
 def test_autocast_applies_before_fused_attention() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder), torch.autocast("cuda", dtype=torch.float16):
-        assert attend(*heads()).dtype is torch.float16
-    assert FLASH in names(recorder)
+    def program() -> None:
+        with torch.autocast("cuda", dtype=torch.float16):
+            assert attend(*heads()).dtype is torch.float16
+
+    assert FLASH in kernels(program)
+
+
+def with_a_differentiable_mask() -> None:
+    attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True))
+
+
+def with_the_math_backend() -> None:
+    with torch.nn.attention.sdpa_kernel(BACKEND.MATH):
+        attend(*heads())
 
 
 @pytest.mark.parametrize(
-    "options", [{"dropout_p": 0.5}, {"attn_mask": "differentiable"}], ids=["dropout", "mask with a gradient"]
+    "program",
+    [
+        lambda: attend(*heads(), dropout_p=0.5),
+        lambda: torch.func.vmap(attend)(*heads()),
+        with_a_differentiable_mask,
+        with_the_math_backend,
+    ],
 )
-def test_unfusable_calls_run_as_several_kernels(options: dict[str, Any]) -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder):
-        if "attn_mask" in options:
-            options = {"attn_mask": torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)}
-        assert attend(*heads(), **options).shape == SHAPE
-    assert not {FLASH, EFFICIENT, CUDNN} & set(names(recorder))
-
-
-def test_backend_switches_and_vmap_choose_the_kernels() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder):
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-            attend(*heads())
-        torch.func.vmap(attend)(*heads())
-    assert not {FLASH, EFFICIENT, CUDNN} & set(names(recorder))
+def test_unfusable_calls_run_as_several_kernels(program: Callable[[], object]) -> None:
+    assert not {FLASH, EFFICIENT, CUDNN} & set(kernels(program))
 
 
 def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
