@@ -24,24 +24,17 @@ def _signs(make: Make, *size: int) -> torch.Tensor:
     return make(*size).sign()
 
 
-def _rnn(op: Any, gates: int, states: int) -> Call:
-    """Run a batch of 2 by 3 steps by 4 features through a layer of 4."""
+def _rnn(op: Any, gates: int, states: int, *, packed: bool = False) -> Call:
+    """Run a batch of 2 by 3 steps by 4 features through a layer of 4, or sequences of two steps and one."""
 
     def call(make: Make) -> Any:
         first = make(1, 2, 4)
         state = [first, make(1, 2, 4)] if states == 2 else first
         weights = [make(4 * gates, 4), make(4 * gates, 4), make(4 * gates), make(4 * gates)]
-        return op(make(2, 3, 4), state, weights, True, 1, 0.0, True, False, True)
-
-    return call
-
-
-def _packed_rnn(op: Any, gates: int, states: int) -> Call:
-    def call(make: Make) -> Any:
-        first = make(1, 2, 4)
-        state = [first, make(1, 2, 4)] if states == 2 else first
-        weights = [make(4 * gates, 4), make(4 * gates, 4), make(4 * gates), make(4 * gates)]
-        return op(make(3, 4), torch.tensor([2, 1]), state, weights, True, 1, 0.0, True, False)
+        options = (True, 1, 0.0, True, False)
+        if packed:
+            return op(make(3, 4), torch.tensor([2, 1]), state, weights, *options)
+        return op(make(2, 3, 4), state, weights, *options, True)
 
     return call
 
@@ -87,10 +80,10 @@ LOWER_PRECISION: dict[str, Call] = {
     "gru.input": _rnn(aten.gru.input, 3, 1),
     "rnn_tanh.input": _rnn(aten.rnn_tanh.input, 1, 1),
     "rnn_relu.input": _rnn(aten.rnn_relu.input, 1, 1),
-    "lstm.data": _packed_rnn(aten.lstm.data, 4, 2),
-    "gru.data": _packed_rnn(aten.gru.data, 3, 1),
-    "rnn_tanh.data": _packed_rnn(aten.rnn_tanh.data, 1, 1),
-    "rnn_relu.data": _packed_rnn(aten.rnn_relu.data, 1, 1),
+    "lstm.data": _rnn(aten.lstm.data, 4, 2, packed=True),
+    "gru.data": _rnn(aten.gru.data, 3, 1, packed=True),
+    "rnn_tanh.data": _rnn(aten.rnn_tanh.data, 1, 1, packed=True),
+    "rnn_relu.data": _rnn(aten.rnn_relu.data, 1, 1, packed=True),
 }
 
 ONLY_ON_A_GPU = {"_thnn_fused_lstm_cell", "_thnn_fused_gru_cell", "_scaled_dot_product_flash_attention"}

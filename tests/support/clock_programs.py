@@ -271,7 +271,7 @@ def _trained(rank: int, device: str, hook: Callable[..., Any] | None = None, *, 
 
 PROGRAMS["ddp"] = _trained
 PROGRAMS["ddp_with_a_hook"] = partial(_trained, hook=default_hooks.fp16_compress_hook)
-PROGRAMS["ddp_no_sync"] = partial(_trained, synced=False)
+PROGRAMS["sent_without_sync"] = lambda rank, device: _trained(rank, device, synced=False)[0]
 
 
 @program

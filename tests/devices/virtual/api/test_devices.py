@@ -154,11 +154,8 @@ def test_other_device_types_are_refused_as_by_torch(two_gpus: VirtualMachine) ->
     assert CUDA.current_device() == 0
 
 
-def test_peer_access_works_and_peer_copies_keep_values(two_gpus: VirtualMachine) -> None:
+def test_each_gpu_can_access_its_peers(two_gpus: VirtualMachine) -> None:
     assert (CUDA.can_device_access_peer(0, 1), CUDA.can_device_access_peer(1, 1)) == (True, False)
-    there = torch.arange(4.0, device="cuda:0").to("cuda:1", non_blocking=True)
-    there.copy_(torch.full((4,), 3.0, device="cuda:0"))
-    assert (there.device.index, there.tolist()) == (1, [3.0] * 4)
 
 
 def test_device_guards_nest_and_restore(two_gpus: VirtualMachine) -> None:

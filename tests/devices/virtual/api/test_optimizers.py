@@ -142,15 +142,6 @@ def test_capturable_and_fused_refuse_parameters_on_the_cpu_as_torch_does(two_gpu
         _losses(model, stepper, "cpu")
 
 
-def test_an_optimizer_made_before_a_move_follows_its_parameters(two_gpus: VirtualMachine) -> None:
-    on_host = _network()
-    model = copy.deepcopy(on_host)
-    stepper = torch.optim.Adam(model.parameters(), lr=0.05)
-    model.cuda()
-    expected = _losses(on_host, torch.optim.Adam(on_host.parameters(), lr=0.05), "cpu")
-    assert _losses(model, stepper, "cuda") == pytest.approx(expected, rel=1e-4)
-
-
 def test_an_optimizer_with_state_on_the_cpu_raises_after_a_move(two_gpus: VirtualMachine) -> None:
     model = _network()
     stepper = torch.optim.Adam(model.parameters(), lr=0.05)

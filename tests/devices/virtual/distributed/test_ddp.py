@@ -35,12 +35,24 @@ def test_training_equals_one_process_with_the_whole_batch(results: Results, name
         assert devices == [f"cuda:{rank}"]
 
 
-def test_gradients_travel_in_collectives_and_never_over_the_host(results: Results) -> None:
-    assert [rank["no_transfer_in_backward"] for rank in results] == [[0, 1]] * 2
-
-
-def test_unused_parameters_are_found_when_ddp_is_told_to_look(results: Results) -> None:
-    assert [rank["find_unused_parameters"] for rank in results] == [[None, "cuda:0"], [None, "cuda:1"]]
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # No copies, one collective.
+        ("no_transfer_in_backward", [[0, 1]] * 2),
+        ("find_unused_parameters", [[None, "cuda:0"], [None, "cuda:1"]]),
+        # The buffers of rank 0.
+        ("buffers", [("cuda:0", 1.0), ("cuda:1", 1.0)]),
+        ("distributed_sampler", [[("cuda:0", [0, 2, 4, 6, 8])], [("cuda:1", [1, 3, 5, 7, 9])]]),
+        # Two and three batches.
+        ("join", ["cuda:0", "cuda:1"]),
+        ("saved_and_loaded", [[["module.bias", gpu], ["module.weight", gpu]] for gpu in ("cuda:0", "cuda:1")]),
+        # The values of the whole layers.
+        ("tensor_parallel", [["cuda:0", True], ["cuda:1", True]]),
+    ],
+)
+def test_a_program_has_these_results_on_both_ranks(results: Results, name: str, expected: list[Any]) -> None:
+    assert [rank[name] for rank in results] == expected
 
 
 def test_unused_parameters_are_an_error_otherwise(results: Results) -> None:
@@ -52,36 +64,12 @@ def test_no_sync_adds_up_gradients_until_the_next_backward(results: Results) -> 
     assert max(rank["no_sync"] for rank in results) <= 1e-5
 
 
-def test_buffers_come_from_rank_zero(results: Results) -> None:
-    assert [rank["buffers"] for rank in results] == [("cuda:0", 1.0), ("cuda:1", 1.0)]
-
-
 @pytest.mark.parametrize("what", ["output", "gradient", "running"])
 def test_sync_batch_norm_sees_the_batch_of_all_ranks(results: Results, what: str) -> None:
     assert max(rank["sync_batch_norm"][what] for rank in results) <= 1e-4
-
-
-def test_a_distributed_sampler_gives_each_rank_its_share(results: Results) -> None:
-    assert [rank["distributed_sampler"] for rank in results] == [
-        [("cuda:0", [0, 2, 4, 6, 8])],
-        [("cuda:1", [1, 3, 5, 7, 9])],
-    ]
-
-
-def test_join_lets_ranks_have_different_numbers_of_batches(results: Results) -> None:
-    assert [rank["join"] for rank in results] == ["cuda:0", "cuda:1"]
 
 
 def test_a_module_on_the_host_is_refused_in_ddps_own_words(results: Results) -> None:
     for rank in results:
         assert "only work with single-device/multiple-device GPU modules" in rank["host_module_with_device_ids"]
         assert rank["host_module"] == "RuntimeError: No backend type associated with device type cpu"
-
-
-def test_a_state_dict_is_loaded_onto_the_ranks_own_device(results: Results) -> None:
-    for number, rank in enumerate(results):
-        assert rank["saved_and_loaded"] == [["module.bias", f"cuda:{number}"], ["module.weight", f"cuda:{number}"]]
-
-
-def test_tensor_parallel_layers_compute_what_the_whole_layers_do(results: Results) -> None:
-    assert [rank["tensor_parallel"] for rank in results] == [["cuda:0", True], ["cuda:1", True]]

@@ -80,6 +80,7 @@ _SAME_AS_CPU: dict[str, Call] = {
     "to_sparse": lambda s, d: s.to_sparse(),
     "matmul": lambda s, d: s @ d,
     "sparse.mm": torch.sparse.mm,
+    "product of two sparse": lambda s, d: torch.sparse.mm(s, d.to_sparse()),
     "mv": lambda s, d: s @ d[:, 0],
     "addmm": lambda s, d: torch.sparse.addmm(torch.ones(2, 2, device=d.device), s, d),
     "add": lambda s, d: s + s,
@@ -122,13 +123,6 @@ def test_a_sparse_tensor_moves_between_devices(two_gpus: VirtualMachine) -> None
     back = there.cpu()
     assert (back.device.type, is_virtual(back)) == ("cpu", False)
     torch.testing.assert_close(back, here)
-
-
-def test_the_product_of_two_sparse_tensors_is_sparse(two_gpus: VirtualMachine) -> None:
-    left, right = _coo(), _dense("cuda")
-    product = torch.sparse.mm(left, right.to_sparse())
-    assert (str(product.device), product.layout) == ("cuda:0", torch.sparse_coo)
-    assert torch.equal(product.to_dense(), left.to_dense() @ right)
 
 
 def test_a_sparse_and_a_dense_tensor_on_two_devices_are_refused(two_gpus: VirtualMachine) -> None:

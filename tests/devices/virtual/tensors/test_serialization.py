@@ -37,24 +37,31 @@ def _saved(value: object, **options: Any) -> io.BytesIO:
 
 
 @pytest.mark.parametrize(
-    ("map_location", "expected"),
+    ("saved_on", "map_location", "expected"),
     [
-        ("cuda", GPU),
-        ("cuda:1", OTHER),
-        (torch.device("cuda", 1), OTHER),
-        ({"cpu": "cuda:1"}, OTHER),
-        (lambda storage, location: storage.cuda(1), OTHER),
-        (lambda storage, location: None, torch.device("cpu")),
-        (None, torch.device("cpu")),
+        ("cpu", "cuda", "cuda:0"),
+        ("cpu", torch.device("cuda", 1), "cuda:1"),
+        ("cpu", {"cpu": "cuda:1"}, "cuda:1"),
+        ("cpu", lambda storage, location: storage.cuda(1), "cuda:1"),
+        ("cpu", lambda storage, location: None, "cpu"),
+        ("cpu", None, "cpu"),
+        ("cuda:1", None, "cuda:1"),
+        ("cuda:1", "cpu", "cpu"),
+        ("cuda:1", "cuda", "cuda:0"),
+        ("cuda:1", torch.device("cuda:0"), "cuda:0"),
+        ("cuda:1", {"cuda:1": "cuda:0"}, "cuda:0"),
+        ("cuda:1", lambda storage, location: storage, "cpu"),
     ],
 )
-@pytest.mark.parametrize("mapped", [True, False])
-def test_a_cpu_file_is_loaded_onto_the_device(
-    two_gpus: VirtualMachine, tmp_path: pathlib.Path, map_location: Any, expected: torch.device, mapped: bool
+@pytest.mark.parametrize("options", [{"mmap": True}, {"weights_only": True}, {"weights_only": False}], ids=str)
+def test_map_location_chooses_the_device(
+    two_gpus: VirtualMachine, tmp_path: pathlib.Path, saved_on: str, map_location: Any, expected: str, options: Any
 ) -> None:
-    torch.save({"x": torch.arange(3.0)}, tmp_path / "file.pt")
-    loaded = torch.load(tmp_path / "file.pt", map_location=map_location, mmap=mapped)["x"]
-    assert (loaded.device, loaded.tolist()) == (expected, [0.0, 1.0, 2.0])
+    x = torch.arange(4.0, device=saved_on)
+    torch.save({"x": x, "view": x[1:]}, tmp_path / "file.pt")
+    loaded = torch.load(tmp_path / "file.pt", map_location=map_location, **options)
+    assert (str(loaded["x"].device), loaded["x"].tolist()) == (expected, [0.0, 1.0, 2.0, 3.0])
+    assert storage_key(loaded["x"]) == storage_key(loaded["view"])
 
 
 def test_the_old_file_format_is_read_and_written(two_gpus: VirtualMachine) -> None:
@@ -189,29 +196,6 @@ def test_distributed_checkpoints_hold_device_tensors(tmp_path: pathlib.Path) -> 
         assert values.tolist() == [0.0, 1.0, 2.0]
         assert torch.equal(other.weight, model.weight)
         assert other.weight.device == torch.device("cuda:1")
-
-
-@pytest.mark.parametrize(
-    ("map_location", "expected"),
-    [
-        (None, "cuda:1"),
-        ("cpu", "cpu"),
-        ("cuda", "cuda:0"),
-        ("cuda:0", "cuda:0"),
-        (torch.device("cuda:0"), "cuda:0"),
-        ({"cuda:1": "cuda:0"}, "cuda:0"),
-        (lambda storage, location: storage, "cpu"),
-    ],
-)
-@pytest.mark.parametrize("weights_only", [True, False])
-def test_map_location_chooses_the_device(
-    two_gpus: VirtualMachine, map_location: object, expected: str, weights_only: bool
-) -> None:
-    x = torch.arange(4.0, device="cuda:1")
-    loaded = torch.load(_saved({"x": x, "view": x[1:]}), map_location=map_location, weights_only=weights_only)  # type: ignore[arg-type]
-    assert loaded["x"].device == torch.device(expected)
-    assert loaded["x"].tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert storage_key(loaded["x"]) == storage_key(loaded["view"])
 
 
 def test_deepcopy_keeps_sharing(two_gpus: VirtualMachine) -> None:
