@@ -50,6 +50,14 @@ def traced(
     return list(recorder.complete())
 
 
+def captured(work: Callable[[], Any], **options: Any) -> tuple[Any, Any]:
+    """Return a CUDA graph of `work`, and the result of the capture."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, **options):
+        out = work()
+    return graph, out
+
+
 def run_python(
     *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:

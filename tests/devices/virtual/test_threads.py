@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from gpututor.devices.virtual import VirtualMachine
+from tests.support.threads import started
 
 
 def _in_thread(work: Callable[[], Any]) -> Any:
@@ -22,9 +23,7 @@ def _in_thread(work: Callable[[], Any]) -> Any:
 
 def test_tensors_are_made_in_a_thread(two_gpus: VirtualMachine) -> None:
     results: list[str] = []
-    thread = threading.Thread(target=lambda: results.append(str(torch.ones(1, device="cuda:1"))))
-    thread.start()
-    thread.join()
+    started(lambda: results.append(str(torch.ones(1, device="cuda:1")))).join()
     assert results == ["tensor([1.], device='cuda:1')"]
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 
 import pytest
 import torch
+import torch.cuda.nccl
+from torch import nn
+from torch.utils import benchmark
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
@@ -50,13 +54,27 @@ def test_cpu_work_runs_with_every_backend(backends: list[str]) -> None:
                 torch.accelerator.current_device_index()
 
 
+def _ones() -> torch.Tensor:
+    return torch.ones(2, device="cuda")
+
+
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")  # torch says so on every device
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: torch.cuda.CUDAGraph().debug_dump("graph.dot"), "torch.cuda.CUDAGraph.debug_dump"),
-        (lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")]), "torch.nested.nested_tensor"),
-        (lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8), "quantised"),
+        (lambda: torch.cuda.Event(interprocess=True).ipc_handle(), "torch.cuda.Event.ipc_handle"),
+        (lambda: torch.cuda.Event.from_ipc_handle("cuda:0", b""), "torch.cuda.Event.from_ipc_handle"),
+        (lambda: torch.cuda.Event(external=True), "torch.cuda.Event(external=True)"),
+        (lambda: torch.cuda.nccl.unique_id(), "torch.cuda.nccl.unique_id"),
+        (lambda: torch.cuda.nccl.all_reduce([_ones()]), "torch.cuda.nccl.all_reduce"),
+        (lambda: torch.func.linearize(torch.sin, _ones()), "torch.func.linearize"),
+        (lambda: torch.export.export(nn.ReLU(), (_ones(),)), "torch.export.export on a device"),
+        (lambda: benchmark.Timer("pass").collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
+        (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
+        (lambda: _ones().untyped_storage().share_memory_(), "The virtual GPU does not support"),
+        (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
+        (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantised"),
         (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),
         (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
         (lambda: torch.cuda.utilization(), "utilization. It reads a real GPU's sensors"),

@@ -106,16 +106,11 @@ _WRONG: dict[str, Callable[[], Any]] = {
     "set_device": lambda: CUDA.set_device(7),
     "accelerator": lambda: torch.accelerator.set_device_index(7),
     "synchronize": lambda: CUDA.synchronize(7),
-    "guard": lambda: _current_on(7),
+    "guard": lambda: CUDA.device(7).__enter__(),
     "generator": lambda: torch.Generator("cuda:7"),
     "rng state": lambda: CUDA.get_rng_state(7),
     "context": lambda: _made_in_context("cuda:7"),
 }
-
-
-def _current_on(index: int) -> int:
-    with CUDA.device(index):
-        return int(CUDA.current_device())
 
 
 def _made_in_context(device: str) -> torch.Tensor:

@@ -83,15 +83,6 @@ def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
     assert not CUDA.default_stream().query()
 
 
-def test_events_are_not_shared_between_processes(two_gpus: VirtualMachine) -> None:
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.Event.ipc_handle"):
-        CUDA.Event(interprocess=True).ipc_handle()
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.Event.from_ipc_handle"):
-        CUDA.Event.from_ipc_handle("cuda:0", b"")
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.Event\(external=True\)"):
-        CUDA.Event(external=True)
-
-
 def test_an_event_of_another_machine_raises() -> None:
     with virtual_gpu():
         CUDA._sleep(MILLION)

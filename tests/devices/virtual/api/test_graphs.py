@@ -12,22 +12,16 @@ from torch import nn
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import captured
 
 CUDA: Any = torch.cuda
 MIB = 1 << 20
 
 
-def _captured(work: Callable[[], Any], **options: Any) -> tuple[Any, Any]:
-    graph = CUDA.CUDAGraph()
-    with CUDA.graph(graph, **options):
-        out = work()
-    return graph, out
-
-
 def test_a_capture_runs_no_kernel(two_gpus: VirtualMachine) -> None:
     norm: Any = nn.BatchNorm1d(3).cuda()
     rows = torch.randn(4, 3, device="cuda")
-    graph, out = _captured(lambda: norm(rows))
+    graph, out = captured(lambda: norm(rows))
     address = out.data_ptr()
     assert norm.running_mean.abs().sum().item() == 0
     assert CUDA.current_stream().query()
@@ -38,7 +32,7 @@ def test_a_capture_runs_no_kernel(two_gpus: VirtualMachine) -> None:
 
 def test_python_numbers_are_frozen_at_capture(two_gpus: VirtualMachine) -> None:
     x, factor, on_host = torch.ones(2, device="cuda"), 2.0, torch.tensor(3.0)
-    graph, y = _captured(lambda: x * factor * on_host)
+    graph, y = captured(lambda: x * factor * on_host)
     on_host.fill_(100)
     graph.replay()
     assert y.tolist() == [6.0, 6.0]
@@ -51,7 +45,7 @@ def test_a_replay_is_a_single_launch_of_consecutive_kernels(two_gpus: VirtualMac
         for _ in range(50):
             x.add_(1)
 
-    graph, _ = _captured(work)
+    graph, _ = captured(work)
     host = two_gpus.clock.host
     before = host.now
     graph.replay()
@@ -61,16 +55,16 @@ def test_a_replay_is_a_single_launch_of_consecutive_kernels(two_gpus: VirtualMac
 
 def test_the_trace_has_replayed_kernels_and_no_captured_kernels(recorder: Recorder) -> None:
     x = torch.ones(8, device="cuda")
-    graph, _ = _captured(lambda: x.sin().cos())
+    graph, _ = captured(lambda: x.sin().cos())
 
     def kernels() -> list[str]:
         return [event.name for event in recorder.trace if event.kind is Kind.KERNEL and event.name != "aten::ones"]
 
-    captured = kernels()
-    assert not {"aten::sin", "aten::cos"} & set(captured)
+    before = kernels()
+    assert not {"aten::sin", "aten::cos"} & set(before)
     graph.replay()
     graph.replay()
-    assert kernels()[len(captured) :] == ["aten::sin", "aten::cos"] * 2
+    assert kernels()[len(before) :] == ["aten::sin", "aten::cos"] * 2
 
 
 def test_branches_forked_by_events_are_replayed(two_gpus: VirtualMachine) -> None:
@@ -86,13 +80,13 @@ def test_branches_forked_by_events_are_replayed(two_gpus: VirtualMachine) -> Non
         CUDA.current_stream().wait_stream(other)
         return left + right
 
-    graph, out = _captured(work)
+    graph, out = captured(work)
     x.fill_(10)
     graph.replay()
     assert out.tolist() == [43.0, 43.0]
 
 
-def test_pinned_copies_are_captured(two_gpus: VirtualMachine) -> None:
+def test_pinned_copies_arecaptured(two_gpus: VirtualMachine) -> None:
     source, target = torch.ones(4).pin_memory(), torch.zeros(4).pin_memory()
     x = torch.zeros(4, device="cuda")
 
@@ -100,7 +94,7 @@ def test_pinned_copies_are_captured(two_gpus: VirtualMachine) -> None:
         x.copy_(source, non_blocking=True)
         target.copy_(x * 2, non_blocking=True)
 
-    graph, _ = _captured(work)
+    graph, _ = captured(work)
     assert (x.tolist(), target.tolist()) == ([0.0] * 4, [0.0] * 4)
     source.fill_(5)
     graph.replay()
@@ -120,7 +114,7 @@ def test_a_graph_keeps_its_memory_until_reset(two_gpus: VirtualMachine) -> None:
         return w
 
     before = CUDA.memory_allocated(), CUDA.memory_reserved()
-    graph, out = _captured(work)
+    graph, out = captured(work)
     # The third tensor is where the first one was.
     assert CUDA.memory_allocated() - before[0] == 4 * MIB
     assert CUDA.memory_reserved() - before[1] == 20 * MIB
@@ -135,9 +129,9 @@ def test_a_graph_keeps_its_memory_until_reset(two_gpus: VirtualMachine) -> None:
 def test_graphs_can_share_their_memory(two_gpus: VirtualMachine) -> None:
     x = torch.ones(MIB, device="cuda")
     handle = CUDA.graph_pool_handle()
-    first, out = _captured(lambda: x * 2, pool=handle)
+    first, out = captured(lambda: x * 2, pool=handle)
     reserved = CUDA.memory_reserved()
-    second, other = _captured(lambda: out * 2, pool=first.pool())
+    second, other = captured(lambda: out * 2, pool=first.pool())
     assert (CUDA.memory_reserved(), first.pool(), second.pool()) == (reserved, handle, handle)
     x.fill_(3)
     first.replay()
@@ -165,7 +159,7 @@ def test_a_captured_training_step_trains_as_the_eager_step(two_gpus: VirtualMach
         CUDA.current_stream().wait_stream(side)
         run: Callable[[], Any] = step
         if in_a_graph:
-            graph, _ = _captured(step)
+            graph, _ = captured(step)
             run = graph.replay
         generator = torch.Generator().manual_seed(1)
         for _ in range(5):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.threads import started
 
 CUDA: Any = torch.cuda
 MILLION = 1_000_000
@@ -105,11 +105,9 @@ def test_set_stream_changes_the_device_too(two_gpus: VirtualMachine) -> None:
 
 
 def test_each_thread_has_its_own_current_stream(two_gpus: VirtualMachine) -> None:
-    seen = []
+    seen: list[Any] = []
     with CUDA.stream(CUDA.Stream()):
-        thread = threading.Thread(target=lambda: seen.append(CUDA.current_stream()))
-        thread.start()
-        thread.join()
+        started(lambda: seen.append(CUDA.current_stream())).join()
     assert seen == [CUDA.default_stream()]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 from gpututor.devices.virtual.clock.machine_clock import READING, SYNCHRONIZE, MachineClock
 from gpututor.devices.virtual.clock.timeline import WHOLE, Task
+from tests.support.threads import started
 
 MS = 1_000_000
 COST = 5_000
@@ -102,8 +101,6 @@ def test_a_loop_on_the_clock_ends_and_each_thread_has_its_own() -> None:
         clock.host.spend(MS)
         seen.append(clock.host.now)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    started(work).join()
     assert seen == [MS]
     assert clock.host.now == 10 * READING

@@ -13,12 +13,9 @@ from gpututor.devices.virtual.cost.kernel import launches, price
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, total_bytes
 from gpututor.hardware.gpus import gpu_names, gpu_spec
 from tests.support.virtual_gpus import printed
+from tests.support.workloads import tensor
 
 F32 = "float32"
-
-
-def tensor(*shape: int, dtype: str = F32) -> Tensor:
-    return shape, dtype
 
 
 def seconds(gpu: str, name: str, inputs: list[Tensor], outputs: list[Tensor], **switches: Any) -> float:

@@ -14,10 +14,7 @@ from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.hardware.gpus import gpu_names, gpu_spec
 from gpututor.trace.events import Kind
 from tests.support.virtual_gpus import names_of, traced
-
-
-def tensor(*shape: int, dtype: str = "float32") -> Tensor:
-    return shape, dtype
+from tests.support.workloads import tensor
 
 
 def ms(name: str, inputs: list[Tensor], outputs: list[Tensor], gpu: str = "A100", **switches: Any) -> float:

@@ -9,25 +9,13 @@ import pytest
 from gpututor.devices.virtual.cost.links import collective_s
 from gpututor.hardware.gpus import gpu_spec
 from tests.support import clock_programs
-from tests.support.ranks import RANKS, run_ranks
+from tests.support.ranks import RANKS, results_of
 
 Results = list[dict[str, Any]]
+results = results_of(clock_programs.__name__)
+repeated_results = results_of(clock_programs.__name__)
+t4_results = results_of(clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
 Interval = tuple[int, int]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
-
-
-@pytest.fixture(scope="module")
-def repeated_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
-
-
-@pytest.fixture(scope="module")
-def t4_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
 
 
 def _ns(name: str, size_bytes: int, model: str = "A100") -> int:

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support import collective_programs
-from tests.support.ranks import run_ranks
+from tests.support.ranks import results_of
 
 Results = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
+results = results_of(collective_programs.__name__)
 
 
 def _both(first: Any, second: Any | None = None) -> list[Any]:

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support import ddp_programs
-from tests.support.ranks import run_ranks
+from tests.support.ranks import results_of
 
 Results = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), ddp_programs.__name__, backend=None)
+results = results_of(ddp_programs.__name__, backend=None)
 
 
 @pytest.mark.parametrize(

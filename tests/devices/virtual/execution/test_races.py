@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 from gpututor.trace.events import Kind
+from tests.support.threads import started
 from tests.support.virtual_gpus import traced
 
 Program = Callable[[Any], None]
@@ -241,9 +241,7 @@ def test_a_model_that_trains_on_default_streams_has_no_hazard() -> None:
 def test_threads_on_one_stream_are_in_order() -> None:
     def program(side: Any) -> None:
         x = big()
-        thread = threading.Thread(target=x.mul_, args=(2,))
-        thread.start()
-        thread.join()
+        started(x.mul_, 2).join()
         x.sum()
 
     assert hazards_of(program) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from itertools import pairwise
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
 from gpututor.devices.virtual.memory.pool import Block, Pool
+from tests.support.threads import started
 
 MIB = 1 << 20
 
@@ -185,10 +185,7 @@ def test_concurrent_allocations_keep_the_invariants() -> None:
             kept = [Allocation(memory, size * 700) for _ in range(3)]
             del kept[1]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(work) for _ in range(4)]:
         thread.join()
     _check_all_free(memory)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ import torch
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.trace.events import Event, Kind
+from tests.support.threads import started
 from tests.support.virtual_gpus import names_of, traced
 
 
@@ -35,9 +35,7 @@ def test_each_thread_records_its_own_last_writer() -> None:
             with torch.cuda.stream(torch.cuda.Stream()):
                 results.append(block_of(torch.ones(64, device="cuda")).home)
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+        started(other).join()
         assert results[0] is None
         assert results[1] != 0
         assert mine is not None

@@ -16,6 +16,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.operators.autocast import policies
 from gpututor.trace.events import Kind
 from tests.support import autocast_samples as samples
+from tests.support.threads import started
 
 GPU = torch.device("cuda:0")
 
@@ -289,10 +290,7 @@ def test_threads_that_enter_autocast_at_once_all_compute_in_half(two_gpus: Virtu
         with torch.autocast("cuda"):
             results.append((x @ x).dtype)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(work) for _ in range(8)]:
         thread.join()
     assert results == [torch.float16] * 8
 

@@ -112,8 +112,3 @@ def test_functional_call_ensembles_and_per_sample_gradients_work(two_gpus: Virtu
 def test_devices_do_not_mix_inside_a_transform(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
         vmap(lambda x: x + torch.ones(2))(torch.ones(3, device="cuda"))
-
-
-def test_linearize_is_refused_by_name(two_gpus: VirtualMachine) -> None:
-    with pytest.raises(NotImplementedError, match=r"torch\.func\.linearize"):
-        torch.func.linearize(torch.sin, torch.ones(3, device="cuda"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 from gpututor.trace.events import Kind
 from tests.support.profiles import BOTH, rows, works
+from tests.support.threads import started
 
 
 def test_out_of_memory_is_in_the_profile_and_the_profiler_ends() -> None:
@@ -120,9 +120,7 @@ def test_a_profile_that_is_not_stopped_ends_with_its_machine() -> None:
 def test_work_of_other_threads_is_on_the_device(two_gpus: VirtualMachine) -> None:
     x = torch.ones(8, device="cuda")
     with profile(activities=BOTH) as seen:
-        worker = threading.Thread(target=lambda: x + x)
-        worker.start()
-        worker.join()
+        started(lambda: x + x).join()
     assert [work.name for work in works(seen)] == ["virtual::add"]
     assert "aten::add" not in rows(seen), "torch's profiler watches the thread that started it"
 

@@ -157,12 +157,6 @@ def test_numpy_files_are_refused_in_cudas_words(two_gpus: VirtualMachine, tmp_pa
         np.save(tmp_path / "x.npy", torch.ones(2, device="cuda"))
 
 
-def test_storages_refuse_by_name_what_they_cannot_do(two_gpus: VirtualMachine) -> None:
-    storage = torch.ones(2, device="cuda").untyped_storage()
-    with pytest.raises(NotImplementedError, match="The virtual GPU does not support"):
-        storage.share_memory_()
-
-
 def test_a_process_without_the_virtual_gpu_reads_its_files(tmp_path: pathlib.Path) -> None:
     with virtual_gpu(1):
         torch.save({"x": torch.arange(3.0, device="cuda")}, tmp_path / "x.pt")
