@@ -1,4 +1,4 @@
-"""DistributedDataParallel in two processes equals one process with the whole batch."""
+"""DistributedDataParallel in two processes equals one process with the whole batch; its warnings in one process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.support import ddp_programs
 from tests.support.ranks import results_of
+from tests.support.virtual_gpus import printed, run_python
 
 Results = list[dict[str, Any]]
 results = results_of(ddp_programs.__name__, backend=None)
@@ -69,3 +70,48 @@ def test_a_module_on_the_host_is_refused_in_ddps_own_words(results: Results) -> 
     for rank in results:
         assert "only work with single-device/multiple-device GPU modules" in rank["host_module_with_device_ids"]
         assert rank["host_module"] == "RuntimeError: No backend type associated with device type cpu"
+
+
+PROGRAM = """
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).cuda(), device_ids=[0])
+    model.register_comm_hook(None, bf16_compress_hook)
+    for _ in range(3):
+        model(torch.ones(2, 2, device="cuda")).sum().backward()
+    print(model.module.weight.grad.tolist())
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+def test_the_bfloat16_hook_runs_without_warnings() -> None:
+    done = run_python("-c", PROGRAM)
+    assert done.stdout.strip() == "[[6.0, 6.0]]", done.stderr
+    assert "Time stats" not in done.stderr
+
+
+PROFILED = """
+import torch
+import torch.distributed as dist
+from torch.profiler import profile
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    x = torch.ones(4, device="cuda")
+    with profile() as seen:
+        dist.all_reduce(x)
+    names = {one.name for one in seen.events()}
+    print("c10d::allreduce_" in names, "virtual::allreduce_" in names, any("gloo" in name for name in names))
+    print(all(one.self_cpu_time_total > -1e-6 for one in seen.events()))
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+def test_a_profile_shows_nccl_kernels_without_gloo() -> None:
+    assert printed("-c", PROFILED).split() == ["True", "True", "False", "True"]

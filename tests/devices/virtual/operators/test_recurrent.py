@@ -1,4 +1,4 @@
-"""Recurrent layers: one operator of cuDNN forward and one backward, with the CPU's values."""
+"""Recurrent layers: one operator of cuDNN each way, with the CPU's values; lengths of sequences on the host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
@@ -123,3 +124,27 @@ def test_a_long_layer_takes_its_steps_one_after_another(values: bool) -> None:
 def test_no_operator_runs_for_a_layer_on_the_cpu(recorder: Recorder) -> None:
     nn.LSTM(3, 4)(torch.ones(5, 2, 3))
     assert "aten::_cudnn_rnn" not in _kernels(recorder)
+
+
+GPU = torch.device("cuda:0")
+
+
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_ctc_loss_takes_targets_and_lengths_from_any_device(two_gpus: VirtualMachine, where: str) -> None:
+    scores = torch.randn(5, 2, 4).log_softmax(2)
+    on_gpu = scores.cuda().requires_grad_()
+    targets, lengths = torch.tensor([[1, 2], [3, 1]]), (torch.tensor([5, 4]), torch.tensor([2, 1]))
+    expected = nn.CTCLoss()(scores, targets, *lengths)
+    loss = nn.CTCLoss()(on_gpu, targets.to(where), lengths[0].to(where), target_lengths=lengths[1].to(where))
+    loss.backward()
+    assert loss.device == GPU
+    torch.testing.assert_close(loss.detach().cpu(), expected)
+    assert on_gpu.grad is not None
+    assert on_gpu.grad.device == GPU
+
+
+def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMachine) -> None:
+    padded, lengths = torch.randn(3, 2, 4, device="cuda"), torch.tensor([3, 1], device="cuda")
+    with pytest.raises(RuntimeError) as caught:
+        pack_padded_sequence(padded, lengths)
+    assert str(caught.value) == "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
