@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -54,6 +55,10 @@ def test_cpu_work_runs_with_every_backend(backends: list[str]) -> None:
                 torch.accelerator.current_device_index()
 
 
+def _timer() -> Any:
+    return benchmark.Timer("pass")
+
+
 def _ones() -> torch.Tensor:
     return torch.ones(2, device="cuda")
 
@@ -70,7 +75,7 @@ def _ones() -> torch.Tensor:
         (lambda: torch.cuda.nccl.all_reduce([_ones()]), "torch.cuda.nccl.all_reduce"),
         (lambda: torch.func.linearize(torch.sin, _ones()), "torch.func.linearize"),
         (lambda: torch.export.export(nn.ReLU(), (_ones(),)), "torch.export.export on a device"),
-        (lambda: benchmark.Timer("pass").collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
+        (lambda: _timer().collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
         (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
         (lambda: _ones().untyped_storage().share_memory_(), "The virtual GPU does not support"),
         (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
