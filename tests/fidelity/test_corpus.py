@@ -1,19 +1,31 @@
-"""Small programs whose behaviour on CUDA is known, run on the virtual GPU, and on a real one side by side."""
+"""Small programs whose behavior on CUDA is known, on the virtual GPU and on a real one; none of them is suspected."""
 
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from gpututor.checks.model import Call, MemoryUse, Run, Span
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
+from gpututor.hardware.scenario import Scenario
+from gpututor.judge.devices import to_machine
+from gpututor.judge.suspicions import find_inconsistencies
+from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.events import Kind
+from gpututor.worker.guard import TamperGuard
+from gpututor.worker.machine import CallMeasurement, enter_machine
 from tests.fidelity.program import Outcome, Program, alike, as_expected, load_programs, outcome
+from tests.fidelity.races import RACES
+from tests.support import ROOT
 
 PROGRAMS = load_programs()
 GPUS = 2
@@ -86,6 +98,7 @@ def test_the_corpus_is_wide_and_each_program_says_where_it_is_known_from() -> No
     names = [program.name for program in PROGRAMS]
     assert len(set(names)) == len(names)
     assert all("/" in program.source or "." in program.source for program in PROGRAMS)
+    assert len({program.run.__module__ for program in PROGRAMS}) >= 10
 
 
 def test_the_corpus_can_fail() -> None:
@@ -97,6 +110,58 @@ def test_the_corpus_can_fail() -> None:
     assert not alike("RuntimeError: a b c d", expected.error)
 
 
-def test_every_theme_is_there() -> None:
-    themes = {Path(program.run.__code__.co_filename).stem for program in PROGRAMS}
-    assert len(themes) >= 10
+@pytest.mark.parametrize("name", RACES)
+def test_the_virtual_gpu_finds_each_race_and_no_other(name: str) -> None:
+    program, hazard = RACES[name]
+    recorder = Recorder([program.__code__.co_filename])
+    with virtual_gpu(1, "H100", obey_environment=False, recorder=recorder):
+        kept = program(torch.cuda.Stream())
+        torch.cuda.synchronize()
+        del kept
+    hazards = [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+    assert hazards == ([hazard] if hazard else [])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", RACES)
+def test_the_sanitizer_says_the_same_on_a_real_gpu(name: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA GPU")
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.fidelity.races", name],
+        cwd=ROOT,
+        env={**os.environ, "TORCH_CUDA_SANITIZER": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    raced = "CSAN detected a possible data race" in ended.stderr
+    assert raced == bool(RACES[name][1]), ended.stderr
+    assert raced or ended.returncode == 0, ended.stderr
+
+
+SPEC = MachineSpec(Scenario("two GPUs", 2, ("cuda",), "H100"), "virtual", 0)
+SOURCE = "\n" * 10_000
+"""Text with as many lines as the corpus's files."""
+
+
+@pytest.mark.parametrize("program", load_programs(), ids=lambda program: program.name)
+def test_a_program_of_the_corpus_is_not_suspected(program: Program) -> None:
+    with enter_machine(SPEC, program.run.__code__.co_filename) as machine:
+        recorder = machine.recorder
+        guard = TamperGuard(machine)
+        measurement = CallMeasurement(machine.meter)
+        measurement.begin()
+        recorder.enabled = True
+        outcome(program)
+        torch.cuda.set_device(0)
+        measurement.returned(None)
+        guard.check_recorder(recorder.trace.limit or 0)
+        recorder.enabled = False
+        uses: dict[str, Any] = measurement.memory(left=False)
+        memory = {device: MemoryUse(**use) for device, use in uses.items()}
+        call = Call({}, {}, None, recorder.complete(), span=Span(**measurement.span), memory=memory)
+        changed = guard.changed()
+    run = Run(to_machine(SPEC, []), (call,), SOURCE, "run", ((call,),))
+    assert find_inconsistencies(run, SPEC, changed) == ()

@@ -23,6 +23,7 @@ from tests.fidelity.side_by_side import (
 from tests.support import ROOT
 
 PROGRAMS = load_programs()
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
@@ -71,19 +72,17 @@ def test_programs_for_two_gpus_are_known() -> None:
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_a_workload_does_the_same_on_a_real_gpu(workload: Workload) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU")
     model = model_of(torch.cuda.get_device_name())
     real, virtual = on_real(workload.program), on_virtual(workload.program, model)
     assert apart(real, virtual, multiplies=workload.multiplies) == [], "real against virtual"
 
 
 @pytest.mark.gpu
+@needs_gpu
 def test_the_corpus_counts_the_same_on_a_real_gpu() -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU")
     gpus, model = min(torch.cuda.device_count(), 2), model_of(torch.cuda.get_device_name())
     differences = []
     breaking = [program for program in PROGRAMS if program.breaks]
@@ -104,9 +103,8 @@ def test_the_corpus_counts_the_same_on_a_real_gpu() -> None:
 
 
 @pytest.mark.gpu
+@needs_gpu
 def test_small_pieces_of_work_are_timed_on_both(capsys: pytest.CaptureFixture[str]) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU")
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         from calibrate_gpu import report

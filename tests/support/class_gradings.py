@@ -89,7 +89,7 @@ def wait_for(process: subprocess.Popen[bytes], folder: ClassFolder, more: int) -
 
 def kill_one_below(process: subprocess.Popen[bytes], chance: random.Random) -> bool:
     """Kill a judge, a worker or a `bwrap` below the process; return False if there is none."""
-    families = [_below(process, name) for name in _FAMILIES]
+    families = [pids_below(process.pid, name) for name in _FAMILIES]
     if victims := [family for family in families if family]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(chance.choice(chance.choice(victims)), signal.SIGKILL)
@@ -97,10 +97,11 @@ def kill_one_below(process: subprocess.Popen[bytes], chance: random.Random) -> b
     return False
 
 
-def _below(process: subprocess.Popen[bytes], module: bytes) -> list[int]:
+def pids_below(parent: int, words: bytes) -> list[int]:
+    """Return the processes below another whose command lines contain `words`."""
     pids = []
-    for pid in descendants(process.pid):
+    for pid in descendants(parent):
         with contextlib.suppress(OSError):
-            if module in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if words in Path(f"/proc/{pid}/cmdline").read_bytes():
                 pids.append(pid)
     return pids

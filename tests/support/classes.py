@@ -54,7 +54,6 @@ def report_of(
     submission: str = "",
     reason: str = "",
     suspicions: tuple[str, ...] = (),
-    of: float = 0.0,
 ) -> Report:
     """Make a report as the judge writes it."""
     return Report(
@@ -68,7 +67,6 @@ def report_of(
         elapsed_s=0.5,
         reason=reason,
         suspicions=suspicions,
-        of=of,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,15 +18,10 @@ from torch.nn.parallel import DistributedDataParallel
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.trace.events import Event, Kind
-from tests.support.ranks import RANKS, Program
+from tests.support.ranks import RANKS, program_table
 
-PROGRAMS: dict[str, Program] = {}
+PROGRAMS, program = program_table()
 CYCLES = 10_000_000
-
-
-def program(function: Program) -> Program:
-    PROGRAMS[function.__name__] = function
-    return function
 
 
 class Seen(list[Event]):
@@ -266,29 +262,16 @@ def _trained(rank: int, device: str, hook: Callable[..., Any] | None = None, *, 
         model(torch.ones(1, 512, device=device)).sum().backward()  # the second one makes the buckets anew
     inputs = torch.ones(4096, 512, device=device)
     with seen() as events:
-        if synced:
+        with contextlib.nullcontext() if synced else model.no_sync():
             model(inputs).sum().backward()
-        else:
-            with model.no_sync():
-                model(inputs).sum().backward()
         model.module[0].weight.grad.neg_()
     collectives = [(event.start, event.end) for event in events.of(Kind.COLLECTIVE)]
     return collectives, events.named("aten::mm", "aten::addmm"), events.hazards, events.named("aten::neg_")
 
 
-@program
-def ddp(rank: int, device: str) -> Any:
-    return _trained(rank, device)
-
-
-@program
-def ddp_with_a_hook(rank: int, device: str) -> Any:
-    return _trained(rank, device, default_hooks.fp16_compress_hook)
-
-
-@program
-def ddp_no_sync(rank: int, device: str) -> Any:
-    return _trained(rank, device, synced=False)
+PROGRAMS["ddp"] = _trained
+PROGRAMS["ddp_with_a_hook"] = partial(_trained, hook=default_hooks.fp16_compress_hook)
+PROGRAMS["sent_without_sync"] = lambda rank, device: _trained(rank, device, synced=False)[0]
 
 
 @program

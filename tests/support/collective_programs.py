@@ -8,14 +8,9 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
-from tests.support.ranks import RANKS, Program
+from tests.support.ranks import RANKS, program_table
 
-PROGRAMS: dict[str, Program] = {}
-
-
-def program(function: Program) -> Program:
-    PROGRAMS[function.__name__] = function
-    return function
+PROGRAMS, program = program_table()
 
 
 def _own(rank: int, device: str) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -15,18 +16,13 @@ from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-from tests.support.ranks import RANKS, Program
+from tests.support.ranks import RANKS, program_table
 
-PROGRAMS: dict[str, Program] = {}
+PROGRAMS, program = program_table()
 HALF = 8
 _generator = torch.Generator().manual_seed(1)
 INPUTS = torch.randn(RANKS * HALF, 8, generator=_generator)
 TARGETS = torch.randn(RANKS * HALF, 1, generator=_generator)
-
-
-def program(function: Program) -> Program:
-    PROGRAMS[function.__name__] = function
-    return function
 
 
 def network() -> nn.Module:
@@ -76,34 +72,15 @@ def _train(rank: int, device: str, hook: Callable[..., Any] | None = None, **opt
     )
 
 
-@program
-def plain(rank: int, device: str) -> Any:
-    return _train(rank, device)
-
-
-@program
-def gradient_as_bucket_view(rank: int, device: str) -> Any:
-    return _train(rank, device, gradient_as_bucket_view=True)
-
-
-@program
-def static_graph(rank: int, device: str) -> Any:
-    return _train(rank, device, static_graph=True)
-
-
-@program
-def many_buckets(rank: int, device: str) -> Any:
-    return _train(rank, device, bucket_cap_mb=0.0001)
-
-
-@program
-def allreduce_hook(rank: int, device: str) -> Any:
-    return _train(rank, device, default_hooks.allreduce_hook)
-
-
-@program
-def fp16_compress_hook(rank: int, device: str) -> Any:
-    return _train(rank, device, default_hooks.fp16_compress_hook)
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "gradient_as_bucket_view": {"gradient_as_bucket_view": True},
+    "static_graph": {"static_graph": True},
+    "many_buckets": {"bucket_cap_mb": 0.0001},
+    "allreduce_hook": {"hook": default_hooks.allreduce_hook},
+    "fp16_compress_hook": {"hook": default_hooks.fp16_compress_hook},
+}
+PROGRAMS.update({name: partial(_train, **options) for name, options in OPTIONS.items()})
 
 
 @program

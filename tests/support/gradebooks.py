@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,6 @@ from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.gradebook.model import Gradebook
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
-from gpututor.course.model import Exercise
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from tests.support.classes import report_of
 
@@ -57,13 +56,8 @@ class One:
     late: bool = False
 
 
-def gradebook(
-    files: Sequence[One],
-    rules: Rules | None = None,
-    students: Sequence[Student] = (),
-    exercises: Mapping[str, Exercise] | None = None,
-) -> Gradebook:
-    """Make a gradebook of `files` and `students`; without `exercises`, the course is missing."""
+def gradebook(files: Sequence[One], rules: Rules | None = None, students: Sequence[Student] = ()) -> Gradebook:
+    """Make a gradebook of `files` and `students`, whose course is missing."""
     handed_in: list[Submission] = []
     graded = {}
     for number, each in enumerate(files):
@@ -85,4 +79,4 @@ def gradebook(
     everyone = {each.student: known.get(each.student, Student(each.student)) for each in files} | known
     layout = "canvas" if any(student.platform_id for student in students) else "folders"
     class_ = Class("", layout, tuple(everyone.values()), tuple(handed_in), ())
-    return gradebook_of(class_, graded, rules or Rules(), exercises or {})
+    return gradebook_of(class_, graded, rules or Rules(), {})

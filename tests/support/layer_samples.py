@@ -66,6 +66,8 @@ LAYERS: dict[str, Sample] = {
     "RNN relu": lambda: (nn.RNN(3, 4, nonlinearity="relu"), (r(5, 2, 3),)),
     "LSTM": lambda: (nn.LSTM(3, 4, num_layers=2, batch_first=True, bidirectional=True), (r(2, 5, 3),)),
     "LSTM projected": lambda: (nn.LSTM(3, 4, proj_size=2), (r(5, 2, 3),)),
+    "RNN without bias": lambda: (nn.RNN(3, 4, bias=False), (r(5, 2, 3),)),
+    "LSTM double": lambda: (nn.LSTM(3, 4, dtype=torch.float64), (r(5, 2, 3).double(),)),
     "GRU with state": lambda: (nn.GRU(3, 4), (r(5, 2, 3), r(1, 2, 4))),
     "LSTMCell": lambda: (nn.LSTMCell(3, 4), (r(2, 3),)),
     "GRUCell": lambda: (nn.GRUCell(3, 4), (r(2, 3),)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unittest
 import warnings
 from collections.abc import Iterable
 from itertools import islice
@@ -186,31 +185,3 @@ def faults(chosen: Iterable[Any], dtype: torch.dtype, samples_each: int, conjuga
             except RuntimeError as error:  # of the generator of samples
                 by_operator[name_of(op)] = f"no samples: {error}"
     return by_operator
-
-
-def sparse_faults() -> tuple[int, dict[str, str]]:
-    """Try `op_db`'s samples of COO tensors; return their number and the first fault of each operator."""
-    tried, by_operator = 0, {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for op in operators(torch.float32):
-            if not op.supports_sparse:
-                continue
-            try:
-                given = list(
-                    islice(op.sample_inputs_sparse(torch.sparse_coo, "cpu", torch.float32, requires_grad=False), 3)
-                )
-            except (RuntimeError, NotImplementedError, unittest.SkipTest):
-                continue
-            for sample in given:
-                try:
-                    for tensor in _tensors(op(sample.input, *sample.args, **sample.kwargs)):
-                        tensor.to_dense()
-                except (RuntimeError, NotImplementedError):
-                    # The CPU refuses it.
-                    continue
-                tried += 1
-                fault = _fault(op, sample, torch.float32)
-                if fault:
-                    by_operator[name_of(op)] = fault
-    return tried, by_operator

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
@@ -19,6 +20,17 @@ from gpututor.devices.virtual import virtual_gpu
 RANKS = 2
 LIMIT_S = 250.0
 Program = Callable[[int, str], Any]
+
+
+def program_table() -> tuple[dict[str, Program], Callable[[Program], Program]]:
+    """Return an empty table of programs by name, and a decorator that puts a function into it."""
+    programs: dict[str, Program] = {}
+
+    def program(function: Program) -> Program:
+        programs[function.__name__] = function
+        return function
+
+    return programs, program
 
 
 def _portable(value: Any) -> Any:
@@ -68,6 +80,16 @@ def run_ranks(
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the ranks were not done after {LIMIT_S} s")
     return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(RANKS)]
+
+
+def results_of(*arguments: str, **options: Any) -> Any:
+    """Return a fixture with the results of `run_ranks`, which are made once for a file of tests."""
+
+    @pytest.fixture(scope="module")
+    def results(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+        return run_ranks(tmp_path_factory.mktemp("ranks"), *arguments, **options)
+
+    return results
 
 
 @contextlib.contextmanager

@@ -9,11 +9,10 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from gpututor.processes import descendants
+from tests.support.class_gradings import pids_below
 
 _TOKEN = secrets.token_hex(32)
 """The token of all clusters: Ray reads it once in a process."""
@@ -66,9 +65,4 @@ def two_nodes() -> Iterator[Nodes]:
 
 def workers(of: int) -> list[int]:
     """Return the Ray processes below a process that are grading."""
-    pids = []
-    for pid in descendants(of):
-        with contextlib.suppress(OSError):
-            if b"ray::grade_chunk" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                pids.append(pid)
-    return pids
+    return pids_below(of, b"ray::grade_chunk")

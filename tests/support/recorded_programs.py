@@ -17,10 +17,10 @@ from tests.support.check_runs import GPU
 _numbers = count()
 
 
-def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4", repeats: int = 1) -> Run:
+def recorded(source: str, *drawn: dict[str, Any], repeats: int = 1) -> Run:
     """Call the function `work` of `source` with each of `drawn`, `repeats` times, and return the run."""
     file = f"/learner/work_{next(_numbers)}.py"
-    spec = MachineSpec(Scenario("one GPU", gpus, ("cuda",), gpu), "virtual", 0)
+    spec = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
     with enter_machine(spec, file) as machine:
         machine.recorder.enabled = False
         space: dict[str, Any] = {}
@@ -29,7 +29,7 @@ def recorded(source: str, *drawn: dict[str, Any], gpus: int = 1, gpu: str = "T4"
             tuple(_call(machine, space["work"], inputs) for _ in range(repeats)) for inputs in drawn or ({},)
         )
     firsts = tuple(calls[0] for calls in repeated)
-    return Run(replace(GPU, scenario=spec.scenario, gpu_name=gpu), firsts, source, "work", repeated)
+    return Run(replace(GPU, scenario=spec.scenario, gpu_name="T4"), firsts, source, "work", repeated)
 
 
 def _call(machine: EnteredMachine, function: Any, drawn: dict[str, Any]) -> Call:

@@ -112,36 +112,35 @@ def make_recording(
     scenario: str = "one GPU",
     device: str = DEVICE,
     file: str = FILE,
-    floor_ns: int = 200_000,
 ) -> Recording:
     """Write a recording of one run into the folder, a call for each trace (one `small_trace` where none is given)."""
     folder.mkdir(parents=True, exist_ok=True)
     traces = traces or (small_trace(file=file),)
-    calls = _calls(folder, traces, "run1", floor_ns)
+    calls = _calls(folder, traces, "run1")
     baselines: tuple[BaselineRecording, ...] = ()
     if baseline is not None:
-        of_it = _calls(folder, [baseline] * len(traces), "run1_1", floor_ns)
-        baselines = (BaselineRecording("baseline.py", of_it),)
+        baselines = (BaselineRecording("baseline.py", _calls(folder, [baseline] * len(traces), "run1_1")),)
     lines = line_costs([event for trace in traces for event in trace], file)
     run = RunRecording(scenario, device, "modelled" if "virtual" in device else "measured", calls, baselines, lines)
     write_recording(Recording((run,)), folder)
     return read_recording(folder)
 
 
-def _calls(folder: Path, traces: Sequence[Trace], prefix: str, floor_ns: int) -> tuple[CallRecording, ...]:
+def _calls(folder: Path, traces: Sequence[Trace], prefix: str) -> tuple[CallRecording, ...]:
     made = []
     for number, trace in enumerate(traces, 1):
         events = list(trace)
         name = f"{prefix}_{number}.trace"
         write_trace(trace, str(folder / name))
-        memory = max((event for event in events if event.kind is Kind.ALLOCATE), key=_held, default=None)
+        allocations = (event for event in events if event.kind is Kind.ALLOCATE)
+        memory = max(allocations, key=lambda event: event.allocated, default=None)
         which = f"call {number} of {len(traces)}, " if len(traces) > 1 else ""
         made.append(
             CallRecording(
                 words=f"{which}with number={number}",
                 trace=name,
                 elapsed_ns=max((event.end for event in events if event.end >= 0), default=0),
-                floor_ns=floor_ns,
+                floor_ns=200_000,
                 peak_bytes=memory.allocated if memory else 0,
                 peak_line=memory.line if memory else None,
                 events=len(events),
@@ -149,10 +148,6 @@ def _calls(folder: Path, traces: Sequence[Trace], prefix: str, floor_ns: int) ->
             )
         )
     return tuple(made)
-
-
-def _held(event: Event) -> int:
-    return event.allocated
 
 
 def line_costs(events: Sequence[Event], file: str = FILE) -> tuple[LineCost, ...]:

@@ -48,6 +48,6 @@ def run_gate(
     return {subject.name.rpartition(" ")[2]: subject for subject in gate.subjects}
 
 
-def titles(subject: Subject, *, notes: bool = False) -> Sequence[str]:
-    """Return the titles of a subject's problems, or of its notes, with paths relative to its folder."""
-    return [fault.title(subject.folder) for fault in subject.problems if fault.is_note is notes]
+def titles(subject: Subject) -> Sequence[str]:
+    """Return the titles of a subject's problems, with paths relative to its folder."""
+    return [fault.title(subject.folder) for fault in subject.problems if not fault.is_note]

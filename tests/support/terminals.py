@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 
+from tests.support.timeouts import PATIENCE_S
+
 KEYS = {
     "escape": b"\x1b",
     "enter": b"\r",
@@ -45,7 +47,6 @@ KEYS = {
 }
 """Bytes that terminals send for named keys; `ctrl+LETTER` and single characters need no entry."""
 
-PATIENCE_S = 60.0
 _SEQUENCE = re.compile(
     r"\x1b\[(?P<parameters>[0-?]*)[ -/]*(?P<final>[@-~])"
     r"|\x1b[P^_][^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()].|\x1b[0-9=>@-OQ-Z\\a-z]"
@@ -189,9 +190,9 @@ class Terminal:
         while (left := deadline - time.perf_counter()) > 0 and self.read(left):
             pass
 
-    def until_end(self, patience_s: float = PATIENCE_S) -> int:
+    def until_end(self) -> int:
         """Read until the program ends; return its exit status."""
-        deadline = time.perf_counter() + patience_s
+        deadline = time.perf_counter() + PATIENCE_S
         while self.read(0.2):
             if time.perf_counter() > deadline:
                 raise TimeoutError(f"the program did not end; the screen:\n{self.grid.text}")

@@ -50,20 +50,8 @@ class Program:
     ) -> int:
         """Launch a kernel; the host continues."""
         self.now += launch
-        start, end = self._run(stream, time)
-        return self.trace.add(
-            Kind.KERNEL,
-            name,
-            self.device,
-            stream=stream,
-            size_bytes=1 << 20,
-            flops=flops,
-            launched=self.now,
-            start=start,
-            end=end,
-            file=FILE,
-            line=line,
-        )
+        times = self.now, *self._run(stream, time)
+        return self._add(Kind.KERNEL, name, line, *times, stream=stream, size_bytes=1 << 20, flops=flops)
 
     def copy(
         self,
@@ -79,65 +67,41 @@ class Program:
     ) -> int:
         """Copy to the device, or from it; the host waits for a synchronous copy."""
         self.now += 5 * US
-        launched = self.now
-        start, end = self._run(stream, time)
+        times = self.now, *self._run(stream, time)
         if not asynchronous:
-            self.now = end
-        return self.trace.add(
-            Kind.TRANSFER,
-            name,
-            self.device,
-            stream=stream,
-            source="cpu" if up else self.device,
-            target=self.device if up else "cpu",
-            size_bytes=size_bytes,
-            asynchronous=asynchronous,
-            launched=launched,
-            start=start,
-            end=end,
-            partner=partner,
-            file=FILE,
-            line=line,
+            self.now = times[-1]
+        source, target = ("cpu", self.device) if up else (self.device, "cpu")
+        fields: dict[str, Any] = {"stream": stream, "size_bytes": size_bytes, "partner": partner}
+        return self._add(
+            Kind.TRANSFER, name, line, *times, source=source, target=target, asynchronous=asynchronous, **fields
         )
 
     def wait(self, line: int, name: str = "torch.cuda.synchronize") -> int:
         """Wait on the host for all streams."""
         began = self.now
         self.now = max(self.now + 3 * US, *self.free_at.values())
-        return self.trace.add(
-            Kind.SYNCHRONISE, name, self.device, launched=began, start=began, end=self.now, file=FILE, line=line
-        )
+        return self._add(Kind.SYNCHRONISE, name, line, began, began, self.now)
 
     def read(self, line: int, time: int, *, launch: int) -> int:
         """Copy a value to the host, which waits for it, as `.item()` does."""
         self.now += launch
-        launched = self.now
-        start, end = self._run(0, time)
-        self.now = end
-        name = "aten::_local_scalar_dense"
-        shared: dict[str, Any] = {"launched": launched, "end": end, "file": FILE, "line": line}
-        self.trace.add(
-            Kind.TRANSFER, name, self.device, source=self.device, target="cpu", size_bytes=4, start=start, **shared
-        )
-        return self.trace.add(Kind.SYNCHRONISE, name, self.device, start=launched, **shared)
+        launched, name = self.now, "aten::_local_scalar_dense"
+        start, self.now = self._run(0, time)
+        fields: dict[str, Any] = {"source": self.device, "target": "cpu", "size_bytes": 4}
+        self._add(Kind.TRANSFER, name, line, launched, start, self.now, **fields)
+        return self._add(Kind.SYNCHRONISE, name, line, launched, launched, self.now)
 
     def compute(self, line: int, time: int, *, name: str = "aten::add", size_bytes: int = 0) -> int:
         """Run an operator on the CPU."""
         began = self.now
         self.now += time
-        times: dict[str, Any] = {"launched": began, "start": began, "end": self.now}
-        return self.trace.add(Kind.KERNEL, name, "cpu", size_bytes=size_bytes, file=FILE, line=line, **times)
+        return self._add(Kind.KERNEL, name, line, began, began, self.now, device="cpu", size_bytes=size_bytes)
 
     def allocate(self, line: int, size_bytes: int) -> int:
         """Allocate memory; a negative number of bytes frees it."""
         self.allocated += size_bytes
-        return self._moment(
-            Kind.ALLOCATE if size_bytes > 0 else Kind.FREE,
-            "",
-            line,
-            size_bytes=abs(size_bytes),
-            allocated=self.allocated,
-        )
+        kind = Kind.ALLOCATE if size_bytes > 0 else Kind.FREE
+        return self._moment(kind, "", line, size_bytes=abs(size_bytes), allocated=self.allocated)
 
     def out_of_memory(self, line: int, size_bytes: int) -> int:
         return self._moment(Kind.OUT_OF_MEMORY, "", line, size_bytes=size_bytes, allocated=self.allocated)
@@ -146,8 +110,13 @@ class Program:
         return self._moment(Kind.HAZARD, name, line, partner=partner, stream=stream)
 
     def _moment(self, kind: Kind, name: str, line: int, **fields: Any) -> int:
-        times: dict[str, Any] = dict.fromkeys(("launched", "start", "end"), self.now)
-        return self.trace.add(kind, name or str(kind), self.device, file=FILE, line=line, **times, **fields)
+        return self._add(kind, name or str(kind), line, self.now, self.now, self.now, **fields)
+
+    def _add(
+        self, kind: Kind, name: str, line: int, launched: int, start: int, end: int, *, device: str = "", **fields: Any
+    ) -> int:
+        fields.update(launched=launched, start=start, end=end)
+        return self.trace.add(kind, name, device or self.device, file=FILE, line=line, **fields)
 
     def _run(self, stream: int, time: int) -> tuple[int, int]:
         start = max(self.now, self.free_at.get(stream, 0))
@@ -232,15 +201,6 @@ class Memory:
 
     def _add(self, kind: Kind, at: int, line: int | None, size_bytes: int, partner: int = -1) -> int:
         return self.trace.add(
-            kind,
-            str(kind),
-            self.device,
-            size_bytes=size_bytes,
-            allocated=self.allocated,
-            launched=at,
-            start=at,
-            end=at,
-            partner=partner,
-            file=FILE if line else "",
-            line=line,
-        )
+            kind, str(kind), self.device, size_bytes=size_bytes, allocated=self.allocated, launched=at, start=at,
+            end=at, partner=partner, file=FILE if line else "", line=line,
+        )  # fmt: skip

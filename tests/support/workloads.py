@@ -28,22 +28,22 @@ class Workload:
         return price(gpu_spec(gpu), self.name, inputs, outputs, flops, tf32=tf32)
 
 
-def _t(*shape: int, dtype: str = "float32") -> Tensor:
+def tensor(*shape: int, dtype: str = "float32") -> Tensor:
     return shape, dtype
 
 
 def _elementwise(inputs: int, outputs: int) -> Callable[[int, str], Made]:
-    return lambda n, d: ([_t(n, dtype=d)] * inputs, [_t(n, dtype=d)] * outputs, 0.0)
+    return lambda n, d: ([tensor(n, dtype=d)] * inputs, [tensor(n, dtype=d)] * outputs, 0.0)
 
 
 def _row_operators(width: int) -> Iterator[tuple[str, Callable[[int, str], Made]]]:
     def rows(n: int, d: str) -> Tensor:
-        return _t(max(n // width, 1), width, dtype=d)
+        return tensor(max(n // width, 1), width, dtype=d)
 
     def each(n: int, dtype: str = "float32") -> Tensor:
-        return _t(max(n // width, 1), dtype=dtype)
+        return tensor(max(n // width, 1), dtype=dtype)
 
-    weights = [_t(width)] * 2
+    weights = [tensor(width)] * 2
     yield "sum", lambda n, d: ([rows(n, d)], [each(n, d)], 0.0)
     yield "_softmax", lambda n, d: ([rows(n, d)], [rows(n, d)], 0.0)
     yield "_log_softmax_backward_data", lambda n, d: ([rows(n, d)] * 2, [rows(n, d)], 0.0)
@@ -54,7 +54,7 @@ def _row_operators(width: int) -> Iterator[tuple[str, Callable[[int, str], Made]
     )
     yield "cumsum", lambda n, d: ([rows(n, d)], [rows(n, d)], 0.0)
     yield "sort", lambda n, d: ([rows(n, d)], [rows(n, d), (rows(n, d)[0], "int64")], 0.0)
-    yield "nll_loss_forward", lambda n, d: ([rows(n, d), each(n, "int64")], [_t(dtype=d), _t(dtype=d)], 0.0)
+    yield "nll_loss_forward", lambda n, d: ([rows(n, d), each(n, "int64")], [tensor(dtype=d), tensor(dtype=d)], 0.0)
     table = (30_000, width)
     yield "embedding", lambda n, d: ([(table, d), each(n, "int64")], [rows(n, d)], 0.0)
     yield "embedding_dense_backward", lambda n, d: ([rows(n, d), each(n, "int64")], [(table, d)], 0.0)
@@ -63,22 +63,22 @@ def _row_operators(width: int) -> Iterator[tuple[str, Callable[[int, str], Made]
 
 def _image_operators(channels: int, side: int) -> Iterator[tuple[str, str, Callable[[int, str], Made]]]:
     def image(n: int, d: str, shrink: int = 1) -> Tensor:
-        return _t(max(n // (channels * side * side), 1), channels, side // shrink, side // shrink, dtype=d)
+        return tensor(max(n // (channels * side * side), 1), channels, side // shrink, side // shrink, dtype=d)
 
     def flops(n: int, taps: int, depth: int) -> float:
         return 2.0 * image(n, "")[0][0] * channels * side * side * taps * depth
 
-    stats = [_t(channels)] * 2
+    stats = [tensor(channels)] * 2
     for taps, depth in ((3, channels), (1, channels), (3, 1)):
 
         def convolution(n: int, d: str, taps: int = taps, depth: int = depth) -> Made:
-            weight = _t(channels, depth, taps, taps, dtype=d)
+            weight = tensor(channels, depth, taps, taps, dtype=d)
             return [image(n, d), weight], [image(n, d)], flops(n, taps * taps, depth)
 
         yield f"convolution {taps}×{taps} of {depth}", "convolution", convolution
 
     def backward(n: int, d: str) -> Made:
-        weight = _t(channels, channels, 3, 3, dtype=d)
+        weight = tensor(channels, channels, 3, 3, dtype=d)
         return [image(n, d), image(n, d), weight], [image(n, d), weight], 2 * flops(n, 9, channels)
 
     yield "convolution_backward", "convolution_backward", backward
@@ -106,16 +106,20 @@ def _products() -> Iterator[tuple[str, str, Callable[[int, str], Made]]]:
 
         def tall(n: int, d: str, wide: int = wide) -> Made:
             rows = max(n // wide, 1)
-            return [_t(rows, wide, dtype=d), _t(wide, wide, dtype=d)], [_t(rows, wide, dtype=d)], 2.0 * rows * wide**2
+            return (
+                [tensor(rows, wide, dtype=d), tensor(wide, wide, dtype=d)],
+                [tensor(rows, wide, dtype=d)],
+                2.0 * rows * wide**2,
+            )
 
         yield f"mm by {wide}", "mm", tall
 
     def square(n: int, d: str) -> Made:
-        matrix = _t(isqrt(n), isqrt(n), dtype=d)
+        matrix = tensor(isqrt(n), isqrt(n), dtype=d)
         return [matrix, matrix], [matrix], 2.0 * isqrt(n) ** 3
 
     def batched(n: int, d: str) -> Made:
-        matrices = _t(max(n // 4096, 1), 64, 64, dtype=d)
+        matrices = tensor(max(n // 4096, 1), 64, 64, dtype=d)
         return [matrices, matrices], [matrices], 2.0 * matrices[0][0] * 64**3
 
     yield "mm, square", "mm", square
@@ -123,7 +127,11 @@ def _products() -> Iterator[tuple[str, str, Callable[[int, str], Made]]]:
     yield (
         "mv",
         "mv",
-        lambda n, d: ([_t(n // 1024 + 1, 1024, dtype=d), _t(1024, dtype=d)], [_t(n // 1024 + 1, dtype=d)], 0),
+        lambda n, d: (
+            [tensor(n // 1024 + 1, 1024, dtype=d), tensor(1024, dtype=d)],
+            [tensor(n // 1024 + 1, dtype=d)],
+            0,
+        ),
     )
     for name, inputs, outputs, share in (
         ("_scaled_dot_product_flash_attention", 3, 1, 1.0), ("_scaled_dot_product_flash_attention_backward", 5, 3, 2.5),
@@ -135,7 +143,7 @@ def _products() -> Iterator[tuple[str, str, Callable[[int, str], Made]]]:
             ) -> Made:
                 rows = length or max(n // 1024, 1)
                 batch = max(n // (1024 * 1024), 1) if length else 1
-                heads = _t(batch, 16, rows, 64, dtype=d)
+                heads = tensor(batch, 16, rows, 64, dtype=d)
                 return [heads] * inputs, [heads] * outputs, share * 4.0 * batch * 16 * rows * rows * 64
 
             yield f"{name} of {length or 'all'}", name, attention
@@ -151,8 +159,8 @@ def workloads() -> list[Workload]:
             ("mse_loss", 2, 1), ("flip", 1, 1), ("dot", 2, 0), ("something_of_mine", 2, 1),
         )
     ]  # fmt: skip
-    listed.append(Workload("sum", "aten::sum", lambda n, d: ([_t(n, dtype=d)], [_t(dtype=d)], 0.0)))
-    listed.append(Workload("cat", "aten::cat", lambda n, d: ([_t(n, dtype=d)] * 2, [_t(2 * n, dtype=d)], 0.0)))
+    listed.append(Workload("sum", "aten::sum", lambda n, d: ([tensor(n, dtype=d)], [tensor(dtype=d)], 0.0)))
+    listed.append(Workload("cat", "aten::cat", lambda n, d: ([tensor(n, dtype=d)] * 2, [tensor(2 * n, dtype=d)], 0.0)))
     for width in (16, 1000, 4096, 65536):
         listed += [Workload(f"{name} of {width}", f"aten::{name}", make) for name, make in _row_operators(width)]
     for channels, side in ((64, 56), (512, 8)):

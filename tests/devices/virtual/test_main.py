@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from gpututor.devices.virtual.options import bytes_in
-
-
-def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpututor.devices.virtual", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=folder)
+from tests.support.virtual_gpus import printed, run_python
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ["--gpus", "1", "torchrun", "train.py"],
-            "this runs Python files.\nUse -m torch.distributed.run.",
-        ),
+        ([], "-m"),
+        (["-m"], "-m"),
+        (["--model", "Z9", "x.py"], "Z9"),
+        (["--gpus", "1", "torchrun", "train.py"], "this runs Python files.\nUse -m torch.distributed.run."),
         (["python", "plain.py"], "python is a command, and this runs Python already.\nSay 'plain.py' without it."),
         (["python3.11"], "python3.11 is a command, and this runs Python already.\nSay 'SCRIPT' without it."),
         (["env"], "env is a command, and this runs Python files.\nName a file, or a module after -m."),
@@ -36,7 +30,7 @@ def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_invalid_options_are_usage_errors(arguments: list[str], words: str, tmp_path: Path) -> None:
-    done = _run(*arguments, folder=tmp_path)
+    done = run_python("-m", "gpututor.devices.virtual", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
@@ -47,8 +41,8 @@ def test_options_configure_the_machine(memory: list[str], tmp_path: Path) -> Non
     (tmp_path / "script.py").write_text(
         "import torch; print(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.cuda.mem_get_info()[1])"
     )
-    done = _run("--gpus", "2", "--model", "H100", *memory, "script.py", folder=tmp_path)
-    assert done.stdout == f"2 NVIDIA H100 80GB HBM3 {2**29}\n", done.stderr
+    command = ["-m", "gpututor.devices.virtual", "--gpus", "2", "--model", "H100", *memory, "script.py"]
+    assert printed(*command, cwd=tmp_path) == f"2 NVIDIA H100 80GB HBM3 {2**29}\n"
 
 
 @pytest.mark.parametrize(

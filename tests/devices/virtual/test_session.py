@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,9 +13,9 @@ import torch
 
 from gpututor.devices.virtual import host_tensor, is_virtual, torch_private, virtual_gpu
 from gpututor.devices.virtual.patches import PATCHES, TIME
+from tests.support.virtual_gpus import printed
 
 _ABSENT = object()
-_REAL_CLOCK = time.perf_counter
 
 
 def _attributes() -> dict[str, object]:
@@ -67,14 +64,6 @@ def test_each_machine_starts_fresh() -> None:
     with virtual_gpu(2):
         assert torch.rand(2, device="cuda").tolist() == first
     assert is_virtual(kept)
-
-
-def test_a_tensor_that_outlives_its_machine_raises() -> None:
-    with virtual_gpu(1):
-        x = torch.ones(2, device="cuda")
-    assert repr(x) == "tensor([1., 1.], device='cuda:0')"
-    with pytest.raises(RuntimeError, match="lives on a virtual GPU that is switched off"):
-        x + 1
 
 
 @pytest.mark.parametrize(
@@ -150,33 +139,6 @@ def test_every_patch_has_a_reason_and_is_declared_once() -> None:
     assert all(len(patch.why) > 10 for patch in (*PATCHES, *TIME))
 
 
-def test_entering_a_session_is_fast() -> None:
-    with virtual_gpu(1):
-        pass
-    start = _REAL_CLOCK()
-    with virtual_gpu(1):
-        taken = _REAL_CLOCK() - start
-    assert taken < 0.03
-
-
-def test_a_thread_that_outlives_the_machine_continues_on_the_cpu() -> None:
-    go, done = threading.Event(), threading.Event()
-    values: list[object] = []
-
-    def work() -> None:
-        go.wait(60)
-        values.append((torch.ones(2) + 1).tolist())
-        done.set()
-
-    with virtual_gpu(1):
-        thread = threading.Thread(target=work)
-        thread.start()
-    go.set()
-    assert done.wait(60)
-    thread.join()
-    assert values == [[2.0, 2.0]]
-
-
 def test_importing_is_cheap_and_specs_need_no_torch() -> None:
     code = (
         "import sys; from gpututor.hardware.gpus import gpu_spec; gpu_spec('T4'); assert 'torch' not in sys.modules\n"
@@ -187,8 +149,7 @@ def test_importing_is_cheap_and_specs_need_no_torch() -> None:
         "    from gpututor.devices.virtual import virtual_gpu\n"
         "import threading; assert threading.active_count() == 1\n"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 0, ended.stderr
+    assert printed("-c", code) == ""
 
 
 def test_cpp_factories_keep_a_real_gpu_that_is_in_use() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import _thread
 import queue
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import torch
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from tests.support.threads import S, now, slept, started
+from tests.support.virtual_gpus import printed
 
 
 def test_a_thread_starts_at_its_parents_time(machine: VirtualMachine) -> None:
@@ -127,9 +126,6 @@ with virtual_gpu():
 @pytest.mark.long
 def test_thread_times_are_reproducible(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(_PROGRAM)
-    printed = {
-        subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        for _ in range(3)
-    }
-    assert len(printed) == 1
-    assert printed.pop().count("\n") == 5
+    outputs = {printed("program.py", cwd=tmp_path) for _ in range(3)}
+    assert len(outputs) == 1
+    assert outputs.pop().count("\n") == 5

@@ -14,10 +14,6 @@ CUDA: Any = torch.cuda
 MILLION = 1_000_000
 
 
-def _timed(count: int = 2) -> list[Any]:
-    return [CUDA.Event(enable_timing=True) for _ in range(count)]
-
-
 def test_events_are_of_torchs_classes(two_gpus: VirtualMachine) -> None:
     event = CUDA.Event()
     assert isinstance(event, CUDA.Event)
@@ -39,33 +35,6 @@ def test_an_unrecorded_event_is_complete(two_gpus: VirtualMachine) -> None:
     event.wait()
     assert event.query()
     assert two_gpus.clock.host.now == now
-
-
-def test_an_event_completes_after_the_work_before_it(two_gpus: VirtualMachine) -> None:
-    before, after = CUDA.Event(), CUDA.Event()
-    before.record()
-    CUDA._sleep(MILLION)
-    after.record()
-    assert (before.query(), after.query()) == (True, False)
-    after.synchronize()
-    assert after.query()
-
-
-def test_elapsed_time_is_the_time_of_the_work_between_events(two_gpus: VirtualMachine) -> None:
-    start, end = _timed()
-    start.record()
-    CUDA._sleep(MILLION)
-    end.record()
-    end.synchronize()
-    single = start.elapsed_time(end)
-    assert isinstance(single, float)
-    start.record()
-    for _ in range(3):
-        CUDA._sleep(MILLION)
-    end.record()
-    end.synchronize()
-    assert start.elapsed_time(end) == pytest.approx(3 * single, rel=0.05)
-    assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
 def _of_two_gpus(start: Any, end: Any) -> None:
@@ -90,56 +59,19 @@ def _unfinished(start: Any, end: Any) -> None:
         (True, _of_two_gpus, torch.AcceleratorError, "CUDA error: invalid resource handle"),
     ],
 )
-@pytest.mark.parametrize("kind", [CUDA.Event, torch.Event], ids=["cuda", "generic"])
+@pytest.mark.parametrize("module", [torch.cuda, torch], ids=["cuda", "generic"])
 def test_elapsed_time_raises_torchs_errors(
     two_gpus: VirtualMachine,
-    kind: object,
+    module: Any,
     timing: bool,
     record: Callable[[Any, Any], None],
     error: type[Exception],
     words: str,
 ) -> None:
-    make = CUDA.Event if kind is not torch.Event else torch.Event
-    start, end = make(enable_timing=timing), make(enable_timing=timing)
+    start, end = (module.Event(enable_timing=timing) for _ in range(2))
     record(start, end)
     with pytest.raises(error, match=words):
         start.elapsed_time(end)
-
-
-def test_an_event_belongs_to_the_gpu_that_recorded_it_first(two_gpus: VirtualMachine) -> None:
-    event = CUDA.Event()
-    event.record(CUDA.Stream(0))
-    event.record(CUDA.Stream(0))
-    # C++ prints the numbers of devices as characters.
-    with pytest.raises(RuntimeError, match="Event device \x00 does not match recording stream's device \x01"):
-        event.record(CUDA.Stream(1))
-    CUDA.Stream(1).wait_event(event)
-
-
-def test_a_stream_waits_for_an_event_of_another_gpu(two_gpus: VirtualMachine) -> None:
-    with CUDA.device(0):
-        CUDA._sleep(MILLION)
-        event = CUDA.current_stream().record_event()
-    waiting, other = CUDA.Stream(1), CUDA.Stream(1)
-    waiting.wait_event(event)
-    assert (waiting.query(), other.query()) == (False, True)
-    event.synchronize()
-    assert waiting.query()
-
-
-def test_recording_again_does_not_affect_earlier_waits(two_gpus: VirtualMachine) -> None:
-    busy, waiting = CUDA.Stream(), CUDA.Stream()
-    event, early = CUDA.Event(), CUDA.Event()
-    with busy:
-        event.record()
-        waiting.wait_event(event)
-        CUDA._sleep(MILLION)
-        event.record()
-    early.record(waiting)
-    assert (early.query(), event.query()) == (True, False)
-    waiting.wait_event(event)
-    late = waiting.record_event()
-    assert not late.query()
 
 
 def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
@@ -149,15 +81,6 @@ def test_wait_event_does_not_block_the_host(two_gpus: VirtualMachine) -> None:
     event.wait(CUDA.default_stream())
     assert two_gpus.clock.host.now < MILLION
     assert not CUDA.default_stream().query()
-
-
-def test_events_are_not_shared_between_processes(two_gpus: VirtualMachine) -> None:
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.Event.ipc_handle"):
-        CUDA.Event(interprocess=True).ipc_handle()
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.Event.from_ipc_handle"):
-        CUDA.Event.from_ipc_handle("cuda:0", b"")
-    with pytest.raises(NotImplementedError, match=r"torch.cuda.Event\(external=True\)"):
-        CUDA.Event(external=True)
 
 
 def test_an_event_of_another_machine_raises() -> None:
@@ -175,12 +98,13 @@ def test_an_event_of_another_machine_raises() -> None:
 def test_elapsed_times_are_reproducible() -> None:
     def run() -> float:
         with virtual_gpu():
-            start, end = _timed()
+            start, end = CUDA.Event(enable_timing=True), CUDA.Event(enable_timing=True)
             x = torch.ones(256, 256, device="cuda")
             start.record()
             (x @ x).relu().sum()
             end.record()
             end.synchronize()
+            assert end.elapsed_time(start) == -start.elapsed_time(end)
             return float(start.elapsed_time(end))
 
     assert run() == run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Callable
 from typing import Any
@@ -81,21 +80,3 @@ def test_a_child_forked_before_cuda_starts_uses_its_own_gpus() -> None:
         assert not torch.cuda.is_initialized()
         assert _said_in_child(lambda: torch.ones(2, device="cuda:1").sum().item()) == "2.0"
         assert not torch.cuda.is_initialized()
-
-
-class _OnDevice(torch.utils.data.Dataset[torch.Tensor]):
-    def __len__(self) -> int:
-        return 2
-
-    def __getitem__(self, index: int) -> torch.Tensor:
-        return torch.ones(1).cuda()
-
-
-def test_a_data_loader_worker_that_uses_the_gpu_raises() -> None:
-    with virtual_gpu(1):
-        torch.ones(1, device="cuda")
-        fork = multiprocessing.get_context("fork")
-        loader = torch.utils.data.DataLoader(_OnDevice(), num_workers=1, multiprocessing_context=fork)
-        with pytest.raises(RuntimeError, match=r"Caught RuntimeError in DataLoader worker process 0") as caught:
-            next(iter(loader))
-        assert _REFUSED in str(caught.value)

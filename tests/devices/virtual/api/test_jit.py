@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import io
 import pathlib
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.virtual_gpus import printed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
@@ -227,7 +226,5 @@ def test_calls_that_run_only_in_cpp_are_refused_by_name(kind: str, tmp_path: pat
         "    except NotImplementedError as error:\n        print('refused:', error)\n"
     )
     (tmp_path / "program.py").write_text(program)  # TorchScript reads the source.
-    command = [sys.executable, "-W", "ignore", str(tmp_path / "program.py")]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.startswith("refused: The virtual GPU does not support ")
+    output = printed("-W", "ignore", str(tmp_path / "program.py"))
+    assert output.startswith("refused: The virtual GPU does not support ")

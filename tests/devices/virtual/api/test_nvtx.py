@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Event, Kind
+from tests.support.threads import started
 
 MS = 1_000_000
 
@@ -57,9 +57,7 @@ def test_each_thread_has_its_own_ranges(recorder: Recorder) -> None:
         nvtx.range_pop()
 
     nvtx.range_push("main")
-    worker = threading.Thread(target=other)
-    worker.start()
-    worker.join()
+    started(other).join()
     assert set(ranges(recorder)) == {"other"}
     nvtx.range_pop()
     assert set(ranges(recorder)) == {"main", "other"}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
-import sys
 import time
 
 import pytest
@@ -14,6 +11,7 @@ import torch
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Event, Kind
+from tests.support.virtual_gpus import printed
 
 
 def events_of(recorder: Recorder, *kinds: Kind) -> list[Event]:
@@ -56,81 +54,6 @@ def test_tensor_cores_and_half_precision_are_faster() -> None:
         finally:
             torch.backends.cuda.matmul.allow_tf32 = before
     assert plain > 3 * tf32 > 3 * half
-
-
-def _two_streams(size: int) -> tuple[float, float]:
-    """Return the seconds of twenty products on a single stream, and split between two streams."""
-
-    def seconds(streams: list[torch.cuda.Stream]) -> float:
-        torch.cuda.synchronize()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(20_000_000)  # the host is far ahead when the first product starts
-        start.record()
-        for stream in streams:
-            stream.wait_event(start)
-        for step in range(20):
-            with torch.cuda.stream(streams[step % len(streams)]):
-                x @ x
-        for stream in streams:
-            torch.cuda.current_stream().wait_stream(stream)
-        end.record()
-        end.synchronize()
-        return float(start.elapsed_time(end))
-
-    x = torch.randn(size, size, device="cuda")
-    first, second = torch.cuda.Stream(), torch.cuda.Stream()
-    return seconds([first]), seconds([first, second])
-
-
-def test_small_kernels_overlap_and_large_kernels_do_not() -> None:
-    with virtual_gpu(1, "A100", values=False):
-        single, double = _two_streams(64)
-        assert double < 0.6 * single
-        single, double = _two_streams(4096)
-        assert double > 0.95 * single
-
-
-def _pipeline(*, pinned: bool) -> float:
-    """Return the milliseconds of eight copies and products, with each copy overlapping the previous product."""
-    host = [torch.randn(2048, 2048) for _ in range(8)]
-    if pinned:
-        host = [tensor.pin_memory() for tensor in host]
-    copies = torch.cuda.Stream()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for tensor in host:
-        with torch.cuda.stream(copies):
-            x = tensor.to("cuda", non_blocking=True)
-        torch.cuda.current_stream().wait_stream(copies)
-        x.record_stream(torch.cuda.current_stream())
-        x @ x
-    torch.cuda.synchronize()
-    return (time.perf_counter() - start) * 1e3
-
-
-def test_pinned_copies_overlap_with_kernels_and_pageable_ones_do_not() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", values=False, recorder=recorder):
-        quick = _pipeline(pinned=True)
-        before = len(recorder.trace)
-        slow = _pipeline(pinned=False)
-    moves = [event for event in events_of(recorder, Kind.TRANSFER) if event.to_device]
-    products = [event for event in events_of(recorder, Kind.KERNEL) if event.name == "aten::mm"]
-    assert before
-    overlapping = [any(copy.start < product.end and product.start < copy.end for product in products) for copy in moves]
-    assert sum(overlapping[:8]) >= 6
-    assert quick < 0.7 * slow
-
-
-def test_only_a_blocking_copy_holds_the_host() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder) as machine:
-        host = torch.randn(1 << 22)
-        host.cuda()
-        assert machine.clock.host.now >= events_of(recorder, Kind.TRANSFER)[-1].end
-        pinned = host.pin_memory()
-        pinned.to("cuda", non_blocking=True)
-        assert machine.clock.host.now < events_of(recorder, Kind.TRANSFER)[-1].end
 
 
 def test_a_wait_lasts_as_long_as_the_remaining_work() -> None:
@@ -212,16 +135,12 @@ with virtual_gpu(2, "T4"):
 
 @pytest.mark.long
 def test_times_do_not_depend_on_threads_or_hash_seed() -> None:
-    def run(**environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, env={**os.environ, **environment}
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    first = run(PYTHONHASHSEED="1", OMP_NUM_THREADS="1")
+    first, second = (
+        printed("-c", _PROGRAM, environment={"PYTHONHASHSEED": number, "OMP_NUM_THREADS": number})
+        for number in ("1", "2")
+    )
+    assert first == second
     assert first.count("\n") == 5
-    assert first == run(PYTHONHASHSEED="2", OMP_NUM_THREADS="2")
 
 
 def test_gpus_run_independently_and_peer_copies_use_the_link() -> None:

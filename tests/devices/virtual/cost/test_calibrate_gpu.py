@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +13,7 @@ import torch
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.hardware.gpus import gpu_spec, gpu_specs, parse_gpu_spec
 from tests.support import ROOT
+from tests.support.virtual_gpus import run_python
 
 _BENCHMARKS = ROOT / "benchmarks"
 RATES = {"float32": 30e12, "tf32": 120e12, "float16": 250e12, "bfloat16": 240e12, "float64": 0.5e12}
@@ -23,6 +22,16 @@ RATES = {"float32": 30e12, "tf32": 120e12, "float16": 250e12, "bfloat16": 240e12
 @pytest.fixture(autouse=True)
 def benchmarks_importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(_BENCHMARKS))
+    import gpu_figures
+
+    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
+
+
+@pytest.fixture
+def measured() -> Any:
+    from micro import calibration_cases, measure
+
+    return measure(FakeTimer(), calibration_cases())
 
 
 class FakeTimer:
@@ -61,11 +70,9 @@ def properties(name: str = "NVIDIA Quantum 9000", memory: int = 24 * 2**30 - 4 *
     )
 
 
-def test_measured_links_and_launches_equal_the_fake_gpus() -> None:
+def test_measured_links_and_launches_equal_the_fake_gpus(measured: Any) -> None:
     from gpu_figures import launch_us, link
-    from micro import calibration_cases, measure
 
-    measured = measure(FakeTimer(), calibration_cases())
     assert link(measured) == {"pinned_gb_s": 20.0, "pageable_gb_s": 6.0, "latency_us": 9.0}
     assert launch_us(measured) == 5.5
 
@@ -80,21 +87,18 @@ def test_a_line_is_fitted_through_noisy_points() -> None:
     assert rate == pytest.approx(12e9, rel=0.1)
 
 
-def test_unsupported_measurements_are_left_out() -> None:
+def test_unsupported_measurements_are_left_out(measured: Any) -> None:
     from gpu_figures import matrix_rates
-    from micro import calibration_cases, measure
 
-    rates = matrix_rates(measure(FakeTimer(), calibration_cases()))
+    rates = matrix_rates(measured)
     assert sorted(rates["bfloat16"]) == [1024, 4096, 8192]
     assert sorted(rates["float64"]) == [256, 1024, 4096]
     assert rates["float16"][8192] == pytest.approx(250e12, rel=0.01)
 
 
-def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_gpus_entry_reproduces_the_measurements(tmp_path: Path) -> None:
     import calibrate_gpu
-    import gpu_figures
 
-    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
     written = tmp_path / "entry.toml"
     lines = calibrate_gpu.calibrate(FakeTimer(), properties(), written, None)
     assert "no spec of gpus.toml" in lines[0]
@@ -117,7 +121,6 @@ def test_missing_tensor_cores_get_no_rate(monkeypatch: pytest.MonkeyPatch) -> No
     import gpu_figures
     from micro import calibration_cases, measure
 
-    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
     monkeypatch.setitem(RATES, "tf32", RATES["float32"])
     measured = measure(FakeTimer(), calibration_cases())
     entry = gpu_figures.entry(gpu_figures.facts_of(properties(), None), measured, None)
@@ -126,20 +129,15 @@ def test_missing_tensor_cores_get_no_rate(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("model", list(gpu_specs()))
-def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(
-    model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_gpu_keeps_its_vendors_rates_and_gets_measured_links(model: str, measured: Any) -> None:
     import gpu_figures
-    from micro import calibration_cases, measure
 
-    monkeypatch.setattr(gpu_figures, "driver_limits", dict)
     known = gpu_spec(model)
     seen = properties(known.reported_name, known.memory_bytes - 300 * 2**20)
     seen.major, seen.minor = known.capability
     matched = gpu_figures.matching(seen.name, seen.total_memory)
     assert matched is not None
     assert matched.reported_name == known.reported_name
-    measured = measure(FakeTimer(), calibration_cases())
     entry = gpu_figures.entry(gpu_figures.facts_of(seen, known), measured, known)
     result = parse_gpu_spec(model, tomllib.loads(gpu_figures.toml_of(model, entry))[model])
     assert result.float16_flops == pytest.approx(known.float16_flops)
@@ -181,9 +179,7 @@ def test_values_missing_in_nvidia_smi_are_left_out() -> None:
 def test_without_a_gpu_calibration_fails_with_a_message(script: str) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA GPU")
-    ended = subprocess.run(
-        [sys.executable, str(_BENCHMARKS / script)], capture_output=True, text=True, check=False, timeout=120
-    )
+    ended = run_python(str(_BENCHMARKS / script))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "no CUDA GPU" in ended.stderr
 

@@ -8,15 +8,11 @@ from hypothesis import strategies as st
 
 from gpututor.devices.virtual.cost.cpu import CpuSpec, all_cpus, cpu_price_s, cpu_spec
 from gpututor.devices.virtual.cost.kernel import price
-from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.errors import UsageError
 from gpututor.hardware.gpus import gpu_spec
+from tests.support.workloads import tensor
 
 CPUS = list(all_cpus().values())
-
-
-def tensor(*shape: int, dtype: str = "float32") -> Tensor:
-    return shape, dtype
 
 
 @pytest.mark.parametrize("cpu", CPUS, ids=lambda value: value.name)

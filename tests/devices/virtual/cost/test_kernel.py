@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from math import prod
 from typing import Any
 
@@ -13,14 +11,11 @@ from hypothesis import strategies as st
 
 from gpututor.devices.virtual.cost.kernel import launches, price
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, total_bytes
-from gpututor.devices.virtual.operator_facts import short_name
-from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
+from gpututor.hardware.gpus import gpu_names, gpu_spec
+from tests.support.virtual_gpus import printed
+from tests.support.workloads import tensor
 
 F32 = "float32"
-
-
-def tensor(*shape: int, dtype: str = F32) -> Tensor:
-    return shape, dtype
 
 
 def seconds(gpu: str, name: str, inputs: list[Tensor], outputs: list[Tensor], **switches: Any) -> float:
@@ -61,65 +56,24 @@ def test_a_large_product_takes_a_good_part_of_the_peak_rate_and_no_more(name: st
     assert 0.25 * peak < attained < peak
 
 
-def _floors(gpu: GpuSpec, name: str, inputs: list[Tensor], outputs: list[Tensor], flops: float) -> tuple[float, float]:
-    peak = max(gpu.float32_flops, gpu.tf32_flops) if "convolution" in name else gpu.float32_flops
-    return total_bytes((*inputs, *outputs)) / gpu.bytes_per_s, flops / peak
-
-
 @given(st.sampled_from(gpu_names()), st.integers(6, 12), st.integers(6, 12), st.integers(6, 12))
 def test_a_product_is_never_faster_than_physics(name: str, rows: int, columns: int, inner: int) -> None:
     gpu, m, n, k = gpu_spec(name), 2**rows + 1, 2**columns - 3, 2**inner
     inputs, outputs = [tensor(m, k), tensor(k, n)], [tensor(m, n)]
     result = price(gpu, "aten.mm.default", inputs, outputs, 2.0 * m * n * k)
-    moved_s, computed_s = _floors(gpu, "mm", inputs, outputs, 2.0 * m * n * k)
-    assert result.seconds > computed_s
+    assert result.seconds > 2.0 * m * n * k / gpu.float32_flops
     if result.bytes > gpu.l2_cache_bytes:
-        assert result.seconds > moved_s
+        assert result.seconds > total_bytes((*inputs, *outputs)) / gpu.bytes_per_s
 
 
 @given(
-    st.sampled_from(gpu_names()), st.integers(1, 64), st.sampled_from([3, 16, 32, 64, 192]),
-    st.sampled_from([16, 32, 64, 256]), st.sampled_from([1, 3, 5, 7]), st.integers(7, 128),
-)  # fmt: skip
-def test_a_convolution_is_never_faster_than_physics(
-    name: str, batch: int, channels: int, made: int, window: int, side: int
-) -> None:
-    gpu = gpu_spec(name)
-    inputs = [tensor(batch, channels, side + window - 1, side + window - 1), tensor(made, channels, window, window)]
-    outputs = [tensor(batch, made, side, side)]
-    flops = 2.0 * batch * made * side * side * channels * window * window
-    result = price(gpu, "aten.convolution.default", inputs, outputs, flops)
-    moved_s, computed_s = _floors(gpu, "convolution", inputs, outputs, flops)
-    assert result.seconds > computed_s
-    if result.bytes > gpu.l2_cache_bytes:
-        assert result.seconds > moved_s
-
-
-@given(
-    st.sampled_from(["aten.add.Tensor", "aten.sum.dim_IntList", "aten.cumsum.default", "aten._softmax.default",
-                     "aten.native_layer_norm.default", "aten.mm.default", "aten.bmm.default", "aten.sort.default",
-                     "aten.index_select.default", "aten.convolution.default", "aten.avg_pool2d.default",
-                     "aten._fft_c2c.default", "aten._linalg_svd.default", "aten.smooth_l1_loss.default"]),
+    st.sampled_from(["index_select", "avg_pool2d", "_fft_c2c", "_linalg_svd", "smooth_l1_loss"]),
     st.sampled_from(["T4", "A100", "RTX 4090"]), st.integers(1, 300), st.integers(1, 300),
 )  # fmt: skip
 def test_more_of_the_same_never_takes_less_time(name: str, gpu: str, first: int, second: int) -> None:
-    def costs(batch: int) -> float:
-        image, matrix = tensor(batch, 32, 40, 40), tensor(batch, 64, 96)
-        match short_name(name):
-            case "convolution":
-                return seconds(gpu, name, [image, tensor(64, 32, 3, 3)], [tensor(batch, 64, 38, 38)])
-            case "avg_pool2d":
-                return seconds(gpu, name, [image], [tensor(batch, 32, 20, 20)])
-            case "mm":
-                return seconds(gpu, name, [tensor(batch, 3000), tensor(3000, 500)], [tensor(batch, 500)])
-            case "bmm":
-                return seconds(gpu, name, [matrix, tensor(batch, 96, 50)], [tensor(batch, 64, 50)])
-            case "native_layer_norm":
-                return seconds(gpu, name, [matrix], [matrix, tensor(batch, 64, 1), tensor(batch, 64, 1)])
-        return seconds(gpu, name, [matrix, matrix], [matrix])
-
-    few, many = sorted((first, second))
-    assert costs(few) <= costs(many)
+    """Tests of other operators: `test_price_sanity`."""
+    few, many = (tensor(batch, 32, 40, 40) for batch in sorted((first, second)))
+    assert seconds(gpu, name, [few, few], [few]) <= seconds(gpu, name, [many, many], [many])
 
 
 @pytest.mark.parametrize("rows", [1, 9, 128, 1000, 3001])
@@ -129,11 +83,6 @@ def test_a_longer_inner_dimension_never_takes_less_time(rows: int) -> None:
         for inner in range(16, 4096, 80)
     ]
     assert results == sorted(results)
-
-
-@pytest.mark.parametrize("name", ["T4", "RTX 3080", "A10G", "L4", "A100", "H100"])
-def test_half_precision_multiplies_faster_on_tensor_cores(name: str) -> None:
-    assert product_s(name, 4096, "float16") < 0.65 * product_s(name, 4096)
 
 
 def test_without_tensor_cores_half_precision_halves_only_traffic() -> None:
@@ -152,7 +101,8 @@ def test_double_precision_is_half_the_rate_on_server_gpus_and_a_fraction_on_othe
 
 def test_the_tf32_switches_matter_where_there_is_tf32_and_only_for_float32() -> None:
     assert product_s("A100", 4096, tf32=True) < 0.3 * product_s("A100", 4096)
-    assert product_s("T4", 4096, tf32=True) == product_s("T4", 4096)
+    for without in ("P100", "T4"):
+        assert product_s(without, 4096, tf32=True) == product_s(without, 4096)
     assert product_s("A100", 4096, "float16", tf32=True) == product_s("A100", 4096, "float16")
     images, weights, made = tensor(32, 128, 58, 58), tensor(256, 128, 3, 3), tensor(32, 256, 56, 56)
 
@@ -258,11 +208,6 @@ def test_a_convolutions_gradient_costs_two_convolutions() -> None:
     assert 1.5 * forward < both < 3 * forward
 
 
-def test_faster_gpus_are_faster() -> None:
-    results = [product_s(name, 4096) for name in ("T4", "A100", "H100")]
-    assert results == sorted(results, reverse=True)
-
-
 def test_the_model_needs_no_torch() -> None:
     code = (
         "import sys; from gpututor.devices.virtual.cost.kernel import price\n"
@@ -270,4 +215,4 @@ def test_the_model_needs_no_torch() -> None:
         "price(gpu_spec('T4'), 'mm', [((9, 9), 'float32')] * 2, [((9, 9), 'float32')])\n"
         "assert 'torch' not in sys.modules"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert printed("-c", code) == ""

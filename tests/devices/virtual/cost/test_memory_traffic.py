@@ -18,12 +18,9 @@ from gpututor.devices.virtual.cost.memory_traffic import (
 )
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, tables
 from gpututor.hardware.gpus import gpu_spec
+from tests.support.workloads import tensor
 
 _NAMES = sorted(tables()["operators"])
-
-
-def tensor(*shape: int, dtype: str = "float32") -> Tensor:
-    return shape, dtype
 
 
 def moved(name: str, inputs: list[Tensor], outputs: list[Tensor]) -> int:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.cost.kernel import price
 from gpututor.devices.virtual.cost.matrices import contraction_flops
 from gpututor.devices.virtual.cost.memory_traffic import Tensor
-from gpututor.devices.virtual.session import virtual_gpu
 from gpututor.hardware.gpus import gpu_names, gpu_spec
 from gpututor.trace.events import Kind
-
-
-def tensor(*shape: int, dtype: str = "float32") -> Tensor:
-    return shape, dtype
+from tests.support.virtual_gpus import names_of, traced
+from tests.support.workloads import tensor
 
 
 def ms(name: str, inputs: list[Tensor], outputs: list[Tensor], gpu: str = "A100", **switches: Any) -> float:
@@ -159,42 +156,35 @@ def test_the_steps_of_ctc_come_one_after_another() -> None:
     assert loss_ms(4000) > 3.5 * loss_ms(1000) > 3
 
 
-CALLS = {
-    "svd": lambda value: torch.linalg.svd(value),
-    "svdvals": lambda value: torch.linalg.svdvals(value),
-    "eigh": lambda value: torch.linalg.eigh(value),
-    "eig": lambda value: torch.linalg.eig(value),
-    "pinv": lambda value: torch.linalg.pinv(value),
-    "cholesky": lambda value: torch.linalg.cholesky(value),
-    "solve": lambda value: torch.linalg.solve(value, value),
-    "inv": lambda value: torch.linalg.inv(value),
-}
+def waits(program: Callable[[], object], values: bool) -> list[str]:
+    return names_of(traced(program, values=values), Kind.SYNCHRONISE)[:-1]  # the last is the helper's own
 
 
 @pytest.mark.parametrize("values", [True, False])
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", ["svd", "svdvals", "eigh", "eig", "pinv", "cholesky", "solve", "inv"])
 def test_a_factorization_synchronizes_to_check_errors(name: str, values: bool) -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder, values=values):
-        CALLS[name](torch.eye(32, device="cuda"))
-    waits = [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE]
-    assert len(waits) == 1
+    def program() -> None:
+        matrix = torch.eye(32, device="cuda")
+        getattr(torch.linalg, name)(*[matrix] * (2 if name == "solve" else 1))
+
+    assert len(waits(program, values)) == 1
 
 
 @pytest.mark.parametrize("values", [True, False])
 def test_unchecked_factorizations_do_not_synchronize(values: bool) -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder, values=values):
+    def program() -> None:
         matrix = torch.eye(32, device="cuda")
         torch.linalg.qr(matrix)
         torch.linalg.solve_triangular(matrix, matrix, upper=True)
         torch.linalg.cholesky_ex(matrix)
-    assert not [event for event in recorder.trace if event.kind is Kind.SYNCHRONISE]
+
+    assert waits(program, values) == []
 
 
 def test_the_flops_of_distances_are_in_the_trace() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder, values=False):
+    def program() -> None:
         points = torch.zeros(64, 32, device="cuda")
         torch.cdist(points, points, p=1)
-    assert [event.flops for event in recorder.trace if "cdist" in event.name] == [3 * 64 * 64 * 32]
+
+    events = traced(program, values=False)
+    assert [event.flops for event in events if "cdist" in event.name] == [3 * 64 * 64 * 32]

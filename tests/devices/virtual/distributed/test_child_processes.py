@@ -1,39 +1,25 @@
-"""Child processes enter a virtual machine like their parent's."""
+"""Child processes enter a virtual machine like their parent's, each with a clock of its own."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import subprocess
-import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.distributed.child_processes import VARIABLE, MachineSettings
 from tests.support import child_programs
+from tests.support.virtual_gpus import printed
 
 LIMIT_S = 120
 MEMORY = 3 << 30
-
-
-def _python(*arguments: str, **environment: str) -> str:
-    """Return the stdout of a Python process that must exit with 0."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture
@@ -76,15 +62,11 @@ def test_a_process_sees_the_machine_already_as_it_imports_its_program(machine: A
 
 
 @pytest.mark.long
-def test_a_pool_of_processes_sees_the_machine(machine: Any) -> None:
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+def test_pools_of_processes_see_the_machine(machine: Any) -> None:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool, context.Pool(1) as older_pool:
         assert pool.submit(child_programs.report, 1).result(timeout=LIMIT_S) == REPORT
-
-
-@pytest.mark.long
-def test_a_multiprocessing_pool_sees_the_machine(machine: Any) -> None:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply_async(child_programs.report, (1,)).get(timeout=LIMIT_S) == REPORT
+        assert older_pool.apply_async(child_programs.report, (1,)).get(timeout=LIMIT_S) == REPORT
 
 
 def test_spawned_workers_of_a_data_loader_compute_on_the_device(machine: Any) -> None:
@@ -141,29 +123,24 @@ def test_a_tensor_with_a_graph_cannot_be_queued(machine: Any) -> None:
 
 
 def test_a_plain_subprocess_enters_the_machine_when_it_imports_torch(machine: Any) -> None:
-    assert _python("-c", "import torch; print(torch.ones(1, device='cuda:1'))") == "tensor([1.], device='cuda:1')\n"
+    assert printed("-c", "import torch; print(torch.ones(1, device='cuda:1'))") == "tensor([1.], device='cuda:1')\n"
 
 
 def test_a_child_sees_the_gpus_that_its_own_environment_names(machine: Any) -> None:
     program = "import torch; print(torch.cuda.device_count())"
-    assert _python("-c", program, CUDA_VISIBLE_DEVICES="1") == "1\n"
+    assert printed("-c", program, environment={"CUDA_VISIBLE_DEVICES": "1"}) == "1\n"
 
 
 def test_a_subprocess_without_torch_does_not_load_the_machine(machine: Any) -> None:
-    assert _python("-c", "import sys; print('torch' in sys.modules, 'startup' in str(sys.path))") == "False False\n"
+    assert printed("-c", "import sys; print('torch' in sys.modules, 'startup' in str(sys.path))") == "False False\n"
 
 
 def test_a_subprocess_may_ask_for_another_machine(machine: Any) -> None:
-    program = "\n".join(
-        (
-            "import torch",
-            "from gpututor.devices.virtual import virtual_gpu",
-            "with virtual_gpu(3) as machine:",
-            "    print(torch.cuda.device_count())",
-            "print(torch.cuda.is_available())",
-        )
+    program = (
+        "import torch\nfrom gpututor.devices.virtual import virtual_gpu\n"
+        "with virtual_gpu(3):\n    print(torch.cuda.device_count())\nprint(torch.cuda.is_available())"
     )
-    first, *rest = _python("-c", program).split()
+    first, *rest = printed("-c", program).split()
     assert first == "3"
     assert rest == ["False"] or torch.version.cuda is not None
 
@@ -171,20 +148,20 @@ def test_a_subprocess_may_ask_for_another_machine(machine: Any) -> None:
 @pytest.mark.long
 def test_a_subprocess_that_imports_the_virtual_gpu_before_torch_asks_for_itself(machine: Any) -> None:
     program = "from gpututor.devices.virtual import virtual_gpu\nwith virtual_gpu(3) as m:\n    print(len(m.gpus))"
-    assert _python("-c", program) == "3\n"
+    assert printed("-c", program) == "3\n"
 
 
 def test_a_sitecustomize_of_the_installation_is_imported_too(machine: Any, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     path = os.pathsep.join((os.environ["PYTHONPATH"], str(tmp_path)))
     program = "import sitecustomize, torch; print(torch.cuda.device_count())"
-    assert _python("-c", program, PYTHONPATH=path) == "theirs\n2\n"
+    assert printed("-c", program, environment={"PYTHONPATH": path}) == "theirs\n2\n"
 
 
 def test_a_child_of_an_isolated_python_sees_the_machine_as_a_graders_does(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(ISOLATED)
-    assert _python("-I", str(script)) == "2 cuda:1\n"
+    assert printed("-I", str(script)) == "2 cuda:1\n"
 
 
 def test_the_environment_is_restored() -> None:
@@ -204,30 +181,8 @@ def test_a_script_is_run_on_virtual_gpus_from_the_command_line(tmp_path: Path) -
     script = tmp_path / "script.py"
     (tmp_path / "beside.py").write_text("import torch\ncount = torch.cuda.device_count()")
     script.write_text("import sys, torch, beside\nprint(sys.argv[1:], beside.count, torch.cuda.get_device_name())")
-    printed = _python("-m", "gpututor.devices.virtual", "--gpus", "3", "--model", "H100", str(script), "--gpus", "x")
-    assert printed == "['--gpus', 'x'] 3 NVIDIA H100 80GB HBM3\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--gpus", "9", "x.py"), "0 to 8 virtual GPUs, not 9"),
-        (("--model", "Z9", "x.py"), "Z9"),
-        ((), "-m"),
-        (("-m",), "-m"),
-    ],
-)
-def test_a_wrong_command_line_is_a_usage_error(arguments: tuple[str, ...], words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpututor.devices.virtual", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    command = ["-m", "gpututor.devices.virtual", "--gpus", "3", "--model", "H100", str(script), "--gpus", "x"]
+    assert printed(*command) == "['--gpus', 'x'] 3 NVIDIA H100 80GB HBM3\n"
 
 
 TRAINING = """
@@ -250,7 +205,69 @@ def test_torchruns_workers_train_on_virtual_gpus(tmp_path: Path, attempt: int) -
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "gpu")
-    printed = _python("-m", "gpututor.devices.virtual", "--gpus", "2", *torchrun, str(script))
-    assert sorted(printed.splitlines()) == [
+    output = printed("-m", "gpututor.devices.virtual", "--gpus", "2", *torchrun, str(script))
+    assert sorted(output.splitlines()) == [
         f"rank {rank}: tensor([[1.5000, 1.5000]], device='cuda:{rank}')" for rank in (0, 1)
     ]
+
+
+S = 1_000_000_000
+
+
+class Slow(Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(100)
+        return torch.tensor(float(index))
+
+
+@pytest.mark.parametrize("pin_memory", [False, True])
+@pytest.mark.parametrize(("workers", "slept"), [(0, 800), (2, 0)])
+def test_data_loader_workers_cost_no_virtual_time(workers: int, slept: int, pin_memory: bool) -> None:
+    with virtual_gpu() as machine:
+        loader = DataLoader(Slow(), batch_size=4, num_workers=workers, pin_memory=pin_memory)
+        batches = list(loader)
+        assert [batch.is_pinned() for batch in batches] == [pin_memory] * 2
+        assert [batch.to("cuda", non_blocking=True).cpu().tolist() for batch in batches] == [
+            [0.0, 1.0, 2.0, 3.0],
+            [4.0, 5.0, 6.0, 7.0],
+        ]
+        assert machine.clock.host.now // S == slept
+
+
+def _tell(connection: Any) -> None:
+    before = time.perf_counter_ns()
+    time.sleep(100)
+    connection.send(time.perf_counter_ns() - before)
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_a_child_has_a_clock_of_its_own(way: str) -> None:
+    context: Any = multiprocessing.get_context(way)
+    with virtual_gpu(0) as machine:
+        ours, theirs = context.Pipe()
+        child = context.Process(target=_tell, args=(theirs,))
+        child.start()
+        assert ours.recv() == 100 * S + 50
+        child.join()
+        assert machine.clock.host.now == 0
+
+
+CLOCKS = """
+import subprocess, sys, time
+import torch
+before = time.perf_counter_ns()
+time.sleep(0.001)
+virtual = time.perf_counter_ns() - before == 1_000_050
+child = len(sys.argv) < 2 and subprocess.run([sys.executable, __file__, "child"]).returncode
+print("virtual" if virtual else "real", flush=True)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("options", "said"), [([], "virtual"), (["--real-time"], "real")])
+def test_real_time_applies_to_children(tmp_path: Path, options: list[str], said: str) -> None:
+    (tmp_path / "program.py").write_text(CLOCKS)
+    assert printed("-m", "gpututor.devices.virtual", *options, "program.py", cwd=tmp_path).split() == [said, said]

@@ -9,25 +9,13 @@ import pytest
 from gpututor.devices.virtual.cost.links import collective_s
 from gpututor.hardware.gpus import gpu_spec
 from tests.support import clock_programs
-from tests.support.ranks import RANKS, run_ranks
+from tests.support.ranks import RANKS, results_of
 
 Results = list[dict[str, Any]]
+results = results_of(clock_programs.__name__)
+repeated_results = results_of(clock_programs.__name__)
+t4_results = results_of(clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
 Interval = tuple[int, int]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
-
-
-@pytest.fixture(scope="module")
-def repeated_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__)
-
-
-@pytest.fixture(scope="module")
-def t4_results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), clock_programs.__name__, "ONE_COLLECTIVE", model="T4")
 
 
 def _ns(name: str, size_bytes: int, model: str = "A100") -> int:
@@ -59,18 +47,23 @@ def test_other_work_overlaps_a_pending_collective(results: Results) -> None:
         assert hazards == []
 
 
-def test_using_the_result_before_wait_is_a_hazard(results: Results) -> None:
-    assert [rank["used_too_early"] for rank in results] == [["write after write"]] * RANKS
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("used_too_early", ["write after write"]),
+        ("polled", True),
+        ("captured", "The virtual GPU does not support c10d::allreduce_ in CUDA graphs."),
+        ("sent_without_sync", []),
+    ],
+)
+def test_a_program_has_the_same_result_on_each_rank(results: Results, name: str, expected: object) -> None:
+    assert [rank[name] for rank in results] == [expected] * RANKS
 
 
 def test_synchronize_waits_for_collectives(results: Results) -> None:
     slow, fast = (rank["never_waited_for"] for rank in results)
     assert slow == fast
     assert slow[2]
-
-
-def test_polling_is_completed_ends(results: Results) -> None:
-    assert [rank["polled"] for rank in results] == [True] * RANKS
 
 
 def test_a_future_callback_runs_after_its_collective(results: Results) -> None:
@@ -134,11 +127,6 @@ def test_predicting_a_ranks_start_does_not_affect_later_work(results: Results) -
         assert _meet(before, beside)
 
 
-def test_collectives_in_graphs_are_refused_by_name(results: Results) -> None:
-    for rank in results:
-        assert rank["captured"] == "The virtual GPU does not support c10d::allreduce_ in CUDA graphs."
-
-
 @pytest.mark.parametrize("name", ["ddp", "ddp_with_a_hook"])
 def test_ddp_reduces_gradients_while_backward_computes_others(results: Results, name: str) -> None:
     for collectives, kernels, hazards, ((after, _),) in (rank[name] for rank in results):
@@ -148,10 +136,6 @@ def test_ddp_reduces_gradients_while_backward_computes_others(results: Results, 
         assert after >= collectives[-1][1]
         assert hazards == []
     assert results[0][name][0] == results[1][name][0]
-
-
-def test_without_sync_ddp_sends_nothing(results: Results) -> None:
-    assert [rank["ddp_no_sync"][0] for rank in results] == [[]] * RANKS
 
 
 def test_the_wait_for_other_ranks_is_recorded(results: Results) -> None:

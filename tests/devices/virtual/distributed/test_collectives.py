@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support import collective_programs
-from tests.support.ranks import run_ranks
+from tests.support.ranks import results_of
 
 Results = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), collective_programs.__name__)
+results = results_of(collective_programs.__name__)
 
 
 def _both(first: Any, second: Any | None = None) -> list[Any]:
@@ -22,20 +18,11 @@ def _both(first: Any, second: Any | None = None) -> list[Any]:
     return [("cuda:0", first), ("cuda:1", first if second is None else second)]
 
 
-@pytest.mark.long
-def test_the_backend_calls_itself_nccl(results: Results) -> None:
-    assert [rank["backend"] for rank in results] == [["nccl", True]] * 2
-
-
 @pytest.mark.parametrize(
     ("operation", "result"), [("SUM", 3.0), ("AVG", 1.5), ("PRODUCT", 2.0), ("MIN", 1.0), ("MAX", 2.0)]
 )
 def test_all_reduce_knows_each_operation_of_nccl(results: Results, operation: str, result: float) -> None:
     assert [rank["all_reduce"][operation] for rank in results] == _both([result])
-
-
-def test_a_view_is_reduced_in_place(results: Results) -> None:
-    assert [rank["all_reduce_in_place_of_a_view"] for rank in results] == _both([0.0, 3.0, 0.0])
 
 
 def test_a_work_returns_its_tensor(results: Results) -> None:
@@ -49,6 +36,9 @@ def test_a_work_returns_its_tensor(results: Results) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
+        ("backend", [["nccl", True]] * 2),
+        ("all_reduce_in_place_of_a_view", _both([0.0, 3.0, 0.0])),
+        ("other_dtypes", [[(f"cuda:{rank}", [2])] * 4 for rank in (0, 1)]),
         ("broadcast", _both([2.0])),
         ("reduce", [("cuda:0", [3.0]), None]),
         ("all_gather", [[("cuda:0", [1.0]), ("cuda:0", [2.0])], [("cuda:1", [1.0]), ("cuda:1", [2.0])]]),
@@ -83,10 +73,6 @@ def test_functional_collectives_give_device_tensors(results: Results) -> None:
             "gathered": (device, [1.0, 2.0]),
             "scattered": (device, [2.0]),
         }
-
-
-def test_half_and_whole_numbers_are_reduced_in_their_own_dtype(results: Results) -> None:
-    assert [rank["other_dtypes"] for rank in results] == [[(f"cuda:{rank}", [2])] * 4 for rank in (0, 1)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""DistributedDataParallel in two processes equals one process with the whole batch."""
+"""DistributedDataParallel in two processes equals one process with the whole batch; its warnings in one process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 
 from tests.support import ddp_programs
-from tests.support.ranks import run_ranks
+from tests.support.ranks import results_of
+from tests.support.virtual_gpus import printed, run_python
 
 Results = list[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_ranks(tmp_path_factory.mktemp("ranks"), ddp_programs.__name__, backend=None)
+results = results_of(ddp_programs.__name__, backend=None)
 
 
 @pytest.mark.parametrize(
@@ -35,12 +32,24 @@ def test_training_equals_one_process_with_the_whole_batch(results: Results, name
         assert devices == [f"cuda:{rank}"]
 
 
-def test_gradients_travel_in_collectives_and_never_over_the_host(results: Results) -> None:
-    assert [rank["no_transfer_in_backward"] for rank in results] == [[0, 1]] * 2
-
-
-def test_unused_parameters_are_found_when_ddp_is_told_to_look(results: Results) -> None:
-    assert [rank["find_unused_parameters"] for rank in results] == [[None, "cuda:0"], [None, "cuda:1"]]
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # No copies, one collective.
+        ("no_transfer_in_backward", [[0, 1]] * 2),
+        ("find_unused_parameters", [[None, "cuda:0"], [None, "cuda:1"]]),
+        # The buffers of rank 0.
+        ("buffers", [("cuda:0", 1.0), ("cuda:1", 1.0)]),
+        ("distributed_sampler", [[("cuda:0", [0, 2, 4, 6, 8])], [("cuda:1", [1, 3, 5, 7, 9])]]),
+        # Two and three batches.
+        ("join", ["cuda:0", "cuda:1"]),
+        ("saved_and_loaded", [[["module.bias", gpu], ["module.weight", gpu]] for gpu in ("cuda:0", "cuda:1")]),
+        # The values of the whole layers.
+        ("tensor_parallel", [["cuda:0", True], ["cuda:1", True]]),
+    ],
+)
+def test_a_program_has_these_results_on_both_ranks(results: Results, name: str, expected: list[Any]) -> None:
+    assert [rank[name] for rank in results] == expected
 
 
 def test_unused_parameters_are_an_error_otherwise(results: Results) -> None:
@@ -52,24 +61,9 @@ def test_no_sync_adds_up_gradients_until_the_next_backward(results: Results) -> 
     assert max(rank["no_sync"] for rank in results) <= 1e-5
 
 
-def test_buffers_come_from_rank_zero(results: Results) -> None:
-    assert [rank["buffers"] for rank in results] == [("cuda:0", 1.0), ("cuda:1", 1.0)]
-
-
 @pytest.mark.parametrize("what", ["output", "gradient", "running"])
 def test_sync_batch_norm_sees_the_batch_of_all_ranks(results: Results, what: str) -> None:
     assert max(rank["sync_batch_norm"][what] for rank in results) <= 1e-4
-
-
-def test_a_distributed_sampler_gives_each_rank_its_share(results: Results) -> None:
-    assert [rank["distributed_sampler"] for rank in results] == [
-        [("cuda:0", [0, 2, 4, 6, 8])],
-        [("cuda:1", [1, 3, 5, 7, 9])],
-    ]
-
-
-def test_join_lets_ranks_have_different_numbers_of_batches(results: Results) -> None:
-    assert [rank["join"] for rank in results] == ["cuda:0", "cuda:1"]
 
 
 def test_a_module_on_the_host_is_refused_in_ddps_own_words(results: Results) -> None:
@@ -78,10 +72,46 @@ def test_a_module_on_the_host_is_refused_in_ddps_own_words(results: Results) -> 
         assert rank["host_module"] == "RuntimeError: No backend type associated with device type cpu"
 
 
-def test_a_state_dict_is_loaded_onto_the_ranks_own_device(results: Results) -> None:
-    for number, rank in enumerate(results):
-        assert rank["saved_and_loaded"] == [["module.bias", f"cuda:{number}"], ["module.weight", f"cuda:{number}"]]
+PROGRAM = """
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1).cuda(), device_ids=[0])
+    model.register_comm_hook(None, bf16_compress_hook)
+    for _ in range(3):
+        model(torch.ones(2, 2, device="cuda")).sum().backward()
+    print(model.module.weight.grad.tolist())
+    dist.destroy_process_group()
+"""
 
 
-def test_tensor_parallel_layers_compute_what_the_whole_layers_do(results: Results) -> None:
-    assert [rank["tensor_parallel"] for rank in results] == [["cuda:0", True], ["cuda:1", True]]
+@pytest.mark.long
+def test_the_bfloat16_hook_runs_without_warnings() -> None:
+    done = run_python("-c", PROGRAM)
+    assert done.stdout.strip() == "[[6.0, 6.0]]", done.stderr
+    assert "Time stats" not in done.stderr
+
+
+PROFILED = """
+import torch
+import torch.distributed as dist
+from torch.profiler import profile
+from gpututor.devices.virtual import virtual_gpu
+with virtual_gpu():
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    x = torch.ones(4, device="cuda")
+    with profile() as seen:
+        dist.all_reduce(x)
+    names = {one.name for one in seen.events()}
+    print("c10d::allreduce_" in names, "virtual::allreduce_" in names, any("gloo" in name for name in names))
+    print(all(one.self_cpu_time_total > -1e-6 for one in seen.events()))
+    dist.destroy_process_group()
+"""
+
+
+@pytest.mark.long
+def test_a_profile_shows_nccl_kernels_without_gloo() -> None:
+    assert printed("-c", PROFILED).split() == ["True", "True", "False", "True"]

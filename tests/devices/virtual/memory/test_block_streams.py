@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
 
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.trace.events import Event, Kind
-
-
-def events_of(program: Any, gpus: int = 1) -> list[Event]:
-    recorder = Recorder([__file__])
-    with virtual_gpu(gpus, "A100", recorder=recorder):
-        program()
-        torch.cuda.synchronize()
-    return list(recorder.complete())
+from tests.support.threads import started
+from tests.support.virtual_gpus import names_of, traced
 
 
 def block_of(tensor: Any) -> Allocation:
     block = tensor._block
     assert isinstance(block, Allocation)
     return block
-
-
-def hazards(events: list[Event]) -> list[str]:
-    return [event.name for event in events if event.kind is Kind.HAZARD]
 
 
 def streams(events: list[Event], kind: Kind) -> list[tuple[str, int]]:
@@ -47,9 +35,7 @@ def test_each_thread_records_its_own_last_writer() -> None:
             with torch.cuda.stream(torch.cuda.Stream()):
                 results.append(block_of(torch.ones(64, device="cuda")).home)
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+        started(other).join()
         assert results[0] is None
         assert results[1] != 0
         assert mine is not None
@@ -66,8 +52,8 @@ def test_a_peer_copys_result_belongs_to_the_targets_stream() -> None:
             y.relu_()
             del y
 
-    events = events_of(program, gpus=2)
-    assert hazards(events) == []
+    events = traced(program, gpus=2)
+    assert names_of(events, Kind.HAZARD) == []
     there = [stream for device, stream in streams(events, Kind.ALLOCATE) if device == "cuda:1"]
     assert there
     assert 0 not in there
@@ -81,7 +67,7 @@ def test_freed_blocks_return_to_their_allocating_stream() -> None:
             y = torch.ones(64, device="cuda")
         del y, x
 
-    events = events_of(program)
+    events = traced(program)
     allocated = [stream for _, stream in streams(events, Kind.ALLOCATE)]
     assert sorted(allocated) == sorted(stream for _, stream in streams(events, Kind.FREE))
     assert allocated[0] == 0

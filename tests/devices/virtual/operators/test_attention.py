@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
+from tests.support.virtual_gpus import gradient, names_of, traced
 
 attend: Any = torch.nn.functional.scaled_dot_product_attention
+BACKEND = torch.nn.attention.SDPBackend
+BACKENDS = [BACKEND.FLASH_ATTENTION, BACKEND.EFFICIENT_ATTENTION, BACKEND.CUDNN_ATTENTION, BACKEND.MATH]
 SHAPE = (2, 4, 24, 16)
 FLASH, EFFICIENT, CUDNN = (f"aten::_scaled_dot_product_{name}_attention" for name in ("flash", "efficient", "cudnn"))
 
@@ -20,8 +23,8 @@ def heads(dtype: torch.dtype = torch.float32, **options: Any) -> list[torch.Tens
     return [torch.randn(SHAPE, dtype=dtype, device="cuda", **options) for _ in range(3)]
 
 
-def names(recorder: Recorder) -> list[str]:
-    return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL and event.device == "cuda:0"]
+def kernels(program: Callable[[], object], model: str = "A100") -> list[str]:
+    return names_of(traced(program, model), Kind.KERNEL)
 
 
 def mask_of(kind: str) -> torch.Tensor | None:
@@ -31,19 +34,25 @@ def mask_of(kind: str) -> torch.Tensor | None:
     return allowed if kind == "bool" else torch.randn(2, 1, 1, SHAPE[2], device="cuda")
 
 
+def _assert_as_on_the_cpu(
+    inputs: list[torch.Tensor], mask: torch.Tensor | None = None, *, causal: bool, backends: Any = BACKENDS
+) -> None:
+    with torch.nn.attention.sdpa_kernel(backends):
+        out = attend(*inputs, mask, is_causal=causal)
+        out.square().sum().backward()
+    hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
+    expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
+    expected.square().sum().backward()
+    torch.testing.assert_close(out.cpu(), expected)
+    for tensor, host in zip(inputs, hosts, strict=True):
+        torch.testing.assert_close(gradient(tensor).cpu(), host.grad)
+
+
 @pytest.mark.parametrize(("kind", "causal"), [("none", False), ("none", True), ("bool", False), ("float", False)])
 def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
     with virtual_gpu():
         inputs, mask = heads(requires_grad=True), mask_of(kind)
-        out = attend(*inputs, attn_mask=mask, is_causal=causal)
-        out.square().sum().backward()
-        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
-        expected = attend(*hosts, None if mask is None else mask.cpu(), is_causal=causal)
-        expected.square().sum().backward()
-        torch.testing.assert_close(out.cpu(), expected)
-        for tensor, host in zip(inputs, hosts, strict=True):
-            assert tensor.grad is not None
-            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
+        _assert_as_on_the_cpu(inputs, mask, causal=causal)
 
 
 @pytest.mark.parametrize(
@@ -57,40 +66,39 @@ def test_values_and_gradients_are_the_cpus(kind: str, causal: bool) -> None:
     ],
 )
 def test_fused_attention_is_a_single_operator_each_way(model: str, dtype: torch.dtype, expected: str) -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, model, recorder=recorder):
-        attend(*heads(dtype, requires_grad=True)).sum().backward()
-    result = names(recorder)
+    result = kernels(lambda: attend(*heads(dtype, requires_grad=True)).sum().backward(), model)
     assert [item for item in result if "attention" in item] == [expected, f"{expected}_backward"]
     assert not any(item in ("aten::bmm", "aten::_softmax") for item in result)
 
 
 def test_autocast_applies_before_fused_attention() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder), torch.autocast("cuda", dtype=torch.float16):
-        assert attend(*heads()).dtype is torch.float16
-    assert FLASH in names(recorder)
+    def program() -> None:
+        with torch.autocast("cuda", dtype=torch.float16):
+            assert attend(*heads()).dtype is torch.float16
+
+    assert FLASH in kernels(program)
+
+
+def with_a_differentiable_mask() -> None:
+    attend(*heads(), torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True))
+
+
+def with_the_math_backend() -> None:
+    with torch.nn.attention.sdpa_kernel(BACKEND.MATH):
+        attend(*heads())
 
 
 @pytest.mark.parametrize(
-    "options", [{"dropout_p": 0.5}, {"attn_mask": "differentiable"}], ids=["dropout", "mask with a gradient"]
+    "program",
+    [
+        lambda: attend(*heads(), dropout_p=0.5),
+        lambda: torch.func.vmap(attend)(*heads()),
+        with_a_differentiable_mask,
+        with_the_math_backend,
+    ],
 )
-def test_unfusable_calls_run_as_several_kernels(options: dict[str, Any]) -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder):
-        if "attn_mask" in options:
-            options = {"attn_mask": torch.randn(SHAPE[2], SHAPE[2], device="cuda", requires_grad=True)}
-        assert attend(*heads(), **options).shape == SHAPE
-    assert not {FLASH, EFFICIENT, CUDNN} & set(names(recorder))
-
-
-def test_backend_switches_and_vmap_choose_the_kernels() -> None:
-    recorder = Recorder()
-    with virtual_gpu(1, "A100", recorder=recorder):
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-            attend(*heads())
-        torch.func.vmap(attend)(*heads())
-    assert not {FLASH, EFFICIENT, CUDNN} & set(names(recorder))
+def test_unfusable_calls_run_as_several_kernels(program: Callable[[], object]) -> None:
+    assert not {FLASH, EFFICIENT, CUDNN} & set(kernels(program))
 
 
 def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
@@ -108,14 +116,6 @@ def test_half_precision_is_faster_and_stores_no_score_matrix() -> None:
     assert extra < 2 * 16 * 4096 * 4096, "the matrix of all pairs would take more"
 
 
-def sdpa(backend: Any, model: str, dtype: torch.dtype, **options: Any) -> Any:
-    with virtual_gpu(1, model), torch.nn.attention.sdpa_kernel(backend):
-        return attend(*heads(dtype), **options)
-
-
-BACKEND = torch.nn.attention.SDPBackend
-
-
 @pytest.mark.parametrize(
     ("backend", "model", "dtype"),
     [
@@ -130,17 +130,22 @@ def test_a_backend_that_cannot_run_raises_cudas_error_with_its_reasons(
     backend: Any, model: str, dtype: torch.dtype
 ) -> None:
     with (
+        virtual_gpu(1, model),
+        torch.nn.attention.sdpa_kernel(backend),
         pytest.warns(UserWarning, match="not used because"),
         pytest.raises(RuntimeError, match=r"^No available kernel"),
     ):
-        sdpa(backend, model, dtype)
+        attend(*heads(dtype))
 
 
 def test_flash_attention_takes_no_mask() -> None:
-    with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
-        mask = torch.ones(SHAPE[2], SHAPE[2], dtype=torch.bool, device="cuda")
-        with pytest.warns(UserWarning, match="non-null"), pytest.raises(RuntimeError):
-            attend(*heads(torch.float16), attn_mask=mask)
+    with (
+        virtual_gpu(1, "A100"),
+        torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION),
+        pytest.warns(UserWarning, match="non-null"),
+        pytest.raises(RuntimeError),
+    ):
+        attend(*heads(torch.float16), attn_mask=mask_of("bool"))
 
 
 @pytest.mark.parametrize(
@@ -153,27 +158,23 @@ def test_flash_attention_takes_no_mask() -> None:
     ],
 )
 def test_a_backend_that_can_run_does(backend: Any, model: str, dtype: torch.dtype) -> None:
-    assert sdpa(backend, model, dtype).shape == SHAPE
+    with virtual_gpu(1, model), torch.nn.attention.sdpa_kernel(backend):
+        assert attend(*heads(dtype)).shape == SHAPE
 
 
 def test_flash_attention_takes_fewer_heads_of_keys() -> None:
     with virtual_gpu(1, "A100"), torch.nn.attention.sdpa_kernel(BACKEND.FLASH_ATTENTION):
         query, key, value = heads(torch.float16)
-        assert attend(query, key[:, :2], value[:, :2], enable_gqa=True).shape == SHAPE
+        grouped = attend(query, key[:, :2], value[:, :2], enable_gqa=True)
+        each = [tensor[:, :2].repeat_interleave(2, 1) for tensor in (key, value)]
+        torch.testing.assert_close(grouped, attend(query, *each), rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.parametrize("backend", [BACKEND.FLASH_ATTENTION, BACKEND.EFFICIENT_ATTENTION, BACKEND.CUDNN_ATTENTION])
+@pytest.mark.parametrize("backend", BACKENDS[:3])
 @pytest.mark.parametrize("causal", [False, True])
 def test_each_backend_gives_the_cpus_values_and_gradients(backend: Any, causal: bool) -> None:
     with virtual_gpu(1, "H200"):
-        inputs = heads(torch.bfloat16, requires_grad=True)
-        hosts = [tensor.detach().cpu().requires_grad_() for tensor in inputs]
-        with torch.nn.attention.sdpa_kernel(backend):
-            attend(*inputs, is_causal=causal).square().sum().backward()
-        attend(*hosts, is_causal=causal).square().sum().backward()
-        for tensor, host in zip(inputs, hosts, strict=True):
-            assert tensor.grad is not None
-            torch.testing.assert_close(tensor.grad.cpu(), host.grad)
+        _assert_as_on_the_cpu(heads(torch.bfloat16, requires_grad=True), causal=causal, backends=backend)
 
 
 def test_a_causal_mask_saves_time() -> None:

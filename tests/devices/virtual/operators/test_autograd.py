@@ -1,18 +1,30 @@
-"""Autograd on a virtual GPU: retained graphs, hooks, custom functions and saved tensors."""
+"""Autograd and torch.func on a virtual GPU: hooks, custom functions, saved tensors and transforms."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
-from torch import nn
-from torch.autograd import functional
+from torch import _higher_order_ops, nn
+from torch.autograd import forward_ad, functional
 from torch.autograd.function import once_differentiable
+from torch.func import (
+    functional_call,
+    grad,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, pinned
+from tests.support.virtual_gpus import gradient
 
 
 def _leaf(dtype: torch.dtype = torch.float32, device: str = "cuda") -> torch.Tensor:
@@ -28,17 +40,9 @@ def test_retain_graph_keeps_the_graph(two_gpus: VirtualMachine) -> None:
     loss = (x**2).sum()
     loss.backward(retain_graph=True)
     loss.backward()
-    assert x.grad is not None
-    assert x.grad.tolist() == [4.0, 8.0, 12.0]
+    assert gradient(x).tolist() == [4.0, 8.0, 12.0]
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         loss.backward()
-
-
-def test_double_backward_works(two_gpus: VirtualMachine) -> None:
-    x = _leaf()
-    (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
-    (second,) = torch.autograd.grad(first.sum(), x)
-    assert (second.tolist(), str(second.device)) == ([6.0, 12.0, 18.0], "cuda:0")
 
 
 def test_tensor_hooks_see_and_change_gradients_on_the_device(two_gpus: VirtualMachine) -> None:
@@ -49,9 +53,7 @@ def test_tensor_hooks_see_and_change_gradients_on_the_device(two_gpus: VirtualMa
     y.retain_grad()
     y.register_hook(lambda gradient: seen.append(("inner", str(gradient.device))))
     y.sum().backward()
-    assert x.grad is not None
-    assert y.grad is not None
-    assert (x.grad.tolist(), y.grad.tolist()) == ([20.0] * 3, [1.0] * 3)
+    assert (gradient(x).tolist(), gradient(y).tolist()) == ([20.0] * 3, [1.0] * 3)
     assert seen == [("inner", "cuda:0"), ("leaf", "cuda:0")]
 
 
@@ -140,8 +142,7 @@ def test_saved_tensors_go_through_hooks(two_gpus: VirtualMachine) -> None:
     (expected * expected).exp().sum().backward()
     assert packed
     assert set(packed) == {"cuda:0"}
-    assert x.grad is not None
-    torch.testing.assert_close(host_tensor(x.grad), expected.grad)
+    torch.testing.assert_close(host_tensor(gradient(x)), expected.grad)
 
 
 @pytest.mark.parametrize("pin_memory", [False, True])
@@ -152,8 +153,7 @@ def test_save_on_cpu_keeps_saved_tensors_on_the_host(two_gpus: VirtualMachine, p
     kept = y.grad_fn._saved_result  # type: ignore[union-attr]
     assert is_virtual(kept)
     y.sum().backward()
-    assert x.grad is not None
-    torch.testing.assert_close(host_tensor(x.grad), host_tensor(x.exp() * x.exp().exp()))
+    torch.testing.assert_close(host_tensor(gradient(x)), host_tensor(x.exp() * x.exp().exp()))
 
 
 def test_a_factory_that_no_function_mode_sees_gives_pinned_memory(two_gpus: VirtualMachine) -> None:
@@ -173,26 +173,124 @@ def test_anomaly_mode_names_the_operator(two_gpus: VirtualMachine) -> None:
             (x.sqrt() * 0).sum().backward()
 
 
-_FUNCTIONAL: dict[str, Callable[[torch.Tensor], Any]] = {
-    "jacobian": lambda x: functional.jacobian(torch.sin, x),
-    "jacobian forward": lambda x: functional.jacobian(torch.sin, x, strategy="forward-mode", vectorize=True),
-    "hessian": lambda x: functional.hessian(lambda v: (v**3).sum(), x),
-    "vjp": lambda x: functional.vjp(torch.sin, x, torch.ones_like(x))[1],
-    "jvp": lambda x: functional.jvp(torch.sin, x, torch.ones_like(x))[1],
-    "hvp": lambda x: functional.hvp(lambda v: (v**3).sum(), x, torch.ones_like(x))[1],
-    "vhp": lambda x: functional.vhp(lambda v: (v**3).sum(), x, torch.ones_like(x))[1],
-}
-
-
-@pytest.mark.parametrize("name", _FUNCTIONAL)
-def test_the_functional_interface_gives_the_cpus_values(two_gpus: VirtualMachine, name: str) -> None:
-    call = _FUNCTIONAL[name]
-    got = call(_leaf().detach())
-    assert is_virtual(got)
-    torch.testing.assert_close(host_tensor(got), call(_leaf(device="cpu").detach()))
-
-
 def test_batched_gradients_equal_the_cpus(two_gpus: VirtualMachine) -> None:
     x = _leaf()
     (rows,) = torch.autograd.grad(x * 2, x, torch.eye(3, device="cuda"), is_grads_batched=True)
     assert torch.equal(rows, 2 * torch.eye(3, device="cuda"))
+
+
+def _cubes(x: torch.Tensor) -> torch.Tensor:
+    return (x**3).sum()
+
+
+def _forward_mode(x: torch.Tensor) -> Any:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(forward_ad.make_dual(x, torch.ones_like(x)).exp()).tangent
+
+
+_TRANSFORMS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "grad": grad(_cubes),
+    "vmap": vmap(torch.sin),
+    "vmap in chunks": vmap(torch.sin, chunk_size=2),
+    "vmap of grad": vmap(grad(torch.square)),
+    "jacrev": jacrev(torch.sin),
+    "jacfwd": jacfwd(torch.sin),
+    "hessian": hessian(_cubes),
+    "jacfwd of jacrev": jacfwd(jacrev(_cubes)),
+    "jvp": lambda x: jvp(torch.sin, (x,), (torch.ones_like(x),))[1],
+    "vjp": lambda x: vjp(torch.sin, x)[1](torch.ones_like(x))[0],
+    "forward mode": _forward_mode,
+    "autograd's jacobian": lambda x: functional.jacobian(torch.sin, x),
+    "autograd's jacobian forward": lambda x: functional.jacobian(torch.sin, x, strategy="forward-mode", vectorize=True),
+    "autograd's hessian": lambda x: functional.hessian(_cubes, x),
+    "autograd's vjp": lambda x: functional.vjp(torch.sin, x, torch.ones_like(x))[1],
+    "autograd's jvp": lambda x: functional.jvp(torch.sin, x, torch.ones_like(x))[1],
+    "autograd's hvp": lambda x: functional.hvp(_cubes, x, torch.ones_like(x))[1],
+    "autograd's vhp": lambda x: functional.vhp(_cubes, x, torch.ones_like(x))[1],
+    "factories inside": vmap(
+        lambda v: v * torch.ones(2, device=v.device) + torch.zeros_like(v) + torch.arange(2, device=v.device)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _TRANSFORMS)
+def test_a_transform_gives_the_cpus_values_on_the_device(two_gpus: VirtualMachine, name: str) -> None:
+    transform = _TRANSFORMS[name]
+    x = torch.arange(1.0, 4.0)
+    got = transform(x.cuda(1))
+    assert is_virtual(got)
+    assert str(got.device) == "cuda:1"
+    torch.testing.assert_close(host_tensor(got), transform(x))
+
+
+def test_tensors_inside_a_transform_keep_their_device(two_gpus: VirtualMachine) -> None:
+    seen = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append((str(x.device), x.is_cuda, x.is_meta, x.is_cpu, x.get_device()))
+        return x.sum()
+
+    x = torch.ones(2, 2, device="cuda:1")
+    vmap(look)(x)
+    grad(look)(x)
+    jvp(look, (x,), (x,))
+    assert seen == [("cuda:1", True, False, False, 1)] * 3
+
+
+def test_random_numbers_inside_vmap_follow_its_rule(two_gpus: VirtualMachine) -> None:
+    def noisy(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.randn(2, device="cuda")
+
+    x = torch.zeros(3, device="cuda")
+    same = vmap(noisy, randomness="same")(x)
+    different = vmap(noisy, randomness="different")(x)
+    assert torch.equal(same[0], same[1])
+    assert not torch.equal(different[0], different[1])
+    assert is_virtual(different)
+    with pytest.raises(RuntimeError, match="randomness error mode"):
+        vmap(noisy)(x)
+
+
+def test_functional_call_ensembles_and_per_sample_gradients_work(two_gpus: VirtualMachine) -> None:
+    models: list[nn.Module] = [nn.Linear(3, 2).cuda() for _ in range(3)]
+    x = torch.rand(4, 3, device="cuda")
+    weights, buffers = stack_module_state(models)
+    together = vmap(lambda p, b: functional_call(models[0], (p, b), (x,)))(weights, buffers)
+    one_by_one = torch.stack([model(x) for model in models])
+    torch.testing.assert_close(host_tensor(together), host_tensor(one_by_one))
+    own = {name: value.detach() for name, value in models[0].named_parameters()}
+    each = vmap(grad(lambda p, sample: functional_call(models[0], p, (sample,)).sum()), in_dims=(None, 0))(own, x)
+    assert str(each["weight"].device) == "cuda:0"
+    assert torch.equal(each["weight"], x[:, None].expand(4, 2, 3))
+
+
+def test_devices_do_not_mix_inside_a_transform(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="found at least two devices, cuda:0 and cpu!"):
+        vmap(lambda x: x + torch.ones(2))(torch.ones(3, device="cuda"))
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "cpu"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_cond_chooses_a_branch_with_gradients(two_gpus: VirtualMachine, device: str, sign: int) -> None:
+    x = torch.full((2,), 3.0 * sign, device=device, requires_grad=True)
+    weight = torch.arange(2.0, device=device)
+    out = torch.cond(x.sum() > 0, lambda a: a * weight, lambda a: a - 1, (x,))
+    assert str(out.device) == device
+    assert out.tolist() == ([0.0, 3.0] if sign > 0 else [-4.0, -4.0])
+    out.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == ([0.0, 1.0] if sign > 0 else [1.0, 1.0])
+
+
+@pytest.mark.parametrize("device", ["cuda:1", "cpu"])
+def test_while_loop_repeats_while_its_condition_holds(two_gpus: VirtualMachine, device: str) -> None:
+    start = (torch.tensor(0, device=device), torch.ones(2, device=device))
+    turns, values = _higher_order_ops.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), start)
+    assert (turns.item(), values.tolist(), str(values.device)) == (3, [8.0, 8.0], device)
+
+
+def test_arguments_that_are_no_functions_are_refused(two_gpus: VirtualMachine) -> None:
+    with pytest.raises(RuntimeError, match="both branches to be callable"):
+        torch.cond(True, cast("Any", 1), torch.neg, ())
+    with pytest.raises(RuntimeError, match="to be callable"):
+        _higher_order_ops.while_loop(torch.neg, None, ())

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.virtual_gpus import traced
 
 FUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "function": nn.functional.dropout,
@@ -59,15 +59,13 @@ def test_dropout_without_effect_returns_its_input(two_gpus: VirtualMachine) -> N
 
 
 def test_the_trace_has_one_kernel_for_dropout_and_one_for_its_backward_pass() -> None:
-    recorder = Recorder()
-    with virtual_gpu(recorder=recorder):
-        x = _needing_gradients(8)
-        nn.functional.dropout(x).backward(torch.ones(8, device="cuda"))
+    def program() -> None:
+        nn.functional.dropout(_needing_gradients(8)).backward(torch.ones(8, device="cuda"))
         with torch.inference_mode():
             nn.functional.dropout(torch.ones(8, device="cuda"))
-    names = [event.name for event in recorder.trace if "dropout" in event.name]
+
+    names = [event.name for event in traced(program) if "dropout" in event.name or "bernoulli" in event.name]
     assert names == ["aten::native_dropout", "aten::native_dropout_backward", "aten::native_dropout"]
-    assert not [event.name for event in recorder.trace if "bernoulli" in event.name]
 
 
 def test_dropout_on_the_cpu_is_unchanged(two_gpus: VirtualMachine) -> None:

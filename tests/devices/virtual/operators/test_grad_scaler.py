@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import nn
 
-from gpututor.devices.virtual import VirtualMachine
+from tests.support.virtual_gpus import gradient
+
+pytestmark = pytest.mark.usefixtures("two_gpus")
 
 GPU = torch.device("cuda:0")
 Optimiser = Callable[[Any], torch.optim.Optimizer]
@@ -39,7 +41,7 @@ def _forward_by_hand(model: nn.Sequential, x: torch.Tensor, labels: torch.Tensor
 
 
 @pytest.mark.parametrize("kind", OPTIMISERS)
-def test_a_training_loop_equals_one_written_by_hand(two_gpus: VirtualMachine, kind: str) -> None:
+def test_a_training_loop_equals_one_written_by_hand(kind: str) -> None:
     by_hand = _network()
     model = copy.deepcopy(by_hand).cuda()
     x, labels = torch.randn(6, 4), torch.randint(0, 3, (6,))
@@ -68,9 +70,7 @@ def test_a_training_loop_equals_one_written_by_hand(two_gpus: VirtualMachine, ki
 
 @pytest.mark.parametrize("kind", OPTIMISERS)
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
-def test_a_step_with_an_overflow_is_skipped_and_the_scale_halved(
-    two_gpus: VirtualMachine, kind: str, bad: float
-) -> None:
+def test_a_step_with_an_overflow_is_skipped_and_the_scale_halved(kind: str, bad: float) -> None:
     model = _network().cuda()
     before = [parameter.detach().clone() for parameter in model.parameters()]
     stepper = OPTIMISERS[kind](model.parameters())
@@ -89,7 +89,7 @@ def test_a_step_with_an_overflow_is_skipped_and_the_scale_halved(
         assert scaler.get_scale() == expected_scale
 
 
-def test_scaled_values_are_on_the_device_and_state_can_be_saved(two_gpus: VirtualMachine) -> None:
+def test_scaled_values_are_on_the_device_and_state_can_be_saved() -> None:
     scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
     scaled = scaler.scale([torch.ones(2, device="cuda"), torch.ones(2, device="cuda:1")])
     assert [str(tensor.device) for tensor in scaled] == ["cuda:0", "cuda:1"]
@@ -101,7 +101,7 @@ def test_scaled_values_are_on_the_device_and_state_can_be_saved(two_gpus: Virtua
     assert other.get_scale() == 4.0
 
 
-def test_unscaling_twice_is_an_error_and_half_gradients_cannot_be_unscaled(two_gpus: VirtualMachine) -> None:
+def test_unscaling_twice_is_an_error_and_half_gradients_cannot_be_unscaled() -> None:
     model = _network().cuda()
     stepper = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("cuda")
@@ -116,7 +116,7 @@ def test_unscaling_twice_is_an_error_and_half_gradients_cannot_be_unscaled(two_g
         scaler.unscale_(stepper)
 
 
-def test_a_disabled_scaler_does_nothing_and_the_old_spelling_warns(two_gpus: VirtualMachine) -> None:
+def test_a_disabled_scaler_does_nothing_and_the_old_spelling_warns() -> None:
     x = torch.ones(1, device="cuda")
     assert torch.amp.GradScaler("cuda", enabled=False).scale(x) is x
     with pytest.warns(FutureWarning, match="`torch.cuda.amp.GradScaler"):
@@ -124,16 +124,14 @@ def test_a_disabled_scaler_does_nothing_and_the_old_spelling_warns(two_gpus: Vir
     assert old.scale(x).item() == 2.0
 
 
-def test_gradients_on_two_gpus_are_unscaled_each_on_its_own(two_gpus: VirtualMachine) -> None:
+def test_gradients_on_two_gpus_are_unscaled_each_on_its_own() -> None:
     first, second = nn.Linear(2, 2).to("cuda:0"), nn.Linear(2, 2).to("cuda:1")
     stepper = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=1.0)
     scaler = torch.amp.GradScaler("cuda", init_scale=8.0)
     hidden = first(torch.ones(1, 2, device="cuda:0"))
     scaler.scale(second(hidden.to("cuda:1")).sum()).backward()
     scaler.unscale_(stepper)
-    assert second.bias.grad is not None
-    assert second.bias.grad.tolist() == [1.0, 1.0]
-    assert first.bias.grad is not None
-    torch.testing.assert_close(first.bias.grad.cpu(), second.weight.detach().cpu().sum(0))
+    assert gradient(second.bias).tolist() == [1.0, 1.0]
+    torch.testing.assert_close(gradient(first.bias).cpu(), second.weight.detach().cpu().sum(0))
     scaler.step(stepper)
     scaler.update()

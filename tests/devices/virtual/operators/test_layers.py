@@ -11,18 +11,9 @@ from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine
 from tests.support.layer_samples import LAYERS
+from tests.support.virtual_gpus import loss_of, tensors_in
 
 GPU = torch.device("cuda:0")
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for item in value for tensor in _tensors(item)] if isinstance(value, tuple | list) else []
-
-
-def _loss(out: Any) -> torch.Tensor:
-    return torch.stack([(tensor * tensor).sum() for tensor in _tensors(out) if tensor.is_floating_point()]).sum()
 
 
 def _inputs(values: tuple[Any, ...], device: str) -> list[torch.Tensor]:
@@ -38,17 +29,18 @@ def test_a_layer_gives_the_cpus_results_and_gradients(two_gpus: VirtualMachine, 
     on_gpu = copy.deepcopy(on_host).cuda()
     host_inputs, gpu_inputs = _inputs(values, "cpu"), _inputs(values, "cuda")
     expected, got = on_host(*host_inputs), on_gpu(*gpu_inputs)
-    for tensor, other in zip(_tensors(expected), _tensors(got), strict=True):
+    for tensor, other in zip(tensors_in(expected), tensors_in(got), strict=True):
         assert other.device == GPU
+        assert other.stride() == tensor.stride() or not isinstance(on_gpu, nn.RNNBase)
         torch.testing.assert_close(other.detach().cpu(), tensor.detach())
-    if not _loss(expected).requires_grad:
+    if not loss_of(expected).requires_grad:
         return
-    _loss(expected).backward()
+    loss_of(expected).backward()
     if isinstance(on_gpu, nn.RNNBase) and not training:
         with pytest.raises(RuntimeError, match="cudnn RNN backward can only be called in training mode"):
-            _loss(got).backward()
+            loss_of(got).backward()
         return
-    _loss(got).backward()
+    loss_of(got).backward()
     pairs = [*zip(host_inputs, gpu_inputs, strict=True)]
     pairs += [*zip(on_host.parameters(), on_gpu.parameters(), strict=True)]
     for item, other in pairs:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import torch
 from torch.nn.functional import gaussian_nll_loss
 
 from gpututor.devices.virtual import NoValues, virtual_gpu
+from tests.support.virtual_gpus import printed
 
 _X = "torch.rand(4, 4, device='cuda')"
 _ASKING: dict[str, tuple[str, str]] = {
@@ -171,9 +170,8 @@ def test_the_command_line_option_applies_to_child_processes(tmp_path: Path) -> N
         "if len(sys.argv) == 1:\n"
         "    subprocess.run([sys.executable, __file__, 'child'], check=True)\n"
     )
-    command = [sys.executable, "-m", "gpututor.devices.virtual", "--model", "B200", "--no-values", str(script)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["64 True", "64 True"]
+    command = ["-m", "gpututor.devices.virtual", "--model", "B200", "--no-values", str(script)]
+    assert printed(*command).splitlines() == ["64 True", "64 True"]
 
 
 def test_a_collective_is_refused_by_name(tmp_path: Path) -> None:

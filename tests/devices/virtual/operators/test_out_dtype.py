@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from gpututor.devices.recorder import Recorder
-from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from gpututor.devices.virtual import virtual_gpu
 from gpututor.trace.events import Kind
 
 F32 = torch.float32
@@ -41,12 +41,7 @@ def _added(a: torch.Tensor, b: torch.Tensor, named: dict[str, Any]) -> torch.Ten
 PRODUCTS = [mm, bmm, addmm, baddbmm]
 
 
-@pytest.fixture
-def _gpu(two_gpus: VirtualMachine) -> None:
-    """Enter a machine with two GPUs."""
-
-
-@pytest.mark.usefixtures("_gpu")
+@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_products_are_not_rounded_to_half_precision(product: Product, dtype: torch.dtype) -> None:
@@ -62,7 +57,7 @@ def test_products_are_not_rounded_to_half_precision(product: Product, dtype: tor
     assert torch.equal(out.cpu(), wide.cpu())
 
 
-@pytest.mark.usefixtures("_gpu")
+@pytest.mark.usefixtures("two_gpus")
 def test_the_added_tensor_may_have_the_factors_dtype() -> None:
     a = torch.ones(4, 4, dtype=torch.float16, device="cuda")
     assert torch.addmm(a, a, a, out_dtype=F32).tolist() == [[5.0] * 4] * 4
@@ -70,7 +65,7 @@ def test_the_added_tensor_may_have_the_factors_dtype() -> None:
         torch.addmm(a.double(), a, a, out_dtype=F32)
 
 
-@pytest.mark.usefixtures("_gpu")
+@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_other_dtypes_are_refused_in_cudas_words(product: Product) -> None:
     half = torch.ones(4, 4, dtype=torch.float16, device="cuda")
@@ -84,7 +79,7 @@ def test_other_dtypes_are_refused_in_cudas_words(product: Product) -> None:
         torch.mm(half, half.bfloat16(), out_dtype=F32)
 
 
-@pytest.mark.usefixtures("_gpu")
+@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_autograd_does_not_support_out_dtype(product: Product) -> None:
     """PyTorch's derivatives.yaml has none of these overloads for any device."""

@@ -1,54 +1,21 @@
-"""Recurrent layers: one operator of cuDNN forward and one backward, with the CPU's values."""
+"""Recurrent layers: one operator of cuDNN each way, with the CPU's values; lengths of sequences on the host."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from gpututor.devices.recorder import Recorder
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 from gpututor.trace.events import Kind
 
-LAYERS: dict[str, Callable[[], nn.RNNBase]] = {
-    "two layers, both ways": lambda: nn.LSTM(3, 4, 2, bidirectional=True),
-    "projection": lambda: nn.LSTM(3, 4, proj_size=2),
-    "batch first": lambda: nn.GRU(3, 4, batch_first=True),
-    "relu": lambda: nn.RNN(3, 4, nonlinearity="relu"),
-    "no bias": lambda: nn.RNN(3, 4, bias=False),
-    "double": lambda: nn.LSTM(3, 4, dtype=torch.float64),
-}
-
-
-def _states(result: Any) -> list[torch.Tensor]:
-    out, state = result
-    return [out, *(state if isinstance(state, tuple) else [state])]
-
 
 def _kernels(recorder: Recorder) -> list[str]:
     return [event.name for event in recorder.complete() if event.kind is Kind.KERNEL]
-
-
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
-def test_results_and_gradients_are_the_cpus(two_gpus: VirtualMachine, make: Callable[[], nn.RNNBase]) -> None:
-    on_host = make()
-    on_gpu = copy.deepcopy(on_host).cuda()
-    dtype = next(on_host.parameters()).dtype
-    x = torch.randn(5, 2, 3, dtype=dtype, requires_grad=True)
-    y = x.detach().cuda().requires_grad_()
-    expected, results = _states(on_host(x)), _states(on_gpu(y))
-    for result, wanted in zip(results, expected, strict=True):
-        assert (result.device.type, result.stride()) == ("cuda", wanted.stride())
-        torch.testing.assert_close(result.cpu(), wanted)
-    for states in (expected, results):
-        sum(state.square().sum() for state in states).backward()  # type: ignore[union-attr]
-    for ours, theirs in zip((y, *on_gpu.parameters()), (x, *on_host.parameters()), strict=True):
-        assert ours.grad is not None
-        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
 
 
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
@@ -94,11 +61,8 @@ def test_gradients_of_gradients_are_refused_in_cudnns_words(two_gpus: VirtualMac
     assert x.grad is not None
 
 
-def test_there_are_gradients_in_training_mode_only(two_gpus: VirtualMachine) -> None:
-    layer, x = nn.GRU(3, 4).cuda().eval(), torch.ones(5, 2, 3, device="cuda")
-    with pytest.raises(RuntimeError, match=r"^cudnn RNN backward can only be called in training mode$"):
-        layer(x)[0].sum().backward()
-    out = layer.train()(x)[0].sum()
+def test_a_retained_graph_is_used_twice(two_gpus: VirtualMachine) -> None:
+    out = nn.GRU(3, 4).cuda()(torch.ones(5, 2, 3, device="cuda"))[0].sum()
     out.backward(retain_graph=True)
     out.backward()
 
@@ -160,3 +124,27 @@ def test_a_long_layer_takes_its_steps_one_after_another(values: bool) -> None:
 def test_no_operator_runs_for_a_layer_on_the_cpu(recorder: Recorder) -> None:
     nn.LSTM(3, 4)(torch.ones(5, 2, 3))
     assert "aten::_cudnn_rnn" not in _kernels(recorder)
+
+
+GPU = torch.device("cuda:0")
+
+
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_ctc_loss_takes_targets_and_lengths_from_any_device(two_gpus: VirtualMachine, where: str) -> None:
+    scores = torch.randn(5, 2, 4).log_softmax(2)
+    on_gpu = scores.cuda().requires_grad_()
+    targets, lengths = torch.tensor([[1, 2], [3, 1]]), (torch.tensor([5, 4]), torch.tensor([2, 1]))
+    expected = nn.CTCLoss()(scores, targets, *lengths)
+    loss = nn.CTCLoss()(on_gpu, targets.to(where), lengths[0].to(where), target_lengths=lengths[1].to(where))
+    loss.backward()
+    assert loss.device == GPU
+    torch.testing.assert_close(loss.detach().cpu(), expected)
+    assert on_gpu.grad is not None
+    assert on_gpu.grad.device == GPU
+
+
+def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMachine) -> None:
+    padded, lengths = torch.randn(3, 2, 4, device="cuda"), torch.tensor([3, 1], device="cuda")
+    with pytest.raises(RuntimeError) as caught:
+        pack_padded_sequence(padded, lengths)
+    assert str(caught.value) == "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"

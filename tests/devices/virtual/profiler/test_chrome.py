@@ -13,13 +13,14 @@ import torch
 from torch import nn
 from torch.profiler import profile, record_function, schedule, tensorboard_trace_handler
 
-from gpututor.devices.virtual import VirtualMachine
 from gpututor.devices.virtual.profiler.tree import looks_like_python
 from tests.support.profiles import BOTH, ON_CUDA, rows
 
+pytestmark = pytest.mark.usefixtures("two_gpus")
+
 
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup", "ignore:Warning. Profiler clears events")
-def test_on_trace_ready_is_called_once_for_each_cycle(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+def test_on_trace_ready_is_called_once_for_each_cycle(tmp_path: Path) -> None:
     x = torch.ones(8, 8, device="cuda")
     seen: list[tuple[int, Counter[str]]] = []
 
@@ -47,7 +48,7 @@ def test_on_trace_ready_is_called_once_for_each_cycle(two_gpus: VirtualMachine, 
 
 
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
-def test_events_of_several_cycles_can_be_kept(two_gpus: VirtualMachine) -> None:
+def test_events_of_several_cycles_can_be_kept() -> None:
     x = torch.ones(8, 8, device="cuda")
     plan = schedule(wait=0, warmup=0, active=1, repeat=3)
     with profile(activities=BOTH, schedule=plan, acc_events=True) as seen:
@@ -57,9 +58,7 @@ def test_events_of_several_cycles_can_be_kept(two_gpus: VirtualMachine) -> None:
     assert rows(seen)["aten::mm"].count == 3
 
 
-def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(
-    two_gpus: VirtualMachine, tmp_path: Path
-) -> None:
+def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(tmp_path: Path) -> None:
     x = torch.ones(64, 64, device="cuda")
     side = torch.cuda.Stream()
     with profile(activities=BOTH, record_shapes=True) as seen:
@@ -96,7 +95,7 @@ def test_a_chrome_file_has_lanes_for_each_stream_and_arrows_to_the_kernels(
     assert "gpututor" not in json.dumps([event["name"] for event in data["traceEvents"]])
 
 
-def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+def test_a_compressed_chrome_file_and_stacks(tmp_path: Path) -> None:
     x = torch.ones(8, device="cuda")
     verbose = torch._C._profiler._ExperimentalConfig(verbose=True)
     with profile(activities=BOTH, with_stack=True, experimental_config=verbose) as seen:
@@ -111,7 +110,7 @@ def test_a_compressed_chrome_file_and_stacks(two_gpus: VirtualMachine, tmp_path:
     assert any(event.get("cat") == "kernel" for event in data["traceEvents"])
 
 
-def test_python_calls_are_recognized_by_name(two_gpus: VirtualMachine) -> None:
+def test_python_calls_are_recognized_by_name() -> None:
     layer, x = nn.Linear(4, 4, device="cuda"), torch.ones(2, 4, device="cuda")
     with profile(activities=BOTH, with_stack=True) as seen:
         layer(x).sum().backward()

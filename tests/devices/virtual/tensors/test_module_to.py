@@ -1,4 +1,4 @@
-"""Moving modules keeps hooks, tied weights, lazy shapes, parametrizations and attributes."""
+"""Moving modules and assigning `.data` keeps hooks, tied weights, lazy shapes, parametrizations and attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.nn.utils.prune
 from torch import nn
 from torch.nn.utils import parametrizations, parametrize
 
-from gpututor.devices.virtual import VirtualMachine
+from tests.support.virtual_gpus import gradient
 
 GPU = torch.device("cuda:0")
 
@@ -22,7 +22,7 @@ def _on_gpu(module: nn.Module) -> bool:
     return all(tensor.device == GPU for tensor in (*module.parameters(), *module.buffers()))
 
 
-def test_a_lazy_module_that_was_moved_first_is_made_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_a_lazy_module_that_was_moved_first_is_made_on_the_device() -> None:
     model: Any = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d(), nn.ReLU(), nn.LazyLinear(2)).cuda()
     assert model[0].weight.device == GPU
     assert model[0].weight.is_cuda
@@ -35,7 +35,7 @@ def test_a_lazy_module_that_was_moved_first_is_made_on_the_device(two_gpus: Virt
     assert model[0].weight.grad.device == GPU
 
 
-def test_lazy_modules_take_a_dtype_a_device_and_the_way_back(two_gpus: VirtualMachine) -> None:
+def test_lazy_modules_take_a_dtype_a_device_and_the_way_back() -> None:
     half: Any = nn.LazyConv2d(3, 3).half().to("cuda:0")
     half(torch.randn(1, 2, 5, 5, device="cuda").half())
     assert (half.weight.dtype, half.weight.device) == (torch.float16, GPU)
@@ -50,7 +50,7 @@ def test_lazy_modules_take_a_dtype_a_device_and_the_way_back(two_gpus: VirtualMa
     assert back.weight.device.type == "cpu"
 
 
-def test_lazy_modules_are_copied_and_loaded_into(two_gpus: VirtualMachine) -> None:
+def test_lazy_modules_are_copied_and_loaded_into() -> None:
     lazy = copy.deepcopy(nn.LazyLinear(3).cuda())
     assert "UninitializedParameter" in repr(lazy.weight)
     lazy.load_state_dict(nn.Linear(2, 3).state_dict())
@@ -58,7 +58,7 @@ def test_lazy_modules_are_copied_and_loaded_into(two_gpus: VirtualMachine) -> No
     assert lazy(torch.ones(1, 2, device="cuda")).shape == (1, 3)
 
 
-def test_to_empty_fills_a_meta_module_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_to_empty_fills_a_meta_module_on_the_device() -> None:
     for module in (nn.Linear(2, 2, device="meta"), nn.Linear(2, 2)):
         moved = module.to_empty(device="cuda")
         assert _on_gpu(moved)
@@ -68,7 +68,7 @@ def test_to_empty_fills_a_meta_module_on_the_device(two_gpus: VirtualMachine) ->
     assert _on_gpu(skipped)
 
 
-def test_moving_a_meta_module_raises_torchs_error(two_gpus: VirtualMachine) -> None:
+def test_moving_a_meta_module_raises_torchs_error() -> None:
     with pytest.raises(NotImplementedError) as caught:
         nn.Linear(2, 2, device="meta").cuda()
     assert str(caught.value) == "Cannot copy out of meta tensor; no data!"
@@ -76,7 +76,7 @@ def test_moving_a_meta_module_raises_torchs_error(two_gpus: VirtualMachine) -> N
         nn.Linear(2, 2, device="meta").to("cuda")
 
 
-def test_moving_between_forward_and_backward_raises(two_gpus: VirtualMachine) -> None:
+def test_moving_between_forward_and_backward_raises() -> None:
     layer = nn.Linear(2, 2)
     out = layer(torch.ones(1, 2))
     layer.cuda()
@@ -90,9 +90,7 @@ def test_moving_between_forward_and_backward_raises(two_gpus: VirtualMachine) ->
 @pytest.mark.parametrize(
     "parametrise", [parametrizations.weight_norm, parametrizations.spectral_norm, parametrizations.orthogonal]
 )
-def test_parametrised_layers_move_and_give_the_cpus_values(
-    two_gpus: VirtualMachine, parametrise: Any, before: bool
-) -> None:
+def test_parametrised_layers_move_and_give_the_cpus_values(parametrise: Any, before: bool) -> None:
     layer: Any = nn.Linear(3, 3)
     if before:
         layer = parametrise(layer)
@@ -114,7 +112,7 @@ def test_parametrised_layers_move_and_give_the_cpus_values(
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated in favor of:FutureWarning")
-def test_the_old_norms_and_pruning_work_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_the_old_norms_and_pruning_work_on_the_device() -> None:
     for normalise, remove in (
         (nn.utils.weight_norm, nn.utils.remove_weight_norm),
         (nn.utils.spectral_norm, nn.utils.remove_spectral_norm),
@@ -129,23 +127,16 @@ def test_the_old_norms_and_pruning_work_on_the_device(two_gpus: VirtualMachine) 
     assert _on_gpu(layer)
 
 
-def test_module_hooks_see_device_tensors(two_gpus: VirtualMachine) -> None:
-    layer = nn.Linear(2, 2)
-    seen: list[str] = []
-
-    def see(*tensors: Any) -> None:
-        seen.extend(str(tensor.device) for tensor in tensors if tensor is not None)
-
-    layer.register_forward_pre_hook(lambda module, inputs: see(*inputs))
-    layer.register_forward_hook(lambda module, inputs, out: see(out))
-    layer.register_full_backward_pre_hook(lambda module, gradients: see(*gradients))
-    layer.register_full_backward_hook(lambda module, inner, outer: see(*inner, *outer))
-    layer.cuda()
-    layer(torch.ones(1, 2, device="cuda", requires_grad=True)).sum().backward()
-    assert seen == ["cuda:0"] * 5
+def test_tied_weights_stay_tied_and_a_number_names_a_gpu() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    model.to(1)
+    assert model[0].weight is model[1].weight
+    assert model[0].weight.device == torch.device("cuda:1")
+    assert model.cuda(0)[1].weight.device == GPU
 
 
-def test_averaged_models_stay_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_averaged_models_stay_on_the_device() -> None:
     model: Any = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).cuda()
     decay = torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)
     plain: Any = torch.optim.swa_utils.AveragedModel(model)
@@ -165,14 +156,14 @@ def test_averaged_models_stay_on_the_device(two_gpus: VirtualMachine) -> None:
 
 
 @pytest.mark.parametrize("made_inside", [True, False])
-def test_modules_move_in_inference_mode(two_gpus: VirtualMachine, made_inside: bool) -> None:
+def test_modules_move_in_inference_mode(made_inside: bool) -> None:
     layer = nn.Conv2d(1, 1, 1)
     with torch.inference_mode():
         layer = nn.Conv2d(1, 1, 1) if made_inside else layer
         assert layer.cuda()(torch.ones(1, 1, 2, 2, device="cuda")).device == GPU
 
 
-def test_state_dicts_load_across_devices_strictly_or_by_assignment(two_gpus: VirtualMachine) -> None:
+def test_state_dicts_load_across_devices_strictly_or_by_assignment() -> None:
     on_host, on_gpu = nn.Linear(2, 2), nn.Linear(2, 2).cuda()
     on_host.load_state_dict(on_gpu.state_dict())
     assert on_host.weight.device.type == "cpu"
@@ -189,7 +180,7 @@ def test_state_dicts_load_across_devices_strictly_or_by_assignment(two_gpus: Vir
     assert on_gpu.weight.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
-def test_memory_formats_are_kept(two_gpus: VirtualMachine) -> None:
+def test_memory_formats_are_kept() -> None:
     layer: Any = nn.Conv2d(2, 3, 3).to("cuda", memory_format=torch.channels_last)  # type: ignore[call-overload]
     assert layer.weight.is_contiguous(memory_format=torch.channels_last)
     x = torch.randn(1, 2, 5, 5).cuda().to(memory_format=torch.channels_last)
@@ -198,7 +189,7 @@ def test_memory_formats_are_kept(two_gpus: VirtualMachine) -> None:
     torch.testing.assert_close(out.cpu(), copy.deepcopy(layer).cpu()(x.cpu()))
 
 
-def test_modules_answer_to_other_calls_on_the_device(two_gpus: VirtualMachine) -> None:
+def test_modules_answer_to_other_calls_on_the_device() -> None:
     layer = nn.Linear(2, 2).cuda()
     assert layer.share_memory() is layer
     assert _on_gpu(layer.type(torch.float64))
@@ -215,7 +206,7 @@ def test_modules_answer_to_other_calls_on_the_device(two_gpus: VirtualMachine) -
     assert _on_gpu(nn.ParameterDict({"x": nn.Parameter(torch.ones(2))}).cuda())
 
 
-def test_buffers_that_are_not_saved_move_too(two_gpus: VirtualMachine) -> None:
+def test_buffers_that_are_not_saved_move_too() -> None:
     module: Any = nn.Module()
     module.register_buffer("mask", torch.ones(1), persistent=False)
     module.register_parameter("absent", None)
@@ -306,8 +297,7 @@ def test_overwrite_module_params_makes_new_parameters(overwriting: None) -> None
     assert before.device.type == "cpu"
     assert isinstance(layer.weight, nn.Parameter)
     assert layer.weight.device == torch.device("cuda:0")
-    assert layer.weight.grad is not None
-    assert layer.weight.grad.device == torch.device("cuda:0")
+    assert gradient(layer.weight).device == torch.device("cuda:0")
     on_gpu = layer.weight
     layer.cpu()
     assert layer.weight is not on_gpu
@@ -325,3 +315,40 @@ def test_a_sparse_parameter_moves_and_a_backward_pass_from_before_is_refused() -
         loss.backward()
     torch.sparse.mm(layer.weight, torch.ones(2, 1, device="cuda")).sum().backward()
     assert layer.weight.grad is not None
+
+
+def test_a_parameter_moved_by_its_data_stays_the_same_object_and_trains() -> None:
+    layer = nn.Linear(3, 2)
+    weight = layer.weight
+    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
+    for parameter in layer.parameters():
+        parameter.data = parameter.data.cuda()
+    assert layer.weight is weight
+    assert isinstance(weight, nn.Parameter)
+    assert (str(weight.device), weight.requires_grad) == ("cuda:0", True)
+    before = weight.detach().cpu()
+    weight.grad = torch.ones_like(weight)
+    optimiser.step()
+    assert torch.allclose(weight.detach().cpu(), before - 0.1)
+
+
+def test_data_assignment_moves_a_parameter_back_to_the_cpu() -> None:
+    layer = nn.Linear(3, 2, device="cuda")
+    for parameter in layer.parameters():
+        parameter.data = parameter.data.cpu()
+    assert str(layer.weight.device) == "cpu"
+    assert type(layer.weight) is nn.Parameter
+
+
+def test_a_tensor_shares_memory_with_its_new_data() -> None:
+    tensor, values = torch.ones(3), torch.zeros(2, device="cuda")
+    tensor.data = values
+    values += 1
+    assert tensor.tolist() == [1.0, 1.0]
+
+
+def test_data_from_another_device_is_refused_if_grad_is_set() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    weight.grad = torch.ones(2)
+    with pytest.raises(NotImplementedError, match=r"module\.to"):
+        weight.data = weight.data.cuda()

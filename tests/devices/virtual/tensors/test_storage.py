@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 import warnings
 from collections.abc import Callable
@@ -94,11 +93,6 @@ def test_copies_of_storages_are_transfers_and_kernels() -> None:
         storage.copy_(host)
     kinds = [event.kind for event in recorder.complete().since(first)]
     assert kinds.count(Kind.KERNEL) == kinds.count(Kind.TRANSFER) == kinds.count(Kind.ALLOCATE) == 1
-
-
-def test_saving_a_bare_storage_is_refused_by_name(two_gpus: object) -> None:
-    with pytest.raises(NotImplementedError, match="UntypedStorage"):
-        torch.save(torch.ones(2, device="cuda").untyped_storage(), io.BytesIO())
 
 
 def test_legacy_cpu_types_work_as_without_the_virtual_gpu(two_gpus: object) -> None:
