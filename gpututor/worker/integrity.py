@@ -30,7 +30,7 @@ REPLACEABLE_BUILTINS = frozenset(
 """Builtins that programs replace for good reasons, and that the worker does not rely on."""
 REPLACEABLE_METHODS = frozenset({"__repr__", "__str__", "__format__"})
 """Methods of tensors that learners replace to see shapes; the worker does not rely on them."""
-CHANGED_BY_TORCH = frozenset({"Storage", "manual_seed"})
+CHANGED_BY_TORCH = frozenset({"Storage", "manual_seed", "trace", "trace_module"})
 """Names that `set_default_dtype` sets, or that torch._dynamo wraps at its first use."""
 OF_SYS = ("settrace", "gettrace", "setprofile", "getprofile", "_getframe", "exc_info", "getrefcount", "getsizeof")
 MOST_NAMED = 20
