@@ -394,11 +394,14 @@ class Allocation:
 
     def grow(self, size_bytes: int) -> None:
         """Follow a storage that was enlarged in place: CUDA allocates new memory, copies, and frees the old memory."""
-        if size_bytes <= self.size_bytes:
-            return
-        block = self._memory.take(size_bytes)
+        if size_bytes > self.size_bytes:
+            self.resize(size_bytes)
+
+    def resize(self, size_bytes: int) -> None:
+        """Take memory of another size, then free the old memory; with 0 bytes there is none."""
+        block = self._memory.take(size_bytes) if size_bytes else None
         self._free()
-        self._block, self.size_bytes = block, block.counted
+        self._block, self.size_bytes = block, 0 if block is None else block.counted
 
     def __del__(self) -> None:
         self._free()

@@ -50,6 +50,7 @@ _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
 """Operators that are no kernels, but read values on the host; views and the like do not."""
+_VIRTUAL_ALONE = (VirtualTensor,)
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
@@ -88,6 +89,8 @@ class DeviceMode(TorchDispatchMode):
             mine.last = now
 
     def _operator(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if types and types != _VIRTUAL_ALONE and _run_by_their_class(types):
+            return NotImplemented
         if func is _ZERO_TENSOR:
             # A tensor of zeros without memory, on the CPU too: below a mode, its kernels would read address 0.
             func = torch.ops.aten.zeros.default
@@ -104,7 +107,7 @@ class DeviceMode(TorchDispatchMode):
             return func(*args, **kwargs)
         args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None
-        if device is not None and is_virtual_device(device):
+        if device is not None and is_virtual_device(device) and not _infers_shapes(types):
             return make(func, args, kwargs)
         if kwargs and kwargs.get("pin_memory"):
             return _make_pinned(func, args, kwargs)
@@ -123,6 +126,17 @@ class DeviceMode(TorchDispatchMode):
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             execution.host_kernel(active_machine(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
+
+
+def _infers_shapes(kinds: Any) -> bool:
+    """Return True if fake tensors are among the arguments, or are to be made."""
+    return torch_private.fake_mode_is_on() or torch_private.is_traced(kinds)
+
+
+def _run_by_their_class(kinds: Any) -> bool:
+    """Return True for a DTensor and the like, whose class runs operators on their parts, in this mode."""
+    others = [kind for kind in kinds if kind is not VirtualTensor]
+    return torch_private.has_own_dispatch(others) and not torch_private.is_traced(others)
 
 
 def _zeros_without_memory(func: Any, args: Any, kwargs: dict[str, Any]) -> VirtualTensor:

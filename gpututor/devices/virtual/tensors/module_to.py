@@ -19,8 +19,13 @@ def swap_tensors(tensor: torch.Tensor, other: torch.Tensor) -> None:
     `torch.utils.swap_tensors` fails if a graph still holds the tensor, such as a convolution's weight after use.
     """
     _refuse_later_backward(tensor)
+    slots = torch_private.slots_of(type(tensor))
     tensor.__class__, other.__class__ = other.__class__, tensor.__class__
     tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
+    for name in slots:  # the parts of a wrapper such as DTensor
+        mine, theirs = getattr(tensor, name), getattr(other, name)
+        setattr(tensor, name, theirs)
+        setattr(other, name, mine)
     torch_private.swap_tensor_impl(tensor, other)
 
 
@@ -149,7 +154,8 @@ def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
 
 def _check_class(parameter: torch.Tensor) -> None:
     kind = type(parameter)
-    if isinstance(parameter, torch.nn.Parameter) and kind not in (torch.nn.Parameter, VirtualTensor):
+    own = kind not in (torch.nn.Parameter, VirtualTensor) and not torch_private.is_wrapper(parameter)
+    if own and isinstance(parameter, torch.nn.Parameter):
         raise cuda_errors.unsupported(f"parameters of the class {kind.__name__} on a device", "Use torch.nn.Parameter.")
 
 
@@ -200,7 +206,7 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
         if moved is parameter:
             continue
         overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
-        if VirtualTensor in (type(parameter), type(moved)) and not overwrite:
+        if torch_private.is_wrapper(moved) or (VirtualTensor in (type(parameter), type(moved)) and not overwrite):
             _move_parameter(parameter, moved, fn)
             if isinstance(self, torch.jit.ScriptModule):
                 # It holds the C++ half of its parameters, which has changed.
