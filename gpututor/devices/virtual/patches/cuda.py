@@ -229,6 +229,14 @@ MEMORY: tuple[Patch, ...] = (
         _accelerator_setAllocatorSettings=memory.set_allocator_settings,
         _accelerator_getAllocatorSettings=memory.allocator_settings,
     ),
+    *patch_all(("torch.cuda", "torch.cuda.memory"), "pools are kept by the modelled allocator", MemPool=memory.MemPool),
+    *patch_all(
+        "torch.cuda.memory",
+        "torch.cuda.use_mem_pool calls them",
+        _cuda_beginAllocateCurrentThreadToPool=memory.begin_pool,
+        _cuda_endAllocateToPool=memory.end_pool,
+        _cuda_releasePool=memory.release_pool,
+    ),
     *patch_all(
         "torch.cuda.memory",
         "names that it imported from torch.cuda",

@@ -171,7 +171,10 @@ def test_unsupported_calls_are_refused_by_name(two_gpus: VirtualMachine, name: s
         (lambda: torch.cuda.utilization(), "utilization. It reads a real GPU's sensors"),
         (lambda: torch.cuda.temperature(), "temperature. It reads a real GPU's sensors"),
         (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),
-        (lambda: torch.cuda.MemPool(), "MemPool. There is one allocator: leave the pool out."),
+        (
+            lambda: torch.cuda.CUDAPluggableAllocator("a.so", "a", "b"),
+            "CUDAPluggableAllocator. There is one allocator: leave it out.",
+        ),
     ],
 )
 def test_a_refusal_gives_a_reason_and_an_alternative(
