@@ -373,6 +373,7 @@ run_engine: Any = torch.autograd._engine_run_backward  # type: ignore[attr-defin
 parse_to: Any = torch._C._nn._parse_to
 to_dlpack: Any = torch._C._to_dlpack
 to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
+from_dlpack: Any = torch._C._from_dlpack
 group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator

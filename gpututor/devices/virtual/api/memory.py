@@ -101,7 +101,8 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
 
     `mempool` is a pool's two numbers; a third argument, if it is false, leaves out the history.
     """
-    wanted, with_history = tuple(mempool or (0, 0))[:2], mempool is None or all(mempool[2:])
+    first, second, *rest = mempool or (0, 0)
+    wanted, with_history = (first, second), all(rest)
     segments = []
     for gpu in active_machine().gpus:
         gpu.memory.settle()
@@ -111,8 +112,8 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
         pools |= {pool_id: [pool.small, pool.large] for pool_id, pool in gpu.memory.graphs.by_id.items()}
         for pool_id in pools if wanted == (0, 0) else {wanted} & pools.keys():
             for pool in pools[pool_id]:
-                for first in pool.segments.values():
-                    segments += [_segment(gpu, pool, pool_id, blocks) for blocks in _mapped(first)]
+                for head in pool.segments.values():
+                    segments += [_segment(gpu, pool, pool_id, blocks) for blocks in _mapped(head)]
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
         "device_traces": [_history_of(gpu) if with_history else [] for gpu in active_machine().gpus],

@@ -28,16 +28,6 @@ def run_backward(*args: Any, **kwargs: Any) -> Any:
         return torch_private.run_engine(*args, **kwargs)
 
 
-def to_dlpack(tensor: Any) -> Any:
-    return tensor.__dlpack__() if type(tensor) is VirtualTensor else torch_private.to_dlpack(tensor)
-
-
-def to_dlpack_versioned(tensor: Any, **options: Any) -> Any:
-    if type(tensor) is VirtualTensor:
-        return tensor.__dlpack__()
-    return torch_private.to_dlpack_versioned(tensor, **options)
-
-
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
     device = kwargs.get("device")
     if _holds_virtual(tensor_list) or (device is not None and meant_device(device).type == "cuda"):

@@ -18,7 +18,7 @@ from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
 from gpututor.devices.virtual.distributed import child_processes, comm, communicator
 from gpututor.devices.virtual.operators import autocast, custom_operators, special
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
-from gpututor.devices.virtual.tensors import module_to, serialization, storage, tensor
+from gpututor.devices.virtual.tensors import dlpack, module_to, serialization, storage, tensor
 from gpututor.devices.virtual.threads import real_wait as _wait
 
 MODULES: tuple[Patch, ...] = (
@@ -212,12 +212,13 @@ SAVING: tuple[Patch, ...] = (
 
 
 TENSORS: tuple[Patch, ...] = (
-    *patch_all(("torch", "torch.utils.dlpack"), "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
+    *patch_all(("torch", "torch.utils.dlpack"), "C++ would speak of meta", to_dlpack=dlpack.to_dlpack),
     *patch_all(
         "torch._C",
-        "the same by the names that reach C++",
-        _to_dlpack=unsupported.to_dlpack,
-        _to_dlpack_versioned=unsupported.to_dlpack_versioned,
+        "the same by the names that reach C++; torch.from_dlpack calls the last",
+        _to_dlpack=dlpack.to_dlpack,
+        _to_dlpack_versioned=dlpack.to_dlpack_versioned,
+        _from_dlpack=dlpack.from_dlpack,
     ),
     *patch_all("torch.nested", "would fail an assertion in C++", nested_tensor=unsupported.nested_tensor),
     *patch_all(

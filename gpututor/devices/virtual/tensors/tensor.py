@@ -218,8 +218,11 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         # The memory is the host's: a library must not read it as a GPU's.
         raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        raise cuda_errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
+    def __dlpack__(self, *, stream: Any = -1, **options: Any) -> Any:
+        # torch would look for a consumer's stream among those of other libraries.
+        if type(stream) is int and stream == torch.cuda.current_stream().cuda_stream:
+            stream = -1
+        return super().__dlpack__(stream=stream, **options)
 
 
 def on_device(host: torch.Tensor, device: torch.device, block: Allocation | None = None) -> VirtualTensor:
