@@ -23,7 +23,8 @@ from gpututor.devices.virtual.operators import (
     scratch,
     shape_only,
 )
-from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
+from gpututor.devices.virtual.operators.draws import draw
+from gpututor.devices.virtual.operators.fallbacks import check_dtype, in_cudas_name
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, fresh, resolved, wrap
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
@@ -247,9 +248,9 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             if inputs.lazy:
                 with torch_private.bits_respected():
-                    out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+                    out = draw(op, hosts, kwargs, gpu) if op.random else op.call(*hosts, **kwargs)
             else:
-                out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+                out = draw(op, hosts, kwargs, gpu) if op.random else op.call(*hosts, **kwargs)
         except fallbacks.REFUSALS as error:
             out = fallbacks.retry(error, op, hosts, kwargs)
     else:
@@ -343,7 +344,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if large:
             gpu.memory.expect_all(forecast(func, args, named))
         try:
-            out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
+            out = draw(op, args, named, gpu) if op.random else op.call(*args, **named)
         except NotImplementedError as error:
             raise in_cudas_name(error, op) from None
     else:

@@ -151,10 +151,8 @@ def test_an_unknown_model_is_refused_with_a_suggestion() -> None:
     [
         ("torch.cuda.ExternalStream", lambda: torch.cuda.ExternalStream(1)),
         ("torch.cuda.Event.ipc_handle", lambda: torch.cuda.Event(interprocess=True).ipc_handle()),
-        ("torch.cuda.CUDAGraph.debug_dump", lambda: torch.cuda.CUDAGraph().debug_dump("graph.dot")),
         ("torch.nested.nested_tensor", lambda: torch.nested.nested_tensor([torch.ones(1, device="cuda")])),
         ("quantised", lambda: torch.quantize_per_tensor(torch.ones(1, device="cuda"), 1.0, 0, torch.qint8)),
-        ("__dlpack__", lambda: torch.utils.dlpack.from_dlpack(torch.ones(1, device="cuda"))),
     ],
 )
 def test_unsupported_calls_are_refused_by_name(two_gpus: VirtualMachine, name: str, call: object) -> None:
