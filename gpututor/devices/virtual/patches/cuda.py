@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from gpututor.devices.virtual import threads
-from gpututor.devices.virtual.api import accelerator, devices, graphs, memory, nvtx, random, streams, tensor_types
+from gpututor.devices.virtual.api import (
+    accelerator,
+    devices,
+    graphs,
+    memory,
+    nvtx,
+    random,
+    sensors,
+    streams,
+    tensor_types,
+)
 from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
@@ -100,6 +110,16 @@ CUDA: tuple[Patch, ...] = (
         "a range of the trace; torch's own `profile` calls them",
         start=nvtx.start_capture,
         stop=lambda: nvtx.range_end(nvtx.CAPTURE),
+    ),
+    *patch_all(
+        "torch.cuda",
+        "they ask NVML for a real GPU's sensors",
+        utilization=sensors.utilization,
+        memory_usage=sensors.memory_usage,
+        power_draw=sensors.power_draw,
+        temperature=sensors.temperature,
+        clock_rate=sensors.clock_rate,
+        device_memory_used=sensors.device_memory_used,
     ),
     *patch_all("torch.cuda.tunable", "nothing is tuned: no GEMM has two kernels here", is_enabled=lambda: False),
     *patch_all(

@@ -166,8 +166,6 @@ def test_unsupported_calls_are_refused_by_name(two_gpus: VirtualMachine, name: s
     [
         (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),
         (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
-        (lambda: torch.cuda.utilization(), "utilization. It reads a real GPU's sensors"),
-        (lambda: torch.cuda.temperature(), "temperature. It reads a real GPU's sensors"),
         (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),
         (
             lambda: torch.cuda.CUDAPluggableAllocator("a.so", "a", "b"),
