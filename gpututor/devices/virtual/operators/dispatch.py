@@ -19,6 +19,7 @@ from gpututor.devices.virtual.operators import (
     determinism,
     fallbacks,
     graph_replay,
+    known_values,
     operands,
     scratch,
     shape_only,
@@ -255,6 +256,7 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             out = fallbacks.retry(error, op, hosts, kwargs)
     else:
         out = shape_only.infer_outputs(op, hosts, kwargs)
+        known_values.follow(op, hosts, kwargs, out)
         if large:
             gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
@@ -349,6 +351,7 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise in_cudas_name(error, op) from None
     else:
         out = shape_only.infer_outputs(op, args, named)
+        known_values.follow(op, args, named, out)
         if large:
             gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
