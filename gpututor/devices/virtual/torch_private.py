@@ -309,6 +309,12 @@ ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
 function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
 no_function_modes: Any = torch._C.DisableTorchFunction
 """A block in which function modes do not see torch's Python calls."""
+no_subclass_functions: Any = torch._C.DisableTorchFunctionSubclass
+"""A block in which `__torch_function__` of classes is not called, but modes are."""
+classes_functions_are_on: Any = torch._C._is_torch_function_enabled
+"""Returns False inside such a block."""
+functions_without_class: Any = torch.overrides.get_default_nowrap_functions
+"""Returns the functions whose results do not get the class of their arguments."""
 function_modes_seen: Any = torch._C._EnableTorchFunction
 """A block in which they do, within such a block too."""
 

@@ -30,6 +30,7 @@ from gpututor.devices.virtual.operators.operands import UnwrappedArguments, byte
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.moves import pin
+from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass, run_plainly
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 _SCALAR_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
@@ -91,8 +92,11 @@ class DeviceMode(TorchDispatchMode):
             mine.last = now
 
     def _operator(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        if types and types != _VIRTUAL_ALONE and _run_by_their_class(types):
-            return NotImplemented
+        if types and types != _VIRTUAL_ALONE:
+            if any(issubclass(kind, VirtualSubclass) for kind in types):
+                return run_plainly(self._operator, func, types, args, kwargs)
+            if _run_by_their_class(types):
+                return NotImplemented
         if func is _ZERO_TENSOR:
             # A tensor of zeros without memory, on the CPU too: below a mode, its kernels would read address 0.
             func = torch.ops.aten.zeros.default

@@ -20,6 +20,7 @@ from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.subclasses import alias
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
@@ -215,6 +216,7 @@ _RESHAPING = (
 def special_rules() -> dict[Any, Rule]:
     return {
         aten._to_copy.default: _to_copy,
+        aten.alias.default: alias,
         aten.copy_.default: _copy_in_place,
         aten._local_scalar_dense.default: _scalar,
         aten.is_same_size.default: lambda func, args, kwargs: func(*[_device_and_host(value)[1] for value in args]),

@@ -19,7 +19,7 @@ from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
 from gpututor.devices.virtual.distributed import child_processes, comm, communicator
 from gpututor.devices.virtual.operators import autocast, custom_operators, recurrent, special
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
-from gpututor.devices.virtual.tensors import dlpack, module_to, serialization, storage, tensor
+from gpututor.devices.virtual.tensors import dlpack, module_to, serialization, storage, subclasses, tensor
 from gpututor.devices.virtual.threads import real_wait as _wait
 
 MODULES: tuple[Patch, ...] = (
@@ -224,6 +224,11 @@ TENSORS: tuple[Patch, ...] = (
         _to_dlpack=dlpack.to_dlpack,
         _to_dlpack_versioned=dlpack.to_dlpack_versioned,
         _from_dlpack=dlpack.from_dlpack,
+    ),
+    *patch_all(
+        "torch.nn.Parameter",
+        "it would lose the user's class on a device",
+        __new__=staticmethod(subclasses.own_parameter),
     ),
     *patch_all("torch.nested", "would fail an assertion in C++", nested_tensor=unsupported.nested_tensor),
     *patch_all(
