@@ -20,7 +20,8 @@ class Block(nn.Module):
 
     def forward(self, values: Tensor) -> Tensor:
         hidden: Tensor = torch.nn.functional.gelu(self.up(self.norm(values)))
-        return values + self.down(hidden)
+        out: Tensor = values + self.down(hidden)
+        return out
 
 
 class Net(nn.Module):
@@ -70,8 +71,13 @@ def _train(net: nn.Module, batches: Tensor) -> list[float]:
 
 def _full(net: nn.Module) -> list[Tensor]:
     device = torch.device("cuda", torch.cuda.current_device())
-    whole: list[Tensor] = [parameter.to(device).full_tensor() for parameter in net.parameters()]  # type: ignore[operator]
+    whole: list[Tensor] = [parameter.to(device).full_tensor() for parameter in _parts(net)]
     return whole
+
+
+def _parts(module: nn.Module) -> list[Any]:
+    """Return the parameters, which are DTensors."""
+    return list(module.parameters())
 
 
 def _compare(rank: int, device: str, checkpointed: bool = False, **options: Any) -> Any:
@@ -91,7 +97,7 @@ def _compare(rank: int, device: str, checkpointed: bool = False, **options: Any)
             float((a.detach().cpu() - b.detach().cpu()).abs().max()) for a, b in zip(ours, theirs, strict=True)
         ),
         "devices": sorted({str(parameter.device) for parameter in [*net.parameters(), *ours]}),
-        "local_rows": [int(parameter.to_local().size(0)) for parameter in net.head.parameters()],
+        "local_rows": [int(parameter.to_local().size(0)) for parameter in _parts(net.head)],
         "state": sorted({type(value).__name__ for value in net.state_dict().values()}),
     }
 
@@ -133,7 +139,7 @@ def accumulated(rank: int, device: str) -> Any:
         whole(batch).square().mean().backward()
     norm = torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)
     expected = torch.nn.utils.clip_grad_norm_(whole.parameters(), 0.1)
-    ours = [parameter.grad.full_tensor() for parameter in net.parameters()]  # type: ignore[union-attr]
+    ours = [parameter.grad.full_tensor() for parameter in _parts(net)]
     theirs = [parameter.grad for parameter in whole.parameters()]
     largest = max(float((a - b).abs().max()) for a, b in zip(ours, theirs, strict=True))
     return largest, float((norm.full_tensor() - expected).abs())  # type: ignore[attr-defined]
@@ -141,7 +147,7 @@ def accumulated(rank: int, device: str) -> Any:
 
 def divided(rank: int, device: str) -> Any:
     torch.manual_seed(0)
-    net = _sharded(Net().to(device))
+    net: Any = _sharded(Net().to(device))
     net.set_gradient_divide_factor(4.0)
     net(_batches(device)[0]).square().mean().backward()
     return net.head.bias.grad.full_tensor()
@@ -163,7 +169,7 @@ def state_dict(rank: int, device: str) -> Any:
     torch.manual_seed(0)
     plain = Net().to(device)
     net = _sharded(copy.deepcopy(plain))
-    full = get_model_state_dict(net, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    full: dict[str, Any] = get_model_state_dict(net, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     other = _sharded(Net().to(device))
     set_model_state_dict(other, plain.state_dict(), options=StateDictOptions(full_state_dict=True))
     same = all(torch.equal(a, b) for a, b in zip(_full(other), plain.parameters(), strict=True))
@@ -205,11 +211,11 @@ def dtensors(rank: int, device: str) -> Any:
 
     mesh = init_device_mesh("cuda", (dist.get_world_size(),))
     whole = torch.arange(12.0, device=device).view(4, 3)
-    rows = distribute_tensor(whole, mesh, [Shard(0)])
-    columns = rows.redistribute(mesh, [Shard(1)])
+    rows: Any = distribute_tensor(whole, mesh, [Shard(0)])
+    columns: Any = rows.redistribute(mesh, [Shard(1)])
     partial = DTensor.from_local(whole, mesh, [Partial()])
     made = zeros(4, 2, device_mesh=mesh, placements=[Shard(0)])
-    weight = distribute_tensor(torch.eye(3, device=device), mesh, [Replicate()]).requires_grad_()
+    weight: Any = distribute_tensor(torch.eye(3, device=device), mesh, [Replicate()]).requires_grad_()
     (rows @ weight).sum().backward()
     assert weight.grad is not None
     return {

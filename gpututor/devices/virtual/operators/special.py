@@ -33,6 +33,14 @@ def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
     return tensor.device, torch_private.with_memory(tensor)
 
 
+def _known(func: Any, host: torch.Tensor) -> torch.Tensor:
+    """Return the values of a constant; raise `NoValues` for anything else."""
+    values = known_values.values_of(host)
+    if values is None:
+        raise cuda_errors.NoValues(func._schema.name, _STAYS)
+    return values
+
+
 def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     source, host = _device_and_host(args[0])
     wanted = kwargs.get("device")
@@ -51,9 +59,7 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if target.type == "cuda":
         machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
     elif host.is_meta:
-        host = known_values.values_of(host)
-        if host is None:
-            raise cuda_errors.NoValues(func._schema.name, _STAYS)
+        host = _known(func, host)
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
     if out.is_meta:
         known_values.copied(out, host)
@@ -99,9 +105,7 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
     if source_host.is_meta and target.type == "cpu":
-        source_host = known_values.values_of(source_host)
-        if source_host is None:
-            raise cuda_errors.NoValues(func._schema.name, _STAYS)
+        source_host = _known(func, source_host)
     if active_machine().capture is not None:
         save_before_copy(active_machine(), (source, target), target_host)
     func(target_host, source_host)

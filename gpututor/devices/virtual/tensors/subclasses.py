@@ -30,7 +30,7 @@ class _Wanted(threading.local):
 _wanted = _Wanted()
 
 
-class VirtualSubclass(VirtualTensor):
+class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
     """Base of the classes of tensors on a device that belong to the user."""
 
     users: type = torch.Tensor
@@ -54,7 +54,7 @@ class VirtualSubclass(VirtualTensor):
         return result
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         # Reached only without a mode, as with virtual tensors.
         return run_plainly(VirtualTensor.__torch_dispatch__, func, types, args, kwargs or {})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,10 @@ def _large() -> torch.Tensor:
     return torch.empty(4 * MIB, dtype=torch.uint8, device="cuda")
 
 
+def _block(tensor: Any) -> Any:
+    return tensor.untyped_storage()._block
+
+
 def test_memory_of_a_pool_is_apart_and_is_reused_in_it(two_gpus: VirtualMachine) -> None:
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
@@ -25,12 +30,12 @@ def test_memory_of_a_pool_is_apart_and_is_reused_in_it(two_gpus: VirtualMachine)
     assert torch.cuda.memory_reserved() == 40 * MIB
     (segment,) = pool.snapshot()
     assert segment["segment_pool_id"] == pool.id
-    assert segment["address"] <= inside.untyped_storage()._block.address < segment["address"] + segment["total_size"]
-    place = inside.untyped_storage()._block.address
+    assert segment["address"] <= _block(inside).address < segment["address"] + segment["total_size"]
+    place = _block(inside).address
     del inside, outside
-    assert _large().untyped_storage()._block.address != place
+    assert _block(_large()).address != place
     with torch.cuda.use_mem_pool(pool):
-        assert _large().untyped_storage()._block.address == place
+        assert _block(_large()).address == place
 
 
 def test_pools_nest_and_the_inner_one_is_used(two_gpus: VirtualMachine) -> None:
@@ -88,7 +93,7 @@ def test_a_graph_takes_its_memory_from_the_pool(two_gpus: VirtualMachine) -> Non
     pool = torch.cuda.MemPool()
     graph = torch.cuda.CUDAGraph()
     x = torch.ones(4, device="cuda")
-    with torch.cuda.graph(graph, pool=pool.id):
+    with torch.cuda.graph(graph, pool=pool.id):  # type: ignore[arg-type]
         y = x + 1
     assert graph.pool() == pool.id
     assert len(pool.snapshot()) == 1

@@ -200,7 +200,7 @@ def test_views_of_a_constant_see_what_is_written() -> None:
 )
 def test_a_constant_is_forgotten_when_something_unknown_is_written(write: Callable[..., object]) -> None:
     with virtual_gpu(values=False):
-        x, y = torch.zeros(4, dtype=torch.complex64, device="cuda"), torch.rand(4, device="cuda").cfloat()
+        x, y = torch.zeros(4, dtype=torch.complex64, device="cuda"), torch.rand(4, device="cuda").to(torch.complex64)
         assert x[0].item() == 0
         write(x, y)
         with pytest.raises((NoValues, RuntimeError)):

@@ -12,6 +12,7 @@ import torch
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
 
 dlpack: Any = torch.utils.dlpack
+from_dlpack: Any = torch.from_dlpack  # type: ignore[attr-defined]
 
 
 class _Foreign:
@@ -31,7 +32,7 @@ class _Foreign:
 def test_both_tensors_share_memory(two_gpus: VirtualMachine, wrap: Any) -> None:
     x = torch.arange(12.0, device="cuda").view(3, 4)
     before = torch.cuda.memory_allocated()
-    y = torch.from_dlpack(wrap(x[1:, ::2].T))
+    y = from_dlpack(wrap(x[1:, ::2].T))
     assert (y.device, y.dtype, y.stride(), y.storage_offset()) == (x.device, x.dtype, (2, 4), 4)
     assert y.tolist() == [[4.0, 8.0], [6.0, 10.0]]
     y.zero_()
@@ -44,7 +45,7 @@ def test_a_capsule_keeps_the_memory_and_an_unused_one_frees_it(two_gpus: Virtual
     capsule = dlpack.to_dlpack(torch.ones(4, device="cuda"))
     gc.collect()
     assert torch.cuda.memory_allocated() == 512
-    assert torch.from_dlpack(capsule).tolist() == [1.0] * 4
+    assert from_dlpack(capsule).tolist() == [1.0] * 4
     del capsule
     gc.collect()
     assert torch.cuda.memory_allocated() == 0
@@ -57,9 +58,9 @@ def test_a_capsule_keeps_the_memory_and_an_unused_one_frees_it(two_gpus: Virtual
 
 def test_a_capsule_is_used_once(two_gpus: VirtualMachine) -> None:
     capsule = dlpack.to_dlpack(torch.ones(4, device="cuda"))
-    torch.from_dlpack(capsule)
+    from_dlpack(capsule)
     with pytest.raises(RuntimeError):
-        torch.from_dlpack(capsule)
+        from_dlpack(capsule)
 
 
 def test_the_device_is_cudas(two_gpus: VirtualMachine) -> None:
@@ -90,15 +91,15 @@ def test_cudas_rules_for_exports_hold(two_gpus: VirtualMachine) -> None:
     with pytest.raises(BufferError, match="require gradient"):
         torch.ones(2, device="cuda", requires_grad=True).__dlpack__()
     with pytest.raises(BufferError, match="different CUDA device index"):
-        torch.from_dlpack(torch.ones(2, device="cuda:1"))
+        from_dlpack(torch.ones(2, device="cuda:1"))
     with torch.cuda.stream(torch.cuda.Stream()):
         x = torch.ones(2, device="cuda")
-        assert torch.from_dlpack(x).tolist() == [1.0, 1.0]
+        assert from_dlpack(x).tolist() == [1.0, 1.0]
 
 
 def test_host_tensors_are_exchanged_as_usual(two_gpus: VirtualMachine) -> None:
     array = np.arange(3.0)
-    x = torch.from_dlpack(array)
+    x = from_dlpack(array)
     x[0] = 5.0
     assert array[0] == 5.0
     assert np.from_dlpack(torch.ones(2)).tolist() == [1.0, 1.0]
@@ -106,4 +107,4 @@ def test_host_tensors_are_exchanged_as_usual(two_gpus: VirtualMachine) -> None:
 
 def test_without_values_there_is_nothing_to_share() -> None:
     with virtual_gpu(values=False), pytest.raises(RuntimeError, match="__dlpack__"):
-        torch.from_dlpack(torch.ones(2, device="cuda"))
+        from_dlpack(torch.ones(2, device="cuda"))

@@ -21,7 +21,7 @@ class Logged(torch.Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         cls.calls.append(func.__name__)
-        return super().__torch_function__(func, types, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
 
 
 class Plain(torch.Tensor):
@@ -44,7 +44,7 @@ class Named(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = super().__torch_function__(func, types, args, kwargs or {})
+        result = super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
         if isinstance(result, Named):
             result.label = next(value.label for value in args if isinstance(value, Named))
         return result
@@ -57,18 +57,18 @@ class Scaled(nn.Parameter):
 class Wrapped(torch.Tensor):
     """Tensor that runs operators on another one."""
 
-    inner: torch.Tensor
+    part: torch.Tensor
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor) -> Any:
-        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)  # type: ignore[attr-defined]
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
 
     def __init__(self, inner: torch.Tensor) -> None:
-        self.inner = inner
+        self.part = inner
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        plain = [value.inner if isinstance(value, Wrapped) else value for value in args]
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        plain = [value.part if isinstance(value, Wrapped) else value for value in args]
         # A factory in a class's own dispatch makes a tensor on the device too.
         zero = torch.zeros((), device="cuda")
         result = func(*plain, **(kwargs or {}))
@@ -101,7 +101,7 @@ def test_a_host_tensor_keeps_its_class_there_and_back(two_gpus: VirtualMachine) 
 
 
 def test_attributes_follow_through_torch_functions(two_gpus: VirtualMachine) -> None:
-    x = Named(torch.ones(2, device="cuda"), "a")
+    x: Any = Named(torch.ones(2, device="cuda"), "a")
     assert (x.label, (x * 2).label, (x * 2).is_cuda) == ("a", "a", True)
 
 
@@ -171,7 +171,7 @@ def test_a_class_with_its_own_dispatch_runs_on_its_parts(two_gpus: VirtualMachin
     x = Wrapped(torch.ones(3, device="cuda"))
     y = torch.add(x, 1)
     assert isinstance(y, Wrapped)
-    assert y.inner.tolist() == [2.0] * 3
+    assert y.part.tolist() == [2.0] * 3
     with pytest.raises(NotImplementedError, match="Wrapped"):
         torch.ones(3, device="cuda").as_subclass(Wrapped)
 
