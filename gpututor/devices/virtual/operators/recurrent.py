@@ -252,7 +252,13 @@ def cudnn_mode(mode: str) -> int:
 
 def _flatten_weights(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Copy all weights to one buffer, matrices first, and make them views of it: a copy each (cudnn/RNN.cpp)."""
-    weights: list[Tensor] = args[0]
+    from gpututor.devices.virtual.operators.dispatch import DeviceMode
+
+    with DeviceMode():
+        return _flattened(args[0])
+
+
+def _flattened(weights: list[Tensor]) -> Tensor:
     buffer = weights[0].new_empty((sum(weight.numel() for weight in weights),))
     offset = 0
     for weight in sorted(weights, key=lambda weight: -weight.dim()):
