@@ -269,13 +269,6 @@ def trace(rank: int, device: str) -> Any:
 
 
 @program
-def fully_shard(rank: int, device: str) -> Any:
-    from torch.distributed.fsdp import fully_shard
-
-    fully_shard(torch.nn.Linear(2, 2).to(device))
-
-
-@program
 def fully_sharded_data_parallel(rank: int, device: str) -> Any:
     from torch.distributed.fsdp import FullyShardedDataParallel
 

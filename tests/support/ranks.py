@@ -1,4 +1,4 @@
-"""Programs that run in two processes, each on a virtual machine that it inherits from the test."""
+"""Programs that run in several processes, by default two, each on a virtual machine that it inherits from the test."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _portable(value: Any) -> Any:
     return {name: _portable(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def _work(rank: int, folder: Path, module: str, table: str, backend: str | None) -> None:
+def _work(rank: int, folder: Path, module: str, table: str, backend: str | None, ranks: int) -> None:
     torch.cuda.set_device(rank)
     torch.manual_seed(0)
     device = torch.device("cuda", rank)
@@ -50,7 +50,7 @@ def _work(rank: int, folder: Path, module: str, table: str, backend: str | None)
         backend,
         init_method=f"file://{folder}/store",
         rank=rank,
-        world_size=RANKS,
+        world_size=ranks,
         device_id=device if backend is None else None,
     )
     programs: dict[str, Program] = getattr(importlib.import_module(module), table)
@@ -65,21 +65,26 @@ def _work(rank: int, folder: Path, module: str, table: str, backend: str | None)
 
 
 def run_ranks(
-    folder: Path, module: str, table: str = "PROGRAMS", backend: str | None = "nccl", model: str = "A100"
+    folder: Path,
+    module: str,
+    table: str = "PROGRAMS",
+    backend: str | None = "nccl",
+    model: str = "A100",
+    ranks: int = RANKS,
 ) -> list[dict[str, Any]]:
     """Run the programs of `module.table` in every rank; return each result or error, by rank and name.
 
     Raises `TimeoutError` when they are not done in time, after ending them.
     """
     # Ranks that hang are ended after a real time.
-    with virtual_gpu(RANKS, model, virtual_time=False):
-        context: Any = mp.spawn(_work, (folder, module, table, backend), nprocs=RANKS, join=False)  # type: ignore[attr-defined,no-untyped-call]
+    with virtual_gpu(ranks, model, virtual_time=False):
+        context: Any = mp.spawn(_work, (folder, module, table, backend, ranks), nprocs=ranks, join=False)  # type: ignore[attr-defined,no-untyped-call]
         with _ended(context):
             deadline = time.monotonic() + LIMIT_S
             while not context.join(timeout=1.0):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"the ranks were not done after {LIMIT_S} s")
-    return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(RANKS)]
+    return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(ranks)]
 
 
 def results_of(*arguments: str, **options: Any) -> Any:

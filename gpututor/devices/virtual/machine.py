@@ -61,6 +61,7 @@ class GraphCapture(Protocol):
     undo: dict[int, Callable[[], None]]
     own: set[int]
     results: list[torch.Tensor]
+    generators: list[Any]
     read: WeakSet[Allocation]
     written: WeakSet[Allocation]
     made: WeakSet[Allocation]

@@ -35,7 +35,7 @@ from gpututor.devices.virtual.operators.special import special_rules
 from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
 from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
 from gpututor.devices.virtual.profiler import profile
-from gpututor.devices.virtual.tensors import module_to, moves, serialization, tensor
+from gpututor.devices.virtual.tensors import module_to, moves, serialization, subclasses, tensor
 from gpututor.devices.virtual.tensors.tensor import Hooks
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.scenario import ACCELERATORS
@@ -46,6 +46,7 @@ Hooks.parse_tensor_type = tensor_types.parse_tensor_type
 Hooks.text_of = tensor.text_of
 Hooks.deep_copy = serialization.deep_copy
 Hooks.reduce = serialization.reduce
+Hooks.as_subclass = subclasses.as_subclass
 Hooks.set_source = special.set_source
 Hooks.thread_modes = ThreadModes
 _lock = threading.Lock()

@@ -6,6 +6,7 @@ known, and reported, before anything runs (`options.lookups_in_words`).
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
@@ -92,6 +93,10 @@ def autograd_in_operator() -> Any:
 
 
 swap_tensor_impl = torch._C._swap_tensor_impl
+slots_of: Any = copyreg._slotnames  # type: ignore[attr-defined]
+"""Returns the names of a class's slots; `torch.utils.swap_tensors` calls it."""
+is_wrapper: Any = torch.utils._python_dispatch.is_traceable_wrapper_subclass
+"""Returns True if a tensor consists of others, such as a DTensor."""
 _data: Any = torch._C.TensorBase.data
 set_data = _data.__set__
 get_data = _data.__get__
@@ -130,6 +135,15 @@ _FakeTensor: Any = torch._subclasses.FakeTensor
 def is_fake(tensor: torch.Tensor) -> bool:
     """Return True if it has a shape only, maybe an unknown one: `torch.export` runs programs with such tensors."""
     return isinstance(tensor, _FakeTensor)
+
+
+_mode_of: Any = torch._C._get_dispatch_mode
+_FAKE_MODE: Any = torch._C._TorchDispatchModeKey.FAKE
+
+
+def fake_mode_is_on() -> bool:
+    """Return True if operators make tensors with a shape only, as where DTensor infers shapes."""
+    return _mode_of(_FAKE_MODE) is not None
 
 
 def decomposition(operator: Any) -> Any:
@@ -295,6 +309,12 @@ ordinals_of_uuids: Any = torch.cuda._transform_uuid_to_ordinals
 function_mode_is_on: Any = torch._C._is_torch_function_mode_enabled
 no_function_modes: Any = torch._C.DisableTorchFunction
 """A block in which function modes do not see torch's Python calls."""
+no_subclass_functions: Any = torch._C.DisableTorchFunctionSubclass
+"""A block in which `__torch_function__` of classes is not called, but modes are."""
+classes_functions_are_on: Any = torch._C._is_torch_function_enabled
+"""Returns False inside such a block."""
+functions_without_class: Any = torch.overrides.get_default_nowrap_functions
+"""Returns the functions whose results do not get the class of their arguments."""
 function_modes_seen: Any = torch._C._EnableTorchFunction
 """A block in which they do, within such a block too."""
 
@@ -359,6 +379,7 @@ run_engine: Any = torch.autograd._engine_run_backward  # type: ignore[attr-defin
 parse_to: Any = torch._C._nn._parse_to
 to_dlpack: Any = torch._C._to_dlpack
 to_dlpack_versioned: Any = torch._C._to_dlpack_versioned
+from_dlpack: Any = torch._C._from_dlpack
 group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator
@@ -408,6 +429,11 @@ def group_of_one_backend(backend: Any, rank: int, size: int, name: str) -> Any:
     group._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, backend)
     _c10d._register_process_group(name, group)
     return group
+
+
+def unboxed(group: Any) -> Any:
+    """Return the process group in the object that operators take."""
+    return ProcessGroup.unbox(group)
 
 
 def process_group_named(name: str) -> Any:

@@ -61,7 +61,7 @@ calls(
     view_as_complex=lambda d: torch.view_as_complex(ones(d, 3, 2)),
     transpose_in_place=lambda d: ones(d).t_().add_(1),
     squeeze_in_place=lambda d: ones(d, 1, 2).squeeze_().mul_(2),
-    storage_resize=lambda d: ones(d).untyped_storage().resize_(0) and None,
+    storage_resize=lambda d: len(ones(d).untyped_storage().resize_(0)),
     storage_fill=lambda d: ones(d).untyped_storage().fill_(0) and None,
     storage_share=lambda d: ones(d).untyped_storage()._share_filename_cpu_() and None,
     storage_ctor=lambda d: torch.UntypedStorage(4, device=d) and None,

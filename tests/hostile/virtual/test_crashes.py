@@ -43,7 +43,7 @@ def test_every_refused_and_every_hostile_call_is_answered_in_words() -> None:
     ran, wrong = _children("run")
     assert not wrong, "\n".join(wrong)
     assert len(ran) == len(set(ran)) > 250
-    assert "refused torch.cuda.MemPool" in ran
+    assert "refused torch.cuda.CUDAPluggableAllocator" in ran
     assert "views_as_strided_beyond" in ran
 
 

@@ -18,6 +18,7 @@ from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
+from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass
 from gpututor.devices.virtual.tensors.tensor import (
     VirtualTensor,
     check_gradients,
@@ -40,6 +41,8 @@ class DeviceFunctionMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not is_on():
             return _call_switched_off(func, args, kwargs or {})
+        if types and torch_private.classes_functions_are_on() and _has_own_function(types):
+            return NotImplemented  # the class calls the function again
         handler = HANDLERS.get(func)
         try:
             if kwargs and kwargs.get("generator") is not None:
@@ -54,6 +57,10 @@ class DeviceFunctionMode(TorchFunctionMode):
             if error.args and isinstance(error.args[0], str):
                 error.args = (cuda_errors.in_cudas_words(error.args[0]), *error.args[1:])
             raise
+
+
+def _has_own_function(kinds: Any) -> bool:
+    return any(issubclass(kind, VirtualSubclass) for kind in kinds)
 
 
 def _call_switched_off(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import warnings
 from itertools import count
+from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
 from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual.api.random import state_of
 from gpututor.devices.virtual.api.streams import CudaStream
 from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
 from gpututor.devices.virtual.machine import VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
+from gpututor.devices.virtual.operators.draws import RandomState
 from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
 
 _EMPTY = (
@@ -27,6 +30,8 @@ _EMPTY = (
 )
 _real_block: Any = torch.cuda.graph
 _streams: WeakKeyDictionary[VirtualMachine, CudaStream] = WeakKeyDictionary()
+_debugged: WeakSet[VirtualMachine] = WeakSet()
+"""Machines on which a graph's structure is kept."""
 _own_pools, _shared_pools = count(1), count(1)
 
 
@@ -40,6 +45,7 @@ class CUDAGraph:
         active_machine().start()
         self._keep_graph = bool(keep_graph)
         self._capture: Capture | None = None
+        self._generators: list[RandomState] = []
         self._forget()
 
     def _forget(self) -> None:
@@ -48,7 +54,9 @@ class CUDAGraph:
         self._steps: tuple[Any, ...] = ()
         self._pool = (0, 0)
         self._is_executable = False
-        self._drawn: Any = None
+        self._has_structure = False
+        """True if `debug_dump` can write it: CUDA destroys its own structure after the first time."""
+        self._drawn: list[tuple[RandomState, torch.Tensor, int]] = []
         self._memory: CachingAllocator | None = None
 
     def capture_begin(
@@ -81,7 +89,8 @@ class CUDAGraph:
             raise cuda_errors.unsupported("two captures of CUDA graphs at the same time", "End the first one before.")
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
-        self._drawn = gpu.generator.get_state()
+        self._capture.generators = list(self._generators)
+        self._drawn = [(state, state.get(), state.offset) for state in (state_of(gpu.generator), *self._generators)]
         gpu.memory.graphs.begin(self._pool, lambda: waits.is_captured(machine, gpu))
 
     def capture_end(self) -> None:
@@ -95,11 +104,13 @@ class CUDAGraph:
         capture.gpu.memory.graphs.end()
         self._memory = capture.gpu.memory
         forget_effects(capture)
-        capture.gpu.generator.set_state(self._drawn)
+        for state, values, offset in self._drawn:
+            state.set(values, offset)
         capture.finish()
         self._work, self._steps = CapturedWork(capture), tuple(capture.steps)
         if self._work.is_empty:
             warnings.warn(_EMPTY, UserWarning, stacklevel=2)
+        self._has_structure = self._keep_graph or machine in _debugged
         if not self._keep_graph:
             self._is_executable = True
 
@@ -141,15 +152,32 @@ class CUDAGraph:
         return self._pool
 
     def enable_debug_mode(self) -> None:
-        """Do nothing: the graph has no text to store."""
+        """Keep the structure of all graphs that are captured from now on, for `debug_dump`."""
+        _debugged.add(active_machine())
 
-    debug_dump, raw_cuda_graph, raw_cuda_graph_exec, get_graph_data = (
+    def debug_dump(self, debug_path: str) -> None:
+        """Write the graph as a DOT file; warn, as CUDAGraph.cpp does, about each step and about what is missing."""
+        if not self._keep_graph and active_machine() not in _debugged:
+            warnings.warn(
+                "CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", UserWarning, stacklevel=2
+            )
+            return
+        warnings.warn("DEBUG: calling debug_dump()", UserWarning, stacklevel=2)
+        if self._work is not None and self._has_structure:
+            warnings.warn(f"DEBUG: calling cudaGraphDebugDotPrint() with {debug_path}", UserWarning, stacklevel=2)
+            Path(debug_path).write_text(self._work.as_dot(), encoding="utf-8")
+            self._has_structure = self._keep_graph
+
+    raw_cuda_graph, raw_cuda_graph_exec, get_graph_data = (
         staticmethod(refused_function(f"torch.cuda.CUDAGraph.{name}", "It needs CUDA's own graph, which is not there."))
-        for name in ("debug_dump", "raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data")
+        for name in ("raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data")
     )
 
     def register_generator_state(self, generator: Any) -> None:
-        """Do nothing: each replay draws new numbers from whichever generator was used."""
+        """Let the graph draw from a generator other than the GPU's own."""
+        if active_machine().capture is not None:
+            raise RuntimeError("Cannot register the state during capturing stage.")
+        self._generators.append(state_of(generator))
 
 
 CUDAGraph.__module__ = "torch.cuda.graphs"

@@ -11,8 +11,9 @@ from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
+from gpututor.devices.virtual.api.graphs import new_pool
 from gpututor.devices.virtual.machine import VirtualGpu, active_machine
-from gpututor.devices.virtual.memory.allocator import CachingAllocator
+from gpututor.devices.virtual.memory.allocator import CachingAllocator, PoolId
 from gpututor.devices.virtual.memory.history import ACTIONS, MemoryHistory
 from gpututor.devices.virtual.memory.pool import Block, Pool
 from gpututor.devices.virtual.memory.settings import AllocatorSettings, parsed
@@ -95,18 +96,27 @@ def empty_cache() -> None:
         gpu.memory.empty_cache()
 
 
-def snapshot(mempool: Any = None) -> dict[str, Any]:
-    """Return every segment with its blocks, and the recorded history."""
+def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
+    """Return every segment, or those of one pool, with its blocks, and the recorded history.
+
+    `mempool` is a pool's two numbers; a third argument, if it is false, leaves out the history.
+    """
+    first, second, *rest = mempool or (0, 0)
+    wanted, with_history = (first, second), all(rest)
     segments = []
     for gpu in active_machine().gpus:
         gpu.memory.settle()
         if gpu.memory.history is not None:
             gpu.memory.history.add("snapshot", 0, 0)
-        for pool in gpu.memory.pools:
-            segments += [_segment(gpu, pool, blocks) for first in pool.segments.values() for blocks in _mapped(first)]
+        pools = {(0, 0): [gpu.memory.small, gpu.memory.large]}
+        pools |= {pool_id: [pool.small, pool.large] for pool_id, pool in gpu.memory.graphs.by_id.items()}
+        for pool_id in pools if wanted == (0, 0) else {wanted} & pools.keys():
+            for pool in pools[pool_id]:
+                for head in pool.segments.values():
+                    segments += [_segment(gpu, pool, pool_id, blocks) for blocks in _mapped(head)]
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
-        "device_traces": [_history_of(gpu) for gpu in active_machine().gpus],
+        "device_traces": [_history_of(gpu) if with_history else [] for gpu in active_machine().gpus],
         "allocator_settings": _settings().as_dict(),
         "external_annotations": [],
     }
@@ -174,7 +184,7 @@ def _mapped(first: Block) -> Iterator[list[Block]]:
         yield run
 
 
-def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
+def _segment(gpu: VirtualGpu, pool: Pool, pool_id: PoolId, run: list[Block]) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     history = gpu.memory.history
     for block in run:
@@ -193,12 +203,59 @@ def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
         "requested_size": sum(entry["requested_size"] for entry in in_use),
         "stream": 0,
         "segment_type": "small" if pool.is_small else "large",
-        "segment_pool_id": (0, 0),
+        "segment_pool_id": pool_id,
         # Addresses without memory are before or after it.
         "is_expandable": before is not None or after is not None,
         "frames": [],
         "blocks": blocks,
     }
+
+
+class MemPool:
+    """`torch.cuda.MemPool`: memory apart from the rest, for `torch.cuda.use_mem_pool` and graphs."""
+
+    def __init__(self, allocator: Any = None, use_on_oom: bool = False, no_split: bool = False) -> None:
+        for name, value in (("allocator", allocator), ("use_on_oom", use_on_oom), ("no_split", no_split)):
+            if value:
+                raise cuda_errors.unsupported(f"torch.cuda.MemPool({name}=...)", "Leave the argument out.")
+        self._memory = active_machine().current.memory
+        self._id = new_pool()
+        self._memory.graphs.open(self._id)
+
+    @property
+    def id(self) -> PoolId:
+        return self._id
+
+    @property
+    def allocator(self) -> None:
+        return None
+
+    def use_count(self) -> int:
+        return self._memory.graphs.by_id[self._id].graphs
+
+    def snapshot(self, include_traces: bool = True) -> list[dict[str, Any]]:
+        segments: list[dict[str, Any]] = snapshot((*self._id, include_traces))["segments"]
+        return segments
+
+    def __del__(self) -> None:
+        if hasattr(self, "_id"):
+            self._memory.close_pool(self._id)
+
+
+MemPool.__module__ = "torch.cuda.memory"
+
+
+def begin_pool(index: int, pool_id: PoolId) -> None:
+    active_machine().gpu(index).memory.begin_pool(pool_id)
+
+
+def end_pool(index: int, pool_id: PoolId) -> None:
+    active_machine().gpu(index).memory.end_pool(pool_id)
+
+
+def release_pool(index: int, pool_id: PoolId) -> None:
+    """Count the end of a block of `torch.cuda.use_mem_pool`, which counted as a user of the pool."""
+    active_machine().gpu(index).memory.graphs.leave(pool_id)
 
 
 def _settings() -> AllocatorSettings:

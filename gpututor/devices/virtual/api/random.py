@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import torch
 
-from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.machine import CPU, VirtualGpu, active_machine, meant_device, python_device
+from gpututor.devices.virtual.operators.draws import RandomState, generators
 
 _RealGenerator: Any = torch_private.Generator
 
@@ -18,55 +19,110 @@ class _Kind(type(_RealGenerator)):  # type: ignore[misc]
         return isinstance(instance, _RealGenerator)
 
 
-def _cpu_only(name: str) -> Any:
-    """Return the real method of that name, which refuses generators of a GPU."""
-
-    def method(self: DeviceGenerator, *args: Any) -> Any:
-        if self._python_device.type == "cuda":
-            raise cuda_errors.unsupported(f"Generator.{name}", "Use get_state and set_state.")
-        return getattr(_RealGenerator, name)(self, *args)
-
-    return method
+_OFFSET_BYTES = 8
+"""Bytes at the end of the state of a GPU's generator."""
 
 
 class DeviceGenerator(_RealGenerator, metaclass=_Kind):  # type: ignore[misc]
     """`torch.Generator` that draws on the CPU for any device."""
 
     _python_device: torch.device
+    state: RandomState | None
+    """State of a GPU's generator, which several may share; None for a generator of the CPU."""
 
     def __new__(cls, device: Any = CPU) -> DeviceGenerator:
-        self = _RealGenerator.__new__(cls, "cpu")
-        self._python_device = meant_device(device)
-        return cast(DeviceGenerator, self)
+        return cls.on(meant_device(device))
 
     def __init__(self, device: Any = CPU) -> None:
         pass
 
     @classmethod
-    def on(cls, device: torch.device) -> DeviceGenerator:
+    def on(cls, device: torch.device, state: RandomState | None = None) -> DeviceGenerator:
         """Return a generator for a known device, without starting a machine."""
         self = _RealGenerator.__new__(cls, "cpu")
-        self._python_device = device
+        self._python_device, self.state = device, None
+        if device.type == "cuda":
+            self.state = state or RandomState()
+            generators[self._cdata] = self
         return cast(DeviceGenerator, self)
 
     @property
     def device(self) -> torch.device:
         return self._python_device
 
+    def manual_seed(self, seed: int) -> DeviceGenerator:
+        if self.state is None:
+            return cast(DeviceGenerator, super().manual_seed(seed))
+        self.state.restart(seed)
+        return self
+
+    def seed(self) -> int:
+        return int(super().seed()) if self.state is None else self.state.restart(None)
+
+    def initial_seed(self) -> int:
+        return int(_RealGenerator.initial_seed(self if self.state is None else self.state.real))
+
+    def get_state(self) -> torch.Tensor:
+        """Return the CPU's state, on a GPU followed by the offset."""
+        if self.state is None:
+            return cast(torch.Tensor, super().get_state())
+        with torch_private.host_only():
+            offset = torch.tensor([self.state.read_offset()]).view(torch.uint8)
+            return torch.cat([self.state.get(), offset])
+
+    def set_state(self, new_state: torch.Tensor) -> DeviceGenerator:
+        if self.state is None:
+            return cast(DeviceGenerator, super().set_state(new_state))
+        if new_state.device.type != "cpu" or new_state.dtype is not torch.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        with torch_private.host_only():
+            values, offset = new_state[:-_OFFSET_BYTES], new_state[-_OFFSET_BYTES:]
+            if values.numel() != self.state.get().numel():
+                raise RuntimeError("RNG state is wrong size")  # CUDAGeneratorImpl.cpp
+            self.state.set(values.clone(), int(offset.clone().view(torch.int64)))
+        return self
+
     def clone_state(self) -> DeviceGenerator:
         """Return another generator for the same device, in the same state."""
-        clone = type(self).on(self._python_device)
-        clone.set_state(self.get_state())
+        clone = type(self).on(self._python_device, None if self.state is None else self.state.clone())
+        if self.state is None:
+            clone.set_state(self.get_state())
         return clone
 
-    # CUDA's generator counts in another way than the CPU's.
-    get_offset = _cpu_only("get_offset")
-    set_offset = _cpu_only("set_offset")
-    graphsafe_get_state = _cpu_only("graphsafe_get_state")
-    graphsafe_set_state = _cpu_only("graphsafe_set_state")
+    def get_offset(self) -> int:
+        """Return how many numbers each thread of CUDA's kernels would have drawn, rounded up to 4s."""
+        return int(super().get_offset()) if self.state is None else self.state.read_offset()
+
+    def set_offset(self, offset: int) -> DeviceGenerator:
+        """Draw on from an offset: 0, or one that `get_offset` has returned since the seed."""
+        if self.state is None:
+            return cast(DeviceGenerator, super().set_offset(offset))
+        self.state.jump(offset)
+        return self
+
+    def graphsafe_get_state(self) -> DeviceGenerator:
+        """Return a generator that shares this generator's state, without copying it."""
+        if self.state is None:
+            return cast(DeviceGenerator, super().graphsafe_get_state())
+        return type(self).on(self._python_device, self.state)
+
+    def graphsafe_set_state(self, state: DeviceGenerator) -> DeviceGenerator:
+        """Share the state of another generator from now on."""
+        if self.state is None:
+            return cast(DeviceGenerator, super().graphsafe_set_state(state))
+        self.state = state_of(state)
+        return self
 
     def __reduce__(self) -> Any:
         return _rebuilt, (str(self._python_device), self.get_state())
+
+
+def state_of(generator: Any) -> RandomState:
+    """Return the state of a GPU's generator; raise `RuntimeError` for any other."""
+    state: RandomState | None = getattr(generator, "state", None)
+    if state is None:
+        raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+    return state
 
 
 DeviceGenerator.__module__ = "torch._C"

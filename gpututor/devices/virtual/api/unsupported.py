@@ -28,16 +28,6 @@ def run_backward(*args: Any, **kwargs: Any) -> Any:
         return torch_private.run_engine(*args, **kwargs)
 
 
-def to_dlpack(tensor: Any) -> Any:
-    return tensor.__dlpack__() if type(tensor) is VirtualTensor else torch_private.to_dlpack(tensor)
-
-
-def to_dlpack_versioned(tensor: Any, **options: Any) -> Any:
-    if type(tensor) is VirtualTensor:
-        return tensor.__dlpack__()
-    return torch_private.to_dlpack_versioned(tensor, **options)
-
-
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:
     device = kwargs.get("device")
     if _holds_virtual(tensor_list) or (device is not None and meant_device(device).type == "cuda"):
@@ -75,18 +65,14 @@ def refused_function(call: str, instead: str = "") -> Any:
 
 
 _real_log: Any = torch_private.log_api_usage
-_SHARDING = {
-    "torch.distributed.fsdp": "torch.distributed.fsdp.FullyShardedDataParallel",
-    "torch.distributed.fsdp.fully_shard": "torch.distributed.fsdp.fully_shard",
-}
 
 
 def log_api_usage_once(call: str) -> None:
-    """Refuse FSDP, which calls `torch._C._log_api_usage_once` first: its module need not be imported for this.
+    """Refuse FSDP's first version, which calls `torch._C._log_api_usage_once` first.
 
-    FSDP frees and regrows the storages of its parameters behind C++'s back, which wrappers cannot follow.
+    It swaps the storages of its flat parameters behind C++'s back, which wrappers cannot follow.
     """
-    name = _SHARDING.get(call)
-    if name is not None:
-        raise cuda_errors.unsupported(name, "Use DistributedDataParallel.")
+    if call == "torch.distributed.fsdp":
+        name = "torch.distributed.fsdp.FullyShardedDataParallel"
+        raise cuda_errors.unsupported(name, "Use torch.distributed.fsdp.fully_shard.")
     _real_log(call)

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
-from gpututor.devices.virtual.clock.timeline import LINK, EventMarker, Stream, Task, Timeline
+from gpututor.devices.virtual.clock.timeline import LINK, BusyMeter, EventMarker, Stream, Task, Timeline
 
 
 def predict_finish(timelines: Sequence[Timeline], timeline: Timeline, mark: EventMarker) -> int:
@@ -326,6 +326,17 @@ class MachineClock:
             self.host.spend(SYNCHRONIZE)
             self.host.wait_until(self.gpus[gpu].reached(mark))
             self.order.host_waited_for(mark.known)
+
+    def recent_work(self, gpu: int) -> tuple[float, float]:
+        """Return the share of the last second in which kernels ran, and the bytes that they moved a second."""
+        with self._lock:
+            now, timeline = self.host.now, self.gpus[gpu]
+            timeline.play_until(now)
+            length = min(now, BusyMeter.WINDOW)
+            if not length:
+                return 0.0, 0.0
+            busy, moved = timeline.busy.since(now - length, now)
+            return busy / length, moved * 1e9 / length
 
     def finish(self) -> int:
         """Play all streams, so that every task has its times; return the time when the last task is done."""

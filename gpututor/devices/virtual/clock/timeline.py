@@ -40,6 +40,8 @@ class Task:
     """Position among all launches of the machine."""
     place: tuple[str, int | None] | None = None
     """File and line that launched it, if a trace records them."""
+    size_bytes: int = 0
+    """Bytes that a kernel reads and writes."""
     in_backward: bool = False
     """True if autograd's engine launched it, set only while work can be out of order."""
     start: int = -1
@@ -96,6 +98,59 @@ class Stream:
         return reached
 
 
+class BusyMeter:
+    """Time in which kernels ran, and the bytes that they moved, up to any time of the last `WINDOW`."""
+
+    WINDOW: ClassVar[int] = 1_000_000_000
+    """Nanoseconds of history."""
+    _STEP: ClassVar[int] = 5_000_000
+
+    def __init__(self) -> None:
+        self._until = self._busy = self._moved = 0
+        # (time, busy nanoseconds until then, bytes moved until then), at most `_STEP` of work apart.
+        self._points: deque[tuple[int, int, int]] = deque([(0, 0, 0)])
+
+    def add(self, start: int, end: int, size_bytes: int) -> None:
+        """Count a kernel; kernels start in the order of time."""
+        until = self._until
+        self._moved += size_bytes
+        if end <= until:
+            return
+        self._busy += end - (start if start > until else until)
+        self._until = end
+        if end - self._points[-1][0] >= self._STEP:
+            self._note(start, end, size_bytes)
+
+    def _note(self, start: int, end: int, size_bytes: int) -> None:
+        points = self._points
+        if start > points[-1][0]:
+            points.append((start, self._busy - (end - start), self._moved - size_bytes))
+        points.append((end, self._busy, self._moved))
+        while len(points) > 2 and points[1][0] < end - 2 * self.WINDOW:
+            points.popleft()
+
+    def since(self, begin: int, end: int) -> tuple[float, float]:
+        """Return the (busy nanoseconds, bytes moved) between two times."""
+        (busy_before, moved_before), (busy, moved) = self._at(begin), self._at(end)
+        return busy - busy_before, moved - moved_before
+
+    def _at(self, time: int) -> tuple[float, float]:
+        """Return both sums at a time, between two points in proportion."""
+        earlier = (0, 0, 0)
+        for later in (*self._points, (self._until, self._busy, self._moved)):
+            if later[0] >= time:
+                share = (time - earlier[0]) / (later[0] - earlier[0]) if later[0] > earlier[0] else 1.0
+                return earlier[1] + share * (later[1] - earlier[1]), earlier[2] + share * (later[2] - earlier[2])
+            earlier = later
+        return float(self._busy), float(self._moved)
+
+    def copy(self) -> BusyMeter:
+        other = BusyMeter()
+        other._until, other._busy, other._moved = self._until, self._busy, self._moved
+        other._points = self._points.copy()
+        return other
+
+
 class Timeline:
     """Streams and copy engines of one GPU, one engine per direction."""
 
@@ -113,6 +168,7 @@ class Timeline:
         self._running: list[tuple[int, int]] = []
         self._room = WHOLE
         self._last_start = 0
+        self.busy = BusyMeter()
         self._passed = False
         """True if `_first_ready` passed markers or waits: another call may find more."""
 
@@ -187,12 +243,13 @@ class Timeline:
 
     def snapshot(self) -> Callable[[], None]:
         """Save the state and return a function that restores it; until then nothing is reported to `played`."""
-        state = dict(self._engine_free), list(self._running), self._room, self._last_start, self.played
+        state = dict(self._engine_free), list(self._running), self._room, self._last_start, self.played, self.busy
+        self.busy = self.busy.copy()
         streams = [(stream, stream.queue.copy(), stream.free_at, stream.pending) for stream in self.streams.values()]
         self.played = None
 
         def restore() -> None:
-            self._engine_free, self._running, self._room, self._last_start, self.played = state
+            self._engine_free, self._running, self._room, self._last_start, self.played, self.busy = state
             for stream, queue, free_at, pending in streams:
                 for entry in islice(queue, len(queue) - len(stream.queue)):
                     if type(entry) is Task:
@@ -262,6 +319,7 @@ class Timeline:
             heappush(self._running, (task.end, task.fill))
             self._room -= task.fill
             self._last_start = task.start
+            self.busy.add(task.start, task.end, task.size_bytes)
         stream.free_at = task.end
         if task.row >= 0 and self.played is not None:
             self.played(task.row, task.start, task.end)

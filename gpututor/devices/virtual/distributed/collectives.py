@@ -57,7 +57,10 @@ _lonely_group = cache(torch_private.lonely_group)
 
 
 def is_average(reduction: Any) -> bool:
-    """Return True if a reduction, as the operators of `c10d` take it, is `ReduceOp.AVG`, which gloo's error names."""
+    """Return True if a reduction, as the operators of `c10d` take it, is `ReduceOp.AVG`.
+
+    Raise `NotImplementedError` for a reduction with a factor, which C++ does not reveal. Gloo's error names both.
+    """
     try:
         with torch_private.host_only(), torch_private.function_modes_aside():
             value = torch.zeros(1)
@@ -65,6 +68,11 @@ def is_average(reduction: Any) -> bool:
             lend([value])
             torch_private.CollectiveWork.unbox(work).wait()
     except (RuntimeError, ValueError) as error:
+        if "PREMUL_SUM" in str(error):
+            raise cuda_errors.unsupported(
+                "torch.distributed.ReduceOp.PREMUL_SUM, which FSDP's set_gradient_divide_factor() uses",
+                "Scale the loss by that factor.",
+            ) from error
         return "ReduceOp.AVG" in str(error)
     return False
 
@@ -125,7 +133,7 @@ class Unwrapped:
         if type(value) is list or type(value) is tuple:
             return [self._host(item) for item in value]
         if torch_private.script_class(value) == "ProcessGroup":
-            self.group = torch_private.ProcessGroup.unbox(value)
+            self.group = torch_private.unboxed(value)
             return carrier_of(self.group)[0].boxed()
         return value
 
@@ -260,6 +268,19 @@ def _on_device(out: Any, unwrapped: Unwrapped) -> Any:
     return wrap(keep_alive_until_done(out), list(unwrapped.by_host.values()), unwrapped.device)
 
 
+def _shard_another_dim(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """Run `_dtensor.shard_dim_alltoall`, as composed in torch/csrc/distributed/c10d/Functional.cpp."""
+    values, gathered, sharded, group = args
+    group = torch_private.process_group_named(group) if isinstance(group, str) else torch_private.unboxed(group)
+    parts = values.unflatten(sharded, (group.size(), -1)).movedim(sharded, 0).contiguous()
+    received = torch.empty_like(parts)
+    torch.distributed.all_to_all_single(received, parts, group=group)
+    return received.movedim(0, gathered).contiguous().flatten(gathered, gathered + 1)
+
+
 def collective_rules() -> dict[Any, Rule]:
     """Return the rules of collectives and of SyncBatchNorm."""
-    return {"c10d": _collective, "_c10d_functional": _functional, **sync_norm_rules()}
+    rules = {"c10d": _collective, "_c10d_functional": _functional, **sync_norm_rules()}
+    if torch_private.HAS_DISTRIBUTED:
+        rules[torch.ops._dtensor.shard_dim_alltoall.default] = _shard_another_dim
+    return rules

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -71,6 +72,8 @@ class Capture:
         """Storages created by the capture."""
         self.results: list[torch.Tensor] = []
         """The values of tensors created by the capture."""
+        self.generators: list[Any] = []
+        """States of the generators other than the GPU's that its operators may draw from."""
         self.read: WeakSet[Allocation] = WeakSet()
         self.written: WeakSet[Allocation] = WeakSet()
         self.made: WeakSet[Allocation] = WeakSet()
@@ -175,6 +178,29 @@ class CapturedWork:
     @property
     def is_empty(self) -> bool:
         return all(type(node) is Event for node in self._nodes)
+
+    def as_dot(self) -> str:
+        """Describe the graph in DOT, as cudaGraphDebugDotPrint does: a node a kernel or copy, an edge a dependency."""
+        cluster = "graph_1"
+        lines = ["digraph dot {", f'subgraph cluster_1 {{\nlabel="{cluster}" graph[style="dashed"];']
+        last: dict[int, set[int]] = {}
+        marks: dict[EventMarker, set[int]] = {}
+        number = 0
+        for node in self._nodes:
+            if isinstance(node, Event):
+                if node.waits:
+                    last[node.branch] = last.get(node.branch, set()) | marks[node.mark]
+                else:
+                    marks[node.mark] = last.get(node.branch, set())
+                continue
+            kind = "KERNEL" if isinstance(node, Kernel) else "MEMCPY"
+            label = f"{{{kind}\\l| {{ID | {number}}} | {node.name} | {{bytes | {node.size_bytes}}}}}"
+            lines.append(f'"{cluster}_node_{number}"[style="solid" shape="record" label="{label}"];')
+            before = sorted(last.get(node.branch, set()))
+            lines += [f'"{cluster}_node_{earlier}" -> "{cluster}_node_{number}";' for earlier in before]
+            last[node.branch] = {number}
+            number += 1
+        return "\n".join([*lines, "}", "}", ""])
 
     def launch(self, machine: VirtualMachine) -> None:
         """Launch the whole graph, for the host's cost of one launch."""

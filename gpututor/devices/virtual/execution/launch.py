@@ -137,7 +137,7 @@ def launch(
     task = clock.launch(gpu.index, stream, cost.duration, cost.fill, cost.host, row)
     if cost.host_after:
         clock.host.spend(cost.host_after)
-    task.place = place
+    task.place, task.size_bytes = place, size_bytes
     gpu.memory.of_thread.writer = task
     return task
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.machine_clock import Key
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory import events, expandable
@@ -35,7 +35,7 @@ class GraphPool:
     def __init__(self) -> None:
         self.small, self.large = Pool(is_small=True), Pool(is_small=False)
         self.graphs = 0
-        """Number of live graphs; at 0, idle segments can be returned to the driver."""
+        """Number of live graphs and `MemPool`s; at 0, idle segments can be returned to the driver."""
 
 
 class GraphPools:
@@ -48,11 +48,15 @@ class GraphPools:
         self.capturing: GraphPool | None = None
         self._taken_by: Callable[[], bool] = bool
 
-    def begin(self, pool_id: PoolId, taken_by: Callable[[], bool]) -> None:
-        """Allocate from that pool while `taken_by()` is True, until `end`."""
+    def open(self, pool_id: PoolId) -> GraphPool:
+        """Return that pool, made at its first use, with one more user: a graph or a `MemPool`."""
         pool = self.by_id.setdefault(pool_id, GraphPool())
         pool.graphs += 1
-        self.capturing, self._taken_by = pool, taken_by
+        return pool
+
+    def begin(self, pool_id: PoolId, taken_by: Callable[[], bool]) -> None:
+        """Allocate from that pool while `taken_by()` is True, until `end`."""
+        self.capturing, self._taken_by = self.open(pool_id), taken_by
 
     def end(self) -> None:
         self.capturing, self._taken_by = None, bool
@@ -85,6 +89,8 @@ _BETWEEN_GPUS = 1 << 38
 class _OfThread(threading.local):
     writer: Task | None = None
     """Launch that writes this thread's next allocation; None for no launch."""
+    pools: tuple[GraphPool, ...] = ()
+    """Pools of this thread's blocks of `torch.cuda.use_mem_pool`; the last one is used."""
 
 
 class CachingAllocator:
@@ -133,8 +139,8 @@ class CachingAllocator:
         """Return memory for a storage of `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
         size = self._settings.rounded(requested)
         pools: CachingAllocator | GraphPool = self
-        if self.graphs.capturing is not None:
-            pools = self.graphs.chosen() or self
+        if self.graphs.by_id:
+            pools = self.graphs.chosen() or self._pool_of_thread() or self
         pool = pools.small if size <= SMALL_SIZE else pools.large
         with self._lock:
             if self._freed:
@@ -151,6 +157,31 @@ class CachingAllocator:
             if self.history is not None:
                 self.history.add("alloc", block.address, size, 0 if watch is None else watch.stream())
         return block
+
+    def _pool_of_thread(self) -> GraphPool | None:
+        """Return the pool of this thread's `use_mem_pool`; CUDA's backward passes run in another thread."""
+        own = self.of_thread.pools
+        return own[-1] if own and not torch_private.in_backward() else None
+
+    def begin_pool(self, pool_id: PoolId) -> None:
+        """Take this thread's memory from that pool until `end_pool`."""
+        self.of_thread.pools = (*self.of_thread.pools, self.graphs.open(pool_id))
+
+    def end_pool(self, pool_id: PoolId) -> None:
+        pool = self.graphs.by_id[pool_id]
+        self.of_thread.pools = tuple(other for other in self.of_thread.pools if other is not pool)
+
+    def close_pool(self, pool_id: PoolId) -> None:
+        """Count the end of a `MemPool`, and return its idle segments to the driver."""
+        pool = self.graphs.by_id.get(pool_id)
+        self.graphs.leave(pool_id)
+        # A destructor may run in the middle of an allocation; `empty_cache` returns them then.
+        if pool is not None and self._lock.acquire(blocking=False):
+            try:
+                self._settle()
+                self._release_idle([pool.small, pool.large])
+            finally:
+                self._lock.release()
 
     def leave(self, block: Block, size: int, stream: int) -> None:
         """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back."""
@@ -322,9 +353,11 @@ class CachingAllocator:
         if self.history is not None:
             self.history.add("segment_map", first_unmapped, wanted)
 
-    def _release_idle(self) -> None:
+    def _release_idle(self, pools: list[Pool] | None = None) -> None:
         self.statistics.synchronized += 1
-        pools = [pool for pool in (self.small, self.large, *self.graphs.left()) if pool.free]
+        if pools is None:
+            pools = [self.small, self.large, *self.graphs.left()]
+        pools = [pool for pool in pools if pool.free]
         waited = False
         for pool in pools:
             before = pool.reserved
@@ -394,11 +427,14 @@ class Allocation:
 
     def grow(self, size_bytes: int) -> None:
         """Follow a storage that was enlarged in place: CUDA allocates new memory, copies, and frees the old memory."""
-        if size_bytes <= self.size_bytes:
-            return
-        block = self._memory.take(size_bytes)
+        if size_bytes > self.size_bytes:
+            self.resize(size_bytes)
+
+    def resize(self, size_bytes: int) -> None:
+        """Take memory of another size, then free the old memory; with 0 bytes there is none."""
+        block = self._memory.take(size_bytes) if size_bytes else None
         self._free()
-        self._block, self.size_bytes = block, block.counted
+        self._block, self.size_bytes = block, 0 if block is None else block.counted
 
     def __del__(self) -> None:
         self._free()

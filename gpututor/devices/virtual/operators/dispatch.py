@@ -19,15 +19,18 @@ from gpututor.devices.virtual.operators import (
     determinism,
     fallbacks,
     graph_replay,
+    known_values,
     operands,
     scratch,
     shape_only,
 )
-from gpututor.devices.virtual.operators.fallbacks import check_dtype, draw, in_cudas_name
+from gpututor.devices.virtual.operators.draws import draw
+from gpututor.devices.virtual.operators.fallbacks import check_dtype, in_cudas_name
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, fresh, resolved, wrap
 from gpututor.devices.virtual.operators.shape_only import WIDEST, could_fill, could_grow, forecast
 from gpututor.devices.virtual.operators.sparse import run_sparse
 from gpututor.devices.virtual.tensors.moves import pin
+from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass, run_plainly
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
 
 _SCALAR_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64}
@@ -50,6 +53,7 @@ _STRIDED = torch.strided
 _TO_COPY = torch.ops.aten._to_copy.default
 _READ_ON_HOST = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten._is_all_true.default)
 """Operators that are no kernels, but read values on the host; views and the like do not."""
+_VIRTUAL_ALONE = (VirtualTensor,)
 _ZERO_TENSOR = torch.ops.aten._efficientzerotensor.default
 
 
@@ -93,6 +97,11 @@ class DeviceMode(TorchDispatchMode):
             mine.last = now
 
     def _operator(self, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if types and types != _VIRTUAL_ALONE:
+            if any(issubclass(kind, VirtualSubclass) for kind in types):
+                return run_plainly(self._operator, func, types, args, kwargs)
+            if _run_by_their_class(types):
+                return NotImplemented
         if func is _ZERO_TENSOR:
             # A tensor of zeros without memory, on the CPU too: below a mode, its kernels would read address 0.
             func = torch.ops.aten.zeros.default
@@ -109,7 +118,7 @@ class DeviceMode(TorchDispatchMode):
             return func(*args, **kwargs)
         args = [_with_memory(value) for value in args]
         device = kwargs.get("device") if kwargs else None
-        if device is not None and is_virtual_device(device):
+        if device is not None and is_virtual_device(device) and not _infers_shapes(types):
             return make(func, args, kwargs)
         if kwargs and kwargs.get("pin_memory"):
             return _make_pinned(func, args, kwargs)
@@ -128,6 +137,17 @@ class DeviceMode(TorchDispatchMode):
         if op.is_kernel and is_on() and _device_of(out, args) == "cpu":
             execution.host_kernel(active_machine(), op, args, bytes_of(args) + bytes_of(out), out)
         return None if op.returns_nothing else out
+
+
+def _infers_shapes(kinds: Any) -> bool:
+    """Return True if fake tensors are among the arguments, or are to be made."""
+    return torch_private.fake_mode_is_on() or torch_private.is_traced(kinds)
+
+
+def _run_by_their_class(kinds: Any) -> bool:
+    """Return True for a DTensor and the like, whose class runs operators on their parts, in this mode."""
+    others = [kind for kind in kinds if kind is not VirtualTensor]
+    return torch_private.has_own_dispatch(others) and not torch_private.is_traced(others)
 
 
 def _zeros_without_memory(func: Any, args: Any, kwargs: dict[str, Any]) -> VirtualTensor:
@@ -238,13 +258,14 @@ def run(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             if inputs.lazy:
                 with torch_private.bits_respected():
-                    out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+                    out = draw(op, hosts, kwargs, gpu) if op.random else op.call(*hosts, **kwargs)
             else:
-                out = draw(op, hosts, kwargs, gpu.generator) if op.random else op.call(*hosts, **kwargs)
+                out = draw(op, hosts, kwargs, gpu) if op.random else op.call(*hosts, **kwargs)
         except fallbacks.REFUSALS as error:
             out = fallbacks.retry(error, op, hosts, kwargs)
     else:
         out = shape_only.infer_outputs(op, hosts, kwargs)
+        known_values.follow(op, hosts, kwargs, out)
         if large:
             gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:
@@ -334,11 +355,12 @@ def make(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if large:
             gpu.memory.expect_all(forecast(func, args, named))
         try:
-            out = draw(op, args, named, gpu.generator) if op.random else op.call(*args, **named)
+            out = draw(op, args, named, gpu) if op.random else op.call(*args, **named)
         except NotImplementedError as error:
             raise in_cudas_name(error, op) from None
     else:
         out = shape_only.infer_outputs(op, args, named)
+        known_values.follow(op, args, named, out)
         if large:
             gpu.memory.expect_all([bytes_of(result) for result in tensors_of(out)])
     if op.is_kernel:

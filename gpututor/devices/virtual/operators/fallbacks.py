@@ -204,16 +204,3 @@ def _copied(value: Any) -> Any:
 
 def _is_empty(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.numel() == 0
-
-
-def draw(op: Operator, args: Any, kwargs: dict[str, Any], generator: torch.Generator) -> Any:
-    """Run an operator that draws random numbers on the CPU, with the GPU's own generator."""
-    if op.takes_generator:
-        return op.call(*args, **{**kwargs, "generator": kwargs.get("generator") or generator})
-    host_state = torch.default_generator.get_state()
-    torch.default_generator.set_state(generator.get_state())
-    try:
-        return op.call(*args, **kwargs)
-    finally:
-        generator.set_state(torch.default_generator.get_state())
-        torch.default_generator.set_state(host_state)

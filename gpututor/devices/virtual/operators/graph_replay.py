@@ -16,6 +16,7 @@ from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import GraphCapture, VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.operator_registry import Operator
 from gpututor.devices.virtual.operators import fallbacks
+from gpututor.devices.virtual.operators.draws import draw
 from gpututor.devices.virtual.operators.operands import resolved
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -117,7 +118,7 @@ def _storages(values: Any) -> set[int]:
 
 def _compute(op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
     try:
-        return fallbacks.draw(op, args, kwargs, gpu.generator) if op.random else op.call(*args, **kwargs)
+        return draw(op, args, kwargs, gpu) if op.random else op.call(*args, **kwargs)
     except fallbacks.REFUSALS as error:
         return fallbacks.retry(error, op, list(args), kwargs)
 

@@ -230,8 +230,43 @@ def on_cudnn() -> Iterator[None]:
 
 
 def rules() -> dict[Any, Rule]:
-    """Return the rules for inference mode, in which the dispatch mode sees these layers first."""
-    return dict.fromkeys(_OVERLOADS, _without_autograd)
+    """Return the rules for inference mode, in which the dispatch mode sees these layers first, and for weights."""
+    return {**dict.fromkeys(_OVERLOADS, _without_autograd), aten._cudnn_rnn_flatten_weight.default: _flatten_weights}
+
+
+def is_acceptable(tensor: Tensor) -> bool:
+    """Replace `torch.backends.cudnn.is_acceptable`: return True if modules keep their weights in one buffer."""
+    return (
+        bool(torch.backends.cudnn.enabled)
+        and tensor.device.type == "cuda"
+        and tensor.dtype in torch.backends.cudnn.CUDNN_TENSOR_DTYPES
+    )
+
+
+def cudnn_mode(mode: str) -> int:
+    """Replace `torch.backends.cudnn.rnn.get_cudnn_mode`, which reads cuDNN's enumeration."""
+    if mode.lower() not in _MODES:
+        raise ValueError(f"Unknown mode: {mode}")
+    return _MODES[mode.lower()]
+
+
+def _flatten_weights(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Copy all weights to one buffer, matrices first, and make them views of it: a copy each (cudnn/RNN.cpp)."""
+    from gpututor.devices.virtual.operators.dispatch import DeviceMode
+
+    with DeviceMode():
+        return _flattened(args[0])
+
+
+def _flattened(weights: list[Tensor]) -> Tensor:
+    buffer = weights[0].new_empty((sum(weight.numel() for weight in weights),))
+    offset = 0
+    for weight in sorted(weights, key=lambda weight: -weight.dim()):
+        view = buffer.narrow(0, offset, weight.numel()).view_as(weight)
+        view.copy_(weight)
+        weight.data = view
+        offset += weight.numel()
+    return buffer
 
 
 def _without_autograd(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.operator_registry import Operator, Rule
+from gpututor.devices.virtual.operators.known_values import values_of
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of
 
 Tensor = torch.Tensor
@@ -97,8 +98,9 @@ def _outline(value: Any) -> Any:
 
 
 def known_number(tensor: Any) -> Any:
-    """Return the only known value: GradScaler's flag, which never finds an infinite gradient."""
-    number = getattr(tensor._host, _KNOWN, None)
+    """Return the value of a constant, or GradScaler's flag, which never finds an infinite gradient."""
+    values = values_of(tensor._host)
+    number = getattr(tensor._host, _KNOWN, None) if values is None else values.item()
     if number is None:
         raise cuda_errors.NoValues("Tensor.item()", _NUMBER)
     return number

@@ -11,7 +11,7 @@ from gpututor.devices.virtual.execution import copies, races
 from gpututor.devices.virtual.machine import CPU, active_machine, python_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Rule, operator_of
-from gpututor.devices.virtual.operators import shape_only
+from gpututor.devices.virtual.operators import known_values, shape_only
 from gpututor.devices.virtual.operators.fallbacks import refusing_rules
 from gpututor.devices.virtual.operators.graph_replay import keep_copy, save_before_copy
 from gpututor.devices.virtual.operators.operands import UnwrappedArguments, bytes_of, follow_host, resolved
@@ -20,6 +20,7 @@ from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
 from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.subclasses import alias
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 aten = torch.ops.aten
@@ -30,6 +31,14 @@ def _device_and_host(tensor: torch.Tensor) -> tuple[torch.device, torch.Tensor]:
     if type(tensor) is VirtualTensor:
         return tensor._device, tensor._host
     return tensor.device, torch_private.with_memory(tensor)
+
+
+def _known(func: Any, host: torch.Tensor) -> torch.Tensor:
+    """Return the values of a constant; raise `NoValues` for anything else."""
+    values = known_values.values_of(host)
+    if values is None:
+        raise cuda_errors.NoValues(func._schema.name, _STAYS)
+    return values
 
 
 def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -49,9 +58,11 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     machine = active_machine()
     if target.type == "cuda":
         machine.gpus[target.index].memory.expect(host.numel() * dtype.itemsize)
-    elif not machine.values:
-        raise cuda_errors.NoValues(func._schema.name, _STAYS)
+    elif host.is_meta:
+        host = _known(func, host)
     out = func(host, **options, device=CPU if target.type == "cpu" else machine.host_device)
+    if out.is_meta:
+        known_values.copied(out, host)
     if source.type == "cuda" and dtype in _SATURATING and host.dtype.is_floating_point and machine.values:
         _saturate(host, out)
     if target.type == "cpu" and non_blocking:
@@ -93,11 +104,13 @@ def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     target, target_host = _device_and_host(args[0])
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-    if not active_machine().values and target.type == "cpu":
-        raise cuda_errors.NoValues(func._schema.name, _STAYS)
+    if source_host.is_meta and target.type == "cpu":
+        source_host = _known(func, source_host)
     if active_machine().capture is not None:
         save_before_copy(active_machine(), (source, target), target_host)
     func(target_host, source_host)
+    if target_host.is_meta:
+        known_values.overwritten(target_host, source_host)
     if active_machine().capture is not None:
         keep_copy(active_machine(), (source, target), target_host, source_host)
     if target_host.layout is not torch.strided:
@@ -207,6 +220,7 @@ _RESHAPING = (
 def special_rules() -> dict[Any, Rule]:
     return {
         aten._to_copy.default: _to_copy,
+        aten.alias.default: alias,
         aten.copy_.default: _copy_in_place,
         aten._local_scalar_dense.default: _scalar,
         aten.is_same_size.default: lambda func, args, kwargs: func(*[_device_and_host(value)[1] for value in args]),

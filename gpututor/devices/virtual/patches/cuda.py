@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from gpututor.devices.virtual import threads
-from gpututor.devices.virtual.api import accelerator, devices, graphs, memory, nvtx, random, streams, tensor_types
+from gpututor.devices.virtual.api import (
+    accelerator,
+    devices,
+    graphs,
+    memory,
+    nvtx,
+    random,
+    sensors,
+    streams,
+    tensor_types,
+)
 from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
 from gpututor.devices.virtual.profiler import profile
@@ -100,6 +110,16 @@ CUDA: tuple[Patch, ...] = (
         "a range of the trace; torch's own `profile` calls them",
         start=nvtx.start_capture,
         stop=lambda: nvtx.range_end(nvtx.CAPTURE),
+    ),
+    *patch_all(
+        "torch.cuda",
+        "they ask NVML for a real GPU's sensors",
+        utilization=sensors.utilization,
+        memory_usage=sensors.memory_usage,
+        power_draw=sensors.power_draw,
+        temperature=sensors.temperature,
+        clock_rate=sensors.clock_rate,
+        device_memory_used=sensors.device_memory_used,
     ),
     *patch_all("torch.cuda.tunable", "nothing is tuned: no GEMM has two kernels here", is_enabled=lambda: False),
     *patch_all(
@@ -228,6 +248,14 @@ MEMORY: tuple[Patch, ...] = (
         _cuda_getAllocatorBackend=lambda: "native",
         _accelerator_setAllocatorSettings=memory.set_allocator_settings,
         _accelerator_getAllocatorSettings=memory.allocator_settings,
+    ),
+    *patch_all(("torch.cuda", "torch.cuda.memory"), "pools are kept by the modelled allocator", MemPool=memory.MemPool),
+    *patch_all(
+        "torch.cuda.memory",
+        "torch.cuda.use_mem_pool calls them",
+        _cuda_beginAllocateCurrentThreadToPool=memory.begin_pool,
+        _cuda_endAllocateToPool=memory.end_pool,
+        _cuda_releasePool=memory.release_pool,
     ),
     *patch_all(
         "torch.cuda.memory",

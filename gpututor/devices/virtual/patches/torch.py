@@ -9,6 +9,7 @@ from multiprocessing.pool import ThreadPool
 from typing import Any
 
 import torch
+import torch.backends.cudnn.rnn
 
 from gpututor.devices.virtual import cuda_errors, threads, torch_private
 from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
@@ -16,9 +17,9 @@ from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
 from gpututor.devices.virtual.distributed import child_processes, comm, communicator
-from gpututor.devices.virtual.operators import autocast, custom_operators, special
+from gpututor.devices.virtual.operators import autocast, custom_operators, recurrent, special
 from gpututor.devices.virtual.patches.patch import Patch, patch_all
-from gpututor.devices.virtual.tensors import module_to, serialization, storage, tensor
+from gpututor.devices.virtual.tensors import dlpack, module_to, serialization, storage, subclasses, tensor
 from gpututor.devices.virtual.threads import real_wait as _wait
 
 MODULES: tuple[Patch, ...] = (
@@ -85,7 +86,11 @@ MODULES: tuple[Patch, ...] = (
     *patch_all(
         "torch.backends.cudnn",
         "recurrent layers would tell the learner to rebuild PyTorch",
-        is_acceptable=lambda tensor: False,
+        is_acceptable=recurrent.is_acceptable,
+    ),
+    *patch_all("torch.backends.cudnn.rnn", "a CPU build lacks the enumeration", get_cudnn_mode=recurrent.cudnn_mode),
+    *patch_all(
+        "torch", "recurrent layers keep their weights in one buffer on CUDA", _use_cudnn_rnn_flatten_weight=lambda: True
     ),
     *patch_all(
         "torch._C._nn", "a number as a device needs a build with an accelerator", _parse_to=unsupported.parse_to
@@ -207,12 +212,18 @@ SAVING: tuple[Patch, ...] = (
 
 
 TENSORS: tuple[Patch, ...] = (
-    *patch_all(("torch", "torch.utils.dlpack"), "C++ would speak of meta", to_dlpack=unsupported.to_dlpack),
+    *patch_all(("torch", "torch.utils.dlpack"), "C++ would speak of meta", to_dlpack=dlpack.to_dlpack),
     *patch_all(
         "torch._C",
-        "the same by the names that reach C++",
-        _to_dlpack=unsupported.to_dlpack,
-        _to_dlpack_versioned=unsupported.to_dlpack_versioned,
+        "the same by the names that reach C++; torch.from_dlpack calls the last",
+        _to_dlpack=dlpack.to_dlpack,
+        _to_dlpack_versioned=dlpack.to_dlpack_versioned,
+        _from_dlpack=dlpack.from_dlpack,
+    ),
+    *patch_all(
+        "torch.nn.Parameter",
+        "it would lose the user's class on a device",
+        __new__=staticmethod(subclasses.own_parameter),
     ),
     *patch_all("torch.nested", "would fail an assertion in C++", nested_tensor=unsupported.nested_tensor),
     *patch_all(

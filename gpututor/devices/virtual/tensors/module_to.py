@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn.parameter import UninitializedParameter
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import meant_device
+from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass, own_parameter
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 
@@ -19,8 +20,13 @@ def swap_tensors(tensor: torch.Tensor, other: torch.Tensor) -> None:
     `torch.utils.swap_tensors` fails if a graph still holds the tensor, such as a convolution's weight after use.
     """
     _refuse_later_backward(tensor)
+    slots = torch_private.slots_of(type(tensor))
     tensor.__class__, other.__class__ = other.__class__, tensor.__class__
     tensor.__dict__, other.__dict__ = other.__dict__, tensor.__dict__
+    for name in slots:  # the parts of a wrapper such as DTensor
+        mine, theirs = getattr(tensor, name), getattr(other, name)
+        setattr(tensor, name, theirs)
+        setattr(other, name, mine)
     torch_private.swap_tensor_impl(tensor, other)
 
 
@@ -149,16 +155,28 @@ def _become(tensor: torch.Tensor, other: torch.Tensor) -> None:
 
 def _check_class(parameter: torch.Tensor) -> None:
     kind = type(parameter)
-    if isinstance(parameter, torch.nn.Parameter) and kind not in (torch.nn.Parameter, VirtualTensor):
+    own = kind not in (torch.nn.Parameter, VirtualTensor) and not torch_private.is_wrapper(parameter)
+    if own and isinstance(parameter, torch.nn.Parameter):
         raise cuda_errors.unsupported(f"parameters of the class {kind.__name__} on a device", "Use torch.nn.Parameter.")
 
 
+def _as_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor) -> torch.nn.Parameter:
+    """Return `moved` as a parameter of the same class as `parameter`."""
+    kind: Any = type(parameter)
+    users = kind.users if issubclass(kind, VirtualSubclass) else kind
+    if users in (torch.nn.Parameter, VirtualTensor) or torch_private.is_wrapper(moved):
+        return torch.nn.Parameter(moved, parameter.requires_grad)
+    if type(moved) is VirtualTensor:
+        made: torch.nn.Parameter = own_parameter(users, moved, parameter.requires_grad)
+        return made
+    return cast(torch.nn.Parameter, torch_private.make_subclass(users, moved, parameter.requires_grad))
+
+
 def _move_parameter(parameter: torch.nn.Parameter, moved: torch.Tensor, fn: Any) -> None:
-    _check_class(parameter)
     gradient = parameter.grad
     parameter.grad = None
     if not isinstance(moved, torch.nn.Parameter):
-        moved = torch.nn.Parameter(moved, parameter.requires_grad)
+        moved = _as_parameter(parameter, moved)
     _become(parameter, moved)
     if gradient is not None:
         with torch.no_grad():
@@ -181,6 +199,10 @@ def set_data_across_devices(tensor: torch.Tensor, value: torch.Tensor) -> None:
     _become(tensor, moved)
 
 
+def _is_virtual(*tensors: torch.Tensor) -> bool:
+    return any(type(tensor) is VirtualTensor or issubclass(type(tensor), VirtualSubclass) for tensor in tensors)
+
+
 _is_lazy: Callable[[Any], bool] = torch.nn.parameter.is_lazy  # without its type guard
 
 
@@ -200,7 +222,7 @@ def apply_to_tensors(self: torch.nn.Module, fn: Any, recurse: bool = True) -> to
         if moved is parameter:
             continue
         overwrite = torch.__future__.get_overwrite_module_params_on_conversion()
-        if VirtualTensor in (type(parameter), type(moved)) and not overwrite:
+        if torch_private.is_wrapper(moved) or (_is_virtual(parameter, moved) and not overwrite):
             _move_parameter(parameter, moved, fn)
             if isinstance(self, torch.jit.ScriptModule):
                 # It holds the C++ half of its parameters, which has changed.

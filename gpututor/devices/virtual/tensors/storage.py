@@ -93,6 +93,21 @@ class VirtualStorage:
             self._host.copy_(host)
         return self
 
+    def resize_(self, size: int) -> VirtualStorage:
+        """Move the bytes to memory of another size; 0 frees it, as FSDP does."""
+        memory = active_machine().home(self.device).memory
+        before = self.nbytes()
+        if size > before:
+            memory.expect(size)
+        memory.of_thread.writer = None
+        if size != before:
+            self._block.resize(size)
+        if min(size, before) > 0 and size != before:
+            record_copy_of_bytes(self.device, self.device, min(size, before), "UntypedStorage.resize_")
+        with torch_private.host_only():
+            self._host.resize_(size)
+        return self
+
     def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
         return storage_on(device, self._host, self.device, name)
 

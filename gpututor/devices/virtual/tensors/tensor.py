@@ -29,15 +29,15 @@ def expect() -> None:
     seen = True
 
 
-def _wrapper(host: torch.Tensor, device: torch.device) -> Any:
+def _wrapper(host: torch.Tensor, device: torch.device, kind: Any) -> Any:
     # Optional arguments are omitted: each costs a tenth of the call.
     size, stride = host.size(), host.stride()
     offset, dtype = host.storage_offset(), host.dtype
     meta, keys = META[device.index], torch_private.CUDA_AUTOCAST
     make = torch_private.make_wrapper
     if offset:
-        return make(VirtualTensor, size, stride, offset, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
-    return make(VirtualTensor, size, stride, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
+        return make(kind, size, stride, offset, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
+    return make(kind, size, stride, dtype=dtype, device=meta, _extra_dispatch_keys=keys)
 
 
 def _unsupported_kind(host: torch.Tensor) -> str:
@@ -59,6 +59,7 @@ class Hooks:
     deep_copy: Callable[..., Any]
     reduce: Callable[[Any], Any]
     set_source: Callable[..., Any]
+    as_subclass: Callable[[Any, Any], Any]
     thread_modes: Callable[[], AbstractContextManager[Any]]
     """Context manager that enters the modes of a thread."""
 
@@ -67,10 +68,10 @@ class _TensorType(type(torch.Tensor)):  # type: ignore[misc]
     """Type of `VirtualTensor`: all tensors are instances of `type(x)` of a tensor on a device, as on CUDA."""
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, torch.Tensor)
+        return isinstance(instance, torch.Tensor) if cls is VirtualTensor else type.__instancecheck__(cls, instance)
 
     def __subclasscheck__(cls, other: type) -> bool:
-        return issubclass(other, torch.Tensor)
+        return issubclass(other, torch.Tensor) if cls is VirtualTensor else type.__subclasscheck__(cls, other)
 
 
 class VirtualTensor(torch.Tensor, metaclass=_TensorType):
@@ -119,10 +120,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
     def as_subclass(self, cls: Any) -> Any:
         if cls is torch.Tensor:
             return self.view_as(self)
-        raise cuda_errors.unsupported(
-            f"tensors of the class {cls.__name__} on a device, by .to(), .cuda() or .as_subclass()",
-            "Use a plain tensor there.",
-        )
+        return Hooks.as_subclass(self, cls)
 
     def get_device(self) -> int:
         return int(self._device.index)
@@ -218,12 +216,19 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         # The memory is the host's: a library must not read it as a GPU's.
         raise AttributeError("a virtual GPU's tensor has no CUDA memory to share")
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        raise cuda_errors.unsupported("Tensor.__dlpack__", "There is no CUDA memory to share.")
+    def __dlpack__(self, *, stream: Any = -1, **options: Any) -> Any:
+        # torch would look for a consumer's stream among those of other libraries.
+        if type(stream) is int and stream == torch.cuda.current_stream().cuda_stream:
+            stream = -1
+        return super().__dlpack__(stream=stream, **options)
 
 
-def on_device(host: torch.Tensor, device: torch.device, block: Allocation | None = None) -> VirtualTensor:
+def on_device(
+    host: torch.Tensor, device: torch.device, block: Allocation | None = None, kind: Any = VirtualTensor
+) -> VirtualTensor:
     """Return a virtual tensor with the values of `host`; without a block, memory is allocated for its storage.
+
+    `kind` is its class.
 
     Raise CUDA's out-of-memory error, and `NotImplementedError` for unsupported kinds of tensors.
     """
@@ -236,9 +241,9 @@ def on_device(host: torch.Tensor, device: torch.device, block: Allocation | None
     if torch.is_inference_mode_enabled() and not host.is_inference():
         # A view of an ordinary tensor is ordinary, also in inference mode.
         with torch.inference_mode(False):
-            wrapper = _wrapper(host, device)
+            wrapper = _wrapper(host, device, kind)
     else:
-        wrapper = _wrapper(host, device)
+        wrapper = _wrapper(host, device, kind)
     wrapper._host = host
     wrapper._device = device
     wrapper._block = block
@@ -289,7 +294,7 @@ def text_of(tensor: VirtualTensor) -> str:
     node = tensor.grad_fn
     with torch_private.host_only():
         host = tensor._host.detach()
-        prefix = "tensor("
+        prefix = "tensor(" if type(tensor) is VirtualTensor else f"{type(tensor).__name__}("
         suffixes = [f"device='{tensor._device}'"]
         complex_default = torch.complex128 if torch.get_default_dtype() is torch.float64 else torch.complex64
         default_dtype = host.dtype in (torch.get_default_dtype(), complex_default, torch.int64, torch.bool)

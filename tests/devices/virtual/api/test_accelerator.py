@@ -67,7 +67,6 @@ def _ones() -> torch.Tensor:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: torch.cuda.CUDAGraph().debug_dump("graph.dot"), "torch.cuda.CUDAGraph.debug_dump"),
         (lambda: torch.cuda.Event(interprocess=True).ipc_handle(), "torch.cuda.Event.ipc_handle"),
         (lambda: torch.cuda.Event.from_ipc_handle("cuda:0", b""), "torch.cuda.Event.from_ipc_handle"),
         (lambda: torch.cuda.Event(external=True), "torch.cuda.Event(external=True)"),
@@ -82,10 +81,11 @@ def _ones() -> torch.Tensor:
         (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantised"),
         (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),
         (lambda: torch.cuda.cudart(), "cudart. It gives a handle for CUDA's own libraries"),
-        (lambda: torch.cuda.utilization(), "utilization. It reads a real GPU's sensors"),
-        (lambda: torch.cuda.temperature(), "temperature. It reads a real GPU's sensors"),
         (lambda: torch.cuda.tunable.enable(), "enable. No kernels are chosen here"),
-        (lambda: torch.cuda.MemPool(), "MemPool. There is one allocator: leave the pool out."),
+        (
+            lambda: torch.cuda.CUDAPluggableAllocator("a.so", "a", "b"),
+            "CUDAPluggableAllocator. There is one allocator: leave it out.",
+        ),
     ],
 )
 def test_unsupported_calls_are_refused_by_name_with_a_reason(

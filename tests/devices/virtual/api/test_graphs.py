@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,3 +201,45 @@ def test_results_hold_nonsense_until_the_first_replay(two_gpus: VirtualMachine) 
     graph.replay()
     assert tripled.tolist() == total.tolist() == [3.0] * 4
     assert sorted(places.tolist()) == [0, 1, 2, 3]
+
+
+def _dot_of(graph: Any, path: Path) -> str:
+    with pytest.warns(UserWarning, match=r"DEBUG: calling debug_dump\(\)"):
+        graph.debug_dump(str(path))
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def test_a_debugged_graph_is_dumped_with_its_kernels_and_their_order(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+    graph, side = CUDA.CUDAGraph(), CUDA.Stream()
+    graph.enable_debug_mode()
+    x = torch.ones(4, device="cuda")
+    with CUDA.graph(graph):
+        y = x + 1
+        side.wait_stream(CUDA.current_stream())
+        with CUDA.stream(side):
+            z = y * 2
+        w = y.exp()
+        CUDA.current_stream().wait_stream(side)
+        z + w
+    text = _dot_of(graph, tmp_path / "graph.dot")
+    assert text.startswith("digraph dot {")
+    assert text.count("KERNEL") == 4
+    edges = sorted(re.findall(r'node_(\d)" -> "graph_1_node_(\d)', text))
+    assert edges == [("0", "1"), ("0", "2"), ("1", "3"), ("2", "3")]
+    # CUDA destroys its structure after the first dump.
+    assert _dot_of(graph, tmp_path / "again.dot") == ""
+
+
+def test_a_graph_without_debug_mode_is_not_dumped(two_gpus: VirtualMachine, tmp_path: Path) -> None:
+    graph = CUDA.CUDAGraph()
+    x = torch.ones(4, device="cuda")
+    with CUDA.graph(graph):
+        x + 1
+    with pytest.warns(UserWarning, match="CUDA Graphs debug not enabled"):
+        graph.debug_dump(str(tmp_path / "graph.dot"))
+    assert list(tmp_path.iterdir()) == []
+    kept = CUDA.CUDAGraph(keep_graph=True)
+    with CUDA.graph(kept):
+        x + 1
+    assert "KERNEL" in _dot_of(kept, tmp_path / "kept.dot")
+    assert "KERNEL" in _dot_of(kept, tmp_path / "kept_again.dot")

@@ -30,7 +30,8 @@ SAFE = {
         _CLASS: "AcceleratorError DeferredCudaCallError OutOfMemoryError cudaStatus",
         _PYTHON: "StreamContext device device_of get_gencode_flags graph_pool_handle is_tf32_supported "
         "make_graphed_callables memory_cached max_memory_cached set_stream stream "
-        "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled",
+        "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled "
+        "use_mem_pool",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
         "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
         "set_per_process_memory_fraction",
@@ -49,7 +50,8 @@ SAFE = {
     "torch.cuda.jiterator": {_CLASS: "Tensor"},
     "torch.cuda.memory": {
         _PYTHON: "memory_cached max_memory_cached memory_summary memory_stats reset_max_memory_cached "
-        "reset_max_memory_allocated caching_allocator_disabled",
+        "reset_max_memory_allocated caching_allocator_disabled "
+        "use_mem_pool",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
         "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
         "set_per_process_memory_fraction",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ _ASKING: dict[str, tuple[str, str]] = {
     "unique": (f"torch.unique({_X})", r"torch\.functional\.unique\(\)"),
     "equal": (f"torch.equal({_X}, {_X})", r"torch\.equal\(\)"),
     "allclose": (f"torch.allclose({_X}, {_X})", r"torch\.allclose\(\)"),
-    "linspace on the host": ("torch.linspace(torch.ones((), device='cuda'), 1, 3)", r"torch\.linspace\(\)"),
+    "linspace on the host": (f"torch.linspace({_X}.sum(), 1, 3)", r"torch\.linspace\(\)"),
     "bincount": ("torch.bincount(torch.ones(3, dtype=torch.int64, device='cuda'))", r"torch\.bincount\(\)"),
     "repeat": (f"torch.repeat_interleave({_X}.sum(1).long())", r"torch\.repeat_interleave\(\)"),
     "tensor of scalars": (f"torch.tensor([{_X}.sum(), 1.0])", r"torch\.tensor\(\)"),
@@ -64,7 +65,7 @@ def test_a_backward_pass_that_needs_values_names_the_operator() -> None:
 
 def test_a_loss_that_checks_values_is_refused_by_name() -> None:
     with virtual_gpu(values=False):
-        x = torch.ones(2, device="cuda")
+        x = torch.rand(2, device="cuda")
         with pytest.raises(NoValues, match=r"gaussian_nll_loss\(\)"):
             gaussian_nll_loss(x, x, x)
 
@@ -148,6 +149,85 @@ def test_tensors_may_be_larger_than_host_memory() -> None:
         assert torch.cuda.memory_allocated() == 160 << 30
         with pytest.raises(torch.OutOfMemoryError):
             large + large
+
+
+_CONSTANTS = {
+    "linspace": "[x.item() for x in torch.linspace(0, 0.5, 3, device='cuda')]",
+    "arange": "torch.arange(5, device='cuda')[1:].sum().item()",
+    "full": "float(torch.full((2,), 2.5, device='cuda')[1])",
+    "like another": "torch.ones_like(torch.rand(3, device='cuda')).sum().item()",
+    "tensor": "torch.tensor([[1, 2], [3, 4]], device='cuda').T.contiguous()[0, 1].item()",
+    "moved": "int(torch.tensor(7).cuda().double() * 2)",
+    "computed": "bool(torch.eye(3, device='cuda').mm(torch.ones(3, 1, device='cuda')).gt(0).all())",
+    "copied back": "torch.linspace(0, 1, 3, device='cuda').cpu().tolist()",
+    "written in place": "torch.zeros(3, device='cuda').add_(1).mul_(torch.arange(3, device='cuda'))[2].item()",
+    "index": "[0, 1, 2][torch.ones((), dtype=torch.int64, device='cuda')]",
+}
+
+
+@pytest.mark.parametrize("name", _CONSTANTS)
+def test_numbers_that_follow_from_constants_are_known(name: str) -> None:
+    with virtual_gpu():
+        expected = eval(_CONSTANTS[name], {"torch": torch})
+    with virtual_gpu(values=False):
+        assert eval(_CONSTANTS[name], {"torch": torch}) == expected
+
+
+def test_views_of_a_constant_see_what_is_written() -> None:
+    with virtual_gpu(values=False):
+        x = torch.zeros(2, 3, device="cuda")
+        row = x[1]
+        row[0] = 5
+        x[:, 2].copy_(torch.tensor([1.0, 2.0]))
+        row.neg_()
+        assert [x[place].item() for place in ((0, 2), (1, 0), (1, 2))] == [1, -5, -2]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, y: x.add_(y),
+        lambda x, y: x[1:].copy_(y[1:]),
+        lambda x, y: x.detach().view(2, 2).mul_(y.view(2, 2)),
+        lambda x, y: x.copy_(y),
+        lambda x, y: x.normal_(),
+        lambda x, y: torch.add(y, 1, out=x),
+        lambda x, y: torch._foreach_add_([x], [y]),
+        lambda x, y: x.conj().mul_(y),
+        lambda x, y: x.untyped_storage().resize_(0),
+    ],
+)
+def test_a_constant_is_forgotten_when_something_unknown_is_written(write: Callable[..., object]) -> None:
+    with virtual_gpu(values=False):
+        x, y = torch.zeros(4, dtype=torch.complex64, device="cuda"), torch.rand(4, device="cuda").to(torch.complex64)
+        assert x[0].item() == 0
+        write(x, y)
+        with pytest.raises((NoValues, RuntimeError)):
+            x[3].item()
+
+
+def test_large_constants_and_random_numbers_are_unknown() -> None:
+    with virtual_gpu(values=False):
+        for unknown in (
+            torch.zeros(1 << 20, device="cuda"),
+            torch.rand(3, device="cuda"),
+            torch.empty(3, device="cuda"),
+        ):
+            with pytest.raises(NoValues):
+                unknown[0].item()
+        with pytest.raises(NoValues):
+            (torch.ones(1, device="cuda") + torch.rand(1, device="cuda")).item()
+
+
+def test_a_captured_result_is_unknown() -> None:
+    with virtual_gpu(values=False):
+        graph, x = torch.cuda.CUDAGraph(), torch.zeros(2, device="cuda")
+        with torch.cuda.graph(graph):
+            x.add_(1)
+            y = torch.ones(2, device="cuda")
+        for tensor in (x, y):
+            with pytest.raises(NoValues):
+                tensor[0].item()
 
 
 def test_a_later_session_has_values() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
@@ -148,3 +149,40 @@ def test_packing_refuses_lengths_on_the_gpu_in_cudas_words(two_gpus: VirtualMach
     with pytest.raises(RuntimeError) as caught:
         pack_padded_sequence(padded, lengths)
     assert str(caught.value) == "'lengths' argument should be a 1D CPU int64 tensor, but got 1D cuda:0 Long tensor"
+
+
+@pytest.mark.parametrize("values", [True, False])
+def test_weights_on_the_device_are_copied_to_one_buffer(values: bool) -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(1, recorder=recorder, values=values):
+        layers = nn.LSTM(4, 8, 2, bidirectional=True)
+        before = [weight.detach().clone() for weight in layers.parameters()]
+        parameters = list(layers.parameters())
+        layers.to("cuda")
+        assert sum(event.name == "aten::copy_" for event in recorder.trace) == len(before) == 16
+        assert len({weight.untyped_storage() for weight in layers.parameters()}) == 1
+        assert torch.cuda.memory_allocated() == -(-sum(weight.nbytes for weight in before) // 512) * 512
+        assert all(old is new for old, new in zip(parameters, layers.parameters(), strict=True))
+        if values:
+            pairs = zip(before, layers.parameters(), strict=True)
+            assert all(torch.equal(weight, flat.cpu()) for weight, flat in pairs)
+        layers(torch.randn(5, 2, 4, device="cuda"))[0].sum().backward()
+        assert layers.weight_ih_l0.grad is not None
+
+
+def test_weights_are_not_flattened_without_cudnn_or_in_bfloat16() -> None:
+    with virtual_gpu(1):
+        for layers in (nn.GRU(2, 3).to(torch.bfloat16).cuda(), nn.GRU(2, 3)):
+            with torch.backends.cudnn.flags(enabled=layers.weight_ih_l0.is_cuda):
+                assert len({weight.untyped_storage() for weight in layers.cuda().parameters()}) == 4
+
+
+def test_a_copied_and_a_loaded_module_work(tmp_path: Path) -> None:
+    with virtual_gpu(1):
+        layers, x = nn.GRU(2, 3, device="cuda"), torch.ones(4, 1, 2, device="cuda")
+        expected = layers(x)[0]
+        assert torch.equal(copy.deepcopy(layers)(x)[0], expected)
+        torch.save(layers.state_dict(), tmp_path / "weights.pt")
+        other = nn.GRU(2, 3, device="cuda")
+        other.load_state_dict(torch.load(tmp_path / "weights.pt"))
+        assert torch.equal(other(x)[0], expected)

@@ -136,10 +136,6 @@ def test_a_storage_on_a_device_is_refused_by_name_and_one_on_the_host_is_made() 
     assert torch.UntypedStorage(8).nbytes() == 8
 
 
-class Labelled(torch.Tensor):
-    """Tensor subclass of a learner."""
-
-
 @pytest.mark.parametrize(
     ("hook", "words"),
     [
@@ -157,19 +153,6 @@ def test_a_hooks_type_error_does_not_mention_meta(
         y.sum().backward()
     assert words in str(caught.value)
     assert "meta" not in str(caught.value).lower()
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda x: x.as_subclass(Labelled),
-        lambda x: torch.ones(2).as_subclass(Labelled).to("cuda"),
-        lambda x: torch.ones(2).as_subclass(Labelled).cuda(),
-    ],
-)
-def test_tensor_subclasses_are_refused_by_name(two_gpus: VirtualMachine, call: Callable[[torch.Tensor], Any]) -> None:
-    with pytest.raises(NotImplementedError, match=r"tensors of the class Labelled on a device, by .to\(\)"):
-        call(torch.ones(2, device="cuda"))
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

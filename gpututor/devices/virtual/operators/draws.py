@@ -1,0 +1,140 @@
+"""Random numbers: operators draw on the CPU, and each generator counts as CUDA's does.
+
+CUDA's generator has a seed and an offset, which each kernel advances by the numbers that one of its threads draws
+(aten/src/ATen/native/cuda/DistributionTemplates.h). The CPU's generator cannot jump to an offset. So an offset can be
+set if it was read before, or is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakValueDictionary
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.execution.prices import tensors_of
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
+from gpututor.devices.virtual.operator_registry import Operator
+
+_BLOCK = 256
+"""Threads of a block of CUDA's distribution kernels."""
+_PER_CALL = 4
+"""Numbers that one call of Philox returns (curand4_engine_calls)."""
+_FIXED = {"poisson": 20, "_standard_gamma": 10, "_sample_dirichlet": 10, "binomial": 42}
+"""Offsets of kernels that draw until they accept a number (Distributions.cu)."""
+_Real = torch_private.Generator
+
+
+class RandomState:
+    """State of a generator: the CPU's generator `real` draws, `offset` counts as CUDA's."""
+
+    def __init__(self) -> None:
+        self.real = _Real("cpu")
+        self.offset = 0
+        self._seen: dict[int, torch.Tensor] = {}
+        """State of the CPU's generator at the offsets that were read."""
+
+    def clone(self) -> RandomState:
+        copy = RandomState()
+        copy.set(self.get(), self.offset)
+        return copy
+
+    def restart(self, seed: int | None) -> int:
+        """Start with a seed, or with one of the system's choice; return it."""
+        self.offset = 0
+        self._seen.clear()
+        if seed is None:
+            return int(_Real.seed(self.real))
+        _Real.manual_seed(self.real, seed)
+        return seed
+
+    def get(self) -> torch.Tensor:
+        """Return the CPU's state."""
+        state: torch.Tensor = _Real.get_state(self.real)
+        return state
+
+    def set(self, state: torch.Tensor, offset: int) -> None:
+        """Take over the CPU's state at an offset."""
+        _Real.set_state(self.real, state)
+        self.offset = offset
+        self._seen.clear()
+
+    def read_offset(self) -> int:
+        """Return the offset, and remember how to return to it."""
+        self._seen[self.offset] = self.get()
+        return self.offset
+
+    def jump(self, offset: int) -> None:
+        """Draw on from an offset. Raises `NotImplementedError` for one that was never read."""
+        if offset % _PER_CALL:
+            raise RuntimeError("offset must be a multiple of 4")  # CUDAGeneratorImpl.cpp
+        if offset == self.offset:
+            return
+        if offset == 0:
+            _Real.manual_seed(self.real, _Real.initial_seed(self.real))
+        elif offset in self._seen:
+            _Real.set_state(self.real, self._seen[offset])
+        else:
+            raise cuda_errors.unsupported(
+                f"Generator.set_offset({offset})", "Only 0 and offsets that get_offset() has returned are known."
+            )
+        self.offset = offset
+
+
+generators: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""GPUs' generators by C++'s address: a dispatch mode gets another Python object for them."""
+
+
+def draw(op: Operator, args: Any, kwargs: dict[str, Any], gpu: VirtualGpu) -> Any:
+    """Run an operator that draws random numbers, with the generator that it was given, otherwise with the GPU's."""
+    place = op.parameters.index("generator") if op.takes_generator else len(args)
+    positional = place < len(args)
+    given = args[place] if positional else kwargs.get("generator")
+    default: RandomState = gpu.generator.state  # type: ignore[attr-defined]
+    state = default if given is None else generators[given._cdata].state
+    if state is not default:
+        _check_capture(active_machine(), gpu, state)
+    if positional:
+        out = op.call(*args[:place], state.real, *args[place + 1 :], **kwargs)
+    elif op.takes_generator:
+        out = op.call(*args, **{**kwargs, "generator": state.real})
+    else:
+        out = _with_default_generator(state.real, op, args, kwargs)
+    state.offset += _offset(op, args, out, gpu)
+    return out
+
+
+def _with_default_generator(generator: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
+    host_state = torch.default_generator.get_state()
+    torch.default_generator.set_state(_Real.get_state(generator))
+    try:
+        return op.call(*args, **kwargs)
+    finally:
+        _Real.set_state(generator, torch.default_generator.get_state())
+        torch.default_generator.set_state(host_state)
+
+
+def _check_capture(machine: VirtualMachine, gpu: VirtualGpu, state: RandomState) -> None:
+    """Raise CUDA's error for a generator that the captured graph does not know."""
+    capture = machine.capture
+    if capture is not None and waits.is_captured(machine, gpu) and state not in capture.generators:
+        raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
+
+
+def _offset(op: Operator, args: Any, out: Any, gpu: VirtualGpu) -> int:
+    """Return how far a kernel advances the offset."""
+    tensors = tensors_of(out) or tensors_of(args)
+    count = tensors[0].numel() if tensors else 0
+    if not count:
+        return 0
+    short = op.func.overloadpacket.__name__
+    fixed = _FIXED.get(short)
+    if fixed is None and short.startswith("bernoulli") and op.func._overloadname not in ("p", "float"):
+        fixed = 10  # a probability for each element (bernoulli_tensor_cuda_kernel)
+    if fixed is not None:
+        return -(-fixed // _PER_CALL) * _PER_CALL
+    blocks = min(gpu.spec.multiprocessors * (gpu.spec.threads_per_multiprocessor // _BLOCK), -(-count // _BLOCK))
+    unroll = 2 if tensors[0].dtype is torch.float64 else 4
+    return ((count - 1) // (_BLOCK * blocks * unroll) + 1) * _PER_CALL

@@ -1,0 +1,169 @@
+"""Subclasses of `torch.Tensor` with a `__torch_function__`, and of `torch.nn.Parameter`, on a virtual GPU.
+
+A tensor of the user's class `Tagged` on a device is of a class that inherits from `Tagged` and from the virtual tensor,
+and has the name of `Tagged`. Below autograd, operators see plain virtual tensors of the same memory, as on CUDA, where
+C++ knows no classes. Above, `__torch_function__` gives results their class.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+
+from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor, on_device
+
+aten = torch.ops.aten
+_classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
+"""Class on a device, by the user's class."""
+
+
+class _Wanted(threading.local):
+    kind: type | None = None
+
+
+_wanted = _Wanted()
+
+
+class VirtualSubclass(VirtualTensor):  # type: ignore[metaclass]
+    """Base of the classes of tensors on a device that belong to the user."""
+
+    users: type = torch.Tensor
+    """The user's class."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Give the results of torch's functions this class, as `torch.Tensor.__torch_function__` does."""
+        if not all(issubclass(cls, kind) for kind in types):
+            return NotImplemented
+        with torch_private.no_subclass_functions():
+            result = func(*args, **(kwargs or {}))
+            return result if func in torch_private.functions_without_class() else cls._convert(result)
+
+    @classmethod
+    def _convert(cls, result: Any) -> Any:
+        if isinstance(result, torch.Tensor) and not isinstance(result, cls.users):
+            return result.as_subclass(cls.users)
+        if isinstance(result, tuple | list):
+            return type(result)(cls._convert(part) for part in result)
+        return result
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        # Reached only without a mode, as with virtual tensors.
+        return run_plainly(VirtualTensor.__torch_dispatch__, func, types, args, kwargs or {})
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        with torch_private.no_subclass_functions():
+            return VirtualTensor.__repr__(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            copy = VirtualTensor.__deepcopy__(plain(self), memo)
+            memo[id(self)] = made_of(type(self).users, copy, self.requires_grad)
+            own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
+            memo[id(self)].__dict__.update(own)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise cuda_errors.unsupported(
+            f"pickling a tensor of the class {type(self).__name__} on a device", "Save a plain tensor."
+        )
+
+
+_OWN = frozenset({"_host", "_device", "_block", "_layout"})
+
+
+def on_device_class(users: type) -> type:
+    """Return the class of tensors on a device for the user's class, made at its first use."""
+    if issubclass(users, VirtualSubclass):
+        return users
+    if "__torch_dispatch__" in vars(users):
+        raise cuda_errors.unsupported(f"the class {users.__name__} with a __torch_dispatch__ by .as_subclass()")
+    made = _classes.get(users)
+    if made is None:
+        kind: Any = type(VirtualSubclass)
+        if not issubclass(kind, type(users)):
+            kind = type(kind.__name__, (kind, type(users)), {})
+        body = {"users": users, "__module__": users.__module__, "__qualname__": users.__qualname__}
+        made = _classes[users] = kind(users.__name__, (users, VirtualSubclass), body)
+    return made
+
+
+@contextmanager
+def _want(kind: type) -> Iterator[None]:
+    _wanted.kind = kind
+    try:
+        yield
+    finally:
+        _wanted.kind = None
+
+
+def as_subclass(tensor: Any, users: type) -> Any:
+    """Return a view of a virtual tensor that has the user's class, followed by autograd."""
+    with torch_private.no_subclass_functions(), _want(on_device_class(users)):
+        return aten.alias.default(tensor)
+
+
+def made_of(users: type, data: Any, requires_grad: bool) -> Any:
+    """Return a new leaf of the user's class that shares the memory of `data`."""
+    with torch.no_grad(), torch_private.no_subclass_functions():
+        return as_subclass(data, users).requires_grad_(requires_grad)
+
+
+def alias(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> VirtualTensor:
+    """Run `aten::alias`, of which `as_subclass` wants another class."""
+    (tensor,) = args
+    kind, _wanted.kind = _wanted.kind, None
+    return on_device(func(tensor._host), tensor._device, tensor._block, VirtualTensor if kind is None else kind)
+
+
+def plain(tensor: Any) -> VirtualTensor:
+    """Return a plain virtual tensor of the same memory, not followed by autograd."""
+    return on_device(tensor._host, tensor._device, tensor._block)
+
+
+def _form(tensor: VirtualTensor) -> Any:
+    """Return what an operator in place can change besides values."""
+    return id(tensor._block), tensor.size(), tensor.stride()
+
+
+def run_plainly(run: Any, func: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run an operator on plain virtual tensors in place of those of the user's classes; return the originals."""
+    originals: dict[int, tuple[Any, VirtualTensor, Any]] = {}
+
+    def enter(value: Any) -> Any:
+        if not issubclass(type(value), VirtualSubclass):
+            return value
+        made = plain(value)
+        originals[id(made)] = (value, made, _form(made))
+        return made
+
+    def leave(value: Any) -> Any:
+        return originals[id(value)][0] if id(value) in originals else value
+
+    args, kwargs = torch_private.tree_map(enter, (tuple(args), kwargs))
+    kinds = tuple(VirtualTensor if issubclass(kind, VirtualSubclass) else kind for kind in types)
+    result = run(func, tuple(dict.fromkeys(kinds)), args, kwargs)
+    for original, made, before in originals.values():
+        if _form(made) != before:
+            torch_private.set_data(original, plain(made))
+            original._host, original._block = made._host, made._block
+    return torch_private.tree_map(leave, result)
+
+
+_real_new: Any = torch.nn.Parameter.__new__
+
+
+def own_parameter(cls: Any, data: Any = None, requires_grad: bool = True, *args: Any, **options: Any) -> Any:
+    """Replace `torch.nn.Parameter.__new__`: parameters of the user's classes keep their class on a device."""
+    if type(data) is VirtualTensor and cls is not torch.nn.Parameter and issubclass(cls, torch.nn.Parameter):
+        made = made_of(cls, data.detach(), requires_grad)
+        made._is_param = True
+        return made
+    return _real_new(cls, data, requires_grad, *args, **options)
