@@ -88,9 +88,18 @@ def _computed_s(gpu: AchievableRates, shape: Convolution, dtype: str, tf32: bool
 
 
 def convolution(
-    gpu: AchievableRates, image: Tensor, weight: Tensor, output: Tensor, flops: float, tf32: bool
+    gpu: AchievableRates,
+    image: Tensor,
+    weight: Tensor,
+    output: Tensor,
+    flops: float,
+    tf32: bool,
+    channels_last: bool = False,
 ) -> tuple[float, float]:
-    """Return the seconds and filled share of a convolution; image and output are (N, C, ...)."""
+    """Return the seconds and filled share of a convolution; image and output are (N, C, ...).
+
+    With `channels_last`, the tensors have the layout of the fastest kernels already, which change no layout first.
+    """
     shape = describe_convolution(image, weight, output, flops)
     factors, moved = gpu.factors, total_bytes((image, weight, output))
     if shape.groups > 1 and shape.channels_in == 1:
@@ -99,6 +108,8 @@ def convolution(
         return max(shape.outputs * cycles / loads_per_s, gpu.moved_s(moved)), gpu.filled(shape.outputs)
     filled = min(1.0, shape.outputs / _BLOCK_OUTPUTS / gpu.multiprocessors)
     computed = _computed_s(gpu, shape, image[1], tf32) / filled
+    if channels_last:
+        return max(gpu.moved_s(moved), computed), filled
     if shape.taps == 1:
         return max(gpu.moved_s(moved) * factors["convolution.pointwise_passes"], computed), filled
     if shape.channels_in <= _FEW:

@@ -63,6 +63,16 @@ class Cost:
     """Nanoseconds of the host after the first kernel, in which it launches the others."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Parts of a call that its shapes do not tell, and the bytes that it moves."""
+
+    moved: int
+    dim: int
+    causal: bool
+    channels_last: bool
+
+
 def price(
     spec: GpuSpec,
     name: str,
@@ -76,13 +86,15 @@ def price(
     dim: int = -1,
     layers: recurrent.RecurrentLayers | None = None,
     causal: bool = False,
+    channels_last: bool = False,
 ) -> Price:
     """Return the cost of one operator on a GPU.
 
     `name` as in `aten.mm.default`. Tensors are (shape, dtype), such as `((2, 3), "float32")`; outputs include what is
     written in place. `flops` are those of torch.utils.flop_counter, 0 if unknown. `tf32` and `convolution_tf32` are the
     switches of `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` replaces the fitted rates. `dim` is the
-    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs.
+    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs. `channels_last` images have
+    the channels of a pixel side by side.
     """
     kind = kind_of(name)
     if kind == NO_COST:
@@ -101,7 +113,8 @@ def price(
     else:
         kernels = matrices.ATTENTION_KERNELS.get(short_name(name)) or _KERNELS.get(kind, 1)
         switches = (tf32, convolution_tf32)
-        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, switches, moved, dim, causal)
+        options = _Options(moved, dim, causal, channels_last)
+        seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, switches, options)
     floor = gpu.factors["memory.floor_us"] / 1e6 * kernels
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
 
@@ -131,9 +144,7 @@ def _seconds(
     outputs: Tensors,
     flops: float,
     tf32: tuple[bool, bool],
-    moved: int,
-    dim: int,
-    causal: bool,
+    options: _Options,
 ) -> tuple[float, float]:
     """Return the seconds and filled share; operators without a model, or with unexpected shapes, cost their bytes."""
     if inputs and inputs[0][0] and all(prod(shape) for shape, _ in (*inputs[:3], *outputs)):
@@ -141,9 +152,10 @@ def _seconds(
             case "matmul" if sum(1 for shape, _ in inputs if shape) > 1:
                 return matrices.product(gpu, inputs, outputs, tf32[0])
             case "attention" | "attention_backward" if len(inputs) > 2 and len(inputs[1][0]) > 1:
-                return matrices.attention(gpu, name, inputs, outputs, flops, tf32[0], causal)
+                return matrices.attention(gpu, name, inputs, outputs, flops, tf32[0], options.causal)
             case "convolution" if outputs and len(inputs) > 1 and _are_images(inputs[:2], outputs):
-                seconds, fill = convolutions.convolution(gpu, inputs[0], inputs[1], outputs[0], flops, tf32[1])
+                images, last = (inputs[0], inputs[1], outputs[0]), options.channels_last
+                seconds, fill = convolutions.convolution(gpu, *images, flops, tf32[1], last)
                 return seconds + convolutions.bias_s(gpu, inputs, outputs), fill
             case "convolution_backward" if len(inputs) > 2 and _are_images(inputs[:3], ()):
                 return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1])
@@ -156,7 +168,7 @@ def _seconds(
             case "pool":
                 return reductions.pool(gpu, inputs, outputs)
             case "scan":
-                return reductions.scan(gpu, name, inputs, outputs, dim)
+                return reductions.scan(gpu, name, inputs, outputs, options.dim)
             case "loss":
                 return reductions.loss(gpu, inputs, outputs)
             case "nll":
@@ -173,7 +185,7 @@ def _seconds(
                 return reductions.recursion(gpu, inputs, outputs)
     if kind == "sort" and not inputs and outputs:
         return reductions.sort(gpu, name, inputs, outputs)
-    return _by_bytes(gpu, kind, inputs, outputs, flops, moved)
+    return _by_bytes(gpu, kind, inputs, outputs, flops, options.moved)
 
 
 def _are_images(inputs: Tensors, outputs: Tensors) -> bool:

@@ -173,7 +173,9 @@ def _recurrent_layers(op: Operator, call: Any) -> recurrent.RecurrentLayers:
     return recurrent.RecurrentLayers(*sizes, 1 + given["bidirectional"], str(data.dtype)[6:], packed)
 
 
-def _compute_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any) -> Cost:
+def _compute_on_gpu(
+    key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any, *, channels_last: bool = False
+) -> Cost:
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
     # An operator without results, as on an optimizer's lists, writes to its arguments.
     results = tensors_of(out) or list(op.written_among(*call))
@@ -191,6 +193,7 @@ def _compute_on_gpu(key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any]
         dim=_dim(call) if op.scans else -1,
         layers=layers,
         causal=op.attends and _is_causal(op, call),
+        channels_last=channels_last,
     )
     launches, after = kernel.launches(op.name, tensors=len(inputs)), 0.0
     if layers is not None:
@@ -207,7 +210,8 @@ def _dtype(read: Sequence[Description], written: Sequence[Description]) -> str:
 def cost_of_call(spec: GpuSpec, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Cost:
     """Return the cost of `op(*args, **kwargs) == out` on a GPU; tensors may be on any device, without values."""
     inputs = [value for value in torch_private.tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs))
+    last = any(image.dim() == 4 and image.stride(1) == 1 and image.shape[1] > 1 for image in inputs)
+    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs), channels_last=last)
 
 
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:
