@@ -9,9 +9,9 @@ order of the calls, and the race is an event of the trace. Only the program's or
   `record_stream`;
 - `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 
-On CUDA each node of a backward pass runs on the stream of its forward pass, and autograd's engine inserts waits. Here
-all of it runs on the current stream. So nothing is reported from within a backward pass, its reads of other streams'
-memory are ignored afterwards, and any stream that waited may use and free its gradients.
+Each node of a backward pass runs on the stream of its forward operator, and autograd's engine inserts waits
+(`gpututor.devices.virtual.api.backward`). So nothing is reported from within a backward pass, its reads of other
+streams' memory are ignored afterwards, and any stream that waited may use and free its gradients.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _write(machine: VirtualMachine, block: Allocation, access: Task, *, by_engin
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
-            # On CUDA its own stream wrote to it, or the engine called `record_stream`.
+            # The engine called `record_stream`.
             _record_stream(block, access.key[1])
     elif order.active:
         if block.written is not None:

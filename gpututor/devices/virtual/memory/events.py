@@ -146,9 +146,10 @@ Moment = tuple[int, Place, int]
 
 
 class StreamsOfThread(Protocol):
-    """Current streams of each thread, by GPU index."""
+    """Current streams of each thread."""
 
-    streams: dict[int, int]
+    def stream(self, gpu: int) -> int:
+        """Return the number of the current stream of a GPU."""
 
 
 class AllocationLog:
@@ -169,8 +170,7 @@ class AllocationLog:
 
     def stream(self) -> int:
         """Return the number of this thread's current stream on the GPU."""
-        streams = self._streams_of.streams
-        return streams.get(self._index, 0) if streams else 0
+        return self._streams_of.stream(self._index)
 
     def moment(self, stream: int) -> Moment | None:
         """Return the time and place of a free whose memory `stream` gets back; None while nothing is recorded.
