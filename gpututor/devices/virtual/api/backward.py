@@ -90,9 +90,8 @@ class Backward:
         sinks = {node for node in map(_node_of, inputs or ()) if node is not None}
         for node, step in self._steps.items():
             step.is_sink = node in sinks if sinks else not any(after for after, _ in node.next_functions)
-        self.switches = any(
-            step.place is not None and not self._is_callers(step.place) for step in self._steps.values()
-        )
+        places = {step.place for step in self._steps.values()}
+        self.switches = any(place is not None and not self._is_callers(place) for place in places)
         """True if a node runs on another stream than the caller's."""
         if self.switches:
             self._find_announcements(roots)

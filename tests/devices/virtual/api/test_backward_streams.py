@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("recorder")
 class MultiplyInStream(torch.autograd.Function):
     """Multiplies by a number, and notes the stream of its backward."""
 
-    seen: list[Any] = []
+    seen: ClassVar[list[Any]] = []
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, value: float) -> torch.Tensor:
@@ -102,13 +102,14 @@ def test_a_stream_chosen_in_a_hook_ends_with_its_node() -> None:
 
 def test_a_callback_runs_on_the_callers_stream_after_the_leaves() -> None:
     s0, s1, s2 = (torch.cuda.Stream() for _ in range(3))
-    a, b, seen = leaf(), leaf(), []
+    seen: list[Any] = []
+    a, b = leaf(), leaf()
     with torch.cuda.stream(s0):
         c = MultiplyInStream.apply(a, 2)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(s1):
         d = MultiplyInStream.apply(b, 3)  # type: ignore[no-untyped-call]
         e = c * d
-    engine: Any = torch.autograd.Variable._execution_engine  # type: ignore[attr-defined]
+    engine: Any = torch.autograd.Variable._execution_engine
 
     def note() -> None:
         assert a.grad is not None
