@@ -11,6 +11,7 @@ from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
+from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.memory.history import ACTIONS, MemoryHistory
@@ -178,22 +179,23 @@ def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     history = gpu.memory.history
     for block in run:
-        state = "inactive" if block.is_free else "active_allocated"
+        state = "inactive" if block.is_free else "active_pending_free" if block.is_pending else "active_allocated"
         sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
         frames = [] if block.is_free or history is None else history.frames_of(block.address)
         blocks.append({**sizes, "state": state, "frames": frames})
-    in_use = [entry for entry in blocks if entry["state"] != "inactive"]
+    active = [entry for entry in blocks if entry["state"] != "inactive"]
+    in_use = [entry for entry in active if entry["state"] == "active_allocated"]
     before, after = run[0].before, run[-1].after
     return {
         "device": gpu.index,
         "address": run[0].address,
         "total_size": sum(entry["size"] for entry in blocks),
         "allocated_size": sum(entry["size"] for entry in in_use),
-        "active_size": sum(entry["size"] for entry in in_use),
+        "active_size": sum(entry["size"] for entry in active),
         "requested_size": sum(entry["requested_size"] for entry in in_use),
-        "stream": 0,
+        "stream": waits.handle_of(gpu.index, pool.stream),
         "segment_type": "small" if pool.is_small else "large",
-        "segment_pool_id": (0, 0),
+        "segment_pool_id": pool.pool_id,
         # Addresses without memory are before or after it.
         "is_expandable": before is not None or after is not None,
         "frames": [],
