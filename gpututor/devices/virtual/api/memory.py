@@ -12,6 +12,7 @@ from typing import Any
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
 from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import VirtualGpu, active_machine
 from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.memory.history import ACTIONS, MemoryHistory
@@ -94,6 +95,23 @@ def fraction(index: int) -> float:
 def empty_cache() -> None:
     for gpu in active_machine().gpus:
         gpu.memory.empty_cache()
+
+
+def empty_host_cache() -> None:
+    pinned_memory(active_machine()).empty_cache()
+
+
+def host_statistics() -> dict[str, Any]:
+    """Return all figures of the allocator of page-locked memory: figure, metric."""
+    return pinned_memory(active_machine()).figures()
+
+
+def reset_host_peaks() -> None:
+    pinned_memory(active_machine()).reset_peaks()
+
+
+def reset_host_accumulated() -> None:
+    pinned_memory(active_machine()).reset_accumulated()
 
 
 def snapshot(mempool: Any = None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import torch
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.execution import prices
+from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Operator
@@ -82,6 +83,7 @@ def record_copy(machine: VirtualMachine, access: Task | None, source: Any, targe
                 name = READ_AFTER_WRITE if not writes else WRITE_AFTER_WRITE if other.writes else WRITE_AFTER_READ
                 _report(machine, name, other.access, access)
         if asynchronous:
+            pinned_memory(machine).used(tensor, access.key)
             machine.pending_copies.add(tensor, access, order, writes=writes)
 
 
