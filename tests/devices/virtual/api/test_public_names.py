@@ -32,7 +32,8 @@ SAFE = {
         "make_graphed_callables memory_cached max_memory_cached set_stream stream "
         "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
-        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
+        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats host_memory_stats "
+        "host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats "
         "set_per_process_memory_fraction",
         _PLAIN: "classproperty cast lru_cache",
     },
@@ -51,7 +52,8 @@ SAFE = {
         _PYTHON: "memory_cached max_memory_cached memory_summary memory_stats reset_max_memory_cached "
         "reset_max_memory_allocated caching_allocator_disabled",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
-        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
+        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats host_memory_stats "
+        "host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats "
         "set_per_process_memory_fraction",
         _PLAIN: "signature",
     },

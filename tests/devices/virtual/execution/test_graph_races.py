@@ -87,3 +87,34 @@ def test_reading_a_captured_copys_target_too_early_is_a_race() -> None:
             kept.sum()
 
     assert hazards_of(reads_kept) == ["read after write"]
+
+
+def concurrent_replays(recorder: Recorder, *, shared: bool, waits: bool) -> list[str]:
+    """Replay two graphs with temporary memory on two streams; return the hazards."""
+    x = torch.ones(1 << 20, device="cuda")
+    pool = torch.cuda.graph_pool_handle() if shared else None
+    graphs, kept = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()], []
+    for graph in graphs:
+        with torch.cuda.graph(graph, pool=pool):
+            kept.append((x * 2).relu() + (x * 3))
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    graphs[0].replay()
+    if waits:
+        side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        graphs[1].replay()
+    torch.cuda.synchronize()
+    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+
+
+def test_graphs_with_one_pool_at_the_same_time_are_a_hazard(recorder: Recorder) -> None:
+    assert concurrent_replays(recorder, shared=True, waits=False) == ["graphs share a pool"]
+
+
+def test_graphs_with_pools_of_their_own_may_overlap(recorder: Recorder) -> None:
+    assert concurrent_replays(recorder, shared=False, waits=False) == []
+
+
+def test_graphs_with_one_pool_may_follow_each_other(recorder: Recorder) -> None:
+    assert concurrent_replays(recorder, shared=True, waits=True) == []
