@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -156,11 +157,12 @@ class Capture:
         if self.failed:
             raise cuda_errors.capture_failed()
 
-    def place(self, block: Allocation, host: torch.Tensor) -> None:
+    def place(self, tensor: Any) -> None:
         """Remember where a new tensor of the graph is, and its values on the CPU."""
+        block = tensor._block
         if block.size_bytes:
             with torch_private.host_only():
-                storage = host.untyped_storage()
+                storage = tensor._host.untyped_storage()
             self.memory.placed.append(Placed(block.address, block.address + storage.nbytes(), storage))
 
     def _next(self, stream: int) -> int:

@@ -30,7 +30,7 @@ class Placed:
     start: int
     end: int
     storage: torch.UntypedStorage
-    """Its values on the CPU."""
+    """The values on the CPU."""
 
 
 @dataclass(frozen=True, slots=True)

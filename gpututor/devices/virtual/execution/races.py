@@ -102,7 +102,7 @@ def captured(
         if hasattr(result, "_block") and not any(result._block is tensor._block for tensor in tensors):
             capture.written.add(result._block)
             capture.made.add(result._block)
-            capture.place(result._block, result._host)
+            capture.place(result)
 
 
 def replayed(

@@ -40,7 +40,7 @@ def in_single(call: Callable[..., Any], func: Any, hosts: Any, named: dict[str, 
         by_place = place < len(hosts)
         host = hosts[place] if by_place else named.get(argument.name)
         wide = widened[place] if by_place else wide_named.get(argument.name)
-        if wide is not host and host is not None:
+        if wide is not None and host is not None and wide is not host:
             written[id(wide)] = host.resize_(wide.shape).copy_(wide) if argument.kwarg_only else host.copy_(wide)
     if isinstance(out, Tensor):
         return written.get(id(out), _narrowed(out, narrow))
