@@ -59,14 +59,14 @@ class GraphMemory:
     """The last task of its last replay."""
 
     def overlaps(self, other: GraphMemory) -> list[_Overlap]:
-        found = []
+        shared = []
         for mine in self.placed:
             for theirs in other.placed:
                 start, end = max(mine.start, theirs.start), min(mine.end, theirs.end)
                 if start < end:
                     places = start - mine.start, start - theirs.start
-                    found.append(_Overlap(mine.storage, theirs.storage, *places, end - start))
-        return found
+                    shared.append(_Overlap(mine.storage, theirs.storage, *places, end - start))
+        return shared
 
 
 class SharedPools:
