@@ -67,9 +67,7 @@ def _kernel(row: list[Any]) -> tuple[float, float]:
         return compiled.launch_s(spec), compiled.fused(spec, sizes)[0]
     name, inputs, outputs, flops, channels_last = call
     operator = Operator(name, _tensors(inputs), _tensors(outputs), flops)
-    cost = price(
-        spec, operator.name, operator.inputs, operator.outputs, operator.flops, channels_last=channels_last
-    )
+    cost = price(spec, operator.name, operator.inputs, operator.outputs, operator.flops, channels_last=channels_last)
     return spec.launch_s * launches(name), cost.seconds
 
 

@@ -21,8 +21,9 @@ Conventions, the same for the virtual GPU and for real devices (`gpututor.device
   on the device after it.
 - A **hazard** is two streams that use the same memory without an order between them, if at least one writes:
   `read after write`, `write after read`, `write after write`, as the host launched them; and `freed in use`, if memory
-  was freed while another stream still used it, without `record_stream`. It is recorded when the later access is
-  launched, and points at the earlier one.
+  was freed while another stream still used it, without `record_stream`. `graphs share a pool`, if two graphs with
+  memory in common are replayed at the same time. It is recorded when the later access is launched, and points at the
+  earlier one.
 - A **range** is a part of the host's time that the program named (NVTX), from its push to its pop.
 
 Times are whole nanoseconds since the machine was switched on, or since the recording began; -1 if unknown. The host's

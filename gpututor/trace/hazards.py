@@ -13,6 +13,7 @@ _WORDS = {
     "write after read": "{later} writes what {earlier} reads on another stream",
     "write after write": "{later} writes what {earlier} writes on another stream",
     "freed in use": "{later} frees memory that {earlier} still uses on another stream",
+    "graphs share a pool": "{later} replays a graph that uses the memory of the graph replayed by {earlier}",
     "host read during copy": "{later} reads memory of the host that {earlier} may still write",
     "host write during copy": "{later} writes memory of the host that {earlier} may still use",
 }
@@ -21,6 +22,7 @@ _HOST_WAITS = "Wait before the host touches it: `event.synchronize()` of an even
 _ADVICE = {
     "host read during copy": _HOST_WAITS,
     "host write during copy": _HOST_WAITS,
+    "graphs share a pool": "Replay them on one stream, or capture each with a pool of its own.",
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
 }
 _WAIT = (

@@ -48,13 +48,19 @@ def products(call: Call) -> list[Event]:
     return [event for event in call.trace if event.kind is Kind.KERNEL and event.name.endswith("mm")]
 
 
-def calls_of(call: Call) -> list[Taken]:
-    """The time of each call of either model, by its products: at most from the work or the wait before to those after.
+def is_compiled(call: Call, product: Event) -> bool:
+    """True if the product belongs to a call of a compiled model."""
+    regions = (event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILED))
+    return any(ran.launched < product.launched <= ran.end for ran in regions)
 
-    The last of them that is to be timed must be waited for.
+
+def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
+    """The time of each call of one of the models, by its products: at most from the work or the wait before to those after.
+
+    The last call of all that is to be timed must be waited for.
     """
-    found = products(call)
-    rounds = list(zip(found[::PRODUCTS], found[PRODUCTS - 1 :: PRODUCTS], strict=False))
+    work = products(call)
+    rounds = list(zip(work[::PRODUCTS], work[PRODUCTS - 1 :: PRODUCTS], strict=False))
     waits = [event.end for event in call.trace if event.kind is Kind.SYNCHRONISE]
     timed = rounds[: 2 * call.drawn["repeats"] + 2]
     times = []
@@ -63,23 +69,32 @@ def calls_of(call: Call) -> list[Taken]:
         before = max([idle, *(end for end in waits if end <= first.launched)])
         after = [end for end in waits if end >= last.end] + [first.launched for first, _ in rounds[number + 1 :]]
         most = max(last.end, min(after, default=0)) - before
-        times.append(Taken((last.end - first.start) / 1e9, most / 1e9, timed[-1][1].end))
+        if is_compiled(call, first) == compiled:
+            times.append(Taken((last.end - first.start) / 1e9, most / 1e9, timed[-1][1].end))
         idle = last.end
     return times
 
 
-def any_call(call: Call) -> Taken:
-    """A call of a model, the first one with all that it has to make ready included."""
-    times = calls_of(call)
+def first_call(call: Call) -> Taken:
+    """The first call of the compiled model, with all that it has to make ready included."""
+    times = calls_of(call, compiled=True)
     return Taken(times[-1].least, max(taken.most for taken in times), times[-1].end) if times else UNKNOWN
 
 
-def warm_call(call: Call) -> Taken:
+def warm_call(call: Call, *, compiled: bool) -> Taken:
     """A call of a model that has been called before."""
-    times = calls_of(call)
+    times = calls_of(call, compiled=compiled)
     if len(times) < 2:
         return UNKNOWN
     return Taken(times[-1].least, max(taken.most for taken in times[1:]), times[-1].end)
+
+
+def warm_compiled_call(call: Call) -> Taken:
+    return warm_call(call, compiled=True)
+
+
+def warm_eager_call(call: Call) -> Taken:
+    return warm_call(call, compiled=False)
 
 
 def find_cold(run: Run) -> Finding | None:
@@ -87,7 +102,7 @@ def find_cold(run: Run) -> Finding | None:
     for call in run.calls:
         repeats = call.drawn["repeats"]
         regions = [event for event in call.trace if event.kind is Kind.RANGE and event.name.startswith(COMPILED)]
-        inside = [one for one in products(call) if any(ran.launched < one.launched <= ran.end for ran in regions)]
+        inside = [product for product in products(call) if is_compiled(call, product)]
         eager = len(products(call)) // PRODUCTS - len(inside) // PRODUCTS
         for calls, of in ((len(regions), "the compiled model"), (eager, "the model itself")):
             if calls < repeats + 1:
@@ -146,9 +161,9 @@ checks = [
         on=virtual,
     ),
     parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),
-    measurement(any_call, "first_seconds", name="first", why=WHY, advice=ADVICE, on=virtual),
-    measurement(warm_call, "seconds", name="compiled", why=WHY, advice=ADVICE, on=virtual),
-    measurement(warm_call, "eager_seconds", name="eager", why=WHY, advice=ADVICE, on=virtual),
+    measurement(first_call, "first_seconds", name="first", why=WHY, advice=ADVICE, on=virtual),
+    measurement(warm_compiled_call, "seconds", name="compiled", why=WHY, advice=ADVICE, on=virtual),
+    measurement(warm_eager_call, "eager_seconds", name="eager", why=WHY, advice=ADVICE, on=virtual),
     Check(
         "compilation",
         compiled_sentence,

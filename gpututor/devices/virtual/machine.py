@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -29,18 +31,58 @@ NOWHERE = torch.device("meta")
 """The device of tensors that have a shape only."""
 META = tuple(torch.device("meta", index) for index in range(MAX_GPUS))
 """The devices that C++ sees. A learner's own meta tensors have no index."""
+MAX_CHOSEN = 20_000
+"""Changes of the current stream that a thread remembers for backward passes."""
 CUDA_DEFAULT_SEED = 67280421310721
 """The default seed of a CUDA generator (c10/core/GeneratorImpl.h)."""
+
+
+class Following(Protocol):
+    """A backward pass whose nodes have streams of their own: see `api.backward`."""
+
+    def follow(self) -> None:
+        """Make the stream of the node that runs now the current stream."""
 
 
 class _PerThread(threading.local):
     device_index = 0
     region: Any = None
     """The call of compiled code that computes its values now: see `execution.launch.CompiledRegion`."""
+    backward: Following | None = None
+    """The backward pass that this thread runs, if it switches streams."""
 
     def __init__(self) -> None:
         self.streams: dict[int, int] = {}
         """The current stream of each GPU, by its index; the default stream, 0, for GPUs that are missing here."""
+        self.chosen: dict[int, list[tuple[int, int]]] = {}
+        """Changes of a GPU's current stream, by its index: (sequence number of the next autograd node, stream)."""
+
+    def choose_stream(self, gpu: int, number: int, first: int | None = None) -> None:
+        """Make a stream current, and remember it for autograd nodes from number `first` on, by default the next."""
+        if self.backward is not None:
+            self.backward.follow()
+        self.streams[gpu] = number
+        chosen = self.chosen.setdefault(gpu, [])
+        first = torch_private.next_sequence_number() if first is None else first
+        while chosen and chosen[-1][0] >= first:
+            chosen.pop()
+        if number != (chosen[-1][1] if chosen else 0):
+            chosen.append((first, number))
+            if len(chosen) > MAX_CHOSEN:
+                del chosen[: MAX_CHOSEN // 2]
+
+    def stream(self, gpu: int) -> int:
+        """Return the number of the current stream of a GPU."""
+        if self.backward is not None:
+            self.backward.follow()
+        streams = self.streams
+        return streams.get(gpu, 0) if streams else 0
+
+    def stream_of_node(self, gpu: int, sequence_number: int) -> int:
+        """Return the stream that was current when an autograd node of this thread was made."""
+        chosen = self.chosen.get(gpu, ())
+        place = bisect_right(chosen, sequence_number, key=itemgetter(0))
+        return chosen[place - 1][1] if place else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +117,7 @@ class GraphCapture(Protocol):
     def record(self, stream: int) -> EventMarker: ...
     def wait(self, gpu: int, stream: int, mark: EventMarker) -> None: ...
     def check(self) -> None: ...
+    def place(self, tensor: Any) -> None: ...
 
 
 class VirtualGpu:
@@ -244,7 +287,10 @@ class VirtualMachine:
 
     def stream_of(self, gpu: VirtualGpu) -> int:
         """Return the number of this thread's current stream on that GPU; 0 is the default stream."""
-        streams = self.per_thread.streams
+        thread = self.per_thread
+        if thread.backward is not None:
+            thread.backward.follow()
+        streams = thread.streams
         return streams.get(gpu.index, 0) if streams else 0
 
     def finish(self) -> None:

@@ -33,6 +33,7 @@ class OperatorFacts:
     arguments: dict[str, str] = field(default_factory=dict)
     asserts_index: bool = False
     half_on_cuda: bool = False
+    half_in_single: bool = False
     own_kernel: bool = False
     kernel: str = ""
     refusal: str = ""
@@ -76,6 +77,12 @@ def facts_of(name: str) -> OperatorFacts:
     key = name if name in rows else short_name(name)
     row = rows.get(key)
     return _NONE if row is None else _parse(key, row)
+
+
+@cache
+def computed_in_single() -> tuple[str, ...]:
+    """Return the names of the operators that CUDA computes in single precision for halves, unlike the CPU."""
+    return tuple(name for name in tables()["operators"] if facts_of(name).half_in_single)
 
 
 def sized_by_numbers(name: str) -> bool:

@@ -258,6 +258,12 @@ def _is_written(argument: Any) -> bool:
     return argument.alias_info is not None and bool(argument.alias_info.is_write)
 
 
+def shortest_call(func: Any) -> Callable[..., Any]:
+    """Return the function that computes an overload on the CPU by the shortest path from Python."""
+    call: Callable[..., Any] = _QUICK.get(func) or _COMPOSED.get(func, func._op)
+    return call
+
+
 class Operator:
     """An operator overload: its effect on its arguments, and how it is recorded."""
 
@@ -279,7 +285,7 @@ class Operator:
         kind = kind_of(schema.name)
         self.func = func
         facts = self.facts = facts_of(short)
-        call = _QUICK.get(func) or _COMPOSED.get(func, func._op)
+        call = shortest_call(func)
         self.host_call = _collective(func) if func.namespace in _COLLECTIVES else call
         """The operator by its shortest path from Python."""
         self.call = CALLS.get(func, self.host_call)

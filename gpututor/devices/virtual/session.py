@@ -27,6 +27,7 @@ from gpututor.devices.virtual.operators import (
     autocast,
     cuda_kernels,
     dispatch,
+    half_precision,
     recurrent,
     shape_only,
     special,
@@ -83,7 +84,8 @@ def virtual_gpu(
         return
     rules = {**special_rules(), **shape_only.guarded(collective_rules()), **cuda_kernels.composite_rules()}
     add_rules({**rules, **recurrent.rules()})
-    add_calls({**cuda_kernels.device_calls(), **recurrent.device_calls(), **attention.device_calls()})
+    calls = {**cuda_kernels.device_calls(), **recurrent.device_calls(), **attention.device_calls()}
+    add_calls({**calls, **half_precision.half_calls(calls)})
     fill_handlers()
     child_processes.leave()
     with _lock:

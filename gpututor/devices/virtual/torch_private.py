@@ -370,6 +370,24 @@ def in_backward() -> bool:
     return int(torch._C._current_graph_task_id()) != -1
 
 
+current_node: Any = torch._C._current_autograd_node
+"""Returns the node of the autograd graph that this thread runs; None outside of nodes."""
+next_sequence_number: Any = torch._C._autograd._get_sequence_nr
+"""Returns the number that the next autograd node of this thread gets."""
+
+
+def sequence_number(node: Any) -> int:
+    """Return the number of an autograd node in its thread; the largest one for the accumulation of a gradient."""
+    return int(node._sequence_nr())
+
+
+def device_of_node(node: Any) -> torch.device | None:
+    """Return the device, in C++'s notation, of the forward operator's result; None for a node without one."""
+    known: tuple[Any, ...] = node._input_metadata
+    return known[0].device if known else None
+
+
+gradient_edge: Any = torch.autograd.graph.get_gradient_edge
 at_the_end_of_backward: Any = torch.autograd.Variable._execution_engine.queue_callback
 """Registers a function for the end of this thread's backward pass, before those that are registered later."""
 

@@ -128,7 +128,7 @@ calls(
     dlpack_device=lambda d: ones(d).__dlpack_device__() and None,
     dlpack_raw=lambda d: torch._C._to_dlpack(ones(d)) and None,
     dlpack_versioned=lambda d: torch._C._to_dlpack_versioned(ones(d)) and None,
-    pointer=lambda d: ctypes.c_float.from_address(ones(d).data_ptr()) and None,
+    pointer=lambda d: ctypes.c_void_p(ones(d).data_ptr()) and None,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import execution
-from gpututor.devices.virtual.api import devices, streams
+from gpututor.devices.virtual.api import devices, memory, streams
 from gpututor.devices.virtual.api.streams import make_current
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.hardware.scenario import ACCELERATORS
@@ -87,8 +87,9 @@ def synchronize_device(index: int) -> None:
 
 
 def empty_host_cache() -> None:
-    """Do nothing, as page-locked memory is not cached. Raises torch's own error without an accelerator."""
-    _on_cuda()
+    """Return cached page-locked memory to the driver. Raises torch's own error without an accelerator."""
+    if _on_cuda():
+        memory.empty_host_cache()
 
 
 def exchange_accelerator(index: int) -> int:

@@ -10,7 +10,7 @@ import warnings
 from itertools import count
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 import torch
 
@@ -20,8 +20,9 @@ from gpututor.devices.virtual.api.streams import CudaStream
 from gpututor.devices.virtual.api.unsupported import refused_function
 from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.execution.graph_capture import Capture, CapturedWork
-from gpututor.devices.virtual.machine import VirtualMachine, active_machine
-from gpututor.devices.virtual.memory.allocator import CachingAllocator
+from gpututor.devices.virtual.execution.graph_memory import GraphMemory, shared_pools
+from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
+from gpututor.devices.virtual.memory.allocator import Allocation, CachingAllocator
 from gpututor.devices.virtual.operators.draws import RandomState
 from gpututor.devices.virtual.operators.graph_replay import forget_effects, replay
 
@@ -33,6 +34,24 @@ _streams: WeakKeyDictionary[VirtualMachine, CudaStream] = WeakKeyDictionary()
 _debugged: WeakSet[VirtualMachine] = WeakSet()
 """Machines on which a graph's structure is kept."""
 _own_pools, _shared_pools = count(1), count(1)
+
+
+class _Seeds:
+    """The seed and the offset of random numbers in graphs: two elements on the GPU, as long as it has graphs."""
+
+    def __init__(self, gpu: VirtualGpu) -> None:
+        self._elements = [Allocation(gpu.memory, 8) for _ in range(2)]
+
+
+_seeds: WeakValueDictionary[int, _Seeds] = WeakValueDictionary()
+"""By the identity of the GPU, which lives as long as its memory."""
+
+
+def _seeds_of(gpu: VirtualGpu) -> _Seeds:
+    seeds = _seeds.get(id(gpu.memory))
+    if seeds is None:
+        seeds = _seeds[id(gpu.memory)] = _Seeds(gpu)
+    return seeds
 
 
 def new_pool() -> tuple[int, int]:
@@ -58,6 +77,8 @@ class CUDAGraph:
         """True if `debug_dump` can write it: CUDA destroys its own structure after the first time."""
         self._drawn: list[tuple[RandomState, torch.Tensor, int]] = []
         self._memory: CachingAllocator | None = None
+        self._contents: GraphMemory | None = None
+        self._seeds: Any = None
 
     def capture_begin(
         self, pool: Any = None, capture_error_mode: str = "global", check_input_liveness: bool = False
@@ -87,6 +108,7 @@ class CUDAGraph:
             )
         if machine.capture is not None:
             raise cuda_errors.unsupported("two captures of CUDA graphs at the same time", "End the first one before.")
+        self._seeds = _seeds_of(gpu)
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
         self._capture.generators = list(self._generators)
@@ -108,6 +130,8 @@ class CUDAGraph:
             state.set(values, offset)
         capture.finish()
         self._work, self._steps = CapturedWork(capture), tuple(capture.steps)
+        self._contents = capture.memory
+        shared_pools(machine).add(self._pool, capture.memory)
         if self._work.is_empty:
             warnings.warn(_EMPTY, UserWarning, stacklevel=2)
         self._has_structure = self._keep_graph or machine in _debugged
@@ -133,12 +157,16 @@ class CUDAGraph:
             raise cuda_errors.unsupported("a CUDA graph within another", "Capture its operators again.")
         self._is_executable = True
         replay(self._steps)
-        self._work.launch(machine)
+        last = self._work.launch(machine)
+        assert self._contents is not None
+        shared_pools(machine).replayed(machine, self._pool, self._contents, last)
 
     def reset(self) -> None:
         """Forget the graph, and its memory unless tensors hold it."""
         if self._memory is not None:
             self._memory.graphs.leave(self._pool)
+        if self._contents is not None and self._machine is not None:
+            shared_pools(self._machine).remove(self._pool, self._contents)
         self._forget()
 
     def __del__(self) -> None:

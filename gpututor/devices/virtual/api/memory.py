@@ -12,11 +12,14 @@ from typing import Any
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.api.devices import gpu_of, is_initialized
 from gpututor.devices.virtual.api.graphs import new_pool
+from gpututor.devices.virtual.execution import waits
+from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import VirtualGpu, active_machine
-from gpututor.devices.virtual.memory.allocator import CachingAllocator, PoolId
+from gpututor.devices.virtual.memory.allocator import CachingAllocator
 from gpututor.devices.virtual.memory.history import ACTIONS, MemoryHistory
 from gpututor.devices.virtual.memory.pool import Block, Pool
 from gpututor.devices.virtual.memory.settings import AllocatorSettings, parsed
+from gpututor.devices.virtual.memory.stream_pools import PoolId
 
 
 def _started_memory(device: Any) -> CachingAllocator | None:
@@ -96,6 +99,23 @@ def empty_cache() -> None:
         gpu.memory.empty_cache()
 
 
+def empty_host_cache() -> None:
+    pinned_memory(active_machine()).empty_cache()
+
+
+def host_statistics() -> dict[str, Any]:
+    """Return all figures of the allocator of page-locked memory: figure, metric."""
+    return pinned_memory(active_machine()).figures()
+
+
+def reset_host_peaks() -> None:
+    pinned_memory(active_machine()).reset_peaks()
+
+
+def reset_host_accumulated() -> None:
+    pinned_memory(active_machine()).reset_accumulated()
+
+
 def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
     """Return every segment, or those of one pool, with its blocks, and the recorded history.
 
@@ -108,12 +128,10 @@ def snapshot(mempool: Sequence[int] | None = None) -> dict[str, Any]:
         gpu.memory.settle()
         if gpu.memory.history is not None:
             gpu.memory.history.add("snapshot", 0, 0)
-        pools = {(0, 0): [gpu.memory.small, gpu.memory.large]}
-        pools |= {pool_id: [pool.small, pool.large] for pool_id, pool in gpu.memory.graphs.by_id.items()}
-        for pool_id in pools if wanted == (0, 0) else {wanted} & pools.keys():
-            for pool in pools[pool_id]:
+        for pool in gpu.memory.pools:
+            if wanted in ((0, 0), pool.pool_id):
                 for head in pool.segments.values():
-                    segments += [_segment(gpu, pool, pool_id, blocks) for blocks in _mapped(head)]
+                    segments += [_segment(gpu, pool, blocks) for blocks in _mapped(head)]
     return {
         "segments": sorted(segments, key=lambda segment: int(segment["address"])),
         "device_traces": [_history_of(gpu) if with_history else [] for gpu in active_machine().gpus],
@@ -184,26 +202,27 @@ def _mapped(first: Block) -> Iterator[list[Block]]:
         yield run
 
 
-def _segment(gpu: VirtualGpu, pool: Pool, pool_id: PoolId, run: list[Block]) -> dict[str, Any]:
+def _segment(gpu: VirtualGpu, pool: Pool, run: list[Block]) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     history = gpu.memory.history
     for block in run:
-        state = "inactive" if block.is_free else "active_allocated"
+        state = "inactive" if block.is_free else "active_pending_free" if block.is_pending else "active_allocated"
         sizes = {"address": block.address, "size": block.size, "requested_size": block.requested}
         frames = [] if block.is_free or history is None else history.frames_of(block.address)
         blocks.append({**sizes, "state": state, "frames": frames})
-    in_use = [entry for entry in blocks if entry["state"] != "inactive"]
+    active = [entry for entry in blocks if entry["state"] != "inactive"]
+    in_use = [entry for entry in active if entry["state"] == "active_allocated"]
     before, after = run[0].before, run[-1].after
     return {
         "device": gpu.index,
         "address": run[0].address,
         "total_size": sum(entry["size"] for entry in blocks),
         "allocated_size": sum(entry["size"] for entry in in_use),
-        "active_size": sum(entry["size"] for entry in in_use),
+        "active_size": sum(entry["size"] for entry in active),
         "requested_size": sum(entry["requested_size"] for entry in in_use),
-        "stream": 0,
+        "stream": waits.handle_of(gpu.index, pool.stream),
         "segment_type": "small" if pool.is_small else "large",
-        "segment_pool_id": pool_id,
+        "segment_pool_id": pool.pool_id,
         # Addresses without memory are before or after it.
         "is_expandable": before is not None or after is not None,
         "frames": [],

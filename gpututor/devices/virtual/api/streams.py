@@ -153,7 +153,7 @@ class Stream(_real_stream):  # type: ignore[misc]
         if self._on_gpu:
             machine, gpu, _ = self._place()
             device_index, number = self.__dict__["_before"].pop()
-            machine.per_thread.streams[gpu.index] = number
+            machine.per_thread.choose_stream(gpu.index, number)
             machine.set_current(device_index)
 
     def __eq__(self, other: object) -> bool:
@@ -169,7 +169,7 @@ Stream.__module__ = "torch"
 def make_current(stream: Any) -> None:
     """Make `stream` and its GPU the current ones of this thread."""
     machine, gpu, number = stream._place()
-    machine.per_thread.streams[gpu.index] = number
+    machine.per_thread.choose_stream(gpu.index, number)
     machine.set_current(gpu.index)
 
 

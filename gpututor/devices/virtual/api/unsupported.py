@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.api.function_mode import DeviceFunctionMode
 from gpututor.devices.virtual.machine import meant_device
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor, seen_device
 
@@ -20,12 +19,6 @@ def _holds_virtual(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_holds_virtual(part) for part in value.values())
     return type(value) is VirtualTensor
-
-
-def run_backward(*args: Any, **kwargs: Any) -> Any:
-    """Run the autograd engine with device names rewritten in hooks and custom Functions too."""
-    with DeviceFunctionMode():
-        return torch_private.run_engine(*args, **kwargs)
 
 
 def nested_tensor(tensor_list: Any, *args: Any, **kwargs: Any) -> Any:

@@ -309,6 +309,13 @@ class MachineClock:
                 self.order.host_waited_for(mark.known)
             return reached
 
+    def has_passed(self, gpu: int, mark: EventMarker) -> bool:
+        """Return True if all work before `mark` is done, for an allocator that asks for itself."""
+        with self._lock:
+            self.host.spend(EVENT)
+            self.gpus[gpu].play_until(self.host.now)
+            return 0 <= mark.time <= self.host.now
+
     def is_idle(self, gpu: int, stream: int) -> bool:
         """Return True if all work of a stream is done."""
         with self._lock:

@@ -93,8 +93,8 @@ def price(
     `name` as in `aten.mm.default`. Tensors are (shape, dtype), such as `((2, 3), "float32")`; outputs include what is
     written in place. `flops` are those of torch.utils.flop_counter, 0 if unknown. `tf32` and `convolution_tf32` are the
     switches of `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` replaces the fitted rates. `dim` is the
-    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs. `channels_last` images have
-    the channels of a pixel side by side.
+    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs. The
+    channels of a pixel of a `channels_last` image are adjacent.
     """
     kind = kind_of(name)
     if kind == NO_COST:

@@ -100,13 +100,12 @@ class CollectiveFuture(_Future):  # type: ignore[misc]
 @contextmanager
 def _on_stream(machine: VirtualMachine, gpu: VirtualGpu, number: int) -> Iterator[int]:
     """Make a stream this thread's current stream."""
-    streams = machine.per_thread.streams
     before = machine.stream_of(gpu)
-    streams[gpu.index] = number
+    machine.per_thread.choose_stream(gpu.index, number)
     try:
         yield number
     finally:
-        streams[gpu.index] = before
+        machine.per_thread.choose_stream(gpu.index, before)
 
 
 LAST_WORKS_S = 2.0

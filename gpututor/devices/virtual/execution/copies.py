@@ -1,13 +1,8 @@
-"""Copies on the clock: between devices and hosts, page-locking, and repeated uploads of the same bytes.
-
-Page-locking touches and locks fresh pages one after another (cudaHostAlloc). PyTorch caches freed page-locked memory in
-blocks of powers of two and reuses it (aten/src/ATen/core/CachingHostAllocator.h).
-"""
+"""Copies on the clock: between devices and hosts, and repeated uploads of the same bytes."""
 
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 
 import torch
 
@@ -19,12 +14,6 @@ from gpututor.devices.virtual.machine import CPU, UploadedBytes, VirtualGpu, Vir
 
 _OF_TENSORS = ("aten::copy_", "aten::_to_copy")
 """Copies by torch's copy kernel, which checks that the host's memory is page-locked."""
-_LOCKED_BYTES_PER_S = 2e9
-"""Rate of page-locking untouched pages. An estimate."""
-_LOCK_NS = 50_000
-"""Nanoseconds of a call that locks pages. An estimate."""
-_free_blocks: weakref.WeakKeyDictionary[VirtualMachine, Counter[int]] = weakref.WeakKeyDictionary()
-"""Number of freed page-locked blocks by their bytes, of each machine."""
 _MAX_UPLOADS = 10_000
 """Uploads that are remembered before all are forgotten."""
 
@@ -119,19 +108,6 @@ def _between_gpus(machine: VirtualMachine, source: VirtualGpu, target: VirtualGp
     clock.wait_for(target.index, there, clock.record(source.index, here))
     target.memory.of_thread.writer = task
     return task
-
-
-def lock(machine: VirtualMachine, storage: object, size_bytes: int) -> None:
-    """Give `storage` page-locked memory, whose block becomes free when the storage dies."""
-    if size_bytes <= 0:
-        return
-    block = 1 << (size_bytes - 1).bit_length()
-    free = _free_blocks.setdefault(machine, Counter())
-    if free[block] > 0:
-        free[block] -= 1
-    else:
-        machine.clock.host.spend(_LOCK_NS + round(block / _LOCKED_BYTES_PER_S * 1e9))
-    weakref.finalize(storage, free.update, (block,))
 
 
 def copied(machine: VirtualMachine, began: int, size_bytes: int) -> None:

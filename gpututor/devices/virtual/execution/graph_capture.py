@@ -11,10 +11,11 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 
-from gpututor.devices.virtual import cuda_errors
+from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution.copies import put_copy
+from gpututor.devices.virtual.execution.graph_memory import GraphMemory, Placed
 from gpututor.devices.virtual.execution.launch import launch
 from gpututor.devices.virtual.execution.races import replayed
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
@@ -78,6 +79,7 @@ class Capture:
         self.written: WeakSet[Allocation] = WeakSet()
         self.made: WeakSet[Allocation] = WeakSet()
         """Memory that its operators allocated; above, memory that they read and write."""
+        self.memory = GraphMemory()
         self.failed = False
         self._kernels: tuple[str, ...] = ()
         self._branch_of = {stream: 0}
@@ -157,6 +159,14 @@ class Capture:
         if self.failed:
             raise cuda_errors.capture_failed()
 
+    def place(self, tensor: Any) -> None:
+        """Remember where a new tensor of the graph is, and its values on the CPU."""
+        block = tensor._block
+        if block.size_bytes:
+            with torch_private.host_only():
+                storage = tensor._host.untyped_storage()
+            self.memory.placed.append(Placed(block.address, block.address + storage.nbytes(), storage))
+
     def _next(self, stream: int) -> int:
         self.check()
         branch = self._branch_of[stream]
@@ -202,8 +212,8 @@ class CapturedWork:
             number += 1
         return "\n".join([*lines, "}", "}", ""])
 
-    def launch(self, machine: VirtualMachine) -> None:
-        """Launch the whole graph, for the host's cost of one launch."""
+    def launch(self, machine: VirtualMachine) -> Task | None:
+        """Launch the whole graph, for the host's cost of one launch; return its last task on the current stream."""
         gpu, clock = self.gpu, machine.clock
         streams = [machine.stream_of(gpu), *self._streams]
         clock.host.spend(gpu.launch_ns)
@@ -225,3 +235,4 @@ class CapturedWork:
             last = task if node.branch == 0 else last
         if last is not None:
             replayed(machine, last, self.read, self.written, self.made)
+        return last

@@ -68,6 +68,11 @@ class Meter:
         before, self.used = self.used, thread_time_ns()
         return min(length, self.used - before)
 
+    def skip(self) -> None:
+        """Leave out the time since the last operator: it was the machine's own."""
+        self.last = perf_counter_ns()
+        self.used = thread_time_ns()
+
     def resume(self) -> None:
         """Continue within an operator after the program's own code ran in it."""
         now = perf_counter_ns()

@@ -7,11 +7,12 @@ order of the calls, and the race is an event of the trace. Only the program's or
 - `read after write`, `write after read`, `write after write`: between two streams;
 - `freed in use`: memory returns to the stream that allocated it while another stream still uses it, without
   `record_stream`;
+- `graphs share a pool`: two graphs that have memory in common are replayed at the same time (`graph_memory`);
 - `host read during copy`, `host write during copy`: the host uses page-locked memory during an asynchronous copy.
 
-On CUDA each node of a backward pass runs on the stream of its forward pass, and autograd's engine inserts waits. Here
-all of it runs on the current stream. So nothing is reported from within a backward pass, its reads of other streams'
-memory are ignored afterwards, and any stream that waited may use and free its gradients.
+Each node of a backward pass runs on the stream of its forward operator, and autograd's engine inserts waits
+(`gpututor.devices.virtual.api.backward`). So nothing is reported from within a backward pass, its reads of other
+streams' memory are ignored afterwards, and any stream that waited may use and free its gradients.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import torch
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.execution import prices
+from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.operator_registry import Operator
@@ -80,8 +82,9 @@ def record_copy(machine: VirtualMachine, access: Task | None, source: Any, targe
         for other in machine.pending_copies.of(tensor, order) if machine.pending_copies else ():
             if (writes or other.writes) and not order.is_before(other.access, *access.key):
                 name = READ_AFTER_WRITE if not writes else WRITE_AFTER_WRITE if other.writes else WRITE_AFTER_READ
-                _report(machine, name, other.access, access)
+                report(machine, name, other.access, access)
         if asynchronous:
+            pinned_memory(machine).used(tensor, access.key)
             machine.pending_copies.add(tensor, access, order, writes=writes)
 
 
@@ -99,6 +102,7 @@ def captured(
         if hasattr(result, "_block") and not any(result._block is tensor._block for tensor in tensors):
             capture.written.add(result._block)
             capture.made.add(result._block)
+            capture.place(result)
 
 
 def replayed(
@@ -152,7 +156,7 @@ def on_host(machine: VirtualMachine, reads: Iterable[Any], writes: Iterable[Any]
                 continue
             for copy in machine.pending_copies.of(tensor, machine.clock.order):
                 if copy.writes or name == HOST_WRITE:
-                    _report(machine, name, copy.access, copy.access)
+                    report(machine, name, copy.access, copy.access)
                     machine.pending_copies.forget(tensor, copy)
 
 
@@ -173,26 +177,27 @@ def _write(machine: VirtualMachine, block: Allocation, access: Task, *, by_engin
     order = machine.clock.order
     if by_engine:
         if block.home != access.key[1]:
-            # On CUDA its own stream wrote to it, or the engine called `record_stream`.
+            # The engine called `record_stream`.
             _record_stream(block, access.key[1])
     elif order.active:
         if block.written is not None:
             _check_written(machine, WRITE_AFTER_WRITE, block, block.written, access)
         for read in block.reads():
             if not order.is_before(read, *access.key):
-                _report(machine, WRITE_AFTER_READ, read, access)
+                report(machine, WRITE_AFTER_READ, read, access)
     block.written, block.read, block.other_reads = access, None, None
 
 
 def _check_written(machine: VirtualMachine, name: str, block: Allocation, written: Task, access: Task) -> None:
     if not machine.clock.order.is_before(written, *access.key):
-        _report(machine, name, written, access)
+        report(machine, name, written, access)
     elif written.in_backward:
         # The current stream may use a gradient after a wait: PyTorch's notes require no `record_stream`.
         _record_stream(block, access.key[1])
 
 
-def _report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
+def report(machine: VirtualMachine, name: str, earlier: Task, access: Task) -> None:
+    """Record a hazard between two launches, of which `access` is the later."""
     gpu, stream = access.key
     now = machine.clock.host.now
     machine.recorder.hazard(name, machine.gpus[gpu].name, stream=stream, partner=earlier.row, launched=now)

@@ -2,7 +2,7 @@
 
 Segments are requested from the driver, cached and split into blocks as CUDA does. There is one difference: CUDA does
 not split off a tail of up to 1 MiB and counts it as allocated. Here the tail is only reserved, so that the allocated
-bytes are always those of the live storages, each rounded up to 512.
+bytes are always those of the live storages, each rounded up to 512. Each stream has segments of its own.
 
 A graph has a private pool, because a replay writes where the capture did: no other allocation may get that memory while
 the graph lives. Within the capture, freed memory is reused.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import Any
 
 from gpututor.devices.virtual import cuda_errors, torch_private
@@ -21,68 +21,12 @@ from gpututor.devices.virtual.clock.timeline import Task
 from gpututor.devices.virtual.memory import events, expandable
 from gpututor.devices.virtual.memory.events import AllocationLog, Moment
 from gpututor.devices.virtual.memory.history import MemoryHistory
-from gpututor.devices.virtual.memory.pool import ROUND_LARGE, SMALL_SIZE, Block, Pool, Statistics, segment_size
+from gpututor.devices.virtual.memory.pool import ROUND_LARGE, Block, Pool, Statistics, segment_size
 from gpututor.devices.virtual.memory.settings import AllocatorSettings
+from gpututor.devices.virtual.memory.stream_pools import GraphPool, GraphPools, PendingFrees, PoolId, StreamPools
 
-PoolId = tuple[int, int]
-
-
-class GraphPool:
-    """Segments of one graph, or of several graphs that share them."""
-
-    __slots__ = ("graphs", "large", "small")
-
-    def __init__(self) -> None:
-        self.small, self.large = Pool(is_small=True), Pool(is_small=False)
-        self.graphs = 0
-        """Number of live graphs and `MemPool`s; at 0, idle segments can be returned to the driver."""
-
-
-class GraphPools:
-    """Private pools of one GPU, including the pool of the current capture."""
-
-    __slots__ = ("_taken_by", "by_id", "capturing")
-
-    def __init__(self) -> None:
-        self.by_id: dict[PoolId, GraphPool] = {}
-        self.capturing: GraphPool | None = None
-        self._taken_by: Callable[[], bool] = bool
-
-    def open(self, pool_id: PoolId) -> GraphPool:
-        """Return that pool, made at its first use, with one more user: a graph or a `MemPool`."""
-        pool = self.by_id.setdefault(pool_id, GraphPool())
-        pool.graphs += 1
-        return pool
-
-    def begin(self, pool_id: PoolId, taken_by: Callable[[], bool]) -> None:
-        """Allocate from that pool while `taken_by()` is True, until `end`."""
-        self.capturing, self._taken_by = self.open(pool_id), taken_by
-
-    def end(self) -> None:
-        self.capturing, self._taken_by = None, bool
-
-    def chosen(self) -> GraphPool | None:
-        """Return the pool for this thread's allocations; None for the general pool."""
-        return self.capturing if self.capturing is not None and self._taken_by() else None
-
-    def leave(self, pool_id: PoolId) -> None:
-        """Count the end of a graph. Takes no lock: destructors call it."""
-        pool = self.by_id.get(pool_id)
-        if pool is not None:
-            pool.graphs -= 1
-
-    def all(self) -> list[Pool]:
-        return [part for pool in self.by_id.values() for part in (pool.small, pool.large)]
-
-    def left(self) -> list[Pool]:
-        """Return the pools without live graphs; drop pools without memory."""
-        for key, pool in list(self.by_id.items()):
-            if pool.graphs <= 0 and not pool.small.reserved + pool.large.reserved:
-                del self.by_id[key]
-        return [part for pool in self.by_id.values() if pool.graphs <= 0 for part in (pool.small, pool.large)]
-
-
-_FIRST_ADDRESS = 0x7F00_0000_0000
+_FIRST_ADDRESS = 0x7C00_0000_0000
+"""An address below those that Linux gives to the host's own memory."""
 _BETWEEN_GPUS = 1 << 38
 
 
@@ -101,8 +45,9 @@ class CachingAllocator:
     """
 
     __slots__ = (
-        *("_freed", "_lock", "_next_address", "fraction", "index", "large", "small", "statistics", "total"),
-        *("_settings", "graphs", "history", "of_thread", "values_on_host", "watch"),
+        *("_freed", "_general", "_in_use", "_lock", "_next_address", "_pending", "_settings"),
+        *("fraction", "graphs", "history", "index", "large", "of_thread", "small", "statistics", "total"),
+        *("values_on_host", "watch"),
     )
 
     def __init__(self, index: int, total: int) -> None:
@@ -110,7 +55,12 @@ class CachingAllocator:
         self.total = total
         self.fraction = 1.0
         """Share of the total that this process may use."""
-        self.small, self.large = Pool(is_small=True), Pool(is_small=False)
+        self._general = StreamPools()
+        self.small, self.large = self._general.pair(0)
+        """The pools of the default stream."""
+        self._in_use = 0
+        """Bytes of all storages, each rounded up to 512."""
+        self._pending = PendingFrees()
         self.graphs = GraphPools()
         self.statistics = Statistics()
         self.watch: AllocationLog | None = None
@@ -119,7 +69,7 @@ class CachingAllocator:
         self.values_on_host = True
         """True if storages take as much of the host's memory."""
         self.of_thread = _OfThread()
-        self._freed: deque[tuple[Block, int, Moment | None]] = deque()
+        self._freed: deque[tuple[Block, int, Moment | None, Collection[int]]] = deque()
         self._lock = threading.Lock()
         self._next_address = _FIRST_ADDRESS + index * _BETWEEN_GPUS
         self.settings = AllocatorSettings()
@@ -132,30 +82,33 @@ class CachingAllocator:
     def settings(self, settings: AllocatorSettings) -> None:
         """Use other settings from now on; memory that is allocated stays as it is."""
         self._settings = settings
-        for pool in self.pools:
-            pool.max_split_bytes = settings.max_split_bytes
+        for pools in (self._general, *self.graphs.by_id.values()):
+            pools.limit_splits(settings.max_split_bytes)
 
-    def take(self, requested: int) -> Block:
-        """Return memory for a storage of `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
+    def take(self, requested: int, stream: int = 0) -> Block:
+        """Return memory of a stream, for `requested` bytes, more than 0; raise CUDA's out-of-memory error."""
         size = self._settings.rounded(requested)
-        pools: CachingAllocator | GraphPool = self
+        pools: StreamPools = self._general
         if self.graphs.by_id:
-            pools = self.graphs.chosen() or self._pool_of_thread() or self
-        pool = pools.small if size <= SMALL_SIZE else pools.large
+            pools = self.graphs.chosen() or self._pool_of_thread() or pools
+        pool = pools.of(stream, size)
         with self._lock:
             if self._freed:
                 self._settle()
+            if self._pending:
+                self._free_pending()
             block = pool.take(size)
             if block is None:
                 self._grow(pool, size)
                 block = pool.take(size)
                 assert block is not None
             block.requested = requested
-            self.statistics.note(pool, size, requested)
+            self.statistics.note(pool, size, requested, size)
+            self._in_use += size
             watch = self.watch
             block.row = -1 if watch is None else watch.taken(size, self._in_use, self.of_thread.writer)
             if self.history is not None:
-                self.history.add("alloc", block.address, size, 0 if watch is None else watch.stream())
+                self.history.add("alloc", block.address, size, stream)
         return block
 
     def _pool_of_thread(self) -> GraphPool | None:
@@ -179,16 +132,23 @@ class CachingAllocator:
         if pool is not None and self._lock.acquire(blocking=False):
             try:
                 self._settle()
-                self._release_idle([pool.small, pool.large])
+                self._release_idle(pool.all())
             finally:
                 self._lock.release()
 
-    def leave(self, block: Block, size: int, stream: int) -> None:
-        """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back."""
-        self._freed.append((block, size, None if self.watch is None else self.watch.moment(stream)))
+    def leave(self, block: Block, size: int, stream: int, recorded: Collection[int] = ()) -> None:
+        """Free the memory of a storage of `size` bytes, a multiple of 512, which `stream` gets back.
+
+        The streams in `recorded` were passed to `record_stream`.
+        """
+        # A graph's memory is not for others, and its replays are in the order of one stream.
+        is_shared = bool(recorded) and block.pool.pool_id == (0, 0)
+        others = [other for other in recorded if other != stream] if is_shared else ()
+        self._freed.append((block, size, None if self.watch is None else self.watch.moment(stream), others))
         if self.history is not None:
             self.history.add("free_requested", block.address, size, stream)
-            self.history.add("free_completed", block.address, size, stream)
+            if not others:
+                self.history.add("free_completed", block.address, size, stream)
 
     def expect(self, requested: int) -> None:
         """Raise CUDA's out-of-memory error if a storage of that size would not fit; allocate nothing.
@@ -196,14 +156,17 @@ class CachingAllocator:
         Raise `MemoryError` if it fits on the GPU, but its values do not fit in the host's real memory.
         """
         size = self._settings.rounded(requested)
-        pool = self.small if size <= SMALL_SIZE else self.large
+        pool = self._general.of(0 if self.watch is None else self.watch.stream(), size)
         with self._lock:
             self._settle()
             fits_now = bool(pool.free) and pool.free[-1][0] >= size
-            idle = self.small.idle_bytes + self.large.idle_bytes
+            if not fits_now and self._pending and self._missing(pool, size) > self.limit - self.reserved:
+                self._free_pending(wait=True)
+            general = self._general.all()
+            idle = sum(part.idle_bytes for part in general)
             if self._settings.expandable:
                 # What a free block has need not be mapped for another.
-                idle += sum(entry[0] for part in (self.small, self.large) for entry in part.free)
+                idle += sum(entry[0] for part in general for entry in part.free)
             if not fits_now and self._missing(pool, size) > self.limit - self.reserved + idle:
                 self._release_idle()
                 raise self._out_of_memory(size)
@@ -281,13 +244,8 @@ class CachingAllocator:
         return self._in_use
 
     @property
-    def _in_use(self) -> int:
-        in_use = self.small.allocated + self.large.allocated
-        return in_use + sum(pool.allocated for pool in self.graphs.all()) if self.graphs.by_id else in_use
-
-    @property
     def pools(self) -> list[Pool]:
-        return [self.small, self.large, *self.graphs.all()]
+        return [*self._general.all(), *self.graphs.all()]
 
     @property
     def free(self) -> int:
@@ -303,12 +261,27 @@ class CachingAllocator:
     def _settle(self) -> None:
         freed = self._freed
         while freed:
-            block, size, moment = freed.popleft()
+            block, size, moment, others = freed.popleft()
             pool, requested, row = block.pool, block.requested, block.row
-            pool.give_back(block, size)
-            self.statistics.note(pool, -size, -requested)
+            if others:
+                block.requested = 0
+                self._pending.add(block, size, others)
+            else:
+                pool.give_back(block, size)
+            self.statistics.note(pool, -size, -requested, 0 if others else -size)
+            self._in_use -= size
             if moment is not None and self.watch is not None:
                 self.watch.left(size, self._in_use, moment, row)
+
+    def _free_pending(self, *, wait: bool = False) -> None:
+        """Free the blocks that no stream uses any more; with `wait`, all of them. A capture records no events."""
+        if self.watch is None or self.graphs.capturing is not None:
+            return
+        for block, size in self._pending.released(self.watch, wait=wait):
+            block.pool.give_back(block, size)
+            self.statistics.note(block.pool, 0, 0, -size)
+            if self.history is not None:
+                self.history.add("free_completed", block.address, size, block.pool.stream)
 
     def _grow(self, pool: Pool, size: int) -> None:
         wanted = self._missing(pool, size)
@@ -355,8 +328,10 @@ class CachingAllocator:
 
     def _release_idle(self, pools: list[Pool] | None = None) -> None:
         self.statistics.synchronized += 1
+        if self._pending:
+            self._free_pending(wait=True)
         if pools is None:
-            pools = [self.small, self.large, *self.graphs.left()]
+            pools = [*self._general.all(), *self.graphs.left()]
         pools = [pool for pool in pools if pool.free]
         waited = False
         for pool in pools:
@@ -417,7 +392,7 @@ class Allocation:
         """Streams passed to `record_stream`."""
         self._block: Block | None = None
         if size_bytes:
-            self._block = memory.take(size_bytes)
+            self._block = memory.take(size_bytes, self.home)
             self.size_bytes = self._block.counted
 
     @property
@@ -432,7 +407,7 @@ class Allocation:
 
     def resize(self, size_bytes: int) -> None:
         """Take memory of another size, then free the old memory; with 0 bytes there is none."""
-        block = self._memory.take(size_bytes) if size_bytes else None
+        block = self._memory.take(size_bytes, self.home) if size_bytes else None
         self._free()
         self._block, self.size_bytes = block, 0 if block is None else block.counted
 
@@ -450,4 +425,4 @@ class Allocation:
             if watch is not None and watch.order.active:
                 uses = self.reads() if self.written is None else [*self.reads(), self.written]
                 watch.freed(uses, self.home, self.recorded or ())
-            self._memory.leave(self._block, self.size_bytes, self.home)
+            self._memory.leave(self._block, self.size_bytes, self.home, self.recorded or ())

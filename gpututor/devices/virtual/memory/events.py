@@ -17,7 +17,7 @@ import torch
 from gpututor.devices.recorder import Place, Recorder
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.clock.machine_clock import HappensBefore, MachineClock
-from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.clock.timeline import EventMarker, Task
 from gpututor.trace.events import Kind
 
 _ALLOCATION_NS, _ALLOCATION_PER_MIB_NS = 40_000, 50
@@ -146,9 +146,10 @@ Moment = tuple[int, Place, int]
 
 
 class StreamsOfThread(Protocol):
-    """Current streams of each thread, by GPU index."""
+    """Current streams of each thread."""
 
-    streams: dict[int, int]
+    def stream(self, gpu: int) -> int:
+        """Return the number of the current stream of a GPU."""
 
 
 class AllocationLog:
@@ -169,8 +170,19 @@ class AllocationLog:
 
     def stream(self) -> int:
         """Return the number of this thread's current stream on the GPU."""
-        streams = self._streams_of.streams
-        return streams.get(self._index, 0) if streams else 0
+        return self._streams_of.stream(self._index)
+
+    def mark(self, stream: int) -> EventMarker:
+        """Record an event after all earlier work of a stream."""
+        return self._clock.record(self._index, stream)
+
+    def is_reached(self, mark: EventMarker) -> bool:
+        """Return True if all work before `mark` is done by now. Orders no work: the program does not see the answer."""
+        return self._clock.has_passed(self._index, mark)
+
+    def wait_for(self, mark: EventMarker) -> None:
+        """Make the host wait for `mark`."""
+        self._clock.wait_for_mark(self._index, mark)
 
     def moment(self, stream: int) -> Moment | None:
         """Return the time and place of a free whose memory `stream` gets back; None while nothing is recorded.

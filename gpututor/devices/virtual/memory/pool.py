@@ -33,7 +33,10 @@ def segment_size(size_bytes: int) -> int:
 class Block:
     """Range of addresses in one segment, free or the memory of a storage; linked with its neighbors."""
 
-    __slots__ = ("address", "after", "before", "counted", "is_free", "is_mapped", "pool", "requested", "row", "size")
+    __slots__ = (
+        *("address", "after", "before", "counted", "is_free", "is_mapped"),
+        *("is_pending", "pool", "requested", "row", "size"),
+    )
 
     def __init__(self, pool: Pool, address: int, size: int, before: Block | None, after: Block | None) -> None:
         self.pool = pool
@@ -44,6 +47,8 @@ class Block:
         self.counted = 0
         """Bytes that the storage in it takes, after rounding; the block can be larger."""
         self.is_free = True
+        self.is_pending = False
+        """True if its storage is gone, but a stream still uses it."""
         self.is_mapped = True
         """False if it has addresses, but no memory (see `gpututor.devices.virtual.memory.expandable`)."""
         self.row = -1
@@ -57,11 +62,18 @@ class Pool:
 
     __slots__ = (
         *("_least_rest", "allocated", "expands", "free", "idle", "idle_bytes"),
-        *("is_small", "max_split_bytes", "reserved", "segments"),
+        *("is_small", "max_split_bytes", "noted_split_bytes", "noted_splits", "pool_id", "reserved", "segments"),
+        "stream",
     )
 
-    def __init__(self, is_small: bool) -> None:
+    def __init__(self, is_small: bool, stream: int = 0, pool_id: tuple[int, int] = (0, 0)) -> None:
         self.is_small = is_small
+        self.stream = stream
+        """The stream whose allocations it serves."""
+        self.pool_id = pool_id
+        """The number of the private pool of a graph; zeros for none."""
+        self.noted_splits = self.noted_split_bytes = 0
+        """Number and bytes of the free blocks next to others, as the statistics know them."""
         self.free: list[tuple[int, int, Block]] = []
         """(size, address, block) of the free blocks, sorted: the first that is large enough is the best fit."""
         self.segments: dict[int, Block] = {}
@@ -69,7 +81,7 @@ class Pool:
         self.reserved = 0
         """Bytes of all segments."""
         self.allocated = 0
-        """Bytes of all storages, each rounded up to 512."""
+        """Bytes of all blocks that are not free, each as large as its storage, rounded up to 512."""
         self.idle = 0
         """Number of segments without storages; they have `idle_bytes` bytes."""
         self.idle_bytes = 0
@@ -160,7 +172,7 @@ class Pool:
 
 
 Numbers = npt.NDArray[np.int64]
-_COLUMNS = 5
+_COLUMNS = 6
 _FOLD_AT = 50_000 * _COLUMNS
 
 
@@ -222,14 +234,19 @@ class _Figures(dict[str, Quantity]):
     """Statistics of one pool, or of both, by CUDA's names."""
 
     def __init__(self) -> None:
-        names = "allocation segment inactive_split allocated_bytes reserved_bytes inactive_split_bytes requested_bytes"
-        super().__init__({name: Quantity() for name in names.split()})
+        names = "allocation segment active inactive_split"
+        sizes = "allocated_bytes reserved_bytes active_bytes inactive_split_bytes requested_bytes"
+        super().__init__({name: Quantity() for name in f"{names} {sizes}".split()})
 
     def follow(self, rows: Numbers) -> None:
         """Add rows of the log of `Statistics`."""
         self["allocation"].follow(np.sign(rows[:, 0]))
         self["allocated_bytes"].follow(rows[:, 0])
         self["requested_bytes"].follow(rows[:, 1])
+        self["inactive_split"].follow(rows[:, 3])
+        self["inactive_split_bytes"].follow(rows[:, 4])
+        self["active"].follow(np.sign(rows[:, 5]))
+        self["active_bytes"].follow(rows[:, 5])
 
 
 class Statistics:
@@ -242,8 +259,8 @@ class Statistics:
 
     def __init__(self) -> None:
         self._all, self._small, self._large = _Figures(), _Figures(), _Figures()
-        # Rows of: bytes, requested bytes (both negative for a free), 1 for the small pool, then the number and bytes of
-        # the pool's split blocks afterwards.
+        # Rows of: bytes, requested bytes (both negative for a free), 1 for the small pool, then changes of the number
+        # and bytes of the pool's split blocks, and of the bytes that streams use.
         self._log = array("q")
         self.retries = 0
         """Number of times that the cache was emptied to make room."""
@@ -251,11 +268,14 @@ class Statistics:
         """Number of times that all streams were synchronized to free cached memory."""
         self.out_of_memories = 0
 
-    def note(self, pool: Pool, size: int, requested: int) -> None:
-        """Log an allocation of `size` bytes, or a free if that is negative."""
+    def note(self, pool: Pool, size: int, requested: int, active: int) -> None:
+        """Log an allocation of `size` bytes, or a free if that is negative; `active` bytes are used from now on."""
         log = self._log
         splits = len(pool.free) - pool.idle
-        log.extend((size, requested, pool.is_small, splits, pool.reserved - pool.allocated - pool.idle_bytes))
+        split_bytes = pool.reserved - pool.allocated - pool.idle_bytes
+        more, more_bytes = splits - pool.noted_splits, split_bytes - pool.noted_split_bytes
+        log.extend((size, requested, pool.is_small, more, more_bytes, active))
+        pool.noted_splits, pool.noted_split_bytes = splits, split_bytes
         if len(log) >= _FOLD_AT:
             self._fold()
 
@@ -305,9 +325,6 @@ class Statistics:
         nothing = Quantity()
         return {
             **nested,
-            # Without other streams, active blocks are the allocated ones.
-            "active": nested["allocation"],
-            "active_bytes": nested["allocated_bytes"],
             # No block is oversize: the size that may be split is not limited (max_split_size).
             "oversize_allocations": nothing.as_dict(),
             "oversize_segments": nothing.as_dict(),
@@ -333,9 +350,3 @@ class Statistics:
         self._all.follow(rows)
         for figures, of_pool in ((self._small, small), (self._large, ~small)):
             figures.follow(rows[of_pool])
-        for name, column in (("inactive_split", 3), ("inactive_split_bytes", 4)):
-            changes = np.zeros(len(rows), dtype=np.int64)
-            for figures, of_pool in ((self._small, small), (self._large, ~small)):
-                changes[of_pool] = np.diff(rows[of_pool, column], prepend=figures[name].current)
-                figures[name].follow(changes[of_pool])
-            self._all[name].follow(changes)

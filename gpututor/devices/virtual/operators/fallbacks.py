@@ -1,7 +1,5 @@
 """Fallbacks and errors for operators that the CPU computes differently from CUDA, or not at all.
 
-CUDA has half-precision kernels that the CPU lacks: these operators are computed in float32 and rounded.
-
 An index out of range raises immediately on the CPU. On CUDA it fails an assertion inside the kernel, and a later call
 that synchronizes reports it. Here it raises immediately, as with CUDA_LAUNCH_BLOCKING=1, with the CPU's error as its
 cause. All later calls of CUDA raise it again, until the process, the test or the graded call ends.
@@ -21,6 +19,7 @@ from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.operator_facts import unsupported
 from gpututor.devices.virtual.operator_registry import Operator, Rule
+from gpututor.devices.virtual.operators.half_precision import in_single
 
 REFUSALS = (NotImplementedError, RuntimeError, IndexError)
 """Errors of the CPU's kernels that CUDA's might not raise."""
@@ -34,7 +33,6 @@ _OUT_OF_RANGE = re.compile(
 )
 _FROM_HOST = "dimension with size 0"
 """The end of an index error that CUDA raises on the host, before it launches a kernel."""
-_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
 def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
@@ -52,7 +50,7 @@ def retry(error: Exception, op: Operator, hosts: Any, named: dict[str, Any]) -> 
             ) from error
         return _divide_by_zero(op, hosts, named)
     if op.facts.half_on_cuda and _NO_HALF.search(message):
-        return _in_single(op, hosts, named)
+        return in_single(op.call, op.func, hosts, named)
     real_only = _NO_COMPLEX.search(message)
     if real_only is not None:
         raise cuda_errors.unsupported(
@@ -79,54 +77,6 @@ def _divide_by_zero(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
     is_zero = divisor == 0
     out = op.call(dividend, torch.where(is_zero, 1, divisor), *rest, **named)
     return out.copy_(torch.where(is_zero, undefined.to(out.dtype), out))
-
-
-def _in_single(op: Operator, hosts: Any, named: dict[str, Any]) -> Any:
-    """Compute in single precision and round, as CUDA's kernels do inside."""
-    narrow = next(value.dtype for value in (*hosts, *named.values()) if _is_narrow(value))
-    if op.func.overloadpacket.__name__.startswith("_fft"):
-        _check_half_transform(op, hosts, named)
-    widened = [_widened(host) for host in hosts]
-    out = op.call(*widened, **{name: _widened(value) for name, value in named.items()})
-    written = {}
-    for host, wide, argument in zip(hosts, widened, op.func._schema.arguments, strict=False):
-        if argument.alias_info is not None and argument.alias_info.is_write and wide is not host:
-            written[id(wide)] = host.copy_(wide)
-    for name, host in named.items():
-        if _is_narrow(host):
-            raise cuda_errors.unsupported(f"{op.name} in {host.dtype} with {name}=", "Leave that argument out.")
-    if isinstance(out, torch.Tensor):
-        return written.get(id(out), _narrowed(out, narrow))
-    return type(out)(written.get(id(wide), _narrowed(wide, narrow)) for wide in out)
-
-
-def _is_narrow(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.dtype in _WIDER
-
-
-def _widened(value: Any) -> Any:
-    return value.to(_WIDER[value.dtype]) if _is_narrow(value) else value
-
-
-def _narrowed(value: torch.Tensor, narrow: torch.dtype) -> torch.Tensor:
-    if value.dtype is torch.complex64:
-        return value.to(torch.complex32)
-    if value.dtype is torch.float32:
-        return value.to(torch.float16 if narrow is torch.complex32 else narrow)
-    return value
-
-
-def _check_half_transform(op: Operator, hosts: Any, named: dict[str, Any]) -> None:
-    """Raise cuFFT's error for sizes that are not powers of two (aten/src/ATen/native/cuda/CuFFTPlanCache.h)."""
-    tensor, dims = hosts[0], hosts[1]
-    sizes = [tensor.size(dim) for dim in dims]
-    if op.func.overloadpacket.__name__ == "_fft_c2r":
-        sizes[-1] = hosts[3]
-    if any(size & (size - 1) for size in sizes):
-        raise RuntimeError(
-            "cuFFT only supports dimensions whose sizes are powers of two when computing in half precision, "
-            f"but got a signal size of{sizes}"
-        )
 
 
 def refusing_rules() -> dict[Any, Rule]:

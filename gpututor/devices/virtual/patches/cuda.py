@@ -102,9 +102,7 @@ CUDA: tuple[Patch, ...] = (
         graph=graphs.CaptureBlock,
     ),
     *patch_all("torch.cuda.graphs", "torch's own functions call it", _graph_pool_handle=graphs.new_pool),
-    *patch_all(
-        "torch._C", "torch.cuda.graph calls it; page-locked memory is not cached", _host_emptyCache=lambda: None
-    ),
+    *patch_all("torch._C", "torch.cuda.graph calls it", _host_emptyCache=memory.empty_host_cache),
     *patch_all(
         "torch.cuda.profiler",
         "a range of the trace; torch's own `profile` calls them",
@@ -242,6 +240,9 @@ MEMORY: tuple[Patch, ...] = (
         _cuda_setMemoryFraction=memory.set_fraction,
         _cuda_getMemoryFraction=memory.fraction,
         _cuda_emptyCache=memory.empty_cache,
+        _cuda_hostMemoryStats=memory.host_statistics,
+        _cuda_resetPeakHostMemoryStats=memory.reset_host_peaks,
+        _cuda_resetAccumulatedHostMemoryStats=memory.reset_host_accumulated,
         _cuda_memorySnapshot=memory.snapshot,
         _cuda_record_memory_history=memory.record_history,
         _cuda_record_memory_history_legacy=memory.record_history_legacy,

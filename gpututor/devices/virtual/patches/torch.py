@@ -13,6 +13,7 @@ import torch.backends.cudnn.rnn
 
 from gpututor.devices.virtual import cuda_errors, threads, torch_private
 from gpututor.devices.virtual.api import compile, jit, optimizers, streams, tensor_types, unsupported
+from gpututor.devices.virtual.api.backward import run_backward
 from gpututor.devices.virtual.api.unsupported import unsupported_stub
 from gpututor.devices.virtual.clock import python_time
 from gpututor.devices.virtual.clock.python_time import FUNCTIONS, PERF_COUNTER
@@ -249,7 +250,7 @@ TENSORS: tuple[Patch, ...] = (
     ),
     *patch_all("torch._ops.OperatorBase", "the same by its other name", py_impl=custom_operators.py_impl),
     *patch_all(
-        "torch.autograd", "device names in hooks and custom Functions", _engine_run_backward=unsupported.run_backward
+        "torch.autograd", "device names and streams in hooks and custom Functions", _engine_run_backward=run_backward
     ),
 )
 

@@ -20,6 +20,7 @@ from gpututor.devices.virtual.cost import links
 from gpututor.devices.virtual.machine import VirtualMachine
 from gpututor.devices.virtual.operator_registry import operator_of
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
+from gpututor.devices.virtual.profiler import nccl
 from gpututor.hardware.gpus import GpuSpec
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
@@ -67,6 +68,8 @@ class Span:
     is_view: bool = False
     copies_plainly: bool = False
     """True for an operator that CUDA does by a plain copy on the device, without a kernel."""
+    kernel: str = ""
+    """The name of its kernel on CUDA, for collectives."""
     rows: list[Row] = field(default_factory=list)
     mark: Any = None
 
@@ -258,6 +261,7 @@ def _observed(self: DeviceMode, func: Any, types: Any, args: Any = (), kwargs: A
     span = session.open("operator", op.name)
     span.is_view = op.is_view
     span.copies_plainly = is_plain_copy(op.name, args)
+    span.kernel = nccl.kernel_name(op.name, args)
     try:
         return _plain(self, func, types, args, kwargs)
     finally:
@@ -278,6 +282,8 @@ def of_device_work(row: Row, span: Span | None, spec: GpuSpec) -> str:
         return f"Memcpy HtoD ({host} -> Device)" if row.source == "cpu" else f"Memcpy DtoH (Device -> {host})"
     if span is not None and span.copies_plainly and row.name == span.name:
         return "Memcpy DtoD (Device -> Device)"
+    if span is not None and span.kernel and row.name == span.name:
+        return span.kernel
     return "virtual::" + row.name.rsplit("::", 1)[-1].rsplit(".", 1)[-1]
 
 

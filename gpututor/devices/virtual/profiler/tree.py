@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpututor.devices.virtual.machine import VirtualMachine
-from gpututor.devices.virtual.profiler import session
+from gpututor.devices.virtual.profiler import nccl, session
 from gpututor.devices.virtual.profiler.session import MARKER, Row, Session, Span
 from gpututor.trace.events import Kind
 
@@ -173,7 +173,11 @@ class Tree:
         else:
             _with(node, self._visible(inner, thread, within=True))
         calls = calls_of(span.rows, span, self._session.machine, span.end)
-        _with(node, [_node_of(call, thread) for call in calls])
+        launched = [_node_of(call, thread) for call in calls]
+        title = nccl.annotation(span.name) if any(call.work for call in calls) else ""
+        if title:
+            launched = [_with(Node(title, "range", thread, begin=span.begin, end=span.end), launched)]
+        _with(node, launched)
         node.children.sort(key=lambda child: child.begin if child.begin >= 0 else span.begin)
         node.device_bytes += sum(row.size_bytes for row in span.rows if row.kind is Kind.ALLOCATE)
         if all(row.device == "cpu" or row.target == "cpu" for row in span.rows):

@@ -13,21 +13,25 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import Task
-from gpututor.devices.virtual.execution import copies
+from gpututor.devices.virtual.execution.pinned_memory import pinned_memory
 from gpututor.devices.virtual.machine import active_machine
 
 _pinned_storages: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
 
 def pin(host: torch.Tensor) -> None:
-    """Mark the memory of a CPU tensor as page-locked as long as it lives."""
-    with torch_private.host_only():
+    """Move a CPU tensor into page-locked memory, and mark that memory as long as it lives."""
+    with torch_private.host_only(), torch.no_grad():
         storage = host.untyped_storage()
+        if storage.nbytes():
+            locked = pinned_memory(active_machine()).take(storage.nbytes())
+            locked.copy_(storage)
+            host.set_(locked, host.storage_offset(), host.size(), host.stride())
+            storage = locked
         key = storage._cdata
         _pinned_storages[key] = weakref.ref(storage)
         # A storage's Python object lives as long as its memory. An attribute of the tensor would be saved with it.
         weakref.finalize(storage, _pinned_storages.pop, key, None)
-        copies.lock(active_machine(), storage, storage.nbytes())
 
 
 def pinned(tensor: torch.Tensor) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
+from gpututor.devices.virtual.machine import CPU, active_machine, meant_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 
@@ -47,7 +47,7 @@ class VirtualStorage:
         self._cdata = host._cdata
 
     def data_ptr(self) -> int:
-        return int(self._block.address) if self._host.device == NOWHERE else self._host.data_ptr()
+        return int(self._block.address)
 
     def nbytes(self) -> int:
         return self._host.nbytes()

@@ -33,7 +33,8 @@ SAFE = {
         "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled "
         "use_mem_pool",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
-        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
+        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats host_memory_stats "
+        "host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats "
         "set_per_process_memory_fraction",
         _PLAIN: "classproperty cast lru_cache",
     },
@@ -53,7 +54,8 @@ SAFE = {
         "reset_max_memory_allocated caching_allocator_disabled "
         "use_mem_pool",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
-        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats "
+        "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats host_memory_stats "
+        "host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats "
         "set_per_process_memory_fraction",
         _PLAIN: "signature",
     },

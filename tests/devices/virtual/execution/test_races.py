@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from gpututor.devices.recorder import Recorder
 from gpututor.trace.events import Kind
 from tests.support.threads import started
 from tests.support.virtual_gpus import traced
@@ -364,3 +365,34 @@ def test_two_streams_that_copy_through_a_buffer_race(in_order: bool) -> None:
             h.to("cuda", non_blocking=True)
 
     assert names_of_hazards(program) == ([] if in_order else ["read after write"])
+
+
+def concurrent_replays(recorder: Recorder, *, shared: bool, waits: bool) -> list[str]:
+    """Replay two graphs with temporary memory on two streams; return the hazards."""
+    x = torch.ones(1 << 20, device="cuda")
+    pool = torch.cuda.graph_pool_handle() if shared else None
+    graphs, kept = [torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()], []
+    for graph in graphs:
+        with torch.cuda.graph(graph, pool=pool):
+            kept.append((x * 2).relu() + (x * 3))
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    graphs[0].replay()
+    if waits:
+        side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        graphs[1].replay()
+    torch.cuda.synchronize()
+    return [event.name for event in recorder.complete() if event.kind is Kind.HAZARD]
+
+
+def test_graphs_with_one_pool_at_the_same_time_are_a_hazard(recorder: Recorder) -> None:
+    assert concurrent_replays(recorder, shared=True, waits=False) == ["graphs share a pool"]
+
+
+def test_graphs_with_pools_of_their_own_may_overlap(recorder: Recorder) -> None:
+    assert concurrent_replays(recorder, shared=False, waits=False) == []
+
+
+def test_graphs_with_one_pool_may_follow_each_other(recorder: Recorder) -> None:
+    assert concurrent_replays(recorder, shared=True, waits=True) == []

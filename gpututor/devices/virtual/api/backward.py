@@ -1,0 +1,234 @@
+"""Streams of a backward pass: each node runs on the stream of its forward operator, as in CUDA's autograd engine.
+
+The engine makes a node's stream current before its hooks and its kernels. A node's stream waits for the streams of the
+nodes whose gradients it gets, and at the end the caller's stream waits for the streams of all leaves ("Stream semantics
+of backward passes" in PyTorch's CUDA notes; torch/csrc/autograd/engine.cpp, Note [Streaming backwards]).
+
+C++ runs the nodes and says which one runs now. So a pass looks at the graph before it begins. It switches streams at
+the first call that needs the current stream within a node. Nodes that make no such call are passed over, and their
+waits are made up for when a later node needs them. A pass on one stream costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.api.function_mode import DeviceFunctionMode
+from gpututor.devices.virtual.api.streams import CudaEvent, CudaStream
+from gpututor.devices.virtual.clock.machine_clock import Key
+from gpututor.devices.virtual.machine import VirtualMachine, active_machine, is_on
+
+_LAST = 2**63
+"""The least sequence number of nodes that accumulate gradients, which have none of their own."""
+
+
+def run_backward(outputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """Run the autograd engine with device names rewritten, and on the streams of the forward pass."""
+    with DeviceFunctionMode(), _on_forward_streams(outputs, args, kwargs):
+        return torch_private.run_engine(outputs, *args, **kwargs)
+
+
+@contextmanager
+def _on_forward_streams(outputs: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+    machine = active_machine() if is_on() else None
+    if machine is None or not any(machine.per_thread.chosen.values()):
+        yield
+        return
+    thread = machine.per_thread
+    inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
+    around = thread.backward
+    backward = Backward(machine, outputs, inputs)
+    thread.backward = backward if backward.switches else None
+    try:
+        yield
+        if backward.switches:
+            backward.finish()
+    finally:
+        backward.leave()
+        thread.backward = around
+
+
+@dataclass(slots=True, eq=False)
+class _Step:
+    """A node of the graph."""
+
+    node: Any
+    """The node; a reference keeps its object in Python the same."""
+    place: Key | None = None
+    """The GPU and stream on which it runs; None on the CPU."""
+    before: list[_Step] = field(default_factory=list)
+    """The nodes whose gradients it gets."""
+    is_sink: bool = False
+    is_done: bool = False
+    event: Any = None
+    """The event after its work, for nodes on other streams; None if there are none."""
+    announces: bool = False
+    """True if a node on another stream, or the caller, waits for it."""
+
+
+class Backward:
+    """A backward pass of one thread whose nodes were made on more than one stream."""
+
+    def __init__(self, machine: VirtualMachine, outputs: Any, inputs: Any) -> None:
+        self._machine = machine
+        self._thread = machine.per_thread
+        self._callers = [self._thread.stream(gpu.index) for gpu in machine.gpus]
+        self._steps: dict[Any, _Step] = {}
+        self._now: Any = None
+        """The node whose stream is current; None between nodes."""
+        self._outer: tuple[int, int] | None = None
+        """The GPU of that stream, and the stream that was current there before."""
+        self._began = False
+        self._first = torch_private.next_sequence_number()
+        """The number of the first node of a second backward pass that was made since the last call."""
+        roots = [node for node in map(_node_of, outputs) if node is not None]
+        self._look_at(roots)
+        sinks = {node for node in map(_node_of, inputs or ()) if node is not None}
+        for node, step in self._steps.items():
+            step.is_sink = node in sinks if sinks else not any(after for after, _ in node.next_functions)
+        places = {step.place for step in self._steps.values()}
+        self.switches = any(place is not None and not self._is_callers(place) for place in places)
+        """True if a node runs on another stream than the caller's."""
+        if self.switches:
+            self._find_announcements(roots)
+
+    def follow(self) -> None:
+        """Make the stream of the node that runs now the current stream, once per node."""
+        node = torch_private.current_node()
+        first, self._first = self._first, torch_private.next_sequence_number()
+        if node is self._now:
+            return
+        self.leave(first)
+        step = self._steps.get(node)
+        if step is not None:
+            self._enter(step, first)
+        elif node is None and self._began:
+            # A callback at the end, which comes after all leaves.
+            self.finish()
+
+    def leave(self, first: int | None = None) -> None:
+        """End the present node: restore the stream that was current before, for new nodes from number `first` on."""
+        step, self._now = self._steps.get(self._now), None
+        if step is not None:
+            self._announce(step)
+        if self._outer is not None:
+            outer, self._outer = self._outer, None
+            self._choose(*outer, first)
+
+    def finish(self) -> None:
+        """Make the caller's streams wait for the streams of all leaves."""
+        self.leave()
+        for step in self._steps.values():
+            if step.is_sink and step.place is not None:
+                self._make_up_for(step)
+                if step.event is not None and not self._is_callers(step.place):
+                    _stream(step.place[0], self._callers[step.place[0]]).wait_event(step.event)
+                step.is_sink = False
+
+    def _look_at(self, roots: list[Any]) -> None:
+        """Find all nodes, their streams, and which of them pass gradients to which."""
+        waiting = list(roots)
+        for root in roots:
+            self._steps.setdefault(root, _Step(root))
+        seen = set(roots)
+        while waiting:
+            node = waiting.pop()
+            for after, _ in node.next_functions:
+                if after is None:
+                    continue
+                step = self._steps.setdefault(after, _Step(after))
+                step.before.append(self._steps[node])
+                if after not in seen:
+                    seen.add(after)
+                    waiting.append(after)
+        for node, step in self._steps.items():
+            device = torch_private.device_of_node(node)
+            if device is None or device.type != "meta" or device.index is None:
+                continue
+            number = torch_private.sequence_number(node)
+            if number >= _LAST:
+                # Made when the leaf was first used.
+                users = [torch_private.sequence_number(user.node) for user in step.before]
+                number = min(users, default=torch_private.next_sequence_number())
+            step.place = (device.index, self._thread.stream_of_node(device.index, number))
+
+    def _find_announcements(self, roots: list[Any]) -> None:
+        """Mark the nodes for which others wait, and give the roots the caller's stream to wait for."""
+        for step in self._steps.values():
+            for before in step.before:
+                if before.place is not None and before.place != step.place:
+                    before.announces = True
+            if step.is_sink and step.place is not None and not self._is_callers(step.place):
+                step.announces = True
+        for root in {*roots}:
+            place = self._steps[root].place
+            if place is not None and not self._is_callers(place):
+                callers = (place[0], self._callers[place[0]])
+                event = _stream(*callers).record_event(CudaEvent())
+                self._steps[root].before.append(_Step(None, callers, is_done=True, event=event))
+
+    def _is_callers(self, place: Key) -> bool:
+        return self._callers[place[0]] == place[1]
+
+    def _enter(self, step: _Step, first: int) -> None:
+        for before in step.before:
+            self._make_up_for(before)
+        self._now = step.node
+        self._began = step.is_done = True
+        if step.place is not None:
+            gpu, stream = step.place
+            self._outer = (gpu, self._thread.streams.get(gpu, 0))
+            self._choose(gpu, stream, first)
+            self._wait(step)
+
+    def _make_up_for(self, last: _Step) -> None:
+        """Make the waits of a node that ran without a call that needs its stream, and of those before it."""
+        waiting = [last]
+        while waiting:
+            step = waiting[-1]
+            open_ = [] if step.is_done else [before for before in step.before if not before.is_done]
+            if open_:
+                waiting.extend(open_)
+                continue
+            waiting.pop()
+            if not step.is_done:
+                step.is_done = True
+                self._wait(step)
+                self._announce(step)
+
+    def _wait(self, step: _Step) -> None:
+        """Make a node's stream wait for the nodes whose gradients it gets."""
+        if step.place is not None:
+            stream = _stream(*step.place)
+            for before in step.before:
+                if before.event is not None and before.place != step.place:
+                    stream.wait_event(before.event)
+
+    def _announce(self, step: _Step) -> None:
+        if step.announces and step.place is not None and step.event is None:
+            step.event = _stream(*step.place).record_event(CudaEvent())
+
+    def _choose(self, gpu: int, stream: int, first: int | None) -> None:
+        thread = self._thread
+        # The choice itself must not ask which node runs.
+        thread.backward = None
+        try:
+            thread.choose_stream(gpu, stream, first)
+        finally:
+            thread.backward = self
+
+
+def _stream(gpu: int, number: int) -> Any:
+    return CudaStream._numbered(active_machine().gpus[gpu], number)
+
+
+def _node_of(output: Any) -> Any:
+    """Return the node that gets the gradient of a tensor, or of an edge of the graph."""
+    node = getattr(output, "node", None)
+    if node is not None:
+        return node
+    return torch_private.gradient_edge(output).node if output.requires_grad else None

@@ -1,0 +1,124 @@
+"""Memory that graphs share: a pool gives memory that one capture has freed to the next.
+
+A replay writes where its capture did. Graphs with one pool may so overwrite each other's memory, and are right only if
+they are replayed in the order of their captures, one after the other (PyTorch's notes, "Sharing memory across
+captures"). Here each captured tensor has values of its own. After a replay, what it wrote is therefore copied into all
+tensors of other graphs that have the same addresses. Replays at the same time are a hazard.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.clock.timeline import Task
+from gpututor.devices.virtual.execution import races
+from gpututor.devices.virtual.machine import VirtualMachine
+
+SHARED_POOL = "graphs share a pool"
+"""The hazard of two graphs that share memory and are replayed at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The memory of a captured tensor: from `start` to before `end`."""
+
+    start: int
+    end: int
+    storage: torch.UntypedStorage
+    """The values on the CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlap:
+    """Bytes of a graph's tensor that a tensor of another graph has too."""
+
+    source: torch.UntypedStorage
+    target: torch.UntypedStorage
+    source_start: int
+    target_start: int
+    length: int
+
+    def copy(self) -> None:
+        """Show the bytes of the source in the target."""
+        source = self.source[self.source_start : self.source_start + self.length]
+        self.target[self.target_start : self.target_start + self.length].copy_(source)
+
+
+@dataclass(eq=False, slots=True)
+class GraphMemory:
+    """The memory that a graph writes to."""
+
+    placed: list[Placed] = field(default_factory=list)
+    """By the order of the writes."""
+    replay: Task | None = None
+    """The last task of its last replay."""
+
+    def overlaps(self, other: GraphMemory) -> list[_Overlap]:
+        shared = []
+        for mine in self.placed:
+            for theirs in other.placed:
+                start, end = max(mine.start, theirs.start), min(mine.end, theirs.end)
+                if start < end:
+                    places = start - mine.start, start - theirs.start
+                    shared.append(_Overlap(mine.storage, theirs.storage, *places, end - start))
+        return shared
+
+
+class SharedPools:
+    """The graphs of each private pool of a machine."""
+
+    def __init__(self) -> None:
+        self._graphs: dict[Any, list[GraphMemory]] = {}
+        self._overlaps: dict[tuple[GraphMemory, GraphMemory], list[_Overlap]] = {}
+        """The bytes that a first graph shares with a second one."""
+
+    def add(self, pool: Any, graph: GraphMemory) -> None:
+        """Add a graph that has been captured into a pool."""
+        others = self._graphs.setdefault(pool, [])
+        for other in others:
+            self._overlaps[graph, other] = graph.overlaps(other)
+            self._overlaps[other, graph] = other.overlaps(graph)
+        others.append(graph)
+
+    def remove(self, pool: Any, graph: GraphMemory) -> None:
+        """Remove a graph that is gone. Destructors call it."""
+        others = self._graphs.get(pool, [])
+        if graph in others:
+            others.remove(graph)
+        for other in others:
+            self._overlaps.pop((graph, other), None)
+            self._overlaps.pop((other, graph), None)
+        if not others:
+            self._graphs.pop(pool, None)
+
+    def replayed(self, machine: VirtualMachine, pool: Any, graph: GraphMemory, last: Task | None) -> None:
+        """Show in all other graphs what a replay has written; report graphs that are not ordered with it."""
+        order = machine.clock.order
+        for other in self._graphs.get(pool, ()):
+            overlaps = self._overlaps.get((graph, other), ()) if other is not graph else ()
+            if not overlaps:
+                continue
+            earlier = other.replay
+            if last is not None and earlier is not None and not order.is_before(earlier, *last.key):
+                races.report(machine, SHARED_POOL, earlier, last)
+            if machine.values:
+                with torch_private.host_only(), torch.no_grad():
+                    for overlap in overlaps:
+                        overlap.copy()
+        graph.replay = last
+
+
+_of_machines: weakref.WeakKeyDictionary[VirtualMachine, SharedPools] = weakref.WeakKeyDictionary()
+
+
+def shared_pools(machine: VirtualMachine) -> SharedPools:
+    """Return the graphs of a machine by their pools."""
+    pools = _of_machines.get(machine)
+    if pools is None:
+        pools = _of_machines[machine] = SharedPools()
+    return pools

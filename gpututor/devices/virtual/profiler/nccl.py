@@ -1,0 +1,72 @@
+"""Names of collectives in a profile: the annotations of ProcessGroupNCCL.cpp, and the kernels of NCCL 2.19 and later.
+
+Python cannot see which reduction an operator was given. So all kernels that reduce are named as sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.cost import links
+
+_ANNOTATIONS = {
+    "c10d::allreduce_": "all_reduce",
+    "c10d::allreduce_coalesced_": "allreduce_coalesced",
+    "c10d::broadcast_": "broadcast",
+    "c10d::reduce_": "reduce",
+    "c10d::allgather_": "all_gather",
+    "c10d::_allgather_base_": "_all_gather_base",
+    "c10d::allgather_into_tensor_coalesced_": "all_gather_into_tensor_coalesced",
+    "c10d::reduce_scatter_": "reduce_scatter",
+    "c10d::_reduce_scatter_base_": "_reduce_scatter_base",
+    "c10d::reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor_coalesced",
+    "c10d::alltoall_": "all_to_all",
+    "c10d::alltoall_base_": "all_to_all",
+    "c10d::gather_": "gather",
+    "c10d::scatter_": "scatter",
+    "c10d::barrier": "all_reduce_barrier",
+}
+_KERNELS = {
+    "all_reduce": "AllReduce",
+    "barrier": "AllReduce",
+    "all_gather": "AllGather",
+    "reduce_scatter": "ReduceScatter",
+    "broadcast": "Broadcast",
+    "reduce": "Reduce",
+}
+"""The kernels of rings; all other collectives are sends and receives."""
+_REDUCES = frozenset({"AllReduce", "ReduceScatter", "Reduce"})
+_DTYPES = {
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.uint8: "u8",
+    torch.int8: "i8",
+    torch.bool: "u8",
+    torch.int32: "i32",
+    torch.int64: "i64",
+}
+
+
+def annotation(operator: str) -> str:
+    """Return the range that NCCL's process group puts around a collective; empty for another operator."""
+    name = _ANNOTATIONS.get(operator, "")
+    return name and f"nccl:{name}"
+
+
+def kernel_name(operator: str, args: Any) -> str:
+    """Return the name of the kernel that runs a collective, given its operator and arguments; empty for others."""
+    kind = links.collective_kind(operator) if operator.startswith("c10d::") else ""
+    if not kind:
+        return ""
+    kernel = _KERNELS.get(kind, "SendRecv")
+    if kernel in _REDUCES:
+        dtypes = [leaf.dtype for leaf in torch_private.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+        dtype = dtypes[0] if dtypes else torch.uint8
+        kernel = f"{kernel}_Sum_{_DTYPES.get(dtype, 'f32')}"
+    ending = "" if kernel == "SendRecv" else "_RING_LL"
+    return f"ncclDevKernel_{kernel}{ending}(ncclDevKernelArgsStorage<4096ul>)"
