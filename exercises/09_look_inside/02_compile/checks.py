@@ -55,9 +55,10 @@ def is_compiled(call: Call, product: Event) -> bool:
 
 
 def calls_of(call: Call, *, compiled: bool) -> list[Taken]:
-    """The time of each call of one of the models, by its products: at most from the work or the wait before to those after.
+    """The time of each call of one of the models, by its products.
 
-    The last call of all that is to be timed must be waited for.
+    It is at most that from the work or the wait before it to those after it. The last call to be timed must be waited
+    for.
     """
     work = products(call)
     rounds = list(zip(work[::PRODUCTS], work[PRODUCTS - 1 :: PRODUCTS], strict=False))

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
+from gpututor.devices.virtual.execution.host_work import not_counted
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _real_compile: Any = torch.compile
@@ -20,7 +21,8 @@ def compile(model: Any = None, **kwargs: Any) -> Any:
         return _flex_attention
     if kwargs.get("backend") == "cudagraphs":
         raise cuda_errors.unsupported('torch.compile(backend="cudagraphs")', 'Use mode="reduce-overhead".')
-    return _real_compile(model, **kwargs)
+    with not_counted():  # it imports Dynamo
+        return _real_compile(model, **kwargs)
 
 
 def _flex_attention(*args: Any, **kwargs: Any) -> Any:

@@ -148,7 +148,11 @@ def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, in
 
     with torch_private.host_only():
         args, kwargs, out = torch_private.tree_map(tensor, (args, kwargs, out))
-    return kernel.name, size_bytes, prices.cost_of_call(spec, operator_of(func), args, kwargs, out)
+    return (
+        kernel.name,
+        size_bytes,
+        prices.cost_of_call(spec, operator_of(func), args, kwargs, out, kernel.channels_last),
+    )
 
 
 class CompiledFunction(torch.autograd.Function):

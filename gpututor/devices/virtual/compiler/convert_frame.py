@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from gpututor.devices.virtual.execution.host_work import not_counted
 from gpututor.devices.virtual.machine import is_on
 
 _MODULE = "torch._dynamo.convert_frame"
@@ -78,10 +79,11 @@ def _capturing(real: Any) -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_on():
             return real(self, *args, **kwargs)
-        from gpututor.devices.virtual.compiler.inductor import capturing  # imports Inductor
+        with not_counted():
+            from gpututor.devices.virtual.compiler.inductor import capturing  # imports Inductor
 
-        with capturing():
-            return real(self, *args, **kwargs)
+            with capturing():
+                return real(self, *args, **kwargs)
 
     return call
 

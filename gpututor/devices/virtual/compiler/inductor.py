@@ -17,7 +17,6 @@ from gpututor.devices.virtual.compiler.capture import seeing_virtual_tensors
 from gpututor.devices.virtual.compiler.compiled_graph import CompiledGraph
 from gpututor.devices.virtual.compiler.lowering import lower
 from gpututor.devices.virtual.cost import compiled
-from gpututor.devices.virtual.execution.host_work import meter
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES
 
@@ -27,15 +26,12 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 @contextmanager
 def capturing() -> Iterator[None]:
     """Let Dynamo capture a frame for the virtual GPU inside the block."""
-    meter().resume()
     with (
         seeing_virtual_tensors(),
         patch.object(pt2.compile_fx, "compile_fx", compile_fx),
         patch.object(pt2.convert_frame, pt2.RECOMPILE_REASONS, _recompile_reasons),
     ):
         yield
-    # The compiler's own time is modeled.
-    meter().skip()
 
 
 def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:

@@ -60,6 +60,8 @@ class Kernel:
     """Elements of a row that is reduced; 1 if nothing is."""
     call: tuple[Any, Any, Any, Any] | None = None
     """Operator, arguments, keywords and result of a library's kernel, with `Size` for tensors; None if generated."""
+    channels_last: bool = False
+    """True if a library's kernel takes images whose channels are adjacent: Inductor chooses layouts."""
     place: Place = NOWHERE
 
 
@@ -218,4 +220,5 @@ def _library_kernel(node: Any, moved: Any, place: Place) -> Kernel:
     if origin is None:
         return Kernel(name, moved, place=place)
     args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)
-    return Kernel(name, moved, call=(origin.target, args, kwargs, out), place=place)
+    call = (origin.target, args, kwargs, out)
+    return Kernel(name, moved, call=call, channels_last=pt2.has_channels_last(node.node), place=place)

@@ -173,6 +173,16 @@ def origin_of(kernel: Any) -> Any:
     return next((origin for origin in origins if origin.target is operator), origins[0] if origins else None)
 
 
+def has_channels_last(kernel: Any) -> bool:
+    """Return True if an input of a kernel is a batch of images whose channels are adjacent."""
+    for part in getattr(kernel, "inputs", ()):
+        layout = getattr(part, "maybe_get_layout", lambda: None)()
+        size, stride = getattr(layout, "size", ()), getattr(layout, "stride", ())
+        if len(stride) == 4 and stride[1] == 1 and size[1] != 1:
+            return True
+    return False
+
+
 def is_no_kernel(node: Any) -> bool:
     """Return True for a node of the schedule that launches nothing."""
     return isinstance(node, scheduler.NopKernelSchedulerNode) or isinstance(node.node, ir.MultiOutput)

@@ -12,6 +12,7 @@ import os
 import resource
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from time import (
@@ -68,11 +69,6 @@ class Meter:
         before, self.used = self.used, thread_time_ns()
         return min(length, self.used - before)
 
-    def skip(self) -> None:
-        """Leave out the time since the last operator: it was the machine's own."""
-        self.last = perf_counter_ns()
-        self.used = thread_time_ns()
-
     def resume(self) -> None:
         """Continue within an operator after the program's own code ran in it."""
         now = perf_counter_ns()
@@ -96,6 +92,17 @@ _of_thread = _OfThread()
 def meter() -> Meter:
     """Return the meter of this thread."""
     return _of_thread.meter
+
+
+@contextlib.contextmanager
+def not_counted() -> Iterator[None]:
+    """Leave out the time inside the block: the machine models it."""
+    mine = meter()
+    mine.resume()
+    try:
+        yield
+    finally:
+        mine.last, mine.used = perf_counter_ns(), thread_time_ns()
 
 
 @dataclass(frozen=True)

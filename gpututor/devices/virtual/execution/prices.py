@@ -207,11 +207,12 @@ def _dtype(read: Sequence[Description], written: Sequence[Description]) -> str:
     return compute_dtype([dtype for _, dtype in read], [dtype for _, dtype in written])
 
 
-def cost_of_call(spec: GpuSpec, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Cost:
+def cost_of_call(
+    spec: GpuSpec, op: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, channels_last: bool
+) -> Cost:
     """Return the cost of `op(*args, **kwargs) == out` on a GPU; tensors may be on any device, without values."""
     inputs = [value for value in torch_private.tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-    last = any(image.dim() == 4 and image.stride(1) == 1 and image.shape[1] > 1 for image in inputs)
-    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs), channels_last=last)
+    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs), channels_last=channels_last)
 
 
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:
