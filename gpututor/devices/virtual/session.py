@@ -36,6 +36,7 @@ from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
 from gpututor.devices.virtual.profiler import profile
 from gpututor.devices.virtual.tensors import module_to, moves, serialization, tensor
 from gpututor.devices.virtual.tensors.tensor import Hooks
+from gpututor.devices.virtual.triton_kernels import triton_kernels
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.scenario import ACCELERATORS
 
@@ -97,6 +98,7 @@ def virtual_gpu(
             child_processes.inherited_settings(settings, enter_inherited),
             cuda_kernels.composites(),
             recurrent.on_cudnn(),
+            triton_kernels(),
             ThreadModes(),
         ):
             try:
