@@ -21,6 +21,8 @@ LEAST_WON = 0.05
 SMALL_COPY = 64 << 10
 """Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8
+_SCATTERED = 1.5
+"""Bytes moved for a byte asked for, above which the accesses of a kernel are scattered."""
 FILLS = "aten::copy_"
 """The operator that copies into an existing tensor."""
 _MAKERS = "arange empty eye full linspace normal ones rand randint randn randperm zeros"
@@ -62,12 +64,14 @@ _OTHER_WAIT = (
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A device's matrix rates in floating-point operations a second."""
+    """A device's peak rates."""
 
     float32: float
-    """Rate without tensor cores."""
+    """Floating-point operations a second without tensor cores."""
     tensor: float
-    """Rate on tensor cores, with TF32; 0 without tensor cores."""
+    """Operations a second on tensor cores, with TF32; 0 without tensor cores."""
+    bytes_per_s: float = 0.0
+    """Bandwidth of the memory; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +264,27 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     yield from together(rows, "float32 products", observations(), gain_of)
 
 
+def scattered_accesses(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
+    """Find kernels whose warps touch more bytes than they ask for. The gain is the share that nobody asked for."""
+    kernels = rows.on(device) & rows.of(Kind.KERNEL) & (rows.moved > _SCATTERED * rows.requested) & rows.timed
+
+    def gain_of(group: Numbers) -> int:
+        wasted = 1 - rows.requested[group] / rows.moved[group]
+        return int((rows.duration[group] * wasted).sum())
+
+    def observations() -> Iterator[Observation]:
+        for place, group in _by_line(rows, kernels):
+            name = rows.names[int(rows.name[group[0]])]
+            asked, moved = int(rows.requested[group].sum()), int(rows.moved[group].sum())
+            sentence = f"{name}, launched at {place}, asks for {size(asked)} and moves {size(moved)}."
+            what_to_do = (
+                "Let neighboring lanes use neighboring addresses: `tl.arange` belongs to the dimension with stride 1."
+            )
+            yield Observation(place, group, sentence, what_to_do)
+
+    yield from together(rows, "scattered accesses", observations(), gain_of)
+
+
 def _work(rows: TraceArrays, device: str) -> Mask:
     return rows.on(device) & rows.of(Kind.KERNEL, Kind.TRANSFER, Kind.COLLECTIVE)
 
@@ -448,4 +473,5 @@ RULES: tuple[Rule, ...] = (
     launch_bound,
     work_on_the_cpu,
     float32_products,
+    scattered_accesses,
 )

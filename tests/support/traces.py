@@ -25,9 +25,17 @@ class Program:
         self.allocated = 0
 
     def kernel(
-        self, line: int, time: int, *, name: str = "aten::mm", stream: int = 0, launch: int = 5 * US, flops: float = 0.0
+        self,
+        line: int,
+        time: int,
+        *,
+        name: str = "aten::mm",
+        stream: int = 0,
+        launch: int = 5 * US,
+        flops: float = 0.0,
+        moved: int = 0,
     ) -> int:
-        """Launch a kernel; the host continues."""
+        """Launch a kernel; the host continues. `moved` bytes make it a Triton kernel that asks for 1 MiB."""
         self.now += launch
         start, end = self._run(stream, time)
         return self.trace.add(
@@ -42,6 +50,9 @@ class Program:
             end=end,
             file=FILE,
             line=line,
+            requested=1 << 20 if moved else 0,
+            moved=moved,
+            programs=8 if moved else 0,
         )
 
     def copy(
@@ -176,6 +187,9 @@ def filled(count: int, seed: int = 0) -> tuple[Trace, list[Event]]:
             partner=draw.choice([-1, draw.randrange(index + 1)]),
             file=(file := draw.choice(["", "a.py", "/b/c.py"])),
             line=draw.randrange(1, 9000) if file else None,
+            programs=(programs := draw.choice([0, 0, 12, 1 << 40])),
+            requested=1 << 41 if programs else 0,
+            moved=1 << 42 if programs else 0,
         )
         events.append(event)
         values = {name: getattr(event, name) for name in TYPES if name not in ("kind", "name", "device")}

@@ -129,9 +129,7 @@ def launch_price(gpu: AchievableRates, work: LaunchWork) -> Price:
     return Price(seconds, work.least_bytes, work.flops, fill)
 
 
-def _dot_s(
-    gpu: AchievableRates, dtype: str, precision: str, shape: tuple[int, int, int], flops: int
-) -> float:
+def _dot_s(gpu: AchievableRates, dtype: str, precision: str, shape: tuple[int, int, int], flops: int) -> float:
     """Return the seconds of products of one shape on the whole GPU."""
     m, n, _ = shape
     tf32 = "IEEE" not in precision.upper()

@@ -21,6 +21,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpututor.trace.hazards import OUT_OF_BOUNDS, SAME_ELEMENT, UNWRITTEN
+
 Addresses = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 AccessKind = Literal["load", "store", "atomic"]
@@ -34,9 +36,6 @@ _MARGIN = 1 << 40
 """Bytes before a region's tensor: pointers may stray in both directions."""
 _PENDING_LANES = 1 << 18
 """Lanes that are counted together."""
-OUT_OF_BOUNDS = "access out of bounds"
-UNWRITTEN = "read of unwritten memory"
-SAME_ELEMENT = "two programs write one element"
 
 
 class TritonMemoryError(RuntimeError):
@@ -174,7 +173,9 @@ class Memory:
         if region.storage.unwritten is not None:
             self._check_written(kind, region, active, place, element_bytes)
         lanes = addresses if whole else np.where(mask, addresses, np.uint64(0))
-        self._pending.append((kind, number, _in_lane_order(lanes, addresses), active, self.program, bool(self.locks), place))
+        self._pending.append(
+            (kind, number, _in_lane_order(lanes, addresses), active, self.program, bool(self.locks), place)
+        )
         self._lanes += lanes.size
         if self._lanes >= _PENDING_LANES:
             self.count()

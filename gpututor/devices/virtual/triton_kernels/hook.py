@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any
 
 from gpututor.errors import TutorError
+from gpututor.hardware.packages import PACKAGES, install_command
 
-OLDEST, NEWEST = "3.7", "3.7"
-"""The range of versions of Triton whose kernels run."""
+TRITON = PACKAGES["triton"]
 
 
 class TritonNotSupported(TutorError):
@@ -105,14 +105,8 @@ def _refusing(error: TritonNotSupported) -> Iterator[None]:
 def _check_version() -> None:
     """Raise `TritonNotSupported` if this Triton is outside the range."""
     version = str(getattr(sys.modules["triton"], "__version__", "0"))
-    numbers = tuple(int("".join(filter(str.isdigit, part)) or 0) for part in version.split(".")[:2])
-    oldest, newest = (tuple(map(int, bound.split("."))) for bound in (OLDEST, NEWEST))
-    if not oldest <= numbers <= newest:
+    if not TRITON.works_in(version):
         raise TritonNotSupported(
-            f"The virtual GPU runs kernels of Triton {_range()}, and this is Triton {version}.",
-            'pip install "gpututor[triton]" installs one that works.',
+            f"The virtual GPU runs kernels of Triton {TRITON.versions}, and this is Triton {version}.",
+            f"Run `{install_command('triton')}`.",
         )
-
-
-def _range() -> str:
-    return f"{OLDEST} to {NEWEST}" if OLDEST != NEWEST else OLDEST

@@ -155,9 +155,7 @@ def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Bound:
         quoted = [f"'{name}'" for name in missing]
         words = quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])}{',' * (len(quoted) > 2)} and {quoted[-1]}"
         plural = "s" * (len(quoted) > 1)
-        raise TypeError(
-            f"dynamic_func() missing {len(quoted)} required positional argument{plural}: {words}"
-        ) from None
+        raise TypeError(f"dynamic_func() missing {len(quoted)} required positional argument{plural}: {words}") from None
     bound.apply_defaults()
     warps = options.get("num_warps", 4)
     if type(warps) is not int or warps < 1 or warps & (warps - 1):
@@ -170,7 +168,9 @@ def _grid_of(call: _Bound, grid: Any) -> tuple[int, int, int]:
     if callable(grid):
         grid = grid(dict(call.arguments))
     if isinstance(grid, torch.Tensor) or not hasattr(grid, "__len__"):
-        raise TypeError(f"the grid of {call.name} is a tuple of up to three ints, not {grid!r}: write (n,) for n programs")
+        raise TypeError(
+            f"the grid of {call.name} is a tuple of up to three ints, not {grid!r}: write (n,) for n programs"
+        )
     sizes = tuple(grid)
     if not 1 <= len(sizes) <= 3:
         raise ValueError(f"the grid of {call.name} has one to three sizes, not {len(sizes)}")
@@ -254,7 +254,9 @@ class _Arguments:
             storage.cell = min(storage.cell, element)
         address = kernel_address(len(self.regions), host.data_ptr())
         shape, strides = tuple(host.shape), tuple(host.stride())
-        self.regions.append(Region(name, address, host.data_ptr(), element, shape or (1,), strides or (1,), storage, tensor))
+        self.regions.append(
+            Region(name, address, host.data_ptr(), element, shape or (1,), strides or (1,), storage, tensor)
+        )
         return triton_private.pointer_tensor(address, dtype)
 
     def _unify_cells(self) -> None:
@@ -322,9 +324,7 @@ def _work(call: _Bound, memory: Memory, counts: Counts, grid: tuple[int, int, in
     )
 
 
-def _launch(
-    machine: VirtualMachine, gpu: VirtualGpu, stream: int, call: _Bound, grid: tuple[int, int, int]
-) -> None:
+def _launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, call: _Bound, grid: tuple[int, int, int]) -> None:
     """Run the programs and put the kernel into the stream."""
     if 0 in grid:
         return
@@ -341,7 +341,11 @@ def _launch(
     work = _work(call, memory, counts, grid)
     price = launch_price(calibrated(gpu.spec), work)
     cost = Cost(
-        round(price.seconds * 1e9), round(price.fill * WHOLE), gpu.launch_ns, work.flops, _dtype_of(arguments.regions, memory)
+        round(price.seconds * 1e9),
+        round(price.fill * WHOLE),
+        gpu.launch_ns,
+        work.flops,
+        _dtype_of(arguments.regions, memory),
     )
     place = machine.recorder.place() if machine.recorder.enabled else None
     task = execution.launch.launch(machine, gpu, stream, call.name, work.least_bytes, cost, place)
@@ -349,7 +353,10 @@ def _launch(
     tensors = [region.tensor for region in arguments.regions]
     traffic = memory.traffic
     execution.races.of_kernel(
-        machine, task, [tensors[each] for each in sorted(traffic.read)], [tensors[each] for each in sorted(traffic.written)]
+        machine,
+        task,
+        [tensors[each] for each in sorted(traffic.read)],
+        [tensors[each] for each in sorted(traffic.written)],
     )
     for region in arguments.regions:
         remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)

@@ -13,7 +13,8 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from gpututor.devices.virtual.triton_kernels.hook import NEWEST, OLDEST, TritonNotSupported
+from gpututor.devices.virtual.triton_kernels.hook import TRITON, TritonNotSupported
+from gpututor.hardware.packages import install_command
 
 try:
     from triton import knobs
@@ -40,7 +41,7 @@ try:
 except (ImportError, AttributeError) as error:
     raise TritonNotSupported(
         f"Triton {triton.__version__} has no {getattr(error, 'name', None) or error}, which the virtual GPU needs.",
-        f'It runs kernels of Triton {OLDEST} to {NEWEST}: pip install "gpututor[triton]".',
+        f"It runs kernels of Triton {TRITON.versions}: run `{install_command('triton')}`.",
     ) from error
 
 __all__ = [
