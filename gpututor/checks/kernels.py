@@ -17,6 +17,8 @@ WHY_NO_RACES = "Programs run in any order, many at once: the result changes from
 WHY_COALESCED = "Memory moves in sectors of 32 bytes. A warp that uses 4 bytes of each moves eight times too much."
 WHY_TRAFFIC = "Most kernels wait for memory: half of the bytes is half of the time."
 _NEARLY = 1e-9
+_SECTORS = 8 * 32
+"""Bytes of sectors at the ends of tensors, of which a kernel may use only a part."""
 
 
 def _on_virtual_gpu(machine: Machine) -> bool:
@@ -55,9 +57,9 @@ def coalesced(
         raise CourseError(f"check {name!r}: a share of {at_least}", "In checks.py, give a share above 0, at most 1.")
 
     def wrong(kernel: Event) -> tuple[str, str] | None:
-        used = min(1.0, kernel.requested / kernel.moved) if kernel.moved else 1.0
-        if used >= at_least - _NEARLY:
+        if kernel.requested >= (at_least - _NEARLY) * (kernel.moved - _SECTORS):
             return None
+        used = kernel.requested / kernel.moved
         got = f"{kernel.name} moves {size(kernel.moved)} and uses {share(used)} of them"
         return f"at least {share(at_least)} of the bytes moved are used", got
 
@@ -81,7 +83,6 @@ def traffic(
         raise CourseError(f"check {name!r}: {at_most} times the least", "In checks.py, give 1 or more.")
 
     def wrong(kernel: Event) -> tuple[str, str] | None:
-        # A tensor may begin and end within a sector.
         if kernel.moved <= at_most * kernel.size_bytes + _SECTORS:
             return None
         times = f"{kernel.moved / kernel.size_bytes:.2f} × the least" if kernel.size_bytes else "for nothing"
@@ -90,10 +91,6 @@ def traffic(
 
     sentence = f"Kernels move at most {at_most:g} × the bytes of their inputs and outputs"
     return Check(name, lambda _: sentence, _in_each_kernel(wrong), (), why, advice, on)
-
-
-_SECTORS = 8 * 32
-"""Bytes of the sectors at the ends of tensors."""
 
 
 def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:

@@ -4,7 +4,7 @@ A launch takes the longest of four times, as a roofline does (Williams, Waterman
 
 - **memory**: bytes that the L2 cache lacked, at the attainable bandwidth; and all sectors that warps touched, at the
   L2's bandwidth. A warp's access moves whole 32-byte sectors (CUDA C++ Best Practices Guide, "Coalesced Access to
-  Global Memory"). A multiprocessor gets at most 64 bytes a cycle from the L2 (NVIDIA A100 white paper, "A100 L2 cache").
+  Global Memory"). A multiprocessor gets at most 64 bytes a cycle from the L2 (NVIDIA A100 white paper, "L2 cache").
 - **arithmetic**: elementwise operations on the float32 lanes. Functions such as exp run on special function units,
   which have an eighth of the lanes (CUDA C++ Programming Guide, "Arithmetic Instructions": 16 of 128 results a cycle).
 - **products**: FLOPs of `tl.dot` on tensor cores, by dtype. Tiles smaller than 128 x 128 reuse their operands less:

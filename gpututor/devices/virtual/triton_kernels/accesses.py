@@ -101,8 +101,8 @@ class Region:
         """Return which elements of the span belong to the tensor."""
         own = np.zeros(self.span, dtype=bool)
         if self.span:
-            strides = [stride for stride in self.strides]
-            np.lib.stride_tricks.as_strided(own, self.shape, strides)[...] = True
+            # A bool has one byte: strides in elements are strides in bytes.
+            np.lib.stride_tricks.as_strided(own, self.shape, self.strides)[...] = True
         return own
 
 
@@ -198,8 +198,8 @@ class Memory:
             raise self._error(
                 OUT_OF_BOUNDS,
                 place,
-                f"a {_ACTIONS[kind]} goes to address {int(active[strange][0]):#x}, which is in no tensor argument of the"
-                " launch",
+                f"a {_ACTIONS[kind]} goes to address {int(active[strange][0]):#x}, which is in no tensor argument"
+                " of the launch",
             )
         host = addresses.copy()
         for number in np.unique(numbers):
@@ -230,8 +230,8 @@ class Memory:
                 raise self._error(
                     OUT_OF_BOUNDS,
                     place,
-                    f"a {_ACTIONS[kind]} goes to {self._element(region, int(active[strays][0]))}, which lies between the"
-                    f" elements of the tensor: its shape is {region.shape}, its strides are {region.strides}",
+                    f"a {_ACTIONS[kind]} goes to {self._element(region, int(active[strays][0]))}, which lies between"
+                    f" the elements of the tensor: its shape is {region.shape}, its strides are {region.strides}",
                 )
 
     def _check_written(

@@ -237,8 +237,8 @@ class _Arguments:
         home = machine.home(tensor._device)
         if home is not self._gpu:
             raise RuntimeError(
-                f"Triton Error [CUDA]: an illegal memory access was encountered: {name} is on {home.name}, and the kernel"
-                f" runs on {self._gpu.name}. Call it inside `with torch.cuda.device({home.index}):`."
+                f"Triton Error [CUDA]: an illegal memory access was encountered: {name} is on {home.name}, and the"
+                f" kernel runs on {self._gpu.name}. Call it inside `with torch.cuda.device({home.index}):`."
             )
         if dtype is None:
             raise cuda_errors.unsupported(f"tensors of {tensor.dtype} as arguments of a Triton kernel")
