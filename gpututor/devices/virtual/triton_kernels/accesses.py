@@ -198,7 +198,7 @@ class Memory:
             raise self._error(
                 OUT_OF_BOUNDS,
                 place,
-                f"a {_ACTIONS[kind]} goes to address {int(active[strange][0]):#x}, which is in no tensor argument"
+                f"{_ACTIONS[kind]} goes to address {int(active[strange][0]):#x}, which is in no tensor argument"
                 " of the launch",
             )
         host = addresses.copy()
@@ -218,7 +218,7 @@ class Memory:
             raise self._error(
                 OUT_OF_BOUNDS,
                 place,
-                f"a {_ACTIONS[kind]} goes to {self._element(region, address)}, and the tensor has"
+                f"{_ACTIONS[kind]} goes to {self._element(region, address)}, and the tensor has"
                 f" {_elements_of(region)}. {int(outside.sum())} of {active.size} lanes are outside",
             )
         if number not in self._dense:
@@ -230,7 +230,7 @@ class Memory:
                 raise self._error(
                     OUT_OF_BOUNDS,
                     place,
-                    f"a {_ACTIONS[kind]} goes to {self._element(region, int(active[strays][0]))}, which lies between"
+                    f"{_ACTIONS[kind]} goes to {self._element(region, int(active[strays][0]))}, which lies between"
                     f" the elements of the tensor: its shape is {region.shape}, its strides are {region.strides}",
                 )
 
@@ -247,7 +247,7 @@ class Memory:
                 raise self._error(
                     UNWRITTEN,
                     place,
-                    f"a {_ACTIONS[kind]} reads {self._element(region, int(active[lane]))}, which nothing has written"
+                    f"{_ACTIONS[kind]} reads {self._element(region, int(active[lane]))}, which nothing has written"
                     " since the tensor was made, as by torch.empty",
                 )
         storage.unwritten[cells] = False
@@ -374,7 +374,7 @@ class Memory:
         return max((int(each.max()) for each in counts if each is not None), default=0)
 
 
-_ACTIONS: dict[AccessKind, str] = {"load": "load", "store": "store", "atomic": "atomic operation"}
+_ACTIONS: dict[AccessKind, str] = {"load": "a load", "store": "a store", "atomic": "an atomic operation"}
 
 
 def _elements_of(region: Region) -> str:
