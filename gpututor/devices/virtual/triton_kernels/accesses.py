@@ -259,7 +259,7 @@ class Memory:
         if region.is_dense and len(region.shape) > 1 and 0 <= index < region.span and _is_contiguous(region):
             place = ", ".join(str(int(each)) for each in np.unravel_index(index, region.shape))
             words = f"{region.name}[{place}]"
-        return f"{words} (address {region.host_address + offset:#x})"
+        return words
 
     def program_words(self, number: int) -> str:
         """Return text like `program 3` or `program (1, 2)`."""

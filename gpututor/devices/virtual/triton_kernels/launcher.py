@@ -297,7 +297,8 @@ def _interpret(call: _Bound, arguments: _Arguments, memory: Memory, grid: tuple[
         except (TritonMemoryError, KernelDoesNotEnd):
             raise
         except Exception as error:
-            raise triton_private.InterpreterError(repr(error)) from error
+            # With the kernel's line, which is where the learner looks.
+            raise triton_private.InterpreterError(repr(error)).with_traceback(error.__traceback__) from error
         memory.finish()
     return counts
 
