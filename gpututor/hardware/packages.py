@@ -6,7 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 from importlib import metadata
 
-from gpututor.errors import NotGradableHere
+from gpututor.errors import NotGradableHere, TutorError
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class Package:
     def works_in(self, version: str) -> bool:
         """Return True for a version, such as `3.7.1+git`, in the range."""
         return _numbers(self.oldest) <= _numbers(version) <= _numbers(self.newest)
+
+
+class PackageNotSupported(TutorError):
+    """An optional package has a version outside the range, or lacks something that gpututor is built on."""
 
 
 PACKAGES = {"triton": Package("Triton", "3.7", "3.7")}

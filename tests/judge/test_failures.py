@@ -304,8 +304,8 @@ def test_a_package_that_is_missing_or_too_old_is_not_gradable(
 ) -> None:
     manifest = exercise_folder / "exercise.toml"
     manifest.write_text(manifest.read_text() + 'packages = ["triton"]\n')
-    found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: version if name == "triton" else found(name))
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: version if name == "triton" else real(name))
     monkeypatch.setattr(metadata, "version", lambda name: version)
     # No worker is taken, so that nothing of the pool but its isolation is read.
     pool: Any = SimpleNamespace(isolation="none")

@@ -5,6 +5,6 @@ Nothing here imports Triton before the program does; see `hook`.
 
 from __future__ import annotations
 
-from gpututor.devices.virtual.triton_kernels.hook import TritonNotSupported, triton_kernels
+from gpututor.devices.virtual.triton_kernels.hook import triton_kernels
 
-__all__ = ["TritonNotSupported", "triton_kernels"]
+__all__ = ["triton_kernels"]

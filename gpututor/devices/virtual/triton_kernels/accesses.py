@@ -113,7 +113,7 @@ def kernel_address(number: int, host_address: int) -> int:
 
 @dataclass
 class Traffic:
-    """What the loads, stores and atomics of a launch moved."""
+    """Bytes and sectors that the loads, stores and atomics of a launch moved."""
 
     requested_bytes: int = 0
     sectors: int = 0
@@ -147,7 +147,7 @@ class Memory:
         self._moved = 0
         self._own: dict[int, Mask] = {}
         self._dense = {number for number, region in enumerate(regions) if region.is_dense}
-        self._pending: list[tuple[AccessKind, int, Addresses, Mask | None, int, bool, tuple[str, int | None]]] = []
+        self._pending: list[tuple[AccessKind, int, Addresses, Addresses, int, bool, tuple[str, int | None]]] = []
         self._lanes = 0
         self._offsets = np.array(
             [(region.host_address - region.address) % (1 << 64) for region in regions], dtype=np.uint64
@@ -357,7 +357,7 @@ class Memory:
         """Count the rest; return the traffic."""
         self.count()
         traffic = self.traffic
-        used = {}
+        used: dict[tuple[int, int, bool], int] = {}
         for numbers in (traffic.read, traffic.written):
             for number in numbers:
                 region = self.regions[number]

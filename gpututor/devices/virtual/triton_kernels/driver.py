@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.execution.launch import kernel_of_length
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.triton_kernels.triton_private import GPUTarget
 
-_BUSY_CYCLES = 400_000
+_BUSY_NS = 200_000
+"""Nanoseconds of a kernel before each timed call."""
 BENCHMARK_CALLS = 3
 """Timed calls of `triton.testing.do_bench`: modelled times hardly vary."""
 
@@ -101,7 +104,8 @@ def do_bench(
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         torch.cuda.synchronize()
         # The GPU is busy while the host launches, as with Triton's own, which clears the cache here.
-        torch.cuda._sleep(_BUSY_CYCLES)
+        machine = active_machine()
+        kernel_of_length(machine, machine.current, "triton.testing.do_bench", _BUSY_NS, WHOLE)
         began.record()
         fn()
         ended.record()

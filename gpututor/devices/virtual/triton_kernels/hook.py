@@ -10,14 +10,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from gpututor.errors import TutorError
-from gpututor.hardware.packages import PACKAGES, install_command
+from gpututor.hardware.packages import PACKAGES, PackageNotSupported, install_command
 
 TRITON = PACKAGES["triton"]
-
-
-class TritonNotSupported(TutorError):
-    """This Triton is outside the range of versions, or lacks something that the virtual GPU is built on."""
 
 
 class _AfterImport:
@@ -36,7 +31,7 @@ class _AfterImport:
         finally:
             self._is_searching = False
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._prepare)
+            spec.loader = _Loader(spec.loader, self._prepare)  # type: ignore[assignment]
         return spec
 
 
@@ -66,7 +61,7 @@ def triton_kernels() -> Iterator[None]:
             try:
                 _check_version()
                 from gpututor.devices.virtual.triton_kernels import launcher  # imports Triton's parts
-            except TritonNotSupported as error:
+            except PackageNotSupported as error:
                 # The program may never launch a kernel: PyTorch imports Triton too.
                 undo.enter_context(_refusing(error))
             else:
@@ -78,13 +73,13 @@ def triton_kernels() -> Iterator[None]:
             yield
             return
         finder = _AfterImport(prepare)
-        sys.meta_path.insert(0, finder)  # type: ignore[arg-type]
-        undo.callback(lambda: finder in sys.meta_path and sys.meta_path.remove(finder))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, finder)
+        undo.callback(sys.meta_path.remove, finder)
         yield
 
 
 @contextmanager
-def _refusing(error: TritonNotSupported) -> Iterator[None]:
+def _refusing(error: PackageNotSupported) -> Iterator[None]:
     """Raise `error` at each launch inside the block."""
 
     def run(*args: Any, **kwargs: Any) -> None:
@@ -103,10 +98,10 @@ def _refusing(error: TritonNotSupported) -> Iterator[None]:
 
 
 def _check_version() -> None:
-    """Raise `TritonNotSupported` if this Triton is outside the range."""
+    """Raise `PackageNotSupported` if this Triton is outside the range."""
     version = str(getattr(sys.modules["triton"], "__version__", "0"))
     if not TRITON.works_in(version):
-        raise TritonNotSupported(
+        raise PackageNotSupported(
             f"The virtual GPU runs kernels of Triton {TRITON.versions}, and this is Triton {version}.",
             f"Run `{install_command('triton')}`.",
         )

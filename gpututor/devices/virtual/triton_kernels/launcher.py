@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,16 +14,18 @@ import numpy as np
 import torch
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
-from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.clock.timeline import WHOLE, Task
 from gpututor.devices.virtual.cost.calibration import calibrated
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.cost.triton import LaunchWork, launch_price, occupancy
 from gpututor.devices.virtual.execution.host_work import meter
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
+from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 from gpututor.devices.virtual.triton_kernels import builder as building
 from gpututor.devices.virtual.triton_kernels import triton_private
 from gpututor.devices.virtual.triton_kernels.accesses import (
+    Mask,
     Memory,
     Region,
     Storage,
@@ -32,7 +35,6 @@ from gpututor.devices.virtual.triton_kernels.accesses import (
 from gpututor.devices.virtual.triton_kernels.builder import Counts, builder, semantic
 from gpututor.devices.virtual.triton_kernels.driver import VirtualDriver, WarmedKernel, do_bench, no_driver
 from gpututor.devices.virtual.triton_kernels.source import interpretable
-from gpututor.devices.virtual.triton_kernels.unwritten import remember_unwritten, unwritten_cells
 from gpututor.trace.events import compute_dtype
 
 DEADLINE_S = 60.0
@@ -248,7 +250,7 @@ class _Arguments:
         element = host.element_size()
         storage = self._storages.get(first)
         if storage is None:
-            cells = unwritten_cells(tensor._block, element)
+            cells = _unwritten_cells(tensor._block, element)
             storage = self._storages[first] = Storage(first, size, element, cells)
         else:
             storage.cell = min(storage.cell, element)
@@ -360,7 +362,35 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, call: _Bound,
         [tensors[each] for each in sorted(traffic.written)],
     )
     for region in arguments.regions:
-        remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)
+        _remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)
+
+
+_partly: weakref.WeakKeyDictionary[Allocation, tuple[Task, int, Mask]] = weakref.WeakKeyDictionary()
+"""The launch that wrote last, bytes of a cell, and the cells that are still unwritten."""
+
+
+def _unwritten_cells(block: Allocation, cell: int) -> Mask | None:
+    """Return True for each cell that nothing has written; None if something else than a Triton kernel wrote."""
+    if block.written is None:
+        return np.ones(-(-block.size_bytes // cell) + 1, dtype=bool)
+    known = _partly.get(block)
+    if known is None or known[0] is not block.written:
+        _partly.pop(block, None)
+        return None
+    _, before, cells = known
+    if before == cell:
+        return cells
+    by_byte = np.repeat(cells, before)
+    whole: Mask = by_byte[: by_byte.size - by_byte.size % cell].reshape(-1, cell).any(axis=1)
+    return whole
+
+
+def _remember_unwritten(block: Allocation, cells: Mask | None, cell: int) -> None:
+    """Keep the cells for later launches; `block` was written by a launch, or not at all."""
+    if cells is None or block.written is None or not cells.any():
+        _partly.pop(block, None)
+        return
+    _partly[block] = (block.written, cell, cells)
 
 
 def _dtype_of(regions: list[Region], memory: Memory) -> str:

@@ -13,8 +13,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from gpututor.devices.virtual.triton_kernels.hook import TRITON, TritonNotSupported
-from gpututor.hardware.packages import install_command
+from gpututor.hardware.packages import PACKAGES, PackageNotSupported, install_command
 
 try:
     from triton import knobs
@@ -39,9 +38,9 @@ try:
     _hooked = (JITFunction.run, JITFunction.__call__, InterpretedFunction.run, InterpretedFunction.__call__)
     _used = (interpreter.interpreter_semantic, interpreter.interpreter_builder, driver.set_active)
 except (ImportError, AttributeError) as error:
-    raise TritonNotSupported(
+    raise PackageNotSupported(
         f"Triton {triton.__version__} has no {getattr(error, 'name', None) or error}, which the virtual GPU needs.",
-        f"It runs kernels of Triton {TRITON.versions}: run `{install_command('triton')}`.",
+        f"It runs kernels of Triton {PACKAGES['triton'].versions}: run `{install_command('triton')}`.",
     ) from error
 
 __all__ = [

@@ -20,27 +20,27 @@ tl: Any = pytest.importorskip("triton.language")
 CUDA: Any = torch.cuda
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def add(x, y, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def strided(x, out, n, stride, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def strided(x, out, n, stride, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + at, tl.load(x + at * stride, mask=at < n), mask=at < n)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def half_sum(x, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def half_sum(x, out, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     values = tl.load(x + at, mask=at < n, other=0.0)
     tl.store(out, tl.sum(values * 0.5 + values, axis=0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def never_ends(out):  # type: ignore[no-untyped-def]
+@triton.jit
+def never_ends(out):
     steps = 0
     while steps >= 0:
         steps = steps * 1

@@ -18,8 +18,8 @@ triton = pytest.importorskip("triton", reason="Triton has wheels for Linux only"
 tl: Any = pytest.importorskip("triton.language")
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def copy(x, out, n, shift, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def copy(x, out, n, shift, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     values = tl.load(x + at + shift, mask=at < n)
     tl.store(out + at, values, mask=at < n)
@@ -28,14 +28,14 @@ def copy(x, out, n, shift, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 LOAD, STORE = copy.starting_line_number + 3, copy.starting_line_number + 4
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def same(out, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def same(out, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out + at + 2 * tl.program_id(0), at)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def count(out, lock, LOCKED: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def count(out, lock, LOCKED: tl.constexpr):
     if LOCKED:
         while tl.atomic_cas(lock, 0, 1) == 1:
             pass
@@ -44,14 +44,14 @@ def count(out, lock, LOCKED: tl.constexpr):  # type: ignore[no-untyped-def]
         tl.atomic_xchg(lock, 0)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def add_up(x, out, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def add_up(x, out, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.atomic_add(out, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def either(left, right, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+@triton.jit
+def either(left, right, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     if tl.program_id(0) == 0:
         tl.store(left + at, at)
@@ -59,8 +59,8 @@ def either(left, right, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
         tl.store(right + at, at)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
-def follow(pointers, out):  # type: ignore[no-untyped-def]
+@triton.jit
+def follow(pointers, out):
     there = tl.load(pointers).to(tl.pointer_type(tl.float32))
     tl.store(out, tl.load(there))
 
