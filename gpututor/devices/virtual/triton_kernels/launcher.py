@@ -381,8 +381,7 @@ def _unwritten_cells(block: Allocation, cell: int) -> Mask | None:
     if before == cell:
         return cells
     by_byte = np.repeat(cells, before)
-    whole: Mask = by_byte[: by_byte.size - by_byte.size % cell].reshape(-1, cell).any(axis=1)
-    return whole
+    return np.logical_or.reduce(by_byte[: by_byte.size - by_byte.size % cell].reshape(-1, cell), axis=1)  # type: ignore[no-any-return]
 
 
 def _remember_unwritten(block: Allocation, cells: Mask | None, cell: int) -> None:

@@ -46,7 +46,7 @@ def interpretable(fn: FunctionType, to_tensor: Callable[[Any], Any], turn: Calla
     made = _known.get(fn)
     if made is None or fn.__closure__:
         made = _known[fn] = _compile(fn, to_tensor, turn)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def _compile(fn: FunctionType, to_tensor: Callable[[Any], Any], turn: Callable[[], None]) -> Callable[..., Any]:
