@@ -31,7 +31,7 @@ class PackageNotSupported(TutorError):
     """An optional package has a version outside the range, or lacks something that gpututor is built on."""
 
 
-PACKAGES = {"triton": Package("Triton", "3.7", "3.7")}
+PACKAGES = {"triton": Package("Triton", "3.6", "3.7")}
 
 
 def install_command(name: str) -> str:

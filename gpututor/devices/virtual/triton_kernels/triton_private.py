@@ -17,7 +17,6 @@ from gpututor.hardware.packages import PACKAGES, PackageNotSupported, install_co
 
 try:
     from triton import knobs
-    from triton._utils import _tuple_create
     from triton.backends.compiler import GPUTarget
     from triton.backends.nvidia.compiler import CUDAOptions
     from triton.language.semantic import TritonSemantic
@@ -29,7 +28,6 @@ try:
         InterpreterOptions,
         TensorHandle,
         _patch_lang,
-        _rewrap_tensor,
     )
     from triton.runtime.interpreter import _interpreter as native
     from triton.runtime.jit import JITFunction, TensorWrapper
@@ -79,7 +77,7 @@ block_type = tl.block_type
 
 def tuple_like(value: tuple[Any, ...], parts: Any) -> Any:
     """Return a tuple or named tuple of the same kind."""
-    return _tuple_create(value, parts)
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
 
 
 def pointer_tensor(address: int, dtype: Any) -> Any:
@@ -152,19 +150,22 @@ class _Language:
         """Owner, name, Triton's own value or `_ABSENT`, replacement."""
 
     def _list(self, reduce: Callable[..., Any], tensor_init: Callable[..., Any]) -> None:
-        def kernel() -> None:
-            """Stand for a kernel: the interpreter looks for `tl` among its names."""
-
-        seen = FunctionWithGlobals({"tl": tl, "core": tl.core})
-        scope = _patch_lang(seen)
-        changes = list(scope._changes)
-        rows = {(id(owner), name): (owner, name, before, getattr(owner, name)) for owner, name, before in changes[::-1]}
-        scope.restore()
+        owners = (tl, tl.core, tl.math, tl.tensor, tl.core.dtype, tl.core.tensor_descriptor_base)
+        before = {id(owner): dict(vars(owner)) for owner in owners}
+        _patch_lang(_FunctionWithGlobals({"tl": tl, "core": tl.core}))
+        rows = {
+            (id(owner), name): (owner, name, before[id(owner)].get(name, _ABSENT), new)
+            for owner in owners
+            for name, new in list(vars(owner).items())
+            if before[id(owner)].get(name, _ABSENT) is not new
+        }
+        for owner, name, old, _ in rows.values():
+            _put(owner, name, old)
         for owner in (tl, tl.core):
             key = (id(owner), "reduce")
-            before, replacement = rows[key][2:]
-            rows[key] = (owner, "reduce", before, reduce(replacement))
-        rows[id(tl.tensor), "__init__"] = (tl.tensor, "__init__", tl.tensor.__init__, tensor_init)
+            rows[key] = (*rows[key][:3], reduce(rows[key][3]))
+        for name, new in (("__init__", tensor_init), ("__index__", _index)):
+            rows[id(tl.tensor), name] = (tl.tensor, name, before[id(tl.tensor)].get(name, _ABSENT), new)
         self._rows = list(rows.values())
 
     @contextmanager
@@ -183,13 +184,26 @@ class _Language:
                 self._depth -= 1
                 if not self._depth:
                     for owner, name, before, _ in self._rows:
-                        if before is interpreter._MISSING:
-                            delattr(owner, name)
-                        else:
-                            setattr(owner, name, before)
+                        _put(owner, name, before)
 
 
-class FunctionWithGlobals:
+_ABSENT = object()
+
+
+def _index(self: Any) -> int:
+    """Return a tensor of one element as an int; Triton 3.6 does so only below NumPy 2.4."""
+    return int(self.handle.data.reshape(-1)[0])
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute, or remove it if `value` is `_ABSENT`."""
+    if value is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)
+
+
+class _FunctionWithGlobals:
     """Something with a function's `__globals__`."""
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -224,7 +238,3 @@ def replaced(
     finally:
         for owner, name, old in before:
             setattr(owner, name, old)
-
-
-def rewrap(tensor: Any, original: Any) -> Any:
-    return _rewrap_tensor(tensor, original_tensor=original)

@@ -244,5 +244,48 @@ def test_triton_is_imported_by_the_program_only(version: str, tmp_path: Any) -> 
         assert done.stdout == "launched\n", done.stderr
     else:
         assert done.returncode == 1
-        assert "Triton 3.7, and this is Triton 2.1.0" in done.stderr
+        assert "Triton 3.6 to 3.7, and this is Triton 2.1.0" in done.stderr
         assert 'pip install "gpututor[triton]"' in done.stderr
+
+
+@triton.jit
+def move_tile(source, target, row, BLOCK: tl.constexpr):
+    tile = source.load([row, 0])
+    target.store([0, row], tile.T)
+
+
+def test_descriptors_of_the_host_move_tiles(recorder: Recorder) -> None:
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, out = torch.rand(32, 16, device="cuda"), torch.zeros(16, 32, device="cuda")
+    source, target = TensorDescriptor.from_tensor(x, [16, 16]), TensorDescriptor.from_tensor(out, [16, 16])
+    move_tile[(1,)](source, target, 16, BLOCK=16)
+    assert torch.equal(out[:, 16:], x[16:].T)
+    assert not out[:, :16].any()
+    (event,) = (event for event in kernels(recorder) if event.name == "move_tile")
+    assert event.requested == 2 * 16 * 16 * 4
+
+
+@triton.jit
+def sign_bits(x, out, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) >> 31, mask=at < n)
+
+
+def test_a_reinterpreted_tensor_is_read_as_the_other_dtype(two_gpus: VirtualMachine) -> None:
+    x, out = torch.tensor([1.0, -2.0, -0.0], device="cuda"), torch.empty(3, device="cuda", dtype=torch.int32)
+    sign_bits[(1,)](triton.reinterpret(x, tl.int32), out, 3, BLOCK=4)
+    assert out.tolist() == [0, -1, -1]
+
+
+def test_a_mistake_in_a_kernel_has_the_kernels_line(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(4, device="cuda")
+    with pytest.raises(triton.runtime.errors.InterpreterError, match="not_defined") as caught:
+        broken[(1,)](x)
+    lines = [entry.lineno + 1 for entry in caught.traceback if entry.path.name == "test_launcher.py"]
+    assert broken.starting_line_number + 2 in lines
+
+
+@triton.jit
+def broken(x):
+    tl.store(x, not_defined)  # type: ignore[name-defined]  # noqa: F821
