@@ -26,12 +26,12 @@ $(READY): pyproject.toml constraints.txt | $(BIN)/python
 
 $(TEST_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing gpututor with PyTorch and what its tests need in $(VENV): once, a minute or more."
-	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test]'
+	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test,triton]'
 	@touch $@ $(READY)
 
 $(TEST_ALL_READY): pyproject.toml constraints.txt | $(BIN)/python
 	@echo "Installing gpututor with PyTorch, Ray and what all its tests need in $(VENV): once, a minute or more."
-	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test,ray]'
+	@$(BIN)/pip install --quiet -c constraints.txt -e '.[test,triton,ray]'
 	@touch $@ $(TEST_READY) $(READY)
 
 lint: $(TEST_READY)

@@ -3,6 +3,7 @@
 from gpututor.checks.after_call import after_call
 from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity, unmodified
+from gpututor.checks.kernels import coalesced, in_bounds, no_races, traffic
 from gpututor.checks.launches import launches
 from gpututor.checks.measurement import UNKNOWN, Taken, copies, enclosed, launch_to_end, measurement, taken
 from gpututor.checks.memory import memory
@@ -31,16 +32,19 @@ __all__ = [
     "aliasing",
     "attribute",
     "called",
+    "coalesced",
     "copies",
     "enclosed",
     "files",
     "identity",
     "imported",
+    "in_bounds",
     "in_loop",
     "launch_to_end",
     "launches",
     "measurement",
     "memory",
+    "no_races",
     "overlap",
     "parity",
     "placement",
@@ -52,6 +56,7 @@ __all__ = [
     "structure",
     "syncs",
     "taken",
+    "traffic",
     "transfers",
     "unmodified",
     "value",

@@ -83,7 +83,7 @@ def races(
         return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
 
     def wrong(run: Run, call: Call, first: Call) -> Finding | None:
-        hazards = hazards_of(TraceArrays(call.trace))
+        hazards = [hazard for hazard in hazards_of(TraceArrays(call.trace)) if not hazard.is_in_kernel]
         if not hazards:
             return None
         more = f"; {len(hazards) - 1} more like it" if len(hazards) > 1 else ""

@@ -53,6 +53,7 @@ EXERCISE_KEYS = (
     Key("devices", "choices", default=("virtual", "cuda"), least=1, choices=KINDS),
     Key("scenario", "tables", default=({"name": "one GPU"},), least=1, most=32, keys=SCENARIO_KEYS),
     Key("limits", "table", default={}, keys=LIMITS_KEYS),
+    Key("packages", "choices", default=(), choices=("triton",)),
     Key("allowed_names", "lines", default=(), most=60),
     Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
 )
@@ -209,6 +210,7 @@ def _read_exercise(
         limits=Limits(**values["limits"]),
         processes=values["processes"] or (DEFAULT_PROCESSES if values["kind"] == "processes" else 1),
         excused_mutants=tuple(MutantWaiver(**excuse) for excuse in values["excused_mutant"]),
+        packages=values["packages"],
         allowed_names=values["allowed_names"],
     )
 

@@ -66,6 +66,8 @@ class Exercise:
     processes: int = 1
     """Number of processes that call the function at once, each with its rank."""
     excused_mutants: tuple[MutantWaiver, ...] = ()
+    packages: tuple[str, ...] = ()
+    """Optional packages that the exercise needs; without one it is not gradable here."""
     allowed_names: tuple[str, ...] = ()
     """Suspicious names that a submission may use; see `gpututor.judge.source_review`."""
 

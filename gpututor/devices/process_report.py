@@ -153,7 +153,7 @@ class Report:
         from gpututor.trace.advice_rules import Rates
 
         gpus = () if self._machine is None else self._machine.gpus
-        return {gpu.name: Rates(gpu.spec.float32_flops, gpu.spec.tf32_flops) for gpu in gpus}
+        return {gpu.name: Rates(gpu.spec.float32_flops, gpu.spec.tf32_flops, gpu.spec.bytes_per_s) for gpu in gpus}
 
 
 def write(path: str, report: dict[str, Any]) -> None:

@@ -293,3 +293,7 @@ class Recorder:
     def set_times(self, index: int, start: int, end: int) -> None:
         """Record when event `index` ran; -1 is an event that was not recorded."""
         self.trace.set_times(index, start, end)
+
+    def set_traffic(self, index: int, requested: int, moved: int, programs: int) -> None:
+        """Record the bytes that kernel `index` asked for and moved, and the programs of its grid."""
+        self.trace.set_traffic(index, requested, moved, programs)

@@ -45,6 +45,7 @@ from gpututor.grading.report import (
     Workers,
 )
 from gpututor.hardware.inventory import torch_version
+from gpututor.hardware.packages import require_package
 from gpututor.judge.author_code import AuthorRuns, ExerciseCode, draw_inputs, load_code
 from gpututor.judge.cross_checks import changed_inputs, unread_inputs
 from gpututor.judge.devices import (
@@ -189,6 +190,8 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, retry_if_kille
         return grading.report(Outcome.REJECTED, refusal)
     code = load_code(grading.exercise)
     try:
+        for package in grading.exercise.packages:
+            require_package(package)
         worker = grading.take_worker()
         try:
             grading.run_all(worker, code)

@@ -22,6 +22,8 @@ LEAST_WON = 0.05
 SMALL_COPY = 64 << 10
 """Bytes below which a copy is mostly latency, on PCIe and on NVLink."""
 MANY_COPIES = 8
+_SCATTERED = 1.5
+"""Bytes moved for a byte asked for, above which the accesses of a kernel are scattered."""
 FILLS = "aten::copy_"
 """The operator that copies into an existing tensor."""
 _MAKERS = "arange empty eye full linspace normal ones rand randint randn randperm zeros"
@@ -55,12 +57,14 @@ _OTHER_WAIT = "waits for the device", "Wait once, after the loop, or not at all:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """A device's matrix rates in floating-point operations a second."""
+    """A device's peak rates."""
 
     float32: float
-    """Rate without tensor cores."""
+    """Floating-point operations a second without tensor cores."""
     tensor: float
-    """Rate on tensor cores, with TF32; 0 without tensor cores."""
+    """Operations a second on tensor cores, with TF32; 0 without tensor cores."""
+    bytes_per_s: float = 0.0
+    """Bandwidth of the memory; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +250,25 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     yield from together(rows, "float32 products", products, describe, gain_of)
 
 
+def scattered_accesses(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
+    """Find kernels whose warps touch more bytes than they ask for. The gain is the share that nobody asked for."""
+    kernels = rows.on(device) & rows.of(Kind.KERNEL) & (rows.moved > _SCATTERED * rows.requested) & rows.timed
+
+    def gain_of(group: Numbers) -> int:
+        wasted = 1 - rows.requested[group] / rows.moved[group]
+        return int((rows.duration[group] * wasted).sum())
+
+    def describe(place: Place, group: Numbers) -> tuple[str, str]:
+        name = rows.names[int(rows.name[group[0]])]
+        asked, moved = int(rows.requested[group].sum()), int(rows.moved[group].sum())
+        return (
+            f"{name}, launched at {place}, asks for {size(asked)} and moves {size(moved)}.",
+            "Let neighboring lanes use neighboring addresses: `tl.arange` belongs to the dimension with stride 1.",
+        )
+
+    yield from together(rows, "scattered accesses", kernels, describe, gain_of)
+
+
 def blocking_copies(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
     """Find copies to the device that the host waits for, while kernels could run. The gain is the shorter time."""
     copies = copies_to(rows, device) & ~rows.asynchronous & (rows.size > SMALL_COPY) & (rows.partner < 0)
@@ -423,4 +446,5 @@ RULES: tuple[Rule, ...] = (
     launch_bound,
     work_on_the_cpu,
     float32_products,
+    scattered_accesses,
 )

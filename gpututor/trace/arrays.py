@@ -52,7 +52,7 @@ class TraceArrays:
         arrays = [np.frombuffer(columns[name], dtype=columns[name].typecode) for name in TYPES]
         self.kind, self.name, self.device, self.stream, self.source, self.target, self.size, self.flops = arrays[:8]
         self.dtype, asynchronous, self.launched, self.start, self.end, self.allocated, self.partner = arrays[8:15]
-        self.file, self.line = arrays[15:]
+        self.file, self.line, self.requested, self.moved, self.programs = arrays[15:]
         self.asynchronous: Mask = asynchronous.astype(bool)
         self.names, self.devices, self.files = (table.texts() for table in (trace.names, trace.devices, trace.files))
         self.timed: Mask = (self.start >= 0) & (self.end >= self.start)

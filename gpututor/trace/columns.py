@@ -38,8 +38,11 @@ TYPES = {
     "partner": "i",
     "file": "i",
     "line": "i",
+    "requested": "q",
+    "moved": "q",
+    "programs": "q",
 }
-"""Columns in the order of `Event`'s fields, with the type code of `array`: 81 bytes an event.
+"""Columns in the order of `Event`'s fields, with the type code of `array`: 105 bytes an event.
 
 Names, devices and files are numbers of the trace's tables; 0 is the empty text. A dtype is its position in `DTYPES`.
 Line 0 means no line.
@@ -117,6 +120,9 @@ class Trace:
         partner: int = -1,
         file: str = "",
         line: int | None = None,
+        requested: int = 0,
+        moved: int = 0,
+        programs: int = 0,
     ) -> int:
         """Append an event, from any thread; return its index, or -1 if the trace is full."""
         index = next(self._numbers)
@@ -156,6 +162,8 @@ class Trace:
         if line:
             block.file[at] = self.files[file]
             block.line[at] = line
+        if programs:
+            block.requested[at], block.moved[at], block.programs[at] = requested, moved, programs
         block.kind[at] = kind.number
         return index
 
@@ -170,6 +178,12 @@ class Trace:
         if index >= 0:
             self._blocks[index >> _SHIFT].partner[index & _MASK] = partner
 
+    def set_traffic(self, index: int, requested: int, moved: int, programs: int) -> None:
+        """Set what the programs of kernel `index` asked for and moved; ignore index -1."""
+        if index >= 0:
+            block, at = self._blocks[index >> _SHIFT], index & _MASK
+            block.requested[at], block.moved[at], block.programs[at] = requested, moved, programs
+
     def __len__(self) -> int:
         for number in range(len(self._blocks) - 1, -1, -1):
             filled = len(self._blocks[number].kind.tobytes().rstrip(b"\0"))
@@ -183,13 +197,13 @@ class Trace:
         for number, block in enumerate(self._blocks):
             filled = min(length - number * BLOCK, BLOCK)
             columns = [getattr(block, column)[: max(filled, 0)] for column in TYPES]
-            for kind, name, device, stream, source, target, size, flops, dtype, asynchronous, *times, file, line in zip(
-                *columns, strict=True
-            ):
+            for row in zip(*columns, strict=True):
+                kind, name, device, stream, source, target, size, flops, dtype, asynchronous, *rest = row
                 if kind:
+                    *times, file, line, requested, moved, programs = rest
                     values: list[Any] = [_KINDS[kind], names[name], devices[device], stream]
                     values += [devices[source], devices[target], size, flops, DTYPES[dtype], bool(asynchronous)]
-                    values += [*times, files[file], line or None]
+                    values += [*times, files[file], line or None, requested, moved, programs]
                     yield Event(*values)
 
     def kinds(self) -> dict[Kind, int]:

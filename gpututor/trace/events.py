@@ -87,6 +87,12 @@ class Event:
     """The learner's file that caused it; empty if none did."""
     line: int | None
     """The line of that file, from 1; None if no line caused it."""
+    requested: int = 0
+    """Bytes that the loads and stores of a kernel's programs asked for, if known; else 0."""
+    moved: int = 0
+    """Bytes of the 32-byte sectors that those loads and stores touched; else 0."""
+    programs: int = 0
+    """Programs in the kernel's grid, if known; else 0."""
 
     @property
     def to_device(self) -> bool:

@@ -17,12 +17,24 @@ _WORDS = {
     "host read during copy": "{later} reads memory of the host that {earlier} may still write",
     "host write during copy": "{later} writes memory of the host that {earlier} may still use",
 }
+OUT_OF_BOUNDS = "access out of bounds"
+UNWRITTEN = "read of unwritten memory"
+SAME_ELEMENT = "two programs write one element"
+_IN_KERNELS = {
+    OUT_OF_BOUNDS: "{later} loads or stores outside of a tensor",
+    UNWRITTEN: "{later} reads elements that nothing has written",
+    SAME_ELEMENT: "{later} stores to an element that another program stores to, and nothing says which comes last",
+}
+"""Mistakes within one kernel; the other hazards are between two pieces of work."""
 _HOST_WAITS = "Wait before the host touches it: `event.synchronize()` of an event after the copy, or\
  `torch.cuda.synchronize()`."
 _ADVICE = {
     "host read during copy": _HOST_WAITS,
     "host write during copy": _HOST_WAITS,
     "graphs share a pool": "Replay them on one stream, or capture each with a pool of its own.",
+    OUT_OF_BOUNDS: "Mask the lanes beyond the end: `tl.load(pointers, mask=offsets < n)`, and the store likewise.",
+    UNWRITTEN: "Write the elements first, or make the tensor with `torch.zeros`.",
+    SAME_ELEMENT: "Give each program elements of its own, or use `tl.atomic_add` and the like.",
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",
 }
 _WAIT = (
@@ -45,8 +57,16 @@ class HazardGroup:
     count: int
 
     @property
+    def is_in_kernel(self) -> bool:
+        """True for a mistake within one kernel, which needs no second stream."""
+        return self.name in _IN_KERNELS
+
+    @property
     def sentence(self) -> str:
         """The hazard in a sentence without a full stop."""
+        if self.is_in_kernel:
+            where = str(self.place) if self.place.line is not None else "a kernel outside your files"
+            return _IN_KERNELS[self.name].format(later=where)
         earlier = self.earlier_name or "other work"
         if self.earlier.line is not None:
             earlier = f"{earlier} at {self.earlier}"

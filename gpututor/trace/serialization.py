@@ -136,7 +136,7 @@ def _check_ranges(columns: Columns, tables: Trace) -> None:
         "asynchronous": (0, 1),
         "dtype": (0, len(DTYPES) - 1),
         "partner": (-1, len(columns["kind"]) - 1),
-        **dict.fromkeys(("size_bytes", "allocated"), (0, 1 << 62)),
+        **dict.fromkeys(("size_bytes", "allocated", "requested", "moved", "programs"), (0, 1 << 62)),
         **dict.fromkeys(("launched", "start", "end"), (-1, _LATEST)),
         "line": (0, (1 << 31) - 1),
         **{column: (0, len(getattr(tables, table)) - 1) for column, table in _TABLES.items()},
@@ -147,7 +147,7 @@ def _check_ranges(columns: Columns, tables: Trace) -> None:
             raise TraceError(f"column {name!r} holds an impossible number")
 
 
-VERSION = 2
+VERSION = 3
 MOST_EVENTS = 1 << 27
 """Limit of a trace file's length, above any real trace."""
 

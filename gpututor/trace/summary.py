@@ -25,6 +25,14 @@ class KernelGroup:
     time: int
     size_bytes: int
     flops: float
+    requested_bytes: int = 0
+    """Bytes that the loads and stores of the kernels' programs asked for; 0 if unknown, as for PyTorch's kernels."""
+    moved_bytes: int = 0
+    """Bytes of the sectors that they touched."""
+    programs: int = 0
+    """Programs of the largest grid."""
+    peak_share: float = 0.0
+    """Share of the device's peak, 0 to 1: of its bandwidth or its operations, the larger; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,7 @@ def summary(
         span=rows.span,
         host_computing=merged(rows.intervals(host)).total,
         host_waiting=merged(rows.intervals(rows.of(Kind.SYNCHRONISE))).total,
-        devices=tuple(_device(rows, name) for name in rows.accelerators()),
+        devices=tuple(_device(rows, name, (rates or {}).get(name)) for name in rows.accelerators()),
         lines=lines_of(rows),
         ranges=_ranges(rows),
         hazards=hazards,
@@ -166,7 +174,7 @@ def summary(
     )
 
 
-def _device(rows: TraceArrays, name: str) -> DeviceSummary:
+def _device(rows: TraceArrays, name: str, rates: Rates | None) -> DeviceSummary:
     here = rows.on(name)
     kernels, waits, collectives = (here & rows.of(kind) for kind in (Kind.KERNEL, Kind.SYNCHRONISE, Kind.COLLECTIVE))
     memory = np.flatnonzero(here & rows.of(Kind.ALLOCATE, Kind.FREE))
@@ -179,7 +187,7 @@ def _device(rows: TraceArrays, name: str) -> DeviceSummary:
         busy_share=busy / rows.span if rows.span else 0.0,
         kernel_count=int(kernels.sum()),
         kernel_time=_time(rows, kernels),
-        kernels=_kernels(rows, kernels),
+        kernels=_kernels(rows, kernels, rates),
         copies=_copies(rows, name),
         waits=int(waits.sum()),
         wait_time=_time(rows, waits),
@@ -200,12 +208,29 @@ def _time(rows: TraceArrays, group: Mask | Numbers) -> int:
     return int(rows.duration[group].sum())
 
 
-def _kernels(rows: TraceArrays, kernels: Mask) -> tuple[KernelGroup, ...]:
+def _kernels(rows: TraceArrays, kernels: Mask, rates: Rates | None) -> tuple[KernelGroup, ...]:
     groups = [
-        KernelGroup(rows.names[name], group.size, *_sums(rows, group), float(rows.flops[group].sum()))
+        KernelGroup(
+            rows.names[name],
+            group.size,
+            *_sums(rows, group),
+            float(rows.flops[group].sum()),
+            int(rows.requested[group].sum()),
+            int(rows.moved[group].sum()),
+            int(rows.programs[group].max()),
+            _peak_share(rows, group, rates),
+        )
         for (name,), group in rows.groups(kernels, rows.name)
     ]
     return tuple(sorted(groups, key=lambda group: (-group.time, -group.count, group.name)))
+
+
+def _peak_share(rows: TraceArrays, group: Numbers, rates: Rates | None) -> float:
+    time, size_bytes = _sums(rows, group)
+    if rates is None or not time or not rows.programs[group].any():
+        return 0.0
+    operations = float(rows.flops[group].sum()) / max(rates.float32, rates.tensor, 1.0)
+    return min(1.0, max(operations, size_bytes / rates.bytes_per_s if rates.bytes_per_s else 0.0) / time * 1e9)
 
 
 def _sums(rows: TraceArrays, group: Numbers) -> tuple[int, int]:

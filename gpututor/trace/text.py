@@ -15,7 +15,7 @@ from gpututor.trace.arrays import NOWHERE, Place
 from gpututor.trace.events import DTYPES, Kind
 from gpututor.trace.formatting import UNITS, bandwidth, duration, operations, share, size, speed
 from gpututor.trace.hazards import hazard_of
-from gpututor.trace.summary import CopyGroup, DeviceSummary, Summary
+from gpututor.trace.summary import CopyGroup, DeviceSummary, KernelGroup, Summary
 from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
 WIDTH = 80
@@ -118,6 +118,19 @@ def _device(device: DeviceSummary, summary: Summary) -> Iterator[str]:
             for kernels in device.kernels[:MOST_LINES]
         ]
         yield from table(rows, indent=4)
+    for kernels in device.kernels[:MOST_LINES]:
+        if kernels.programs:
+            yield from _wrapped(_programs(kernels), first="    ", indent=6)
+
+
+def _programs(kernels: KernelGroup) -> str:
+    """Return what the programs of a kernel asked for and moved."""
+    asked, moved = kernels.requested_bytes, kernels.moved_bytes
+    words = f"{_safe(kernels.name)}: {kernels.programs:,} programs"[: -1 if kernels.programs == 1 else None]
+    words += f", {size(asked)} asked for, {size(moved)} moved"
+    if moved:
+        words += f" ({share(asked / moved)} of it asked for)"
+    return words + (f", {share(kernels.peak_share)} of the peak" if kernels.peak_share else "")
 
 
 def _lines(summary: Summary) -> Iterator[str]:
@@ -149,7 +162,8 @@ def _ranges(summary: Summary) -> Iterator[str]:
 
 def _hazards(summary: Summary) -> Iterator[str]:
     if summary.hazards:
-        yield "Hazards: two use the same memory, and nothing says which of them comes first"
+        between = any(not hazard.is_in_kernel for hazard in summary.hazards)
+        yield "Hazards" + ": two use the same memory, and nothing says which of them comes first" * between
         for hazard in summary.hazards[:MOST_LINES]:
             times = f" ({hazard.count:,} times)" if hazard.count > 1 else ""
             yield from _wrapped(f"{_safe(hazard.sentence)}{times}", first="  - ", indent=4)
@@ -382,7 +396,12 @@ class _Describer:
             words.append(f"{size(self._size)} in and out{_bracket(bandwidth(self._size, self._duration))}")
         if flops := float(self._rows.flops[self._row]):
             words.append(f"{operations(flops)}{_bracket(speed(flops, self._duration))}")
-        return ", ".join(filter(None, [*words, DTYPES[self._rows.dtype[self._row]]]))
+        words.append(DTYPES[self._rows.dtype[self._row]])
+        if programs := int(self._rows.programs[self._row]):
+            requested, moved = int(self._rows.requested[self._row]), int(self._rows.moved[self._row])
+            words.append(f"{programs:,} program{'s' * (programs != 1)}")
+            words.append(f"{size(requested)} asked for, {size(moved)} moved")
+        return ", ".join(filter(None, words))
 
     def _copied(self) -> str:
         stream = int(self._rows.stream[self._row])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +13,9 @@ import pytest
 from gpututor import paths
 from gpututor.checks.model import Finding
 from gpututor.course.loader import load_course
+from gpututor.grading.events import GradeRequest
 from gpututor.grading.report import Outcome
+from gpututor.judge import grader
 from gpututor.judge.failures import from_failure
 from gpututor.protocol.messages import Failure, FailureKind
 from gpututor.trace.columns import Trace
@@ -276,3 +281,19 @@ def test_advice_is_about_the_mistake(grade: Grade, body: str, advice: str) -> No
     first = grade(f"def twice(number):\n    {body}\n").first_failure
     assert first is not None
     assert advice in first.advice
+
+
+@pytest.mark.parametrize("version", [None, "0.1"])
+def test_a_package_that_is_missing_or_too_old_is_not_gradable(
+    exercise_folder: Path, monkeypatch: pytest.MonkeyPatch, version: str | None
+) -> None:
+    manifest = exercise_folder / "exercise.toml"
+    manifest.write_text(manifest.read_text() + 'packages = ["triton"]\n')
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: version if name == "triton" else real(name))
+    monkeypatch.setattr(metadata, "version", lambda name: version)
+    # No worker is taken, so that nothing of the pool but its isolation is read.
+    pool: Any = SimpleNamespace(isolation="none")
+    report = grader.grade(GradeRequest(str(exercise_folder), RIGHT, "twice.py"), pool, lambda event: None)
+    assert report.outcome is Outcome.NOT_GRADABLE_HERE
+    assert 'pip install "gpututor[triton]"' in report.reason

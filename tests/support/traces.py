@@ -46,12 +46,23 @@ class Program:
         self.allocated = 0
 
     def kernel(
-        self, line: int, time: int, *, name: str = "aten::mm", stream: int = 0, launch: int = 5 * US, flops: float = 0.0
+        self,
+        line: int,
+        time: int,
+        *,
+        name: str = "aten::mm",
+        stream: int = 0,
+        launch: int = 5 * US,
+        flops: float = 0.0,
+        moved: int = 0,
     ) -> int:
-        """Launch a kernel; the host continues."""
+        """Launch a kernel; the host continues. `moved` bytes make it a Triton kernel that asks for 1 MiB."""
         self.now += launch
         times = self.now, *self._run(stream, time)
-        return self._add(Kind.KERNEL, name, line, *times, stream=stream, size_bytes=1 << 20, flops=flops)
+        work: dict[str, Any] = {"size_bytes": 1 << 20, "flops": flops}
+        if moved:
+            work |= {"requested": 1 << 20, "moved": moved, "programs": 8}
+        return self._add(Kind.KERNEL, name, line, *times, stream=stream, **work)
 
     def copy(
         self,
@@ -166,6 +177,9 @@ def filled(count: int, seed: int = 0) -> tuple[Trace, list[Event]]:
             partner=draw.choice([-1, draw.randrange(index + 1)]),
             file=(file := draw.choice(["", "a.py", "/b/c.py"])),
             line=draw.randrange(1, 9000) if file else None,
+            programs=(programs := draw.choice([0, 0, 12, 1 << 40])),
+            requested=1 << 41 if programs else 0,
+            moved=1 << 42 if programs else 0,
         )
         events.append(event)
         values = {name: getattr(event, name) for name in TYPES if name not in ("kind", "name", "device")}

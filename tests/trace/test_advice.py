@@ -111,6 +111,7 @@ CASES: list[tuple[str, int, Step, Step]] = [
     ("float32 products", 4, products(7e9), products(40e9)),
     ("float32 products", 4, products(7e9), products(1e9)),
     ("float32 products", 4, products(7e9), products(7e9, "aten::add")),
+    ("scattered accesses", 4, kernel(4, MS, moved=8 << 20), kernel(4, MS, moved=1 << 20)),
     ("hazard", 9, racing, two_streams),
     ("out of memory", 7, asking_too_much, asking_enough),
 ]

@@ -259,7 +259,7 @@ def _rates(device: str) -> Rates | None:
 
     match = _MODEL.search(device)
     spec = gpu_specs().get(match[1]) if match else None
-    return Rates(spec.float32_flops, spec.tf32_flops) if spec else None
+    return Rates(spec.float32_flops, spec.tf32_flops, spec.bytes_per_s) if spec else None
 
 
 def line_of(place: Place, file_name: str) -> int | None:

@@ -38,6 +38,7 @@ from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
 from gpututor.devices.virtual.profiler import profile
 from gpututor.devices.virtual.tensors import module_to, moves, serialization, subclasses, tensor
 from gpututor.devices.virtual.tensors.tensor import Hooks
+from gpututor.devices.virtual.triton_kernels import triton_kernels
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.scenario import ACCELERATORS
 
@@ -102,6 +103,7 @@ def virtual_gpu(
             cuda_kernels.composites(),
             recurrent.on_cudnn(),
             watch_dynamo(),
+            triton_kernels(),
             ThreadModes(),
         ):
             try:

@@ -7,11 +7,13 @@ known, and reported, before anything runs (`options.lookups_in_words`).
 from __future__ import annotations
 
 import copyreg
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -22,6 +24,30 @@ import torch.utils._device
 CHECKED_ON = ("2.9.1", "2.13.0")
 """The oldest and the newest torch that the tests were run on: docs/virtual-gpu.md has the figures."""
 
+
+class _NamedJITFunction(type):
+    """Type of the stand-in for Triton's class of kernels in torch's flop counter."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return any(base.__name__ == "JITFunction" for base in type(instance).__mro__)
+
+
+def _flop_registry() -> Any:
+    """Return torch's formulas of FLOPs; torch would import Triton for a class, which takes a second."""
+    names = ("triton", "triton.runtime", "triton.runtime.jit")
+    if not any(name in sys.modules for name in (*names, "torch.utils.flop_counter")):
+        stand_ins = {name: ModuleType(name) for name in names}
+        stand_ins[names[-1]].JITFunction = _NamedJITFunction("JITFunction", (), {})  # type: ignore[attr-defined]
+        sys.modules.update(stand_ins)
+        try:
+            import_module("torch.utils.flop_counter")
+        finally:
+            for name in names:
+                del sys.modules[name]
+    return import_module("torch.utils.flop_counter").flop_registry
+
+
+flop_registry = _flop_registry()
 make_wrapper: Any = torch.Tensor._make_wrapper_subclass
 """Makes a tensor that has sizes, a device and a dtype but no memory."""
 

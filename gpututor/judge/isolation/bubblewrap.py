@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.errors import NotGradableHere
+from gpututor.hardware.packages import PACKAGES
 from gpututor.paths import PACKAGE
 from gpututor.protocol.messages import SCRATCH_BYTES
 
-DISTRIBUTIONS = ("torch", "numpy", "safetensors", "platformdirs")
+DISTRIBUTIONS = ("torch", "numpy", "safetensors", "platformdirs", *PACKAGES)
 """Installed packages of a worker, without their dependencies."""
 PARTS = ("devices", "hardware", "protocol", "trace", "worker")
 MODULES = ("__init__", "errors", "files", "paths", "processes", "text")

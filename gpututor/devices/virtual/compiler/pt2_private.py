@@ -177,7 +177,8 @@ def has_channels_last(kernel: Any) -> bool:
     """Return True if an input of a kernel is a batch of images whose channels are adjacent."""
     for part in getattr(kernel, "inputs", ()):
         layout = getattr(part, "maybe_get_layout", lambda: None)()
-        size, stride = getattr(layout, "size", ()), getattr(layout, "stride", ())
+        size: list[Any] = [*getattr(layout, "size", ())]
+        stride: list[Any] = [*getattr(layout, "stride", ())]
         if len(stride) == 4 and stride[1] == 1 and size[1] != 1:
             return True
     return False

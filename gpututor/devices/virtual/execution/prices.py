@@ -7,7 +7,6 @@ from math import isfinite
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import flop_registry
 
 from gpututor.devices.virtual import torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
@@ -22,6 +21,7 @@ from gpututor.hardware.gpus import GpuSpec
 from gpututor.trace.events import compute_dtype
 
 aten = torch.ops.aten
+flop_registry = torch_private.flop_registry
 
 _TWINS = {
     aten._scaled_dot_product_flash_attention_for_cpu: aten._scaled_dot_product_flash_attention,

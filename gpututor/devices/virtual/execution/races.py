@@ -138,6 +138,17 @@ def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written
         _write(machine, tensor._block, access)
 
 
+def of_kernel(machine: VirtualMachine, access: Task, read: Iterable[Any], written: Iterable[Any]) -> None:
+    """Record that a kernel that is no operator reads virtual tensors and writes some of them."""
+    by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
+    writes = {id(tensor._block): tensor._block for tensor in written}
+    for tensor in read:
+        if id(tensor._block) not in writes:
+            _read(machine, tensor._block, access, by_engine=by_engine)
+    for block in writes.values():
+        _write(machine, block, access, by_engine=by_engine)
+
+
 def keep_for(stream: int, tensors: Iterable[Any]) -> None:
     """Call `record_stream` for virtual tensors: their memory is freed when `stream` has done its present work."""
     for tensor in tensors:

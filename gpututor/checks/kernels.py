@@ -1,0 +1,125 @@
+"""Checks of Triton kernels: their accesses are in bounds, coalesced and few, and no two programs race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from gpututor.checks.bounds import line_with_most
+from gpututor.checks.model import Applies, Call, Check, Finding, Machine, Run, first_finding, in_each_call
+from gpututor.errors import CourseError
+from gpututor.trace.arrays import TraceArrays
+from gpututor.trace.events import Event, Kind
+from gpututor.trace.formatting import share, size
+from gpututor.trace.hazards import OUT_OF_BOUNDS, SAME_ELEMENT, UNWRITTEN, hazards_of
+
+WHY_IN_BOUNDS = "A GPU reads and overwrites whatever lies behind a tensor, mostly without an error."
+WHY_NO_RACES = "Programs run in any order, many at once: the result changes from run to run."
+WHY_COALESCED = "Memory moves in sectors of 32 bytes. A warp that uses 4 bytes of each moves eight times too much."
+WHY_TRAFFIC = "Most kernels wait for memory: half of the bytes is half of the time."
+_NEARLY = 1e-9
+_SECTORS = 8 * 32
+"""Bytes of sectors at the ends of tensors, of which a kernel may use only a part."""
+
+
+def _on_virtual_gpu(machine: Machine) -> bool:
+    return machine.virtual and machine.device != "cpu"
+
+
+def in_bounds(
+    *, name: str = "in_bounds", why: str = WHY_IN_BOUNDS, advice: str = "", on: Applies = _on_virtual_gpu
+) -> Check:
+    """Check that no Triton kernel loads or stores outside of a tensor, or reads what nothing has written."""
+    sentence = "Kernels use only elements that exist and were written"
+    return _without_hazards(name, sentence, (OUT_OF_BOUNDS, UNWRITTEN), why, advice, on)
+
+
+def no_races(
+    *, name: str = "no_races", why: str = WHY_NO_RACES, advice: str = "", on: Applies = _on_virtual_gpu
+) -> Check:
+    """Check that no two programs of a Triton kernel store to the same element without an atomic operation."""
+    sentence = "No two programs of a kernel store to the same element"
+    return _without_hazards(name, sentence, (SAME_ELEMENT,), why, advice, on)
+
+
+def coalesced(
+    *,
+    at_least: float,
+    name: str = "coalesced",
+    why: str = WHY_COALESCED,
+    advice: str = "Let the last dimension of the offsets be the one whose elements are neighbors in memory.",
+    on: Applies = _on_virtual_gpu,
+) -> Check:
+    """Check the share, 0 to 1, of the bytes moved that the Triton kernels of each call asked for.
+
+    Raises `CourseError` for an impossible share.
+    """
+    if not 0 < at_least <= 1:
+        raise CourseError(f"check {name!r}: a share of {at_least}", "In checks.py, give a share above 0, at most 1.")
+
+    def wrong(kernel: Event) -> tuple[str, str] | None:
+        if kernel.requested >= (at_least - _NEARLY) * (kernel.moved - _SECTORS):
+            return None
+        used = kernel.requested / kernel.moved
+        got = f"{kernel.name} moves {size(kernel.moved)} and uses {share(used)} of them"
+        return f"at least {share(at_least)} of the bytes moved are used", got
+
+    sentence = f"At least {share(at_least)} of the bytes that kernels move are used"
+    return Check(name, lambda _: sentence, _in_each_kernel(wrong), (), why, advice, on)
+
+
+def traffic(
+    *,
+    at_most: float,
+    name: str = "traffic",
+    why: str = WHY_TRAFFIC,
+    advice: str = "Load each element once, keep it in a variable, and store each result once.",
+    on: Applies = _on_virtual_gpu,
+) -> Check:
+    """Check the bytes that each Triton kernel moves, as a multiple of the least: each input once, each output once.
+
+    Raises `CourseError` for a multiple below 1.
+    """
+    if not at_most >= 1:
+        raise CourseError(f"check {name!r}: {at_most} times the least", "In checks.py, give 1 or more.")
+
+    def wrong(kernel: Event) -> tuple[str, str] | None:
+        if kernel.moved <= at_most * kernel.size_bytes + _SECTORS:
+            return None
+        times = f"{kernel.moved / kernel.size_bytes:.2f} × the least" if kernel.size_bytes else "for nothing"
+        got = f"{kernel.name} moves {size(kernel.moved)}, {times}"
+        return f"at most {at_most:g} × {size(kernel.size_bytes)}: each input once, each output once", got
+
+    sentence = f"Kernels move at most {at_most:g} × the bytes of their inputs and outputs"
+    return Check(name, lambda _: sentence, _in_each_kernel(wrong), (), why, advice, on)
+
+
+def _in_each_kernel(wrong: Callable[[Event], tuple[str, str] | None]) -> Callable[[Run], Finding | None]:
+    """Return a `Check.find` for each Triton kernel; `wrong` returns what was expected and what came."""
+
+    def find(run: Run, call: Call) -> Finding | None:
+        kernels = [event for event in call.trace if event.kind is Kind.KERNEL and event.programs]
+        if not kernels:
+            others = [event for event in call.trace if event.kind is Kind.KERNEL and event.device != "cpu"]
+            line = line_with_most(others) or run.line_of(call)
+            advice = "Launch it with `kernel[grid](...)`."
+            return Finding("a Triton kernel in each call", f"none{run.which(call)}", line, advice=advice)
+        for kernel in kernels:
+            if (words := wrong(kernel)) is not None:
+                return Finding(words[0], f"{words[1]}{run.which(call)}", kernel.line or run.line_of(call))
+        return None
+
+    return in_each_call(find)
+
+
+def _without_hazards(name: str, sentence: str, kinds: Collection[str], why: str, advice: str, on: Applies) -> Check:
+    def find(run: Run) -> Finding | None:
+        return first_finding(wrong(run, call, calls[0]) for calls in run.repetitions for call in calls)
+
+    def wrong(run: Run, call: Call, first: Call) -> Finding | None:
+        for hazard in hazards_of(TraceArrays(call.trace)):
+            if hazard.name in kinds:
+                line = hazard.place.line or run.line_of(call)
+                return Finding(sentence, f"{hazard.sentence}{run.which(first)}", line, advice=hazard.what_to_do)
+        return None
+
+    return Check(name, lambda _: sentence, find, (), why, advice, on)

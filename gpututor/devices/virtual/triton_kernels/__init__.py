@@ -1,0 +1,10 @@
+"""Triton kernels on the virtual GPU: Triton's interpreter computes, and a launch is priced by what it did.
+
+Nothing here imports Triton before the program does; see `hook`.
+"""
+
+from __future__ import annotations
+
+from gpututor.devices.virtual.triton_kernels.hook import triton_kernels
+
+__all__ = ["triton_kernels"]
