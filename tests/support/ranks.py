@@ -87,7 +87,7 @@ def run_ranks(
     return [pickle.loads((folder / f"{rank}.pickle").read_bytes()) for rank in range(ranks)]
 
 
-def results_of(*arguments: str, **options: Any) -> Any:
+def results_of(*arguments: Any, **options: Any) -> Any:
     """Return a fixture with the results of `run_ranks`, which are made once for a file of tests."""
 
     @pytest.fixture(scope="module")

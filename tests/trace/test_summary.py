@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from gpututor.trace.advice_rules import Rates
 from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.summary import CopyGroup, OutOfMemory, summary
@@ -89,3 +90,19 @@ def test_without_times_counts_still_hold() -> None:
     text = describe(untimed)
     assert all(words in text for words in ("not known", "exceed the limit"))
     assert " ns" not in text
+
+
+def test_kernels_with_known_accesses_have_their_traffic_and_share_of_the_peak() -> None:
+    program = Program()
+    program.kernel(3, MS, name="gather", moved=4 << 20)
+    program.kernel(4, MS, name="gather", moved=8 << 20)
+    program.kernel(5, MS, name="aten::mm")
+    rates = {"cuda:0": Rates(float32=8e12, tensor=65e12, bytes_per_s=4e9)}
+    (device,) = summary(program.trace, rates).devices
+    kernels = {group.name: group for group in device.kernels}
+
+    gather = kernels["gather"]
+    assert (gather.requested_bytes, gather.moved_bytes, gather.programs) == (2 << 20, 12 << 20, 8)
+    assert gather.peak_share == pytest.approx((1 << 20) / 4e6)
+    assert (kernels["aten::mm"].moved_bytes, kernels["aten::mm"].peak_share) == (0, 0.0)
+    assert "8 programs" in describe(summary(program.trace, rates))

@@ -57,7 +57,7 @@ def test_a_block_that_a_copy_uses_is_not_used_again_too_soon() -> None:
 
 def test_all_ways_to_pin_use_the_cache() -> None:
     device = torch.ones(4, device="cuda")
-    makers = [
+    makers: list[Any] = [
         lambda: torch.empty(4, pin_memory=True),
         lambda: torch.full((4,), 2.0, pin_memory=True),
         lambda: torch.tensor([1.0, 2.0, 3.0, 4.0], pin_memory=True),
@@ -97,7 +97,7 @@ def test_statistics_count_blocks_and_requests() -> None:
     CUDA.reset_peak_host_memory_stats()
     CUDA.reset_accumulated_host_memory_stats()
     assert (stat("active_bytes.peak"), stat("active_bytes.allocated"), stat("num_host_alloc")) == (1024, 0, 0)
-    torch._C._host_emptyCache()  # type: ignore[attr-defined]
+    torch._C._host_emptyCache()
     assert (stat("allocations.current"), stat("allocations.freed"), stat("num_host_free")) == (1, 1, 1)
     assert x.is_pinned()
 

@@ -60,7 +60,7 @@ def test_gradients_of_grid_sample_are_accumulated_in_single_precision(
 
     def gradients(device: str, wide: torch.dtype) -> list[torch.Tensor]:
         inputs = [x.to(device, wide).requires_grad_() for x in (data, grid)]
-        F.grid_sample(*inputs, align_corners=True).sum().backward()
+        F.grid_sample(inputs[0], inputs[1], align_corners=True).sum().backward()
         return [x.grad.cpu().double() for x in inputs if x.grad is not None]
 
     for got, exact in zip(gradients("cuda", dtype), gradients("cpu", torch.float64), strict=True):

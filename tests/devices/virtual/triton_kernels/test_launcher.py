@@ -282,7 +282,7 @@ def test_a_mistake_in_a_kernel_has_the_kernels_line(two_gpus: VirtualMachine) ->
     x = torch.ones(4, device="cuda")
     with pytest.raises(triton.runtime.errors.InterpreterError, match="not_defined") as caught:
         broken[(1,)](x)
-    lines = [entry.lineno + 1 for entry in caught.traceback if entry.path.name == "test_launcher.py"]
+    lines = [entry.lineno + 1 for entry in caught.traceback if str(entry.path) == __file__]
     assert broken.starting_line_number + 2 in lines
 
 
