@@ -112,10 +112,21 @@ def compile_id() -> str:
 
 
 def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
-    """Yield changes of settings: the backward graph at once, no caches on disk, no processes that compile."""
+    """Yield changes of settings: the backward graph at once, no caches, no other processes, no runs on the GPU."""
     settings: tuple[tuple[Any, dict[str, Any]], ...] = (
         (torch._functorch.config, {"force_non_lazy_backward_lowering": True, "enable_autograd_cache": False}),
-        (torch._inductor.config, {"compile_threads": 1, "fx_graph_cache": False, "fx_graph_remote_cache": False}),
+        (
+            torch._inductor.config,
+            {
+                "compile_threads": 1,
+                "fx_graph_cache": False,
+                "fx_graph_remote_cache": False,
+                "shape_padding": False,
+                "benchmark_kernel": False,
+                "benchmark_fusion": False,
+                "benchmark_combo_kernel": False,
+            },
+        ),
     )
     for config, values in settings:
         yield config.patch({name: value for name, value in values.items() if hasattr(config, name)})
