@@ -142,12 +142,12 @@ async def test_an_attempt_that_cannot_be_stored_opens_a_dialog(env: AppEnv, monk
 
 async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    writers: set[threading.Thread] = set()
+    written: list[tuple[threading.Thread, str]] = []
     rows = ProgressStore.rows
 
     def noticed(store: ProgressStore, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
         if not statement.startswith("SELECT"):
-            writers.add(threading.current_thread())
+            written.append((threading.current_thread(), statement))
         return rows(store, statement, *values)
 
     monkeypatch.setattr(ProgressStore, "rows", noticed)
@@ -162,8 +162,8 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
             await pilot.press("q")
             await until(pilot, lambda: not pilot.app.is_running, "for the end")
             screen.attempts.writer.wait(60)
-    assert writers
-    assert threading.main_thread() not in writers
+    assert written
+    assert [statement for thread, statement in written if thread is threading.main_thread()] == []
     progress = env.progress()
     assert (progress.hints_used(key), progress.solutions_opened()) == (0, frozenset())
     drain_spool(progress.path)

@@ -123,12 +123,8 @@ def _computed(op: Operator, hosts: Any, kwargs: dict[str, Any], out: Any) -> Any
 
 def _knows(hosts: Any, kwargs: dict[str, Any]) -> bool:
     """Return True if there are tensors among the arguments, and the values of all of them are known."""
-    found = False
-    for host in _tensors((hosts, *kwargs.values())):
-        found = True
-        if values_of(host) is None:
-            return False
-    return found
+    tensors = list(_tensors((hosts, *kwargs.values())))
+    return bool(tensors) and all(values_of(host) is not None for host in tensors)
 
 
 def _with_values(value: Any, constant: bool) -> Any:

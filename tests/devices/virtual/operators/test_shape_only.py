@@ -154,6 +154,7 @@ def _graph() -> None:
 
 
 def _compiled() -> None:
+    torch.compiler.reset()
     model = torch.compile(nn.Linear(4, 4).cuda())
     model(torch.ones(2, 4, device="cuda")).sum().backward()
 
@@ -327,7 +328,6 @@ def test_a_layer_under_autocast_has_the_same_trace(kind: str, dtype: torch.dtype
     _compare(lambda: _train_layer(kind, autocast=dtype))
 
 
-@pytest.mark.filterwarnings("ignore:torch.compile runs eagerly")
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_has_the_same_trace_and_memory_as_with_values(name: str) -> None:
