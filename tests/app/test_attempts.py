@@ -146,7 +146,7 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
     rows = ProgressStore.rows
 
     def noticed(store: ProgressStore, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
-        if not statement.startswith("SELECT"):
+        if not statement.lstrip().startswith("SELECT"):
             written.append((threading.current_thread(), statement))
         return rows(store, statement, *values)
 
