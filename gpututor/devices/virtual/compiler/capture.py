@@ -55,6 +55,8 @@ def _changes() -> Iterator[Any]:
     yield patch.object(fake, "__torch_dispatch__", classmethod(_dispatch(fake.__torch_dispatch__.__func__)))
     yield patch.object(mode, "__torch_dispatch__", _dispatch(mode.__torch_dispatch__))
     yield patch.dict(pt2.META_HANDLERS, {pt2.PRIM_DEVICE: lambda args: _device_in_cpp(args[0])})
+    # A build with CUDA would look for a driver.
+    yield patch.object(pt2.fake_tensor, "init_gpu_context", lambda device: None)
     for kind in ("cpu", "cuda", "meta"):
         yield patch.object(fake, f"is_{kind}", _is_on(kind), create=True)
     yield patch.object(fake, "cuda", _to_cuda, create=True)

@@ -31,6 +31,7 @@ __all__ = [
     "builder",
     "compile_fx",
     "convert_frame",
+    "fake_tensor",
     "get_fused_kernel_name",
     "joint_graph",
     "map_aggregate",
