@@ -11,7 +11,7 @@ from tests.support import ROOT
 DEVICES = ROOT / "gpututor" / "devices"
 PLACES = (DEVICES / "virtual" / "torch_private.py", DEVICES / "virtual" / "compiler" / "pt2_private.py")
 # Slow to import, and needed for one call: it is imported there.
-LATE = {"torch._dynamo.eval_frame"}
+LATE = {"torch._dynamo.types"}
 # The documented way to write a dispatch mode, for all its name.
 DOCUMENTED = {"torch.utils._python_dispatch"}
 

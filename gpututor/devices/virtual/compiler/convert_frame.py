@@ -10,6 +10,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -79,9 +80,14 @@ def _capturing(real: Any) -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_on():
             return real(self, *args, **kwargs)
-        with not_counted():
-            from gpututor.devices.virtual.compiler.inductor import capturing  # imports Inductor
+        from torch._dynamo.types import ConvertFrameReturn
 
+        with not_counted():
+            try:
+                from gpututor.devices.virtual.compiler.inductor import capturing  # imports Inductor
+            except (ImportError, AttributeError) as error:  # another version of PyTorch: see `pt2_private`
+                warnings.warn(f"torch.compile runs eagerly on the virtual GPU. {error}", stacklevel=2)
+                return ConvertFrameReturn()
             with capturing():
                 return real(self, *args, **kwargs)
 

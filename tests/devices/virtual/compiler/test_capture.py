@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -241,3 +242,12 @@ def test_bad_options_are_torchs_errors(two_gpus: VirtualMachine) -> None:
         torch.compile(lambda x: x, backend="cudagraphs")
     with pytest.raises(Exception, match="Invalid backend: 'fast'"):
         torch.compile(lambda x: x + 1, backend="fast")(torch.ones(2, device="cuda"))
+
+
+def test_another_version_of_the_compiler_runs_eagerly_and_says_so(
+    two_gpus: VirtualMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpututor.devices.virtual.compiler.inductor", None)
+    with pytest.warns(UserWarning, match="runs eagerly on the virtual GPU"):
+        out = torch.compile(lambda x: x + 1)(torch.ones(2, device="cuda"))
+    assert out.tolist() == [2.0, 2.0]
