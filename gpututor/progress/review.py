@@ -27,13 +27,16 @@ OWN_KINDS = {
 }
 """Built-in checks, which every exercise has: no lesson is about them."""
 _KINDS = OWN_KINDS | {
-    "aliasing": "Which tensors share memory",
     "after_call": "The state of the arguments after the call",
+    "aliasing": "Which tensors share memory",
+    "coalesced": "Which bytes neighboring lanes of a kernel use",
     "files": "The contents of written files",
     "identity": "Which outputs are the passed objects themselves",
+    "in_bounds": "Kernels stay inside their tensors",
     "launches": "How many kernels are launched",
     "measurement": "Times are measured correctly",
     "memory": "How much memory is held",
+    "no_races": "No two programs of a kernel write the same element",
     "overlap": "Copies and kernels overlap",
     "parity": "The values match the reference",
     "placement": "Where the outputs live",
@@ -44,6 +47,7 @@ _KINDS = OWN_KINDS | {
     "speed": "How fast it is",
     "structure": "The outputs' types, shapes and dtypes",
     "syncs": "How often the host waits",
+    "traffic": "How many bytes kernels move",
     "transfers": "How often and how much is copied",
     "unmodified": "Inputs stay unchanged",
     "value": "The values are as expected",
