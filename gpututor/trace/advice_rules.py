@@ -95,7 +95,7 @@ def make_advice(
     rows: TraceArrays, rule: str, sentence: str, place: Place, gain: int, what_to_do: str, others: Sequence[Place] = ()
 ) -> Advice:
     gain = min(gain, rows.span)
-    # A program compiles once, and then runs for longer than its trace: the share is that of the rest.
+    # A real program compiles once and runs for much longer: compilation does not count in the share.
     compiles = [number for number, name in enumerate(rows.names) if name.startswith(COMPILES)]
     span = rows.span - int(rows.duration[rows.of(Kind.RANGE) & np.isin(rows.name, compiles)].sum())
     share = min(gain / span, 1.0) if span > 0 else 0.0

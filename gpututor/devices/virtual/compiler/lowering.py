@@ -205,7 +205,7 @@ def _operators(parts: Sequence[Any]) -> set[Any]:
 
 
 def _stack_traces(parts: Sequence[Any]) -> Iterator[str]:
-    """Yield the stack traces of the operators, that of the last result first."""
+    """Yield the stack traces of the operators, the last result's first."""
     results = [part.node.get_origin_node() for part in reversed(parts) if part.node is not None]
     for origin in (*results, *_operators(parts)):
         if origin is not None and (trace := origin.meta.get("stack_trace")):
