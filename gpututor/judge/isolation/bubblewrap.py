@@ -201,7 +201,7 @@ def _find_bwrap() -> str:
 
 
 def run(command: list[str], timeout_s: float = _TRIAL_TIMEOUT_S) -> subprocess.CompletedProcess[str]:
-    """Run a command without input; its error text is that of the system if it does not start or end in time."""
+    """Run a command without input. If it does not start, or does not end in time, stderr has the system's error."""
     options: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace"}
     try:
         return subprocess.run(command, timeout=timeout_s, check=False, **options)

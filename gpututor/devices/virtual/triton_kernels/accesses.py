@@ -139,7 +139,7 @@ class Memory:
         self.regions = regions
         self.traffic = Traffic()
         self.program = 0
-        """Number of the program that runs, by which stores are told apart."""
+        """Number of the program that runs: it tells the stores of two programs apart."""
         self.grid = (1, 1, 1)
         self.locks: set[int] = set()
         """Addresses of the locks that the program holds."""
