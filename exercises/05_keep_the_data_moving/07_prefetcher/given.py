@@ -9,7 +9,7 @@ import torch
 
 SIZES = (((64,) * 8, 512, 32), ((33, 50, 48, 50, 41, 50), 385, 17), ((60, 60, 60, 60, 60, 60, 1), 440, 24))
 """Rows of each batch, columns and classes, for each case."""
-HIDDEN = 256
+HIDDEN = 512
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

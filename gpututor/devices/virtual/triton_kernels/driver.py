@@ -118,13 +118,26 @@ def do_bench(
 
 
 class WarmedKernel:
-    """Facts about a kernel that `kernel.warmup(...)` returns, estimated from one program."""
+    """The kernel that `kernel.warmup(...)` returns, with facts estimated from one program."""
 
-    def __init__(self, name: str, registers: int, shared_bytes: int, num_warps: int, num_stages: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        registers: int,
+        shared_bytes: int,
+        num_warps: int,
+        num_stages: int,
+        launch: Callable[..., None],
+    ) -> None:
         self.name = name
+        self._launch = launch
         self.n_regs = registers
         self.n_spills = 0
         self.metadata = SimpleNamespace(shared=shared_bytes, num_warps=num_warps, num_stages=num_stages, name=name)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        """Return a function that launches the kernel, given all its arguments."""
+        return partial(self._launch, grid=grid)
 
     def _init_handles(self) -> None:
         """Do nothing: nothing is loaded."""

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns, thread_time
 from typing import Any
 
@@ -410,4 +411,5 @@ def _warm(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound) -> WarmedKerne
     counts = _interpret(call, arguments, memory, (1, 1, 1), trial=True)
     work = _work(call, memory, counts, (1, 1, 1))
     needs = occupancy(calibrated(gpu.spec), work)
-    return WarmedKernel(call.name, needs.registers, needs.shared_bytes, work.num_warps, work.num_stages)
+    launch = partial(call.kernel.run, **call.options, warmup=False)
+    return WarmedKernel(call.name, needs.registers, needs.shared_bytes, work.num_warps, work.num_stages, launch)
