@@ -39,17 +39,18 @@ def save_before(machine: VirtualMachine, gpu: VirtualGpu, op: Operator, args: Se
     if capture is not None:
         undeclared = (args[place] for place in op.facts.writes if place < len(args))
         for tensor in (*op.written_among(args, kwargs), *undeclared):
-            _save(capture, tensor)
+            save(capture, tensor)
 
 
 def save_before_copy(machine: VirtualMachine, devices: tuple[torch.device, ...], target: Tensor) -> None:
     """Save the target of a copy between `devices`."""
     capture = _capture_of_copy(machine, devices)
     if capture is not None:
-        _save(capture, target)
+        save(capture, target)
 
 
-def _save(capture: GraphCapture, written: Any) -> None:
+def save(capture: GraphCapture, written: Any) -> None:
+    """Save the values of a tensor that is about to be written to."""
     if not isinstance(written, Tensor) or written.is_meta:
         return
     key = torch_private.storage_id(written)

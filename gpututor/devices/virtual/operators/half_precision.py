@@ -47,7 +47,8 @@ def in_single(call: Callable[..., Any], func: Any, hosts: Any, named: dict[str, 
     if isinstance(out, Tensor):
         return written.get(id(out), _narrowed(out, narrow))
     return type(out)(
-        wide if place in facts.single_outputs else written.get(id(wide), _narrowed(wide, narrow)) for place, wide in enumerate(out)
+        wide if place in facts.single_outputs else written.get(id(wide), _narrowed(wide, narrow))
+        for place, wide in enumerate(out)
     )
 
 

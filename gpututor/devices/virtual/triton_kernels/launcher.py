@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter_ns, thread_time
 from typing import Any
@@ -22,6 +22,7 @@ from gpututor.devices.virtual.cost.triton import LaunchWork, launch_price, occup
 from gpututor.devices.virtual.execution.host_work import meter
 from gpututor.devices.virtual.machine import VirtualGpu, VirtualMachine, active_machine
 from gpututor.devices.virtual.memory.allocator import Allocation
+from gpututor.devices.virtual.operators import graph_replay
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 from gpututor.devices.virtual.triton_kernels import builder as building
 from gpututor.devices.virtual.triton_kernels import triton_private
@@ -42,6 +43,7 @@ DEADLINE_S = 60.0
 """Processor seconds that the programs of one launch may take."""
 _TURNS = 256
 """Turns of loops between two looks at the time."""
+Grid = tuple[int, int, int]
 _MOST_IN_GRID = (2**31 - 1, 65535, 65535)
 
 
@@ -118,11 +120,6 @@ def _run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs
     call = _bind(self, args, kwargs)
     if not machine.values:
         raise cuda_errors.NoValues(f"the Triton kernel {call.name}")
-    stream = machine.stream_of(gpu)
-    if machine.capture is not None and machine.capture.takes(gpu.index, stream):
-        raise cuda_errors.unsupported(
-            f"the Triton kernel {call.name} in a CUDA graph", "Launch it outside of the capture."
-        )
     mine = meter()
     mine.resume()
     used = thread_time()
@@ -130,7 +127,7 @@ def _run(self: Any, *args: Any, grid: Any = None, warmup: bool = False, **kwargs
         with torch_private.host_only():
             if warmup:
                 return _warm(machine, gpu, call)
-            return _launch(machine, gpu, stream, call, _grid_of(call, grid))
+            return _launch(machine, gpu, call, _grid_of(call, grid))
     finally:
         mine.within += round(1e9 * (thread_time() - used))
         mine.last = perf_counter_ns()
@@ -166,7 +163,7 @@ def _bind(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Bound:
     return _Bound(kernel, dict(bound.arguments), options)
 
 
-def _grid_of(call: _Bound, grid: Any) -> tuple[int, int, int]:
+def _grid_of(call: _Bound, grid: Any) -> Grid:
     """Return the grid with three sizes; raise `TypeError`, `ValueError` or CUDA's error for an impossible one."""
     if callable(grid):
         grid = grid(dict(call.arguments))
@@ -272,21 +269,21 @@ class _Arguments:
                     storage.unwritten = np.repeat(storage.unwritten, -(-expected // max(storage.unwritten.size, 1)))
 
 
-def _interpret(call: _Bound, arguments: _Arguments, memory: Memory, grid: tuple[int, int, int], trial: bool) -> Counts:
+def _interpret(kernel: Any, values: dict[str, Any], memory: Memory, grid: Grid, *, trial: bool = False) -> Counts:
     """Run every program of the grid, or only the first for a trial."""
     counts = Counts()
-    function = interpretable(call.kernel.fn, _to_tensor, _deadline.turn)
+    function = interpretable(kernel.fn, _to_tensor, _deadline.turn)
     with ExitStack() as stack:
         stack.enter_context(triton_private.language.interpreted(building.reduce_with, building.tensor_init))
         if builder.file:
             raise RuntimeError("A Triton kernel cannot launch another one.")
         stack.enter_context(np.errstate(all="ignore"))
-        builder.memory, builder.counts, builder.file = memory, counts, call.kernel.fn.__code__.co_filename
+        builder.memory, builder.counts, builder.file = memory, counts, kernel.fn.__code__.co_filename
         builder.is_trial = trial
         stack.callback(setattr, builder, "file", "")
         builder.set_grid_dim(*grid)
         memory.grid = grid
-        _deadline.begin(call.name)
+        _deadline.begin(memory.kernel)
         size_x, size_y, size_z = (1, 1, 1) if trial else grid
         try:
             for x in range(size_x):
@@ -296,7 +293,7 @@ def _interpret(call: _Bound, arguments: _Arguments, memory: Memory, grid: tuple[
                         builder.grid_idx = (x, y, z)
                         memory.program = (x * grid[1] + y) * grid[2] + z
                         memory.locks.clear()
-                        function(**arguments.values)
+                        function(**values)
         except (TritonMemoryError, KernelDoesNotEnd):
             raise
         except Exception as error:
@@ -306,7 +303,7 @@ def _interpret(call: _Bound, arguments: _Arguments, memory: Memory, grid: tuple[
     return counts
 
 
-def _work(call: _Bound, memory: Memory, counts: Counts, grid: tuple[int, int, int]) -> LaunchWork:
+def _work(call: _Bound, memory: Memory, counts: Counts, grid: Grid) -> LaunchWork:
     traffic = memory.traffic
     return LaunchWork(
         programs=grid[0] * grid[1] * grid[2],
@@ -328,14 +325,22 @@ def _work(call: _Bound, memory: Memory, counts: Counts, grid: tuple[int, int, in
     )
 
 
-def _launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, call: _Bound, grid: tuple[int, int, int]) -> None:
-    """Run the programs and put the kernel into the stream."""
+def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) -> None:
+    """Run the programs and put the kernel into the current stream, or into the graph that is captured there."""
     if 0 in grid:
         return
+    stream, capture = machine.stream_of(gpu), machine.capture
+    if capture is not None and not capture.takes(gpu.index, stream):
+        capture = None
     arguments = _Arguments(gpu, call)
+    if capture is not None:
+        capture.check()
+        for region in arguments.regions:
+            graph_replay.save(capture, region.tensor._host)
+            region.storage.unwritten = None
     memory = Memory(call.name, arguments.regions, gpu.spec.l2_cache_bytes)
     try:
-        counts = _interpret(call, arguments, memory, grid, trial=False)
+        counts = _interpret(call.kernel, arguments.values, memory, grid)
     except TritonMemoryError as error:
         if machine.recorder.enabled:
             machine.recorder.hazard(
@@ -344,26 +349,38 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, stream: int, call: _Bound,
         raise
     work = _work(call, memory, counts, grid)
     price = launch_price(calibrated(gpu.spec), work)
-    cost = Cost(
-        round(price.seconds * 1e9),
-        round(price.fill * WHOLE),
-        gpu.launch_ns,
-        work.flops,
-        _dtype_of(arguments.regions, memory),
-    )
+    dtype = _dtype_of(arguments.regions, memory)
+    cost = Cost(round(price.seconds * 1e9), round(price.fill * WHOLE), gpu.launch_ns, work.flops, dtype)
+    tensors = [region.tensor for region in arguments.regions]
+    read = [tensors[number] for number in sorted(memory.traffic.read)]
+    written = [tensors[number] for number in sorted(memory.traffic.written)]
+    if capture is not None:
+        capture.add(_again(call, arguments, grid, gpu.spec.l2_cache_bytes), (call.name,))
+        capture.kernel(stream, call.name, work.least_bytes, cost)
+        capture.read.update(tensor._block for tensor in read)
+        capture.written.update(tensor._block for tensor in written)
+        return
     place = machine.recorder.place() if machine.recorder.enabled else None
     task = execution.launch.launch(machine, gpu, stream, call.name, work.least_bytes, cost, place)
     machine.recorder.set_traffic(task.row, work.requested_bytes, 32 * work.sectors, work.programs)
-    tensors = [region.tensor for region in arguments.regions]
-    traffic = memory.traffic
-    execution.races.of_kernel(
-        machine,
-        task,
-        [tensors[each] for each in sorted(traffic.read)],
-        [tensors[each] for each in sorted(traffic.written)],
-    )
+    execution.races.of_kernel(machine, task, read, written)
     for region in arguments.regions:
         _remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)
+
+
+def _again(call: _Bound, arguments: _Arguments, grid: Grid, l2_bytes: int) -> Callable[[], None]:
+    """Return a function that runs the programs again, for a graph's replay. It keeps the values, not the GPU memory."""
+    kernel, name, values = call.kernel, call.name, arguments.values
+    kept = [replace(region, tensor=region.tensor._host) for region in arguments.regions]
+
+    def compute() -> None:
+        storages = {
+            id(region.storage): replace(region.storage, writer=None, seen=None, atomics=None) for region in kept
+        }
+        regions = [replace(region, storage=storages[id(region.storage)]) for region in kept]
+        _interpret(kernel, values, Memory(name, regions, l2_bytes), grid)
+
+    return compute
 
 
 _partly: weakref.WeakKeyDictionary[Allocation, tuple[Task, int, Mask]] = weakref.WeakKeyDictionary()
@@ -408,7 +425,7 @@ def _warm(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound) -> WarmedKerne
     for region in arguments.regions:
         region.storage.unwritten = None
     memory = Memory(call.name, arguments.regions, gpu.spec.l2_cache_bytes)
-    counts = _interpret(call, arguments, memory, (1, 1, 1), trial=True)
+    counts = _interpret(call.kernel, arguments.values, memory, (1, 1, 1), trial=True)
     work = _work(call, memory, counts, (1, 1, 1))
     needs = occupancy(calibrated(gpu.spec), work)
     launch = partial(call.kernel.run, **call.options, warmup=False)

@@ -163,10 +163,28 @@ def test_a_kernel_that_never_ends_meets_its_deadline(two_gpus: VirtualMachine, m
         never_ends[(1,)](torch.empty(1, device="cuda", dtype=torch.int32))
 
 
-def test_graphs_are_refused_by_name(two_gpus: VirtualMachine) -> None:
+def test_a_graph_replays_kernels_on_new_values(recorder: Recorder) -> None:
+    x, total = torch.ones(4, device="cuda"), torch.zeros(4, device="cuda")
+    graph = CUDA.CUDAGraph()
+    with CUDA.graph(graph):
+        doubled = torch.empty_like(x)
+        add[(1,)](x, x, doubled, 4, BLOCK=4)
+        add[(1,)](doubled, total, total, 4, BLOCK=4)
+        shifted = total + 1
+    assert total.tolist() == [0.0] * 4
+    launched = len(kernels(recorder))
+    x.fill_(3)
+    for expected in (6.0, 12.0):
+        graph.replay()
+        assert (total.tolist(), shifted.tolist()) == ([expected] * 4, [expected + 1] * 4)
+    names = [event.name for event in kernels(recorder)[launched:]]
+    assert names.count("add") == 4
+
+
+def test_a_mistake_during_a_capture_is_reported(two_gpus: VirtualMachine) -> None:
     x = torch.ones(4, device="cuda")
-    with pytest.raises(NotImplementedError, match="kernel add in a CUDA graph"), CUDA.graph(CUDA.CUDAGraph()):
-        add[(1,)](x, x, x, 4, BLOCK=4)
+    with pytest.raises(RuntimeError, match="add"), CUDA.graph(CUDA.CUDAGraph()):
+        add[(1,)](x, x, x, 5, BLOCK=8)
 
 
 def test_shapes_without_values_are_refused_by_name() -> None:
@@ -188,6 +206,15 @@ def test_benchmarks_and_autotuning_use_modelled_time(two_gpus: VirtualMachine) -
     assert tuned.best_config.kwargs == {"BLOCK": 2048}
     milliseconds = triton.testing.do_bench(lambda: add[(32,)](x, x, out, n, BLOCK=1024))
     assert 0 < milliseconds < 1
+
+
+def test_a_warmed_kernel_states_what_it_needs_and_can_be_launched(two_gpus: VirtualMachine) -> None:
+    x = torch.rand(64, device="cuda")
+    out = torch.empty_like(x)
+    warmed = add.warmup(x, x, out, 64, BLOCK=32, grid=(1,))
+    assert warmed.n_regs > 0
+    warmed[(2, 1, 1)](x, x, out, 64, 32)
+    assert torch.equal(out, x + x)
 
 
 def test_heuristics_choose_meta_parameters(two_gpus: VirtualMachine) -> None:
