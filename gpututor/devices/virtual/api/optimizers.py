@@ -39,6 +39,8 @@ _real_exit: Any = _profiler.record_function.__exit__
 _RANGE = "_range_of_virtual_gpu"
 _TORCHS_OWN = ("Optimizer.", "enumerate(DataLoader)#", "DistributedDataParallel.")
 """Prefixes of ranges that no program wrote: they are for profiles, and would fill a trace."""
+_DYNAMOS_OWN = " (dynamo_timed)"
+"""Ending of ranges of torch 2.10's compiler."""
 
 
 def enter_range(self: Any) -> Any:
@@ -48,7 +50,8 @@ def enter_range(self: Any) -> Any:
         session = current()
         if session is None:
             return _real_enter(self)
-    recorded = is_on() and active_machine().recorder.enabled and not self.name.startswith(_TORCHS_OWN)
+    is_torchs = self.name.startswith(_TORCHS_OWN) or self.name.endswith(_DYNAMOS_OWN)
+    recorded = is_on() and active_machine().recorder.enabled and not is_torchs
     if session is not None or recorded:
         span = None if session is None else session.open("range", self.name)
         vars(self)[_RANGE] = session, span, nvtx.Open.now(self.name) if recorded else None

@@ -7,7 +7,7 @@ for CUDA's device guard: autograd and indexing. So C++ hears `meta:0` instead of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -74,10 +74,19 @@ def _changes() -> Iterator[Any]:
     yield patch.object(interface, "get_compute_capability", staticmethod(_capability))
     yield patch.object(pt2.scheduler, "has_triton", lambda *args: True)
     yield patch.object(pt2.ConstantFolder, "_deduce_value", _on_host(pt2.ConstantFolder._deduce_value))
-    prepare = pt2.joint_graph.lazy_init
-    yield patch.object(pt2.joint_graph, "lazy_init", lambda *args, **kwargs: prepare(CPU))
+    yield patch.object(pt2.joint_graph, "lazy_init", _prepared_on_the_cpu(pt2.joint_graph.lazy_init))
     passes = getattr(pt2.compile_fx, pt2.JOINT_PASSES)
     yield patch.object(pt2.compile_fx, pt2.JOINT_PASSES, _with_devices_named(passes))
+
+
+def _prepared_on_the_cpu(prepare: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that makes Inductor's patterns with CPU tensors; torch 2.10 has no argument for the device."""
+
+    def call(*devices: torch.device) -> None:
+        with patch.object(torch.cuda, "is_available", lambda: False):
+            prepare(*[CPU] * len(devices))
+
+    return call
 
 
 def _device_in_cpp(fake: Any) -> torch.device:

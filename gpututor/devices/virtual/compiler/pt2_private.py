@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import sympy
 import torch._dynamo
@@ -14,7 +15,7 @@ import torch._inductor.config
 from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
 from torch._dynamo import convert_frame, device_interface, trace_rules
 from torch._dynamo.variables import builder, optimizer, torch_function
-from torch._functorch._aot_autograd import runtime_wrappers
+from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext
 from torch._inductor import compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
 from torch._inductor.debug import DebugContext
@@ -54,6 +55,8 @@ OpOverload: Any = torch._ops.OpOverload
 JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
+AOT_CONFIG: Any = schemas.AOTConfig
+BACKWARD_AT_ONCE = "force_non_lazy_backward_lowering"
 RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
 real_recompile_reasons: Any = getattr(convert_frame, RECOMPILE_REASONS)
 real_compile_fx: Any = compile_fx.compile_fx
@@ -115,7 +118,7 @@ def compile_id() -> str:
 def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
     """Yield changes of settings: the backward graph at once, no caches, no other processes, no runs on the GPU."""
     settings: tuple[tuple[Any, dict[str, Any]], ...] = (
-        (torch._functorch.config, {"force_non_lazy_backward_lowering": True, "enable_autograd_cache": False}),
+        (torch._functorch.config, {BACKWARD_AT_ONCE: True, "enable_autograd_cache": False}),
         (
             torch._inductor.config,
             {
@@ -131,13 +134,15 @@ def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
     )
     for config, values in settings:
         yield config.patch({name: value for name, value in values.items() if hasattr(config, name)})
+    if not hasattr(torch._functorch.config, BACKWARD_AT_ONCE):  # torch 2.9
+        yield patch.object(AOT_CONFIG, BACKWARD_AT_ONCE, property(lambda self: True, lambda self, value: None))
 
 
 @contextmanager
 def scheduled(module: Any, inputs: Sequence[Any], given: dict[str, Any]) -> Iterator[Any]:
     """Yield Inductor's lowered graph with its schedule, as `_InProcessFxCompile.codegen_and_compile` makes it."""
     is_inference = bool(given.get("is_inference"))
-    shape_env = module.shape_env or shape_env_from_inputs(inputs)
+    shape_env = getattr(module, "shape_env", None) or shape_env_from_inputs(inputs)
     view_to_reshape(module)
     with torch.no_grad():
         fake_mode = compile_fx.fake_tensor_prop(module, inputs)
