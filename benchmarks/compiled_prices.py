@@ -61,9 +61,9 @@ def compiled_s(program: Compiled) -> float:
 def _kernel(row: list[Any]) -> tuple[float, float]:
     """Return the host's and the device's seconds of a kernel of the data file."""
     spec = gpu_spec(MODEL)
-    moved, elements, operations, dtype, repeated, length, call = row
+    moved, elements, operations, dtype, repeated, length, window, call = row
     if call is None:
-        sizes = compiled.FusedKernel(moved, elements, operations, dtype, repeated, length)
+        sizes = compiled.FusedKernel(moved, elements, operations, dtype, repeated, length, window)
         return compiled.launch_s(spec), compiled.fused(spec, sizes)[0]
     name, inputs, outputs, flops, channels_last = call
     operator = Operator(name, _tensors(inputs), _tensors(outputs), flops)
@@ -89,7 +89,7 @@ def eager_ratios() -> dict[str, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--programs", action="store_true", help="also each program that is 25 % off or more")
+    parser.add_argument("--programs", action="store_true", help="also each program that is 25 %% off or more")
     listed = parser.parse_args().programs
     eager = eager_ratios()
     programs = compiled_programs()

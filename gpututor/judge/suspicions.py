@@ -14,6 +14,7 @@ import torch
 from gpututor.checks.model import Call, Run
 from gpututor.checks.trees import tensors_by_path
 from gpututor.devices.virtual.cost.calibration import fitted
+from gpututor.devices.virtual.cost.compiled import FLOOR_S
 from gpututor.hardware.gpus import GpuSpec, gpu_spec
 from gpututor.judge.source_review import review, suspicions_in
 from gpututor.protocol.encode import Encoder
@@ -193,7 +194,6 @@ def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
         *(gpu.float16_flops, gpu.bfloat16_flops, gpu.float8_flops, gpu.int8_flops),
     )
     factors = fitted()
-    shortest = factors["memory.floor_us"] / 1e6
     memory = gpu.bytes_per_s * factors["memory.l2_speedup"] * _BEYOND_L2
     for event in events:
         if event.start < 0 or event.device == "cpu":
@@ -205,7 +205,7 @@ def _check_speed(events: list[Event], gpu: GpuSpec) -> Iterator[str]:
             return
         if event.kind is not Kind.KERNEL:
             continue
-        least = max(event.flops / peak, shortest if event.size_bytes else 0.0)
+        least = max(event.flops / peak, FLOOR_S if event.size_bytes else 0.0)
         if took < (max(least, event.size_bytes / memory) if event.name in _DENSE else least):
             yield f"a kernel was faster than {event.device} can be"
             return

@@ -196,13 +196,15 @@ PROGRAMS: dict[str, str] = {
     "large products and convolutions": "a = torch.ones(4096, 512, device='cuda', dtype=torch.float16)\n"
     "    torch.nn.functional.conv2d(torch.ones(2, 8, 32, 32, device='cuda'), torch.ones(8, 8, 3, 3, device='cuda'))\n"
     "    return (a.t() @ a).sum()",
+    "compiled code": "double = torch.compile(lambda x: torch.relu(x * 2))\n"
+    "    return double(torch.ones(1000, device='cuda'))",
     "in place and copies within": "x = torch.zeros(1000, device='cuda')\n    y = x.clone()\n    y.copy_(x)\n"
     "    x.add_(1)\n"
     "    return torch.cat([x, y]), x.contiguous()",
 }
 
 
-@pytest.mark.parametrize("name", mostly_long(PROGRAMS, ["training", "two streams"]))
+@pytest.mark.parametrize("name", mostly_long(PROGRAMS, ["training", "two streams", "compiled code"]))
 def test_real_runs_are_not_suspected(tmp_path: Path, name: str) -> None:
     path = tmp_path / "work.py"
     path.write_text(f"import torch\n\n\ndef work():\n    {PROGRAMS[name]}\n")

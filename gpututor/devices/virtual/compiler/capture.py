@@ -60,6 +60,7 @@ def _changes() -> Iterator[Any]:
     for kind in ("cpu", "cuda", "meta"):
         yield patch.object(fake, f"is_{kind}", _is_on(kind), create=True)
     yield patch.object(fake, "cuda", _to_cuda, create=True)
+    yield patch.object(torch._C, "_conv_determine_backend_memory_format", _layout_of_convolution)
     # Dynamo.
     yield patch.object(pt2.FunctionState, "__init__", _without_our_mode(pt2.FunctionState.__init__))
     yield patch.object(pt2.Describer, "get_storage_id", _storage_id(pt2.Describer.get_storage_id))
@@ -77,6 +78,15 @@ def _changes() -> Iterator[Any]:
     yield patch.object(pt2.joint_graph, "lazy_init", _prepared_on_the_cpu(pt2.joint_graph.lazy_init))
     passes = getattr(pt2.compile_fx, pt2.JOINT_PASSES)
     yield patch.object(pt2.compile_fx, pt2.JOINT_PASSES, _with_devices_named(passes))
+
+
+def _layout_of_convolution(image: torch.Tensor, weight: torch.Tensor, backend: Any) -> torch.memory_format:
+    """Return the layout of a convolution's output, as cudnn_conv_suggest_memory_format (native/ConvUtils.h)."""
+    layouts = {pt2.suggest_memory_format(tensor) for tensor in (image, weight)}
+    adjacent = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    if adjacent in layouts and torch.float64 not in (image.dtype, weight.dtype):
+        return adjacent
+    return torch.contiguous_format
 
 
 def _prepared_on_the_cpu(prepare: Callable[..., None]) -> Callable[..., None]:

@@ -133,6 +133,7 @@ def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, in
             kernel.dtype,
             number(kernel.repeated),
             number(kernel.row),
+            kernel.window,
         )
         seconds, fill = compiled.fused(spec, sizes)
         host = round(compiled.launch_s(spec) * 1e9)

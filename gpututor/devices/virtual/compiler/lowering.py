@@ -16,6 +16,8 @@ from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.machine import META
 from gpututor.devices.virtual.operators.attention import attention_in_graph
 
+_WITHOUT_BIAS = 2
+"""Inputs of a convolution whose bias Inductor adds in a generated kernel."""
 _PERSISTENT = {True: 1024, False: 64}
 """Elements of a reduction that a block keeps in registers, by whether they are contiguous (Inductor's choices.py)."""
 
@@ -58,6 +60,8 @@ class Kernel:
     """Bytes that a reduction along long rows reads again."""
     row: Any = 1
     """Elements of a row that is reduced; 1 if nothing is."""
+    window: int = 0
+    """Loads of an element beyond the first from each buffer, as for the windows of pooling."""
     call: tuple[Any, Any, Any, Any] | None = None
     """Operator, arguments, keywords and result of a library's kernel, with `Size` for tensors; None if generated."""
     channels_last: bool = False
@@ -151,7 +155,7 @@ def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Plac
     if node.is_extern():
         moved = sum(node.get_read_write_buffer_accesses(include_reads=True, include_writes=True).values())
         return _library_kernel(node, moved, place)
-    moved, repeated = _traffic(node, graph)
+    moved, repeated, window = _traffic(node, graph)
     first = next((part for part in parts if part.is_reduction()), parts[0])
     elements, reduced = first.group[1]
     is_reduction = bool(node.is_reduction())
@@ -165,19 +169,21 @@ def _kernel(node: Any, names: _Names, graph: Any, place_of: Callable[[str], Plac
     dtype = str(first.node.get_dtype()).removeprefix("torch.")
     again = repeated if kind == "red" else 0
     operations = len(_operators(parts))
-    return Kernel(name, moved, elements * reduced, operations, dtype, again, reduced, place=place)
+    return Kernel(name, moved, elements * reduced, operations, dtype, again, reduced, window, place=place)
 
 
-def _traffic(node: Any, graph: Any) -> tuple[Any, Any]:
-    """Return the bytes that a generated kernel reads and writes, and those that it reads again after a reduction.
+def _traffic(node: Any, graph: Any) -> tuple[Any, Any, int]:
+    """Return a generated kernel's bytes, those that it reads again after a reduction, and its loads in windows.
 
-    Each buffer counts once for each loop over its elements: what needs the result of a reduction along long rows is in
-    another loop.
+    The last are loads of an element beyond the first from each buffer, or of buffers whose elements are loaded several
+    times, as for the windows of pooling. Each buffer counts once for each loop over its elements: what needs the result
+    of a reduction along long rows is in another loop.
     """
     parts = node.get_nodes()
     maker: dict[str, Any] = {}
     depth: dict[Any, int] = {}
     read: dict[str, dict[int, Any]] = {}
+    loads: dict[tuple[str, int], set[Any]] = {}
     written: dict[str, Any] = {}
     inside = {output.get_name() for part in parts for output in part.get_outputs()}
     kept = pt2.kept_buffers(node, inside)
@@ -187,6 +193,7 @@ def _traffic(node: Any, graph: Any) -> tuple[Any, Any]:
         for dep in part.read_writes.reads:
             if dep.name not in inside:
                 loops = read.setdefault(dep.name, {})
+                loads.setdefault((dep.name, depth[part]), set()).add(dep)
                 loops[depth[part]] = loops.get(depth[part], 0) + pt2.elements_of(dep)
         for dep in part.read_writes.writes:
             maker[dep.name] = part
@@ -197,7 +204,8 @@ def _traffic(node: Any, graph: Any) -> tuple[Any, Any]:
     for name, loops in read.items():
         first, *rest = (pt2.buffer_bytes(graph, name, elements) for elements in loops.values())
         moved, repeated = moved + first, repeated + sum(rest)
-    return moved, repeated
+    window = sum(len(places) - 1 + any(pt2.overlaps(graph, dep) for dep in places) for places in loads.values())
+    return moved, repeated, window
 
 
 def _operators(parts: Sequence[Any]) -> set[Any]:
@@ -220,5 +228,7 @@ def _library_kernel(node: Any, moved: Any, place: Place) -> Kernel:
     if origin is None:
         return Kernel(name, moved, place=place)
     args, kwargs, out = pt2.described((origin.args, dict(origin.kwargs), origin.meta.get("val")), Size)
+    if origin.target is pt2.CONVOLUTION and len(node.node.inputs) == _WITHOUT_BIAS:
+        args = [*args[:_WITHOUT_BIAS], None, *args[_WITHOUT_BIAS + 1 :]]
     call = (origin.target, args, kwargs, out)
     return Kernel(name, moved, call=call, channels_last=pt2.has_channels_last(node.node), place=place)

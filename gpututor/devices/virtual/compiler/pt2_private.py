@@ -24,6 +24,7 @@ from torch._inductor.fx_passes.post_grad import view_to_reshape
 from torch._inductor.runtime.hints import DeviceProperties, ReductionHint
 from torch._inductor.utils import get_dtype_size, get_fused_kernel_name, shape_env_from_inputs, sympy_product
 from torch._inductor.virtualized import V
+from torch._prims_common import suggest_memory_format
 from torch._subclasses import fake_tensor, meta_utils
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_map
@@ -37,6 +38,7 @@ __all__ = [
     "joint_graph",
     "map_aggregate",
     "scheduler",
+    "suggest_memory_format",
     "trace_rules",
 ]
 
@@ -55,6 +57,7 @@ OpOverload: Any = torch._ops.OpOverload
 JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
+CONVOLUTION: Any = torch.ops.aten.convolution.default
 AOT_CONFIG: Any = schemas.AOTConfig
 BACKWARD_AT_ONCE = "force_non_lazy_backward_lowering"
 RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
@@ -135,7 +138,8 @@ def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
     for config, values in settings:
         yield config.patch({name: value for name, value in values.items() if hasattr(config, name)})
     if not hasattr(torch._functorch.config, BACKWARD_AT_ONCE):  # torch 2.9
-        yield patch.object(AOT_CONFIG, BACKWARD_AT_ONCE, property(lambda self: True, lambda self, value: None))
+        always: Any = property(lambda self: True, lambda self, value: None)
+        yield patch.object(AOT_CONFIG, BACKWARD_AT_ONCE, always)
 
 
 @contextmanager
@@ -166,13 +170,27 @@ def elements_of(dependency: Any) -> Any:
     return dependency.get_numel() if isinstance(dependency, dependencies.MemoryDep) else sympy.oo
 
 
+def overlaps(lowered: Any, dependency: Any) -> bool:
+    """Return True if a loop reads elements of a buffer several times, at other places of its windows."""
+    buffer, loads = _buffer(lowered, dependency.name), elements_of(dependency)
+    if buffer is None or loads is sympy.oo:
+        return False
+    return bool(hint(lowered, loads) > hint(lowered, sympy_product(buffer.get_size())))
+
+
 def buffer_bytes(lowered: Any, name: str, elements: Any) -> Any:
     """Return the bytes of so many elements of a buffer, at most of all of it."""
-    buffer = lowered.get_buffer(name) if name in lowered.name_to_buffer else lowered.graph_inputs.get(name)
-    if buffer is None or not hasattr(buffer, "get_dtype"):
+    buffer = _buffer(lowered, name)
+    if buffer is None:
         return 0
     length = sympy_product(buffer.get_size())
     return get_dtype_size(buffer.get_dtype()) * (length if elements is sympy.oo else sympy.Min(elements, length))
+
+
+def _buffer(lowered: Any, name: str) -> Any:
+    """Return a buffer by its name; None for what is no tensor."""
+    buffer = lowered.get_buffer(name) if name in lowered.name_to_buffer else lowered.graph_inputs.get(name)
+    return buffer if hasattr(buffer, "get_dtype") else None
 
 
 def kept_buffers(node: Any, names: set[str]) -> set[str]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from gpututor.devices.virtual.cost.calibration import calibrated
 from gpututor.hardware.gpus import GpuSpec
 
-_FLOOR_S = 1e-6
+FLOOR_S = 1e-6
 """Shortest generated kernel; it starts more cheaply than one of ATen's, which first computes its arguments."""
 _PER_THREAD = 4
 """Elements that a thread of a generated kernel computes."""
+_PER_LOAD = 25
+"""Instructions of a load in a window: its address, its mask, and what is done with the element."""
 _BLOCKS = 4
 """Blocks of a reduction that run at the same time on a multiprocessor."""
 _CALL, _BACKWARD, _KERNEL = 3.0, 8.0, 1.0
@@ -37,6 +39,8 @@ class FusedKernel:
     """Bytes that it reads again in a later loop over rows that are too long for registers."""
     row: int = 1
     """Elements of a row that it reduces."""
+    window: int = 0
+    """Loads of an element beyond the first from each buffer, as for the windows of pooling."""
 
 
 def fused(spec: GpuSpec, kernel: FusedKernel) -> tuple[float, float]:
@@ -46,13 +50,14 @@ def fused(spec: GpuSpec, kernel: FusedKernel) -> tuple[float, float]:
     of ATen's elementwise kernels.
     """
     gpu = calibrated(spec)
-    computed = kernel.elements * kernel.operations * 2 / gpu.plain_rate(kernel.dtype)
+    instructions = kernel.elements * (kernel.operations + kernel.window * _PER_LOAD)
+    computed = instructions * 2 / gpu.plain_rate(kernel.dtype)
     fill = gpu.filled(kernel.elements / _PER_THREAD)
     # Blocks that run at the same time have a row each; if their rows fit the L2 cache, it serves the later loops.
     rows = min(gpu.multiprocessors * _BLOCKS, kernel.elements / max(kernel.row, 1))
     share = rows * kernel.row / max(kernel.elements, 1)
     moved = gpu.moved_s(kernel.bytes) + gpu.moved_s(kernel.repeated, kernel.repeated * share)
-    return max(moved, computed) + _FLOOR_S, fill
+    return max(moved, computed) + FLOOR_S, fill
 
 
 def call_s(spec: GpuSpec, *, backward: bool) -> float:

@@ -117,7 +117,7 @@ def init(
 def export_memory_timeline(self: Any, *args: Any, **options: Any) -> Any:
     """Refuse a picture of memory, for which torch needs each block of the GPU."""
     if self.use_device == "cuda" and active_machine().gpus:
-        advice = "Use profile_memory=True and key_averages(), or torch.cuda.memory_stats()."
+        advice = "Use torch.cuda.memory._record_memory_history() and _dump_snapshot(), as PyTorch itself recommends."
         raise cuda_errors.unsupported("torch.profiler.profile.export_memory_timeline", advice)
     return _real_timeline(self, *args, **options)
 

@@ -231,7 +231,7 @@ def test_custom_functions_operators_and_transforms(two_gpus: VirtualMachine) -> 
 
 
 def test_devices_that_do_not_match_are_dynamos_error(two_gpus: VirtualMachine) -> None:
-    with pytest.raises(RuntimeError, match="devices,? cuda:0(,| and) cpu"):
+    with pytest.raises(RuntimeError, match=r"devices,? cuda:0(,| and) cpu"):
         torch.compile(lambda x, y: x + y)(torch.ones(2, device="cuda"), torch.ones(2))
 
 

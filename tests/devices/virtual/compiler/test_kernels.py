@@ -87,6 +87,26 @@ def test_library_kernels_stay_and_the_rest_is_fused() -> None:
     ]  # fmt: skip
 
 
+def test_convolutions_have_adjacent_channels_inside_and_the_layout_of_eager_code_outside() -> None:
+    convolution = nn.Conv2d(64, 128, 3)
+    assert _kernels(_events(convolution, (4, 64, 64, 64))) == [
+        "triton_poi_fused_convolution_0", "triton_poi_fused_convolution_1", "aten::convolution",
+        "triton_poi_fused_convolution_2",
+    ]  # fmt: skip
+    pooled = _kernels(_events(nn.Sequential(convolution, nn.ReLU(), nn.AdaptiveAvgPool2d(1)), (4, 64, 64, 64)))
+    assert len([name for name in pooled if name == "aten::convolution"]) == 1
+    assert all("relu" in name for name in pooled[3:])
+
+
+def test_windows_cost_more_than_their_bytes() -> None:
+    def seconds(pool: Callable[..., Any]) -> int:
+        return sum(event.end - event.start for event in _events(pool, (32, 64, 256, 256)) if event.kind is Kind.KERNEL)
+
+    relu = seconds(lambda x: x.relu())
+    assert seconds(lambda x: F.max_pool2d(x, 4, 1, 1)) > 1.5 * relu
+    assert seconds(lambda x: F.max_pool2d(x, 7, 1, 3)) > 1.5 * relu
+
+
 def test_attention_is_cudas_kernel() -> None:
     def attend(q: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q.half(), q.half(), q.half()) * 2
