@@ -85,6 +85,12 @@ def operator() -> Figure:
     return Figure(f"{value:.0f} µs", value / unit, "FakeTensorMode", "ratio 0.35")
 
 
+def compiled_call() -> Figure:
+    times = virtual_gpu.medians_us(virtual_gpu.COMPILED, virtual_gpu.REPEATS["compiled"], 5)
+    eager, compiled = times.values()
+    return Figure(f"{compiled:.0f} µs", compiled / eager, "the same call, eager", "ratio 1.3")
+
+
 def class_() -> Figure:
     exercises = untimed(LESSONS)
     clients = [GradingClient("bubblewrap", QUICKEST) for _ in range(2)]
@@ -106,6 +112,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "verdict": verdict,
     "longest-step": longest_step,
     "operator": operator,
+    "compiled-call": compiled_call,
     "class": class_,
 }
 

@@ -1,4 +1,4 @@
-"""Cost of the virtual GPU: a small operator against `FakeTensorMode`, a training step against the CPU.
+"""Cost of the virtual GPU: an operator against `FakeTensorMode`, training against the CPU, compiled code against eager.
 
 Run it with `python benchmarks/virtual_gpu.py [ROUNDS]`. One thread; in every round each thing runs in turn, so that a
 machine that slows down slows all of them; medians and their ratios are printed. The virtual GPU checks devices, counts
@@ -23,7 +23,7 @@ from gpututor.devices.virtual import virtual_gpu
 
 Step = Callable[[], object]
 Context = Callable[[], AbstractContextManager[object]]
-REPEATS = {"operator": 300, "step": 10}
+REPEATS = {"operator": 300, "step": 10, "compiled": 20}
 
 
 def addition(device: str) -> Step:
@@ -47,6 +47,20 @@ def training(device: str, *, inputs: int, hidden: int, batch: int) -> Step:
     return step
 
 
+def forward(*, compiled: bool) -> Step:
+    """Return a call of twelve small layers; the first call compiles."""
+    layers = (layer for _ in range(6) for layer in (torch.nn.Linear(128, 128), torch.nn.GELU()))
+    model = torch.nn.Sequential(*layers).to("cuda")
+    x = torch.randn(64, 128, device="cuda")
+    called = torch.compile(model) if compiled else model
+
+    def step() -> None:
+        with torch.no_grad():
+            called(x)
+
+    return step
+
+
 def elapsed_us(step: Step, repeats: int) -> float:
     """Return microseconds of a call, of `repeats` calls in a row."""
     start = perf_counter()
@@ -64,6 +78,10 @@ OPERATOR: Contenders = {
     "FakeTensorMode, on cpu": (FakeTensorMode, lambda: addition("cpu")),
     "virtual GPU": (recorded, lambda: addition("cuda")),
     "plain CPU": (nullcontext, lambda: addition("cpu")),
+}
+COMPILED: Contenders = {
+    "virtual GPU, eager": (recorded, lambda: forward(compiled=False)),
+    "virtual GPU, compiled": (recorded, lambda: forward(compiled=True)),
 }
 
 
@@ -123,6 +141,7 @@ def main() -> None:
             REPEATS["step"],
             rounds,
         )
+    compare("A later call of six layers without gradients", COMPILED, REPEATS["compiled"], max(rounds // 6, 1))
     if find_spec("triton") is not None:
         print(f"A Triton kernel of 1,000,000 elements in blocks of 1,024\n  {triton_seconds():.2f} s of processor time")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from time import thread_time
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.machine import META
 from gpututor.devices.virtual.operators.attention import attention_in_graph
 
+DEADLINE_S = 120.0
+"""Processor seconds that a graph may take: one of thousands of operators takes some tens."""
 _WITHOUT_BIAS = 2
 """Inputs of a convolution whose bias Inductor adds in a generated kernel."""
 _PERSISTENT = {True: 1024, False: 64}
@@ -105,8 +108,14 @@ def lower(module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of:
             lowered.forward = schedule
         return lambda args: None
 
+    ends = thread_time() + DEADLINE_S
+
+    def look() -> None:
+        if thread_time() > ends:
+            raise TimeoutError(f"it took more than {DEADLINE_S:g} s of processor time")
+
     with ExitStack() as stack:
-        for change in pt2.settings_of_compilation():
+        for change in (*pt2.settings_of_compilation(), *pt2.watched(look)):
             stack.enter_context(change)
         stack.enter_context(_DeviceFunctions())
         pt2.real_compile_fx(module, inputs, inner_compile, _without_measuring(options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -140,6 +140,20 @@ def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
     if not hasattr(torch._functorch.config, BACKWARD_AT_ONCE):  # torch 2.9
         always: Any = property(lambda self: True, lambda self, value: None)
         yield patch.object(AOT_CONFIG, BACKWARD_AT_ONCE, always)
+
+
+def watched(look: Callable[[], None]) -> Iterator[AbstractContextManager[None]]:
+    """Yield changes that call `look` before each operator that is lowered, and each pair of kernels to be fused."""
+    for owner, name in ((graph.GraphLowering, "run_node"), (scheduler.Scheduler, "can_fuse")):
+        yield patch.object(owner, name, _after(look, getattr(owner, name)))
+
+
+def _after(look: Callable[[], None], function: Callable[..., Any]) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        look()
+        return function(*args, **kwargs)
+
+    return call
 
 
 @contextmanager

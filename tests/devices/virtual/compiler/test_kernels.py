@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import subprocess
 import sys
@@ -189,6 +190,16 @@ def test_what_cannot_be_lowered_runs_eagerly_and_says_so() -> None:
         with pytest.warns(UserWarning, match="runs with eager kernels on the virtual GPU.* several devices"):
             out = torch.compile(lambda x: (x.cpu() + 1).cuda() * 2)(x)
         assert out.tolist() == [4.0] * 4
+
+
+def test_a_graph_that_takes_too_long_runs_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.compile(lambda x: x + 1)(torch.ones(1))  # imports the compiler
+    lowering = importlib.import_module("gpututor.devices.virtual.compiler.lowering")
+    monkeypatch.setattr(lowering, "DEADLINE_S", 0.0)
+    with virtual_gpu():
+        x = torch.ones(4, device="cuda")
+        with pytest.warns(UserWarning, match="runs with eager kernels on the virtual GPU.* of processor time"):
+            assert torch.compile(lambda x: x * 2 + 1)(x).tolist() == [3.0] * 4
 
 
 def test_nothing_of_the_compiler_is_imported_before_it_is_used() -> None:
