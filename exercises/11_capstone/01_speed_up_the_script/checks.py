@@ -337,7 +337,7 @@ checks = [
         "Images for validation go through the network together",
     ),
     speed(
-        1 / 10,
+        1 / 9,
         beside="the script that you began with",
         why="Each fault takes its share; with the last one gone the device does little but the work.",
         advice="Look at `gpututor trace` on your file: which lines cost most, and what they wait for.",

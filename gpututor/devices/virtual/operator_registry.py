@@ -269,11 +269,11 @@ class Operator:
 
     # fmt: off
     __slots__ = (
-        "attends", "call", "composite", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view", "host_call",
-        "host_places", "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize", "multiplies",
-        "name", "nondeterministic", "out_names", "parameters", "puts_at_indices", "random", "reads_at_indices",
-        "recurs", "returns_first", "returns_nothing", "rule", "scans", "takes_generator", "waits", "writes",
-        "written_places",
+        "attends", "call", "composite", "convolves", "cuda_kernel", "custom", "facts", "func", "growth", "hidden_view",
+        "host_call", "host_places", "is_fresh", "is_kernel", "is_plain", "is_view", "made_of_others", "may_resize",
+        "multiplies", "name", "nondeterministic", "out_names", "parameters", "puts_at_indices", "random",
+        "reads_at_indices", "recurs", "returns_first", "returns_nothing", "rule", "scans", "takes_generator", "waits",
+        "writes", "written_places",
     )
     # fmt: on
 
@@ -298,6 +298,8 @@ class Operator:
         """True for fused attention, whose price depends on `is_causal`."""
         self.scans = kind == "scan"
         """True if its price depends on the dimension that it goes along."""
+        self.convolves = kind in ("convolution", "convolution_backward")
+        """True if its price depends on the layout of its first argument."""
         self.parameters = [argument.name for argument in schema.arguments]
         self.recurs = kind == "recurrent" and "hidden_size" in self.parameters
         """True for recurrent layers of cuDNN, priced by numbers among the arguments."""

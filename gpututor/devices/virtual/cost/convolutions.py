@@ -101,9 +101,11 @@ def convolution(
 ) -> tuple[float, float]:
     """Return the seconds and filled share of a convolution; image and output are (N, C, ...).
 
-    With `channels_last`, the tensors have the layout of the fastest kernels already, which change no layout first.
+    With `channels_last`, the tensors have the layout of the kernels for tensor cores already, which change it first
+    otherwise.
     """
     shape = describe_convolution(image, weight, output, flops)
+    channels_last = channels_last and gpu.tensor_rate(image[1], tf32) > 0
     factors, moved = gpu.factors, total_bytes((image, weight, output))
     if shape.groups > 1 and shape.channels_in == 1:
         if channels_last:
@@ -134,10 +136,12 @@ def bias_s(gpu: AchievableRates, inputs: Tensors, outputs: Tensors) -> float:
     return gpu.moved_s(2 * tensor_bytes(outputs[0])) + gpu.factors["memory.floor_us"] / 1e6
 
 
-def convolution_backward(gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool) -> tuple[float, float]:
+def convolution_backward(
+    gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool, channels_last: bool = False
+) -> tuple[float, float]:
     """Return the seconds and filled share of a backward pass; inputs are (gradient, image, weight, ...)."""
     gradient, image, weight = inputs[:3]
-    seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32)
+    seconds, filled = convolution(gpu, image, weight, gradient, 0.0, tf32, channels_last)
     gradients = sum(1 for shape, _ in outputs if shape in (image[0], weight[0]))
     # The bias's gradient is a sum over the gradient.
     summed = gpu.moved_s(tensor_bytes(gradient)) if any(len(shape) == 1 for shape, _ in outputs) else 0.0

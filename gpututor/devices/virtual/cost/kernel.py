@@ -158,7 +158,7 @@ def _seconds(
                 seconds, fill = convolutions.convolution(gpu, *images, flops, tf32[1], last)
                 return seconds + convolutions.bias_s(gpu, inputs, outputs), fill
             case "convolution_backward" if len(inputs) > 2 and _are_images(inputs[:3], ()):
-                return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1])
+                return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1], options.channels_last)
             case "batch_norm" | "eval_norm" | "group_norm" | "layer_norm":
                 return reductions.norm(gpu, kind, inputs, outputs)
             case "norm_backward":

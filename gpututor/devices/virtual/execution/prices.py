@@ -139,13 +139,20 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
         key += (torch_private.matmul_precision(), torch_private.convolution_precision())
         if op.attends:
             key.append(_is_causal(op, call))
+        elif op.convolves:
+            key.append(_is_channels_last(tensors[0]._host))
     elif op.scans:
         key.append(_dim(call))
     elif op.recurs:
         layers = _recurrent_layers(op, call)
         key += (layers, torch_private.convolution_precision())
     frozen = tuple(key)
-    return _known.get(frozen) or _compute_on_gpu(frozen, spec, op, [tensor._host for tensor in tensors], out, call)
+    known = _known.get(frozen)
+    if known is not None:
+        return known
+    hosts = [tensor._host for tensor in tensors]
+    channels_last = op.convolves and _is_channels_last(hosts[0])
+    return _compute_on_gpu(frozen, spec, op, hosts, out, call, channels_last=channels_last)
 
 
 def _dim(call: Any) -> int:
@@ -153,6 +160,11 @@ def _dim(call: Any) -> int:
     args, kwargs = call
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     return dim if type(dim) is int else -1
+
+
+def _is_channels_last(image: torch.Tensor) -> bool:
+    """Return True if the channels of each pixel are adjacent in memory."""
+    return image.dim() == 4 and image.shape[1] > 1 and image.stride(1) == 1
 
 
 def _is_causal(op: Operator, call: Any) -> bool:
