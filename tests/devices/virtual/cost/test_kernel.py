@@ -6,9 +6,12 @@ from math import prod
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpututor.devices.recorder import Recorder
+from gpututor.devices.virtual import virtual_gpu
 from gpututor.devices.virtual.cost.kernel import launches, price
 from gpututor.devices.virtual.cost.memory_traffic import Tensor, total_bytes
 from gpututor.hardware.gpus import gpu_names, gpu_spec
@@ -216,3 +219,18 @@ def test_the_model_needs_no_torch() -> None:
         "assert 'torch' not in sys.modules"
     )
     assert printed("-c", code) == ""
+
+
+def test_adjacent_channels_make_convolutions_on_tensor_cores_faster() -> None:
+    def duration(dtype: torch.dtype, layout: torch.memory_format) -> int:
+        recorder = Recorder()
+        with virtual_gpu(model="T4", recorder=recorder):
+            image = torch.zeros(4, 64, 28, 28, device="cuda", dtype=dtype).contiguous(memory_format=layout)
+            weight = torch.zeros(64, 64, 3, 3, device="cuda", dtype=dtype)
+            torch.nn.functional.conv2d(image, weight)
+        return next(event.end - event.start for event in recorder.complete() if "conv" in event.name)
+
+    half = [duration(torch.float16, layout) for layout in (torch.channels_last, torch.contiguous_format)]
+    single = [duration(torch.float32, layout) for layout in (torch.channels_last, torch.contiguous_format)]
+    assert half[0] < half[1]
+    assert single[0] == single[1]
