@@ -34,7 +34,6 @@ class OperatorFacts:
     asserts_index: bool = False
     half_on_cuda: bool = False
     half_in_single: bool = False
-    single_outputs: tuple[int, ...] = ()
     own_kernel: bool = False
     kernel: str = ""
     refusal: str = ""
@@ -116,8 +115,8 @@ def _sized_by_numbers() -> re.Pattern[str]:
 
 
 _NONE = OperatorFacts()
-_LISTS = frozenset({"lacks", "below_capability", "reductions", "single_outputs", "writes", "lists", "scratch"})
-_NUMBERS = frozenset({"below_capability", "single_outputs", "writes", "lists"})
+_LISTS = frozenset({"lacks", "below_capability", "reductions", "writes", "lists", "scratch"})
+_NUMBERS = frozenset({"below_capability", "writes", "lists"})
 
 
 def _parse(name: str, row: str) -> OperatorFacts:

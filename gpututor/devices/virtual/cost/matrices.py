@@ -25,9 +25,6 @@ _TILES = (
     (128, 128, None), (128, 64, "matmul.tile_64"), (64, 128, "matmul.tile_64"), (64, 64, "matmul.tile_32"),
     (32, 32, "matmul.tile_16"),
 )  # fmt: skip
-_LARGE_TILE = 256, 128
-"""Rows and columns of a tile of products without tensor cores on compute capability 9.0 and later, which cuBLAS takes
-whenever such tiles reach all multiprocessors: 1024, 2048 and 4096 rows of KernelBench's float32 products show it."""
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _SHORTEST_SPLIT = 256
 """Minimum part of the inner dimension per block: shorter sums gain nothing."""
@@ -65,13 +62,6 @@ def _tiled_s(
     gpu: AchievableRates, batch: int, rows: int, columns: int, inner: int, rate: float, step_cycles: float
 ) -> tuple[float, float]:
     """Return the seconds and filled share of the fastest tiling, in whole waves over the multiprocessors."""
-    tall, wide = _LARGE_TILE
-    if not step_cycles and gpu.spec.capability >= (9, 0) and max(rows, columns) >= tall and min(rows, columns) >= wide:
-        upright, lying = (ceil_div(rows, a) * ceil_div(columns, b) for a, b in ((tall, wide), (wide, tall)))
-        blocks = batch * min(upright, lying)
-        if blocks >= gpu.multiprocessors:
-            step_s = 2 * tall * wide / (rate / gpu.multiprocessors)
-            return ceil_div(blocks, gpu.multiprocessors) * step_s * inner, 1.0
     best, filled = float("inf"), 1.0
     latency_s, floor_s = step_cycles / gpu.clock_hz, gpu.factors["memory.floor_us"] / 1e6
     # Measured from compute capability 9.0 on; older GPUs are fitted without the smallest tile.

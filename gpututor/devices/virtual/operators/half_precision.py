@@ -7,7 +7,7 @@ precision, and the result is rounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -19,8 +19,6 @@ from gpututor.devices.virtual.operator_registry import shortest_call
 Tensor = torch.Tensor
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 _HALVES = (torch.float16, torch.bfloat16)
-_STATISTICS = frozenset({"mean", "rstd", "save_mean", "save_invstd", "save_var"})
-"""Arguments of backward operators that are in single precision for halves, too."""
 _aten = torch.ops.aten
 
 
@@ -35,9 +33,9 @@ def in_single(call: Callable[..., Any], func: Any, hosts: Any, named: dict[str, 
     wide_named = {name: _widened(value) for name, value in named.items()}
     out = call(*widened, **wide_named)
     written = {}
-    facts = facts_of(func._schema.name)
+    undeclared = facts_of(func._schema.name).writes
     for place, argument in enumerate(func._schema.arguments):
-        if place not in facts.writes and (argument.alias_info is None or not argument.alias_info.is_write):
+        if place not in undeclared and (argument.alias_info is None or not argument.alias_info.is_write):
             continue
         by_place = place < len(hosts)
         host = hosts[place] if by_place else named.get(argument.name)
@@ -46,10 +44,7 @@ def in_single(call: Callable[..., Any], func: Any, hosts: Any, named: dict[str, 
             written[id(wide)] = host.resize_(wide.shape).copy_(wide) if argument.kwarg_only else host.copy_(wide)
     if isinstance(out, Tensor):
         return written.get(id(out), _narrowed(out, narrow))
-    return type(out)(
-        wide if place in facts.single_outputs else written.get(id(wide), _narrowed(wide, narrow))
-        for place, wide in enumerate(out)
-    )
+    return type(out)(written.get(id(wide), _narrowed(wide, narrow)) for wide in out)
 
 
 def half_calls(calls: dict[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
@@ -70,20 +65,17 @@ def _computed_in_single() -> tuple[Any, ...]:
 
 @cache
 def _call_in_single(func: Any, call: Callable[..., Any]) -> Callable[..., Any]:
-    names = [argument.name for argument in func._schema.arguments]
-    keeps = [place for place, name in enumerate(names) if name == "half_to_float"]
-    statistics = [place for place, name in enumerate(names) if name in _STATISTICS]
+    keeps = [place for place, argument in enumerate(func._schema.arguments) if argument.name == "half_to_float"]
 
     def compute(*args: Any, **kwargs: Any) -> Any:
-        others = [value for place, value in enumerate(args) if place not in statistics] if statistics else args
-        if _all_halves(others, kwargs) and not any(args[place] for place in keeps):
+        if _all_halves(args, kwargs) and not any(args[place] for place in keeps):
             return in_single(call, func, args, kwargs)
         return call(*args, **kwargs)
 
     return compute
 
 
-def _all_halves(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+def _all_halves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return True if all floating tensors are halves: kernels for mixed types compute in single precision anyway."""
     has_halves = False
     for value in (*args, *kwargs.values()) if kwargs else args:
