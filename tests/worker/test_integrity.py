@@ -146,6 +146,7 @@ def test_a_renewed_snapshot_watches_the_same_names(machine: EnteredMachine) -> N
     def watched(snapshot: Snapshot) -> list[str]:
         return sorted(space.words(name) for space in snapshot._namespaces for name in space.names)
 
+    code_of_machine.cache_clear()  # other tests import more modules, such as the compiler's
     renewed = code_of_machine(virtual=True).renewed()
     copyreg._slotnames(torch.Tensor)  # type: ignore[attr-defined]  # as pickle does
     new = snapshot_machine(_patched_names())

@@ -60,7 +60,7 @@ def _changes() -> Iterator[Any]:
     for kind in ("cpu", "cuda", "meta"):
         yield patch.object(fake, f"is_{kind}", _is_on(kind), create=True)
     yield patch.object(fake, "cuda", _to_cuda, create=True)
-    yield patch.object(torch._C, "_conv_determine_backend_memory_format", _layout_of_convolution)
+    yield patch.object(pt2.CPP, "_conv_determine_backend_memory_format", _layout_of_convolution)
     # Dynamo.
     yield patch.object(pt2.FunctionState, "__init__", _without_our_mode(pt2.FunctionState.__init__))
     yield patch.object(pt2.Describer, "get_storage_id", _storage_id(pt2.Describer.get_storage_id))

@@ -57,6 +57,7 @@ OpOverload: Any = torch._ops.OpOverload
 JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
+CPP: Any = torch._C
 CONVOLUTION: Any = torch.ops.aten.convolution.default
 AOT_CONFIG: Any = schemas.AOTConfig
 BACKWARD_AT_ONCE = "force_non_lazy_backward_lowering"
