@@ -48,7 +48,7 @@ def training(device: str, *, inputs: int, hidden: int, batch: int) -> Step:
 
 
 def forward(*, compiled: bool) -> Step:
-    """Return a call of twelve small layers; the first call compiles."""
+    """Return a call of six small linear layers with their activations; the first call compiles."""
     layers = (layer for _ in range(6) for layer in (torch.nn.Linear(128, 128), torch.nn.GELU()))
     model = torch.nn.Sequential(*layers).to("cuda")
     x = torch.randn(64, 128, device="cuda")
