@@ -20,7 +20,7 @@ from unseen import unseen
 
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.cost.calibration import calibrated
-from gpututor.devices.virtual.cost.kernel import launches, price
+from gpututor.devices.virtual.cost.kernel import Layout, launches, price
 from gpututor.hardware.gpus import gpu_spec
 
 MODEL = "H100 PCIe"
@@ -67,7 +67,8 @@ def _kernel(row: list[Any]) -> tuple[float, float]:
         return compiled.launch_s(spec), compiled.fused(spec, sizes)[0]
     name, inputs, outputs, flops, channels_last = call
     operator = Operator(name, _tensors(inputs), _tensors(outputs), flops)
-    cost = price(spec, operator.name, operator.inputs, operator.outputs, operator.flops, channels_last=channels_last)
+    layout: Layout = "channels_last" if channels_last else ""
+    cost = price(spec, operator.name, operator.inputs, operator.outputs, operator.flops, layout=layout)
     return spec.launch_s * launches(name), cost.seconds
 
 

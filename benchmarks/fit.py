@@ -22,10 +22,10 @@ from gpututor.hardware.gpus import gpu_spec
 FILE = Path(rates.__file__).parent / "calibration.toml"
 _START = {
     "memory.hbm": 0.9, "memory.gddr_ecc": 0.8, "memory.mixed_types": 1.0, "memory.rearranged": 1.0,
-    "matmul.float32_64_lanes": 0.85, "matmul.float32_128_lanes": 0.85, "matmul.tile_64": 0.8, "matmul.epilogue": 1.0,
+    "matmul.float32_64_lanes": 0.85, "matmul.float32_128_lanes": 0.8, "matmul.tile_64": 0.8, "matmul.epilogue": 1.0,
     "convolution.read_passes": 2.0, "convolution.write_passes": 2.0, "convolution.transposed_passes": 2.0,
     "convolution.pointwise_passes": 1.0, "convolution.tensor": 0.5, "convolution.tile": 0.5, "convolution.visits": 0.5,
-    "convolution.plain": 0.7, "convolution.few_channels": 0.5, "convolution.grouped": 0.3,
+    "convolution.plain": 0.9, "convolution.few_channels": 0.5, "convolution.grouped": 0.3,
     "convolution.depthwise_base": 50.0, "convolution.depthwise_tap": 4.0,
     "norm.batch_block_gb_s": 6.0, "norm.group_block_gb_s": 6.0, "norm.layer_block_gb_s": 6.0,
     "pool.tap_cycles": 0.5, "scan.slowdown": 1.5, "scan.block_gb_s": 2.0, "loss.nll_step_us": 0.5,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpututor.devices.virtual.cost.calibration import AchievableRates, attainable
-from gpututor.devices.virtual.cost.kernel import launches, price
+from gpututor.devices.virtual.cost.kernel import Layout, launches, price
 from gpututor.devices.virtual.cost.memory_traffic import Tensor
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of
 from gpututor.hardware.gpus import gpu_spec
@@ -30,6 +30,7 @@ class Operator:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     flops: float
+    layout: Layout = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Measured:
 def read_operator(row: dict[str, Any]) -> Operator:
     """Return an operator of the data files."""
     inputs, outputs = (tuple((tuple(shape), dtype) for shape, dtype in row[key]) for key in ("in", "out"))
-    return Operator(row["op"], inputs, outputs, row["flops"])
+    return Operator(row["op"], inputs, outputs, row["flops"], row.get("layout", ""))
 
 
 def measured() -> list[Measured]:
@@ -74,7 +75,8 @@ def modelled_s(program: Measured, gpu: AchievableRates) -> float:
     host = device = _AROUND * launch_s
     for operator in program.operators:
         host += launch_s * launches(operator.name, gpu.factors)
-        seconds = price(gpu.spec, operator.name, operator.inputs, operator.outputs, operator.flops, gpu=gpu).seconds
+        parts = (operator.name, operator.inputs, operator.outputs, operator.flops)
+        seconds = price(gpu.spec, *parts, gpu=gpu, layout=operator.layout).seconds
         if seconds:
             device = max(host, device) + seconds
     return max(host, device) + _AROUND * launch_s

@@ -20,6 +20,9 @@ _TUNED_TAPS = 9
 _UNEVEN_CYCLES = 34
 """Cycles of a multiprocessor for an output of a depthwise kernel with adjacent channels and a window that is no square,
 from two programs on an H100 PCIe: cuDNN has fast ones for squares only."""
+_UNEVEN_BASE = 1.7
+"""Base cycles of a depthwise output whose window is no square, in those of a square, from the same two programs:
+PyTorch's kernels are compiled for windows of 1, 3 and 5, and loop otherwise."""
 _BLOCK_OUTPUTS = 128 * 64
 """Output elements that one block computes."""
 
@@ -108,12 +111,13 @@ def convolution(
     channels_last = channels_last and gpu.tensor_rate(image[1], tf32) > 0
     factors, moved = gpu.factors, total_bytes((image, weight, output))
     if shape.groups > 1 and shape.channels_in == 1:
+        uneven = len(set(weight[0][2:])) > 1
         if channels_last:
-            window = weight[0][2:]
-            cycles = 0.0 if len(set(window)) == 1 else _UNEVEN_CYCLES
+            cycles = _UNEVEN_CYCLES if uneven else 0.0
             computed = shape.outputs * cycles / (gpu.multiprocessors * gpu.clock_hz)
             return max(gpu.moved_s(moved), computed), gpu.filled(shape.outputs)
-        cycles = factors["convolution.depthwise_base"] + factors["convolution.depthwise_tap"] * shape.taps
+        base = factors["convolution.depthwise_base"] * (_UNEVEN_BASE if uneven else 1.0)
+        cycles = base + factors["convolution.depthwise_tap"] * shape.taps
         loads_per_s = gpu.multiprocessors * gpu.spec.load_units_per_multiprocessor * gpu.clock_hz
         return max(shape.outputs * cycles / loads_per_s, gpu.moved_s(moved)), gpu.filled(shape.outputs)
     filled = min(1.0, shape.outputs / _BLOCK_OUTPUTS / gpu.multiprocessors)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from gpututor.devices.virtual.cost import convolutions, matrices, recurrent, reductions
 from gpututor.devices.virtual.cost.calibration import AchievableRates, CalibrationFactors, calibrated, fitted
@@ -22,6 +23,8 @@ from gpututor.devices.virtual.cost.memory_traffic import (
 from gpututor.devices.virtual.operator_facts import NO_COST, kind_of, short_name
 from gpututor.hardware.gpus import GpuSpec
 
+Layout = Literal["", "channels_last", "transposed"]
+"""Layout in memory of images, or of the first factor of a product; empty if it is contiguous."""
 _PER_THREAD = 4
 """Elements that a thread of an elementwise kernel computes."""
 _PLAIN_FLOPS, _TRANSCENDENTAL_FLOPS = 2, 30
@@ -70,7 +73,7 @@ class _Options:
     moved: int
     dim: int
     causal: bool
-    channels_last: bool
+    layout: Layout
 
 
 def price(
@@ -86,15 +89,16 @@ def price(
     dim: int = -1,
     layers: recurrent.RecurrentLayers | None = None,
     causal: bool = False,
-    channels_last: bool = False,
+    layout: Layout = "",
 ) -> Price:
     """Return the cost of one operator on a GPU.
 
     `name` as in `aten.mm.default`. Tensors are (shape, dtype), such as `((2, 3), "float32")`; outputs include what is
     written in place. `flops` are those of torch.utils.flop_counter, 0 if unknown. `tf32` and `convolution_tf32` are the
     switches of `torch.backends.cuda.matmul` and `torch.backends.cudnn`. `gpu` replaces the fitted rates. `dim` is the
-    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs. The
-    channels of a pixel of a `channels_last` image are adjacent.
+    dimension of a scan, `layers` the sizes of recurrent layers. `causal` attention leaves out half of the pairs. In a
+    `layout` of `channels_last` the channels of a pixel are adjacent; the columns of a `transposed` first factor of a
+    product are contiguous.
     """
     kind = kind_of(name)
     if kind == NO_COST:
@@ -113,7 +117,7 @@ def price(
     else:
         kernels = matrices.ATTENTION_KERNELS.get(short_name(name)) or _KERNELS.get(kind, 1)
         switches = (tf32, convolution_tf32)
-        options = _Options(moved, dim, causal, channels_last)
+        options = _Options(moved, dim, causal, layout)
         seconds, fill = _seconds(gpu, name, kind, inputs, outputs, flops, switches, options)
     floor = gpu.factors["memory.floor_us"] / 1e6 * kernels
     return Price(seconds + floor, moved, flops, min(max(fill, 0.0), 1.0))
@@ -150,15 +154,16 @@ def _seconds(
     if inputs and inputs[0][0] and all(prod(shape) for shape, _ in (*inputs[:3], *outputs)):
         match kind:
             case "matmul" if sum(1 for shape, _ in inputs if shape) > 1:
-                return matrices.product(gpu, inputs, outputs, tf32[0])
+                return matrices.product(gpu, inputs, outputs, tf32[0], options.layout == "transposed")
             case "attention" | "attention_backward" if len(inputs) > 2 and len(inputs[1][0]) > 1:
                 return matrices.attention(gpu, name, inputs, outputs, flops, tf32[0], options.causal)
             case "convolution" if outputs and len(inputs) > 1 and _are_images(inputs[:2], outputs):
-                images, last = (inputs[0], inputs[1], outputs[0]), options.channels_last
+                images, last = (inputs[0], inputs[1], outputs[0]), options.layout == "channels_last"
                 seconds, fill = convolutions.convolution(gpu, *images, flops, tf32[1], last)
                 return seconds + convolutions.bias_s(gpu, inputs, outputs), fill
             case "convolution_backward" if len(inputs) > 2 and _are_images(inputs[:3], ()):
-                return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1], options.channels_last)
+                last = options.layout == "channels_last"
+                return convolutions.convolution_backward(gpu, inputs, outputs, tf32[1], last)
             case "batch_norm" | "eval_norm" | "group_norm" | "layer_norm":
                 return reductions.norm(gpu, kind, inputs, outputs)
             case "norm_backward":

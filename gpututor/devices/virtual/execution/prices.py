@@ -139,8 +139,8 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
         key += (torch_private.matmul_precision(), torch_private.convolution_precision())
         if op.attends:
             key.append(_is_causal(op, call))
-        elif op.convolves:
-            key.append(_is_channels_last(tensors[0]._host))
+        else:
+            key.append(_layout(op, [tensor._host for tensor in tensors]))
     elif op.scans:
         key.append(_dim(call))
     elif op.recurs:
@@ -151,8 +151,7 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
     if known is not None:
         return known
     hosts = [tensor._host for tensor in tensors]
-    channels_last = op.convolves and _is_channels_last(hosts[0])
-    return _compute_on_gpu(frozen, spec, op, hosts, out, call, channels_last=channels_last)
+    return _compute_on_gpu(frozen, spec, op, hosts, out, call, _layout(op, hosts))
 
 
 def _dim(call: Any) -> int:
@@ -162,9 +161,15 @@ def _dim(call: Any) -> int:
     return dim if type(dim) is int else -1
 
 
-def _is_channels_last(image: torch.Tensor) -> bool:
-    """Return True if the channels of each pixel are adjacent in memory."""
-    return image.dim() == 4 and image.shape[1] > 1 and image.stride(1) == 1
+def _layout(op: Operator, tensors: Sequence[torch.Tensor]) -> kernel.Layout:
+    """Return the layout in memory of the images of a convolution, or of the first factor of a product."""
+    if op.convolves:
+        image = tensors[0]
+        return "channels_last" if image.dim() == 4 and image.shape[1] > 1 and image.stride(1) == 1 else ""
+    if not op.multiplies or len(tensors) < 2:
+        return ""
+    first = tensors[-2]
+    return "transposed" if first.dim() > 1 and first.stride(-1) > first.stride(-2) == 1 else ""
 
 
 def _is_causal(op: Operator, call: Any) -> bool:
@@ -186,7 +191,7 @@ def _recurrent_layers(op: Operator, call: Any) -> recurrent.RecurrentLayers:
 
 
 def _compute_on_gpu(
-    key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any, *, channels_last: bool = False
+    key: Any, spec: GpuSpec, op: Operator, inputs: Sequence[Any], out: Any, call: Any, layout: kernel.Layout
 ) -> Cost:
     flops = flops_of(op.func, call[0], call[1], out) if op.multiplies else 0.0
     # An operator without results, as on an optimizer's lists, writes to its arguments.
@@ -205,7 +210,7 @@ def _compute_on_gpu(
         dim=_dim(call) if op.scans else -1,
         layers=layers,
         causal=op.attends and _is_causal(op, call),
-        channels_last=channels_last,
+        layout=layout,
     )
     launches, after = kernel.launches(op.name, tensors=len(inputs)), 0.0
     if layers is not None:
@@ -224,7 +229,8 @@ def cost_of_call(
 ) -> Cost:
     """Return the cost of `op(*args, **kwargs) == out` on a GPU; tensors may be on any device, without values."""
     inputs = [value for value in torch_private.tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs), channels_last=channels_last)
+    layout = "channels_last" if channels_last else _layout(op, inputs)
+    return _compute_on_gpu(None, spec, op, inputs, out, (args, kwargs), layout)
 
 
 def cost_of_bytes(spec: GpuSpec, name: str, size_bytes: int) -> Cost:

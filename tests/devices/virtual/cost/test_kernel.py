@@ -234,3 +234,23 @@ def test_adjacent_channels_make_convolutions_on_tensor_cores_faster() -> None:
     single = [duration(torch.float32, layout) for layout in (torch.channels_last, torch.contiguous_format)]
     assert half[0] < half[1]
     assert single[0] == single[1]
+
+
+def test_a_transposed_first_factor_gets_another_kernel_on_gpus_with_large_tiles() -> None:
+    def duration(model: str, *, transposed: bool) -> int:
+        recorder = Recorder()
+        with virtual_gpu(model=model, recorder=recorder):
+            left = torch.zeros(8192, 2048, device="cuda").T if transposed else torch.zeros(2048, 8192, device="cuda")
+            _ = left @ torch.zeros(8192, 4096, device="cuda")
+        return next(event.end - event.start for event in recorder.complete() if event.name == "aten::mm")
+
+    assert duration("H100 PCIe", transposed=True) < 0.9 * duration("H100 PCIe", transposed=False)
+    assert duration("T4", transposed=True) == duration("T4", transposed=False)
+
+
+def test_depthwise_windows_that_are_no_squares_take_longer() -> None:
+    def seconds(*window: int) -> float:
+        image, weight = ((16, 64, 128, 128), "float32"), ((64, 1, *window), "float32")
+        return price(gpu_spec("T4"), "convolution", [image, weight], [image]).seconds
+
+    assert seconds(3, 3) < seconds(1, 9)
