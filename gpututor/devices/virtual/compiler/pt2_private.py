@@ -17,7 +17,7 @@ from torch._dynamo import convert_frame, device_interface, trace_rules
 from torch._dynamo.variables import builder, optimizer, torch_function
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext
-from torch._inductor import compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
+from torch._inductor import codecache, compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
 from torch._inductor.debug import DebugContext
 from torch._inductor.fx_passes import joint_graph
 from torch._inductor.fx_passes.post_grad import view_to_reshape
@@ -48,6 +48,7 @@ FakeTensor: Any = fake_tensor.FakeTensor
 FakeTensorMode: Any = fake_tensor.FakeTensorMode
 META_HANDLERS: Any = fake_tensor._DISPATCH_META_HANDLERS
 PRIM_DEVICE: Any = torch.ops.prim.device.default
+CacheBase: Any = codecache.CacheBase
 FunctionState: Any = torch_function.SymbolicTorchFunctionState
 Describer: Any = meta_utils.MetaTensorDescriber
 CudaInterface: Any = device_interface.CudaInterface
