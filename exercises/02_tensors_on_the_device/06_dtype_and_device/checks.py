@@ -31,7 +31,7 @@ checks = [
         bytes_to_device=lambda drawn, machine: fewest_bytes(drawn, "device"),
         bytes_to_host=lambda drawn, machine: fewest_bytes(drawn, "cpu"),
         why="The bus is slow and each byte counts; a conversion on either side is cheap in comparison.",
-        advice="If the new dtype is narrower, convert before the copy, else after it: compare their itemsize.",
+        advice="If the new dtype is narrower, convert before the copy, otherwise after it: compare their itemsize.",
     ),
     parity(reference),
 ]

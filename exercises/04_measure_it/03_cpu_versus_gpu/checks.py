@@ -117,7 +117,7 @@ checks = [
     ),
     Check(
         "difference",
-        lambda machine: "The largest difference is that of the product which it returns",
+        lambda machine: "The largest difference matches the product that it returns",
         wrong_difference,
         needs=("structure",),
         why="A comparison in the narrow type rounds the exact values first, which hides part of the difference.",

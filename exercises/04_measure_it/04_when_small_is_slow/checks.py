@@ -117,8 +117,8 @@ checks = [
         why="A copy is not part of the product; if it is timed as well, it hides how fast the product is.",
         advice="Make the matrices on the device, and wait without copying a result to the host.",
     ),
-    replace(gpu_times, sentence=lambda machine: "Its times on the GPU are those that the products took"),
-    replace(cpu_times, sentence=lambda machine: "Its times on the CPU are those that the products took"),
+    replace(gpu_times, sentence=lambda machine: "Its GPU times match the times of the products"),
+    replace(cpu_times, sentence=lambda machine: "Its CPU times match the times of the products"),
     Check(
         "wins_at",
         lambda machine: "It finds the first size at which the GPU is faster",

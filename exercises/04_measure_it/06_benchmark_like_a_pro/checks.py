@@ -73,7 +73,7 @@ def wrong_names(run: Run) -> Finding | None:
         wanted = [min(seconds, key=lambda name: seconds[name][pair]) for pair in range(len(call.drawn["pairs"]))]
         if call.output["fastest"] != wanted:
             got = f"result['fastest'] is {call.output['fastest']}{run.which(call)}"
-            return Finding(f"{wanted}, by the medians beside it", got, run.line_of(call))
+            return Finding(f"{wanted}, by the medians in the result", got, run.line_of(call))
     return None
 
 
@@ -108,7 +108,7 @@ def wrong_table(run: Run) -> Finding | None:
                 shown = float(cell) * unit if cell.replace(".", "", 1).isdigit() else 0.0
                 if abs(shown - told) > ROUNDING * told:
                     expected = f"{told * 1e6:.4g} µs in row {row!r}, column {name!r}"
-                    return Finding(expected, f"{cell[:20]!r} stands there{which}", line)
+                    return Finding(expected, f"{cell[:20]!r} is in that cell{which}", line)
     return None
 
 
@@ -124,7 +124,7 @@ checks = [
     ),
     Check(
         "seconds",
-        lambda machine: "Its medians are the time that a run took",
+        lambda machine: "Its medians match the time of a run",
         wrong_seconds,
         needs=("structure",),
         why="A benchmark of a GPU has to warm up, to let runs follow each other, and to wait for the last one.",

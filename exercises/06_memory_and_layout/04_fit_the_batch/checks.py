@@ -47,7 +47,7 @@ checks = [
     memory(
         left=0,
         why="Memory that the search leaves behind is missing in the training that follows.",
-        advice="An error that you keep holds the frames through which it came, and their tensors.",
+        advice="A stored error keeps the frames that it passed through, and their tensors.",
     ),
     value(
         expected,

@@ -155,7 +155,7 @@ checks = [
         transfers(
             to_device=tensors_to_move,
             to_host=0,
-            why="Weights, buffers and tokens cross once. Every other copy comes back in each forward pass.",
+            why="Weights, buffers and tokens cross once. Every other copy is repeated in each forward pass.",
             advice="Nothing that forward() makes should begin on the CPU. Load, then move the model, once.",
         )
     ),
@@ -170,8 +170,7 @@ checks = [
         lambda _: "The model is in evaluation mode",
         training_found,
         ("structure",),
-        "In training mode the layers go another way, drop out at random where they are told to, and believe is_causal"
-        " without a look at the mask.",
+        "In training mode the layers run other code, apply dropout, and trust is_causal without checking the mask.",
         "Call model.eval() before you score.",
     ),
     Check(

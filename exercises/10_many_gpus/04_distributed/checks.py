@@ -97,7 +97,7 @@ checks = [
     processes(
         {"allreduce": (1, None)},
         same=("",),
-        why="Ranks that do not average their gradients train models of their own; a group that stays holds its GPU.",
+        why="Ranks that do not average their gradients train separate models; a group that never ends keeps its GPU.",
     ),
     Check(
         "share",
@@ -115,7 +115,7 @@ checks = [
     unmodified(may_change=("model",)),
     parity(
         reference,
-        why="Each row should count once in an epoch, in a new order each time, and a step be the mean of all ranks'.",
-        advice="One DistributedSampler for the loader, which learns of each new epoch, and no scaling of your own.",
+        why="Each row counts once per epoch, in a new order each time, and each step uses the mean of all ranks.",
+        advice="Give the loader one DistributedSampler, tell it about each new epoch, and do no scaling of your own.",
     ),
 ]

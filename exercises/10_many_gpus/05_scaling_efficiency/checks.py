@@ -111,7 +111,7 @@ checks = [
     ),
     overlap(
         kernels=0.35,
-        why="GPUs that take turns need as long as one, and their efficiency is at most 0.5.",
+        why="GPUs that take turns take as long as one, and their efficiency is at most 0.5.",
         advice="Launch the product on every GPU before you move or wait for any part.",
         on=several,
     ),
