@@ -23,7 +23,7 @@ from gpututor.hardware.gpus import gpu_spec
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="the virtual GPU to compare with; by default the one of the GPU's own name")
+    parser.add_argument("--model", help="the virtual GPU to compare with; by default the model of this GPU")
     parser.add_argument("--modelled", action="store_true", help="measure nothing")
     options = parser.parse_args()
     cases = [*calibration_cases(), *other_cases()]

@@ -42,7 +42,7 @@ VIRTUAL: Range = (0.9, 1.2)
 REAL: Range = (0.8, 1.3)
 """Allowed ratio on real devices, whose clock is compared with the host's to some microseconds."""
 LARGEST_S = 1e18
-"""Seconds above which a figure is no time: the universe is younger."""
+"""Seconds above which a figure cannot be a time: the universe is younger."""
 UNITS = (1e3, 1e6)
 """Milliseconds and microseconds in a second."""
 
@@ -150,7 +150,7 @@ def measurement(
         reported = _number(part_at(call.output, part))
         tip = advice
         if not abs(reported) <= LARGEST_S:
-            expected, got = "a number of seconds", f"{part_name(part)} is no such number"
+            expected, got = "a number of seconds", f"{part_name(part)} is not such a number"
         elif math.isnan(least):
             expected, got = f"work to be measured: {work}" if work != "it" else "work to be measured", "none was done"
         elif not low * least <= reported <= high * most:

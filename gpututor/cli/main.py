@@ -92,10 +92,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             _forget_output()
-            failure = TutorError("There is no space left to write to.", "Make some, then try again.")
+            failure = TutorError("The disk is full.", "Free some space, then try again.")
         else:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            advice = "Check that the file is there, and your rights and the space left; then try again."
+            advice = "Check that the file exists, that you may write it, and that the disk has space. Then try again."
             failure = GradingError(f"{where}{error.strerror or error}.", advice)
         print_error(failure)
         return failure.exit_code

@@ -15,7 +15,7 @@ def reference(tensor: torch.Tensor, dtype: torch.dtype, **places: str) -> torch.
 
 
 def fewest_bytes(drawn: dict[str, Any], goal: str) -> int:
-    """Bytes that have to cross towards `goal`: those of the narrower dtype."""
+    """Bytes that must be copied to `goal`, in the narrower dtype."""
     if drawn["goal"] != goal:
         return 0
     return int(drawn["tensor"].numel()) * min(drawn["tensor"].dtype.itemsize, drawn["dtype"].itemsize)

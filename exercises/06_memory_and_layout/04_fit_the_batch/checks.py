@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> int:
-    """By the allocator's rules: the largest batch whose four activations find room beside the weights.
+    """The largest batch whose four activations fit next to the weights, by the allocator's rules.
 
     A tensor of 10 MiB or more has a segment of its own, rounded up to 2 MiB. Two smaller ones share one of 20 MiB, and
     that fits on each of the machines. The counter lies in a segment of 2 MiB.

@@ -89,7 +89,7 @@ def _from_first_kernel(call: Call) -> Trace:
 
 
 def figure_of_the_peak(run: Run) -> Finding | None:
-    """Held against the device's own meter and the trace; within a hundredth."""
+    """Compare the figure with the device's own meter and the trace, within a hundredth."""
     for call in run.calls:
         use = call.memory[run.machine.device]
         taken = [

@@ -1,4 +1,4 @@
-"""One product, the right values, the time of good code, and exact products that are exact."""
+"""A single product, the right values, the time of good code, and exact products that are exact."""
 
 from __future__ import annotations
 

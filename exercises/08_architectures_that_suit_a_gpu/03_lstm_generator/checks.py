@@ -37,7 +37,7 @@ def after(weights: dict[str, torch.Tensor], state: torch.Tensor, token: int) -> 
 
 
 def tokens_read(drawn: dict[str, Any]) -> int:
-    """By each text: the prompt, and all that was written but the last."""
+    """Tokens that each text reads: the prompt, and all written tokens but the last."""
     return int(drawn["prompts"].shape[1] + drawn["noise"].shape[0] - 1)
 
 

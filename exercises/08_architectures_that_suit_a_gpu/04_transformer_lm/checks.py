@@ -82,12 +82,12 @@ def buffer_missing(run: Run) -> Finding | None:
         wanted = f"a module with a buffer 'positions' of shape {(LONGEST, width)}"
         if not isinstance(model, ObservedModule):
             return Finding(wanted, "no module", run.line_of(call))
-        found = model.buffers.get("positions")
-        if found is None:
+        positions = model.buffers.get("positions")
+        if positions is None:
             names = ", ".join(model.buffers) or "none"
             return Finding(wanted, f"buffers: {names}{run.which(call)}", run.line_of(call))
-        if tuple(found.fact.shape) != (LONGEST, width):
-            return Finding(wanted, f"shape {tuple(found.fact.shape)}{run.which(call)}", run.line_of(call))
+        if tuple(positions.fact.shape) != (LONGEST, width):
+            return Finding(wanted, f"shape {tuple(positions.fact.shape)}{run.which(call)}", run.line_of(call))
     return None
 
 
@@ -97,8 +97,8 @@ def leak_found(run: Run) -> Finding | None:
         shared = int(call.drawn["tokens"].shape[1]) // 2
         if len(call.drawn["tokens"]) < 2:
             continue
-        one, other = call.output["scores"].values[:2, :shared].double()
-        apart = (one - other).abs().amax(dim=1) > SAME * one.square().mean().sqrt()
+        first, second = call.output["scores"].values[:2, :shared].double()
+        apart = (first - second).abs().amax(dim=1) > SAME * first.square().mean().sqrt()
         if bool(apart.any()):
             return Finding(
                 expected=f"the same scores at positions 0 to {shared - 1} of two texts that differ after them",

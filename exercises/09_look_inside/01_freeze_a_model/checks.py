@@ -95,7 +95,7 @@ def find_file(run: Run) -> Finding | None:
 
 
 def two_states(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
-    """Copies for the values of both programs, which need no count of the batches seen; and nobody minds more."""
+    """Copies for the values of both programs, without the count of batches; more copies are allowed."""
     return 2 * (len(drawn["model"]) - 1), None
 
 

@@ -1,4 +1,4 @@
-"""Compiled once, right values, and times of warm calls that are those of the trace."""
+"""A single compilation, right values, and times of warm calls that match the trace."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def reference(argv: list[str]) -> dict[str, object]:
             average[name] += value.detach() / steps
         losses.append(loss.detach())
     images, labels = made(seed + 1, 3 * batch)
-    found = {
+    contents = {
         "losses": torch.stack(losses),
         "mean loss": torch.stack(losses).mean(),
         "average": average,
@@ -86,7 +86,7 @@ def reference(argv: list[str]) -> dict[str, object]:
     }
     return {
         name: {key: part.float() for key, part in value.items()} if isinstance(value, dict) else value.float()
-        for name, value in found.items()
+        for name, value in contents.items()
     }
 
 

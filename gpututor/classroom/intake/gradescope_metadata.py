@@ -131,7 +131,7 @@ class _Reader:
 
     def expect(self, kind: str) -> None:
         if type(next(self._events, None)).__name__ != kind:
-            raise _InvalidMetadata("it is no table of submissions")
+            raise _InvalidMetadata("it is not a table of submissions")
 
     def value(self, depth: int = 0, *, is_submission: bool = False) -> Any:
         """Return the next value; `_END` at the end of the enclosing list or table.

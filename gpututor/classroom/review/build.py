@@ -70,7 +70,7 @@ class Kind(StrEnum):
 
 
 _HEADINGS = {
-    Kind.NEEDS_REVIEW: "For a person to look at",
+    Kind.NEEDS_REVIEW: "For a person to review",
     Kind.SPEED: "Faster than expected",
     Kind.INCONCLUSIVE: "Inconclusive",
     Kind.INTERNAL_ERROR: "Not graded, through no fault of the students",
