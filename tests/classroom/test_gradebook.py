@@ -144,12 +144,7 @@ def test_a_misplaced_file_is_named_where_a_submission_is_missing(folder: ClassFo
 
 
 def test_a_summary_counts_the_attempts_that_count() -> None:
-    files = [
-        Upload("a", points(0, 4)),
-        Upload("b", points(4, 4)),
-        Upload("b", points(1, 4)),
-        Upload("c", points(2, 4)),
-    ]
+    files = [Upload("a", points(0, 4)), Upload("b", points(4, 4)), Upload("b", points(1, 4)), Upload("c", points(2, 4))]
     files += [Upload("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), Upload("e", None)]
     summary = gradebook(files, students=[Student("f")]).exercises[0]
     assert (summary.handed_in, summary.without_mark) == (5, 2)

@@ -91,11 +91,7 @@ def book(text: str = "x") -> Gradebook:
         report(verdict("parity", sentence=text), failed, slow, suspicions=(f"{text}x",)),
         runs=(RunSummary("one GPU", text, False, output=text, times="measured"),),
     )
-    files = [
-        Upload(f"kim{text}", graded),
-        Upload("lee", points(1, 2)),
-        Upload("lee", None, OTHER, refusal=f"{text}x"),
-    ]
+    files = [Upload(f"kim{text}", graded), Upload("lee", points(1, 2)), Upload("lee", None, OTHER, refusal=f"{text}x")]
     made = gradebook(files, students=[Student(f"kim{text}", f"¿{text}")])
     unmatched = (Unmatched(f"{text}x", f"{text}x"),)
     return replace(made, class_=replace(made.class_, unmatched=unmatched))
@@ -180,11 +176,7 @@ def test_a_report_has_each_check_with_its_finding() -> None:
 
 def test_a_missing_mark_is_a_word() -> None:
     open_mark = report(verdict("speed", Status.INCONCLUSIVE))
-    files = [
-        Upload("ann", points(3, 4)),
-        Upload("kim", open_mark),
-        Upload("lee", None, refusal="It is too large."),
-    ]
+    files = [Upload("ann", points(3, 4)), Upload("kim", open_mark), Upload("lee", None, refusal="It is too large.")]
     html = made(gradebook(files, students=[Student("moe")]))
     cells = re.findall(r'<td class="(\w+)">(?:<a href="#\w+">)?([^<]+)', part(html, "marks"))
     assert cells == [("q2", "3"), ("open", "open"), ("open", "refused"), ("none", "–")]

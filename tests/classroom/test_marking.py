@@ -91,10 +91,7 @@ def test_checks_in_no_report_count_with_the_authors_points() -> None:
 
 
 def test_a_pass_earns_all_points_even_without_some_checks() -> None:
-    files = [
-        Upload("kim", report(verdict("placement"), verdict("speed"))),
-        Upload("lee", report(verdict("placement"))),
-    ]
+    files = [Upload("kim", report(verdict("placement"), verdict("speed"))), Upload("lee", report(verdict("placement")))]
     assert [student.points for student in gradebook(files).students] == [2, 2]
 
 

@@ -112,11 +112,9 @@ def a_saved_tensor_changed_in_place() -> Any:
     y.sum().backward()
 
 
-raises(
-    RuntimeError,
-    "grad can be implicitly created only for scalar outputs",
-    source="torch/autograd/__init__.py",
-)(backward_of_a_vector=lambda: (leaf(1, 2) * 2).backward())
+raises(RuntimeError, "grad can be implicitly created only for scalar outputs", source="torch/autograd/__init__.py")(
+    backward_of_a_vector=lambda: (leaf(1, 2) * 2).backward()
+)
 raises(
     RuntimeError,
     "element 0 of tensors does not require grad and does not have a grad_fn",

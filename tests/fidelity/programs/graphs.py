@@ -147,11 +147,9 @@ raises(
     source=f"{GRAPH}: capture_begin",
     breaks=True,
 )(the_default_stream_cannot_be_captured=lambda: torch.cuda.CUDAGraph().capture_begin())
-raises(
-    RuntimeError,
-    "Called CUDAGraph::replay without a preceding successful capture.",
-    source=f"{GRAPH}: replay",
-)(a_graph_without_a_capture_cannot_be_replayed=lambda: torch.cuda.CUDAGraph().replay())
+raises(RuntimeError, "Called CUDAGraph::replay without a preceding successful capture.", source=f"{GRAPH}: replay")(
+    a_graph_without_a_capture_cannot_be_replayed=lambda: torch.cuda.CUDAGraph().replay()
+)
 
 
 @raises(
