@@ -2,7 +2,7 @@
 
     python benchmarks/side_by_side.py [--model NAME] [--modelled]
 
-Elementwise kernels, matrix products, convolutions, copies, launches, reductions, softmax, attention, an optimiser's
+Elementwise kernels, matrix products, convolutions, copies, launches, reductions, softmax, attention, an optimizer's
 step. `--modelled` prints what the model says and measures nothing. Without a CUDA GPU, and without that, it says so,
 and its exit code is 2. Nothing is asserted.
 """

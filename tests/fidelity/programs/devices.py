@@ -113,10 +113,11 @@ def is_cuda_and_is_cpu() -> Any:
     return x.is_cuda, x.is_cpu, y.is_cuda, y.is_cpu
 
 
-@gives((True, True, True, False, True), source="torch/_tensor_docs.py: to")
+@gives((True, True, True, True, False, True), source="torch/_tensor_docs.py: to")
 def a_move_to_where_a_tensor_is_gives_the_same_object() -> Any:
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
-    return x.cuda() is x, x.to("cuda") is x, x.to("cuda:0") is x, x.to("cuda", copy=True) is x, y.cpu() is y
+    same = x.cuda() is x, x.to("cuda") is x, x.to("cuda:0") is x, x.to(0) is x
+    return *same, x.to("cuda", copy=True) is x, y.cpu() is y
 
 
 gives(on("cuda:0", "float16", [1.5]), source="torch/_tensor_docs.py: to")(
