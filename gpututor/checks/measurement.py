@@ -199,7 +199,7 @@ def _evaluate(truth: Truth, call: Call, name: str) -> Taken | list[Taken]:
 
 
 def _possible(took: Taken, name: str) -> Taken:
-    """Return `took`. Raises `CourseError` if it is no time of some work."""
+    """Return `took`. Raises `CourseError` if it is not a time of some work."""
     if took.least <= 0 or took.most < took.least:
         problem = f"check {name!r}: the work took {took.least} to {took.most} s"
         raise CourseError(problem, "Let its truth return the seconds of some work.")

@@ -68,8 +68,8 @@ VERBS = (
 FIRST_VERBS = tuple(verb for verb in VERBS if " " not in verb.name)
 
 _OPTIONS_WITH_A_FOLDER = {
-    "--course": "use the exercises in this folder, or of the installed course of this name, not the built-in ones",
-    "--workspace": "your folder of solution files, instead of the one that is found from here",
+    "--course": "use the course in this folder, or the installed course of this name, instead of the built-in course",
+    "--workspace": "your folder of solution files, instead of the folder found from here",
 }
 
 

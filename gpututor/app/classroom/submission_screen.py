@@ -63,7 +63,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def __init__(
         self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: RegradeClient
     ) -> None:
-        """`mark` has attempts. `step` goes to the next student's mark, or the one before; None at the end."""
+        """`mark` has attempts. `step` goes to the next or previous student's mark; None at the end."""
         super().__init__()
         self.mark = mark
         self.attempt = mark.counted or mark.attempts[-1]
@@ -161,7 +161,7 @@ class SubmissionScreen(BaseScreen[bool]):
             self.app.push_screen(AllTextScreen(self.results.sections, self.results.section))
 
     def action_step(self, by: int) -> None:
-        """Go to the next student's submission, or the one before."""
+        """Go to the next or previous student's submission."""
         if self.is_busy():
             return
         cell = self._step(by)
@@ -365,7 +365,7 @@ class SubmissionScreen(BaseScreen[bool]):
         self.say(f"Saved. Marks change when the class is read again, such as when you go back.{where}")
 
     def action_back(self) -> None:
-        """Stop the current grading, or else leave. Wait while the journal is being written."""
+        """Stop the current grading; without one, leave. Wait while the journal is being written."""
         if self._doing == "take":
             self.is_busy()
         elif self._doing:

@@ -1,4 +1,4 @@
-"""The devices: the one for runs, the model of the virtual GPU, and the diagnosis of this machine."""
+"""The device for runs, the models of the virtual GPU, and the diagnosis of this machine."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class DevicesScreen(BaseModal["Inventory"]):
         page.scroll_relative(y=by * max(1, page.size.height - 1), animate=False)
 
     def action_look_again(self) -> None:
-        """Start a new look; ignore the rest of the one before."""
+        """Start a new check; ignore the rest of the previous check."""
         self._looks += 1
         self._wrong, self._looked = 0, False
         self._diagnoses.remove_children(FindingRow)
