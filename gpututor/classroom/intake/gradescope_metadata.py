@@ -24,7 +24,7 @@ _NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 
 
 def as_utc(text: str) -> str:
-    """Convert `2026-04-26 17:34:00.861687000 Z` to ISO 8601, in UTC; empty if it is no time, or has no zone."""
+    """Convert `2026-04-26 17:34:00.861687000 Z` to ISO 8601, in UTC; empty if it is not a time, or has no zone."""
     plain = _NANOSECONDS.sub(r"\1", text.strip()).replace(" Z", "+00:00").replace(" UTC", "+00:00")
     plain = re.sub(r" ([+-]\d\d:?\d\d)$", r"\1", plain)
     try:

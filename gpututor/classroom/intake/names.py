@@ -100,7 +100,7 @@ def oddity(parts: Iterable[str]) -> str:
 
 
 def unique_ids(preferred: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return an id for each key of `(key, preferred id)`: one line of text that is no path.
+    """Return an id for each key of `(key, preferred id)`: one line of text that is not a path.
 
     Ids differ even on a file system that ignores case; digits of the key's digest make colliding ids differ.
     """
