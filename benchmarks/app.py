@@ -1,9 +1,9 @@
-"""How the app feels, through a pseudo-terminal: what a key costs, a cancel, a timeline, and the longest step.
+"""Response times of the app in a pseudo-terminal: a key, a cancel, a timeline, and the longest step.
 
-    python -m benchmarks.app [PART …]          echo, cancel, timeline, steps; all without a word
+    python -m benchmarks.app [PART …]          echo, cancel, timeline, steps; all without an argument
 
-Prints figures beside the limits that they should keep; asserts nothing. A figure of time is from the moment at which
-bytes are written to the terminal to the moment at which the screen that shows their effect was read from it.
+Prints figures next to their limits; asserts nothing. A time starts when bytes are written to the terminal. It ends when
+the screen that shows their effect has been read from it.
 `startup.py` has the first text.
 """
 
@@ -47,7 +47,7 @@ def echo_times_s(terminal: Terminal, keys: int = KEYS) -> list[float]:
     while len(times) < keys:
         terminal.press("ctrl+end", "enter", "enter")
         terminal.rest(0.3)
-        word = f"qz{next(_WORDS)}z"  # stands nowhere else
+        word = f"qz{next(_WORDS)}z"  # occurs nowhere else
         terminal.press(*word)
         terminal.until_shown(word)
         for _ in range(WORD):
@@ -231,7 +231,7 @@ SESSION: tuple[str, ...] = (
     *("1", "j", "j", "G", "enter", "2", "G", "ctrl+p", *"memory", "escape", "x", "escape", "d", "2", "3", "4", "5"),
     *("escape", "/", *"bandwidth", "escape", ";", "escape", "a", "escape", ",", "escape", "D", "escape", "w", "escape"),
 )
-"""What a learner presses in an evening, somewhat faster."""
+"""The keys that a learner presses in an evening, somewhat faster."""
 
 
 Step = tuple[float, list[str]]

@@ -29,7 +29,7 @@ PROGRAM_TEXT = '"""Two hundred lines."""\n\nimport torch\n\n' + "".join(
 
 
 class BareEditor(App[None]):
-    """What Textual alone takes for the same."""
+    """The same screen in plain Textual, for comparison."""
 
     def compose(self) -> ComposeResult:
         yield TextArea(PROGRAM_TEXT, show_line_numbers=True)

@@ -3,8 +3,8 @@
     python benchmarks/classroom.py [--submissions N] [--isolation process|bubblewrap] [--judges N] [--naive N]
     python benchmarks/classroom.py --executor ray [--submissions N]
 
-The class is the one of the tests: solutions, starters, wrong, hostile and broken files, for exercises in which nothing
-is timed. It is graded on the virtual GPU. Gradings a second are counted from the first that is done, and also with the
+The class is the same as in the tests: solutions, starters, wrong, hostile and broken files, for exercises without
+timing. It is graded on the virtual GPU. Gradings a second are counted from the first that is done, and also with the
 graders' start. Memory is resident memory: of the program, and the largest judge and fork server; pages that these share
 with each other count in each.
 The naive way: a fresh Python with pytest for each submission, one at a time. It runs a test file that imports what was

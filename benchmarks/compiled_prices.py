@@ -2,7 +2,7 @@
 
 python benchmarks/compiled_prices.py [--programs]
 
-The programs are KernelBench's level 1 and the odd-numbered ones of level 2: the model may be fitted to these. Their
+The programs are KernelBench's level 1 and the odd numbers of level 2: the model may be fitted to these. Their
 kernels (`data/compiled_programs.json`) are those that Inductor schedules on the virtual GPU. A direction is right if
 compiled code gains, or loses, as on the GPU, wherever that is 10 % or more.
 """

@@ -2,7 +2,7 @@
 
     python benchmarks/fit.py [--write]
 
-Prints each factor before and after; `--write` puts the new ones into the file. Those marked (kept) there stay.
+Prints each factor before and after; `--write` puts the new factors into the file. Factors marked (kept) stay.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _NEAR = 1.15
 def line(points: list[tuple[float, float]]) -> tuple[float, float]:
     """Return (seconds before the first byte, bytes a second) of copies, given as (bytes, seconds).
 
-    Each point counts by its relative error, so that small copies tell the first figure and large ones the second.
+    Each point counts by its relative error, so small copies determine the first figure and large copies the second.
     """
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)

@@ -1,4 +1,4 @@
-"""Time from save to verdict, warm and cold, beside a bare `import torch` in a fresh process. Prints a table.
+"""Time from save to verdict, warm and cold, compared with a bare `import torch` in a fresh process. Prints a table.
 
     python benchmarks/grading.py [--exercises N] [--rounds N] [--isolation process|bubblewrap]
 

@@ -2,8 +2,8 @@
 
     python benchmarks/published.py
 
-The ranges are of other people's measurements, of other versions and boards; the model is not fitted on them, but for
-the shares of the tensor cores' peak that calibration.toml marks as kept.
+The ranges come from other people's measurements, with other versions and boards. The model is not fitted to them,
+except for the shares of the tensor cores' peak that calibration.toml marks as kept.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/side_by_side.py [--model NAME] [--modelled]
 
-Elementwise kernels, matrix products, convolutions, copies, launches, reductions, softmax, attention, an optimiser's
+Elementwise kernels, matrix products, convolutions, copies, launches, reductions, softmax, attention, an optimizer's
 step. `--modelled` prints what the model says and measures nothing. Without a CUDA GPU, and without that, it says so,
 and its exit code is 2. Nothing is asserted.
 """
@@ -23,7 +23,7 @@ from gpututor.hardware.gpus import gpu_spec
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="the virtual GPU to compare with; by default the one of the GPU's own name")
+    parser.add_argument("--model", help="the virtual GPU to compare with; by default the model of this GPU")
     parser.add_argument("--modelled", action="store_true", help="measure nothing")
     options = parser.parse_args()
     cases = [*calibration_cases(), *other_cases()]

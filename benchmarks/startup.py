@@ -42,7 +42,7 @@ _CONTROL = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|[P^_][^\x1b]*\x1b\\|\][^\x07]*
 
 
 def first_text_s(program: str, home: Path) -> float:
-    """Seconds until something that can be read stands on the screen. The process is killed then."""
+    """Return the seconds until there is text on the screen. Then kill the process."""
     started = time.perf_counter()
     pid, terminal = pty.fork()
     if pid == 0:

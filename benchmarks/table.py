@@ -1,6 +1,6 @@
 """The figures that gpututor promises, in one table, each as a ratio to something plain that runs in turn with it.
 
-    python benchmarks/table.py [FIGURE …]          one or more of FIGURES; all without a word, which takes five minutes
+    python benchmarks/table.py [FIGURE …]          one or more of FIGURES; default: all, in five minutes
 
 Read the column `ratio` first: `to` says what it is a ratio to, and a busy machine slows both. The goal of a ratio holds
 on any machine. A goal in milliseconds or a second is that of two quiet cores: such a figure on a busy machine says

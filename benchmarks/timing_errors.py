@@ -3,10 +3,10 @@
     python benchmarks/timing_errors.py [--runs 60] [--noise quiet|hogs|both] [--at-most 1.25] [--log FILE]
 
 Identical code must pass at a ratio of 1.25; code of 1.5 × the work must be too slow; `inconclusive` is counted apart.
-Once quiet, once beside three CPU hogs that work and sleep by turns. With `--log`, what is done is kept in a file, one
-line a run, and a later call goes on from there. The workers are kept from run to run: only the timing is repeated. One
-timing takes about 10 s on two idle cores and up to 100 s on busy ones: 60 runs of all four kinds take 40 minutes and
-more. `quiet` is only as quiet as the machine is.
+Once on a quiet machine, once next to three CPU hogs that alternate between work and sleep. With `--log`, each finished
+run is a line in a file, and a later call continues from there. All runs use the same workers: only the timing is
+repeated. One timing takes about 10 s on two idle cores and up to 100 s on busy cores: 60 runs of all four kinds take 40
+minutes and more. `quiet` is only as quiet as the machine is.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ while time.monotonic() < end and os.path.exists(f"/proc/{parent}"):
 
 
 class KeptWorkers(WorkerPool):
-    """A pool that lends the same workers again and again."""
+    """A pool that reuses the same workers."""
 
     def __init__(self) -> None:
         super().__init__(SpawnedWorkers(Process()))
@@ -118,7 +118,7 @@ class KeptWorkers(WorkerPool):
         return self._idle.pop() if self._idle else super().take()
 
     def release(self, worker: Worker) -> None:
-        worker.running().__enter__()  # it may stand still, and goes on until the judge stops it anew
+        worker.running().__enter__()  # it may be suspended; let it run until the judge suspends it again
         worker.channel.begin(None, 1 << 16)
         WorkerSession(worker.channel).ask({"op": "leave"})
         self._idle.append(worker)

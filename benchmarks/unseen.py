@@ -16,7 +16,7 @@ from gpututor.hardware.gpus import gpu_spec
 
 ELSEWHERE = DATA.with_name("measured_elsewhere.json")
 MODELS = {"H100 SXM": "H100"}
-"""The file's names of GPUs that gpus.toml calls otherwise."""
+"""The file's names of GPUs that have another name in gpus.toml."""
 
 
 def unseen() -> list[Measured]:

@@ -35,14 +35,14 @@ def training(device: str, *, inputs: int, hidden: int, batch: int) -> Step:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 10))
     model = model.to(device)
-    optimiser = torch.optim.Adam(model.parameters())
+    optimizer = torch.optim.Adam(model.parameters())
     x = torch.randn(batch, inputs, device=device)
     y = torch.randint(0, 10, (batch,), device=device)
 
     def step() -> None:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
-        optimiser.step()
+        optimizer.step()
 
     return step
 

@@ -170,6 +170,6 @@ def _writable(about: str, folder: Path) -> Diagnosis:
     """Check that `folder` is writable or can be created."""
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        advice = f"Give yourself the right to write in {nearest}; GPUTUTOR_HOME=FOLDER moves what gpututor keeps."
+        advice = f"Give yourself write permission for {nearest}, or move gpututor's files with GPUTUTOR_HOME=FOLDER."
         return Diagnosis(WRONG, about, f"{folder} cannot be written to", advice)
     return Diagnosis(OK, about, f"{folder} {'can be written to' if nearest == folder else 'will be made when needed'}")

@@ -100,7 +100,7 @@ def _dataclass_reader(kind: type) -> _Reader:
 def _wrong_keys(kind: type, data: dict[Any, Any], wanted: list[str]) -> _Invalid:
     unknown = [str(key) for key in data if key not in wanted]
     if unknown:
-        return _Invalid(lambda place: f"{_joined(place, unknown[0][:40])} is no key of a {kind.__name__}")
+        return _Invalid(lambda place: f"{_joined(place, unknown[0][:40])} is not a key of a {kind.__name__}")
     missing = next(name for name in wanted if name not in data)
     return _Invalid(lambda place: f"{_joined(place, missing)} is missing")
 

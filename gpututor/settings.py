@@ -178,7 +178,7 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
         setting = BY_KEY.get(key)
         where = f"{path}, line {_line_of(text, key)}"
         if setting is None:
-            faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Take the line out.")
+            faults.append(f"{where}: there is no setting {key!r}{_nearest(key)} Remove the line.")
         elif fault := fault_of(setting, value) or (_theme_fault(value, themes) if key == "theme" else ""):
             now = f"It is {_written(setting.default)} now."
             faults.append(f"{where}: {key} cannot be {_written(value)}: {fault}. {now}")
@@ -200,7 +200,7 @@ def fault_of(setting: Setting, value: object) -> str:
 
 def written(settings: Settings) -> str:
     """Return the text of a new file: every setting with its explanation."""
-    lines = ["# What you chose in gpututor. Edit it as you like: the app takes a change at once.", ""]
+    lines = ["# Your choices in gpututor. Edit them as you like: the app applies a change at once.", ""]
     for setting in SETTINGS:
         lines.append(f"# {setting.help}")
         if setting.choices:
@@ -266,5 +266,5 @@ def _written(value: object) -> str:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
-        return "it is no text in UTF-8"
+        return "it is not UTF-8 text"
     return str(error.strerror or error) if isinstance(error, OSError) else str(error).rstrip(".")

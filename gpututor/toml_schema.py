@@ -104,9 +104,9 @@ def unreadable(path: Path, error: Exception) -> CourseError:
     """Return the `CourseError` for an error of `text_of` or `tomllib.loads`."""
     match error:
         case FileNotFoundError():
-            return CourseError(f"{path}: the file is missing", "Write it; another one of its kind shows how.")
+            return CourseError(f"{path}: the file is missing", "Write it; other files of its kind show how.")
         case OSError():
-            return CourseError(f"{path}: cannot be read ({error.strerror})", "Make it a file that you may read.")
+            return CourseError(f"{path}: cannot be read ({error.strerror})", "Make the file readable.")
         case UnicodeDecodeError():
             line = error.object.count(b"\n", 0, error.start) + 1
             return CourseError(f"{path}: not UTF-8 text (line {line})", "Save the file as UTF-8.")

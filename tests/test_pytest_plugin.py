@@ -31,9 +31,7 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider", "-p", "no:asyncio", *arguments)
 
 
-def test_gpus_exist_before_the_first_conftest_and_during_collection(
-    pytester: pytest.Pytester,
-) -> None:
+def test_gpus_exist_before_the_first_conftest_and_during_collection(pytester: pytest.Pytester) -> None:
     pytester.makeconftest("import torch\nSEEN = torch.cuda.device_count()\n")
     pytester.makepyfile(
         """

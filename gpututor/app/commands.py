@@ -212,7 +212,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("close", "escape", "Close", "Close it.", bar="Esc: closes"),
     ),
     "settings": (
-        _row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next value, or the one before.",
+        _row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next or previous value.",
              shown="← →", bar="← →: changes"),
         _row("rows", "j:step(1) k:step(-1)", "Rows", "Down and up.", shown="j k  ↓ ↑"),
         _row("next", "", "Next", "The next value, or a line to type in.", bar="Enter: next value"),
@@ -231,7 +231,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
     ),
     "diff": (
         _row("next", "right_square_bracket,n:walk(1)", "Next change", "Go to the next change.", bar="]: next"),
-        _row("before", "left_square_bracket,p:walk(-1)", "Change before", "Go to the change before.", bar="[: before"),
+        _row("before", "left_square_bracket,p:walk(-1)", "Previous change", "Go to the previous change.",
+             bar="[: previous"),
         _row("scroll", "j:scroll('down') k:scroll('up')", "Scroll", "Down and up.", bar="j k: scroll"),
         _row("ends", "g:scroll('home') G:scroll('end')", "Ends", "To the top and to the end."),
         _row("close", "escape,q,enter", "Close", "Close it.", bar="Esc: closes"),
@@ -249,8 +250,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("quit", "q,escape:app.quit", "Quit", "Leave.", bar="q: leaves"),
     ),
     "question": (
-        _row("before", "left,up:app.focus_previous", "Answer before", "To the answer before."),
-        _row("next", "right,down:app.focus_next", "Next answer", "To the next answer."),
+        _row("before", "left,up:app.focus_previous", "Previous answer", "Go to the previous answer."),
+        _row("next", "right,down:app.focus_next", "Next answer", "Go to the next answer."),
         _row("give_up", "escape", "Leave", "Give the harmless answer."),
     ),
     "class": (
@@ -276,15 +277,15 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("line", "", "Line", "Go to the line that the check points at.", shown="Enter"),
         _row("open_check", "space", "Open", "Open the check, or close it."),
         _row("attempt", "right_square_bracket:attempt(1) left_square_bracket:attempt(-1)", "Attempt",
-             "This student's next attempt, or the one before.", shown="] [", bar="] [: attempt"),
+             "This student's next or previous attempt.", shown="] [", bar="] [: attempt"),
         _row("other_side", "tab,shift+tab", "Text", "From the checks to the text, and back.", shown="Tab",
              bar="Tab: text"),
         _row("device", "d,f10", "Device", "What the devices did.", shown="d", bar="d: device",
              palette="trace,timeline"),
         _row("again", "R", "Grade again", "Grade it again.", bar="R: grade again", palette="regrade"),
-        _row("next", "n:step(1)", "Next student", "The next student's, among those shown.", bar="n p: next, back",
+        _row("next", "n:step(1)", "Next student", "The next student in the table.", bar="n p: next, back",
              palette=""),
-        _row("previous", "p:step(-1)", "Previous student", "The one before.", palette=""),
+        _row("previous", "p:step(-1)", "Previous student", "The previous student in the table.", palette=""),
         _row("all_text", "v", "All text", "Read everything in full.", bar="v: all", palette=""),
         _row("help", "question_mark,f1", "Help", "What is shown, and the keys.", bar="?: help", palette=""),
         _row("back", "escape,q", "Back", "Stop a grading; else back to the class.", shown="Esc", bar="Esc: back",
@@ -301,14 +302,14 @@ _LINE = _row("line", "", "Line", "Go to that line in your file.", bar="Enter: li
 _ENDS = _row("ends", "g:list('first') G:list('last')", "Ends", "To the top and to the end.")
 _TIMELINE = (
     _row("event", "left,h:step(-1) right,l:step(1) g,home:end_of_lane(-1) G,end:end_of_lane(1)", "Event",
-         "The event before, the next one; the row's first and last are g and G.", shown="← →  h l", bar="←→: event"),
+         "The previous or next event; g and G: the row's first and last.", shown="← →  h l", bar="←→: event"),
     _row("lane", "up,k:lane(-1) down,j:lane(1)", "Lane", "Another row, at the same time.", shown="↑ ↓  k j",
          bar="↑↓: lane"),
     _row("zoom", "plus,equals_sign:zoom(1) minus,underscore:zoom(-1)", "Zoom", "Zoom, around the event.",
          shown="+ -", bar="+-: zoom"),
     _row("line", "enter:go_to_line", "Line", "Go to the line of your file that caused the event.",
          bar="Enter: line"),
-    _row("stop", "n:stop(1) N:stop(-1)", "Hazard, wait", "The next hazard or wait of the host, the one before.",
+    _row("stop", "n:stop(1) N:stop(-1)", "Hazard, wait", "The next or previous hazard or wait of the host.",
          bar="n: hazard, wait"),
     _row("all", "z:zoom_to_event 0:whole", "All", "Zoom to the event; see everything.", shown="z  0", bar="0: all"),
     _row("pan", "shift+left,left_square_bracket:pan(-1) shift+right,right_square_bracket:pan(1)", "Move",
@@ -317,7 +318,7 @@ _TIMELINE = (
 )
 _LONG_TEXT = (
     _row("scroll", "j,down:by(1) k,up:by(-1)", "Scroll", "Down and up."),
-    _row("page", "space,pagedown:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+    _row("page", "space,pagedown:page(1) pageup:page(-1)", "Page", "A page down or up."),
     _row("ends", "g,home:end('home') G,end:end('end')", "Ends", "To the top and to the end."),
 )
 WIDGETS: dict[str, tuple[Command, ...]] = {
@@ -333,10 +334,10 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
         *(command for command in _TIMELINE[3:] if command.id in ("line", "all", "pan")),
     ),
     "memory": (
-        _row("read", "left,h:read(-1) right,l:read(1)", "Read", "Read the curve, a column on or back.", shown="←→",
+        _row("read", "left,h:read(-1) right,l:read(1)", "Read", "Move along the curve, column by column.", shown="←→",
              bar="←→: read"),
         _row("step", "shift+left,left_square_bracket:step(-1) shift+right,right_square_bracket:step(1)",
-             "Change by change", "The change before, the next one.", shown="[ ]", bar="[ ]: change by change"),
+             "Change by change", "The previous or next change.", shown="[ ]", bar="[ ]: change by change"),
         _row("peak", "p:go('peak')", "Peak", "To the peak.", bar="p: peak"),
         _row("line", "enter", "Line", "Go to the line that took memory last, or gave it back.", bar="Enter: line"),
         _row("device", "down,j:device(1) up,k:device(-1)", "Device", "Another device.", shown="↑↓", bar="↑↓: device"),
@@ -350,13 +351,13 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
     ),
     "attempts": (
         _row("rows", "j,down:move(1) k,up:move(-1)", "Attempt", "Down and up."),
-        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page down or up."),
         _row("ends", "g,home:go(0) G,end:go(-1)", "Ends", "To the newest and to the first."),
     ),
     "marks": (
         _row("cells", "j,down:move(1,0) k,up:move(-1,0) l,right:move(0,1) h,left:move(0,-1)", "Cells",
              "From cell to cell."),
-        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page on, a page back."),
+        _row("page", "pagedown,space:page(1) pageup:page(-1)", "Page", "A page down or up."),
         _row("ends", "g,home:end(0) G,end:end(-1)", "Ends", "To the top and to the end."),
         _row("choose", "enter", "Open", "Open the submission there."),
     ),
@@ -366,7 +367,7 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
              shown="j k  g G"),
         _row("open", "", "Open", "Open the exercise, or read the lesson.", shown="Enter"),
         _row("filter", "slash", "Filter", "Type words to narrow the list; Esc shows all again."),
-        _row("cycle_view", "v", "View", "Show what is to do, started, passed, or all."),
+        _row("cycle_view", "v", "View", "Show exercises to do, started, passed, or all."),
     ),
     "course_filter": (
         _row("open", "", "Open", "Open the first match.", bar="Enter: Open"),
@@ -378,7 +379,7 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
     "reader": (
         _row("scroll", "j:scroll_down k:scroll_up g:scroll_home G:scroll_end space:page_down", "Scroll",
              "Scroll; g and G go to the top and to the end.", shown="j k  Space"),
-        _row("link", "right:choose_link(1) left:choose_link(-1)", "Link", "Choose the next link, or the one before.",
+        _row("link", "right:choose_link(1) left:choose_link(-1)", "Link", "Choose the next or previous link.",
              shown="→ ←"),
         _row("follow_link", "enter", "Follow", "Follow the chosen link. Backspace comes back."),
     ),
@@ -428,7 +429,7 @@ ABOUT = {
     Pane.TASK: "What the exercise asks for, and what it is graded on.",
     Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
     Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
-    Pane.HINTS: "Help in steps. Each hint says a little more than the one before.",
+    Pane.HINTS: "Help in steps. Each hint says a little more than the last.",
 }
 """Introduction of each pane on the help screen."""
 

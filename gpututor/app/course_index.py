@@ -128,7 +128,7 @@ def line_of(text: str, anchor: str) -> int | None:
     return None
 
 
-MOST_FOUND = 60
+MOST_RESULTS = 60
 """Number of passages that a search shows; more are only counted."""
 _NAME, _HEADING, _TEXT = 40, 20, 0
 _WHOLE_WORD, _WORD_START = 4, 2
@@ -160,7 +160,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResults:
     """Results of a search, best first."""
 
     passages: tuple[Passage, ...]
@@ -178,11 +178,11 @@ class TextIndex:
             for exercise in lesson.exercises:
                 self._passages += _passages(exercise)
 
-    def find(self, query: str) -> Found:
+    def find(self, query: str) -> SearchResults:
         """Return the passages with all the words of `query`, in any order and case, best first."""
         words = query.casefold().split()
         if not words:
-            return Found((), 0)
+            return SearchResults((), 0)
         together = " ".join(words)
         matches = [passage for passage in self._passages if all(word in passage.lowered for word in words)]
         matches.sort(key=lambda passage: -_score(passage, words, together))
@@ -190,7 +190,7 @@ class TextIndex:
         places: dict[tuple[str, str], Passage] = {}
         for passage in matches:
             places.setdefault((passage.where, passage.text), passage)
-        return Found(tuple(places.values())[:MOST_FOUND], len(places))
+        return SearchResults(tuple(places.values())[:MOST_RESULTS], len(places))
 
 
 def _score(passage: Passage, words: list[str], together: str) -> int:

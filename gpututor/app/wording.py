@@ -36,7 +36,7 @@ def reason_against(exercise: Exercise, inventory: Inventory | None, device: str)
     if kind == "auto":
         return ""
     if kind not in exercise.devices:
-        return f"On {kind} it cannot show what it is about; it is graded on {', '.join(exercise.devices)}."
+        return f"It cannot be graded on {kind}, only on {', '.join(exercise.devices)}."
     if kind in ("virtual", "cpu") or inventory is None or inventory.error:
         return ""
     here = sum(real.kind == kind for real in inventory.accelerators)

@@ -187,7 +187,7 @@ def _starter(exercise: Exercise) -> Iterator[Problem]:
     try:
         starter, solution = (arguments_of(source, exercise.entry) for source in (text, exercise.solution))
     except SyntaxError as error:
-        yield Problem(file, f"starter or solution is no Python: {error.msg}", "Fix the line.", line=error.lineno)
+        yield Problem(file, f"starter or solution is not valid Python: {error.msg}", "Fix the line.", line=error.lineno)
         return
     if starter is None:
         yield Problem(file, f"it does not define {exercise.entry}()", f"Write `def {exercise.entry}(…):` there.")

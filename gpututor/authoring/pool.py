@@ -167,7 +167,7 @@ class Job:
 
 
 def do_all(jobs: Iterable[Job], judges: int) -> None:
-    """Do `jobs`, and those that they return, in parallel. Raises the exception of a job after the others stopped."""
+    """Do `jobs`, and the jobs that they return, in parallel. Raises the exception of a job after the others stopped."""
     waiting: queue.PriorityQueue[tuple[Job, int]] = queue.PriorityQueue()
     ends: queue.SimpleQueue[list[Job] | BaseException] = queue.SimpleQueue()
     """Further jobs, or the exception, of each job that ended."""

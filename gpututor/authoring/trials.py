@@ -315,7 +315,7 @@ def _solution(exercise: Exercise, seed: int, report: Report) -> Iterator[Problem
         return
     took_s = (report.elapsed_s - report.waited_s) / max(1, len(report.runs))
     if took_s > SLOW_SHARE * exercise.limits.wall_s and seed == SEEDS[0]:
-        problem = f"the solution takes {took_s:.1f} s a scenario of the {exercise.limits.wall_s:g} s that are allowed"
+        problem = f"the solution takes {took_s:.1f} s per scenario, of {exercise.limits.wall_s:g} s allowed"
         advice = "Make the inputs smaller, or give it a larger wall_s under [limits]."
         yield Problem(exercise.folder / "exercise.toml", problem, advice, key="limits.wall_s", is_note=True)
 
@@ -342,7 +342,7 @@ def _wrong(exercise: Exercise, file: Path, named: str, report: Report) -> Iterat
         yield Problem(file, problem, advice, line=1, details=describe_failure(report))
         return
     if report.suspicions:
-        yield Problem(file, "a person would have to look at it", "Show the mistake alone.", details=report.suspicions)
+        yield Problem(file, "its outcome is `needs review`", "Show the mistake alone.", details=report.suspicions)
     verdict = report.first_failure
     assert verdict is not None
     words = {"expected": verdict.expected, "got": verdict.got, "why": verdict.why, "advice": verdict.advice}
@@ -374,7 +374,7 @@ def _baseline(exercise: Exercise, name: str, of_values: frozenset[str], report: 
     ]
     if wrong or report.outcome is Outcome.INTERNAL_ERROR:
         checks = ", ".join(dict.fromkeys(verdict.check for verdict in wrong)) or str(report.outcome)
-        advice = "Fix it: others are judged next to it."
+        advice = "Fix it: other files are compared with it."
         yield Problem(
             exercise.folder / name, f"its values are not right: {checks}", advice, details=describe_failure(report)
         )

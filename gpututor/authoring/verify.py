@@ -327,7 +327,7 @@ class Verifier:
             self._add(subject, [from_error(error, exercise.folder / "checks.py")])
             return ()
         except SyntaxError as error:
-            problem = f"it is no Python: {error.msg}"
+            problem = f"it is not valid Python: {error.msg}"
             self._add(subject, [Problem(exercise.folder / "solution.py", problem, "Fix the line.", error.lineno)])
             return ()
         with self._lock:

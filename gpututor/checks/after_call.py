@@ -55,7 +55,7 @@ def after_call(
                     return run.finding(call, expected, f"after the call, {path}: {got}", advice=cause or ADVICE)
         return None
 
-    sentence = "What was passed has the right values afterwards"
+    sentence = "The arguments have the right values after the call"
     check = Check(name, lambda _: sentence, in_each_call(find), OF_RESULTS, why, advice, on)
     return replace(check, wants=("arguments",), tolerance=tolerance, kind="values")
 

@@ -133,7 +133,7 @@ def _content(file: str, want: Wanted, content: bytes, call: Call) -> tuple[Any, 
     try:
         return content.decode(), ()
     except UnicodeDecodeError as error:
-        raise _NotReadable(f"no UTF-8 text at byte {error.start:,}") from None
+        raise _NotReadable(f"not UTF-8 text at byte {error.start:,}") from None
 
 
 def _json(content: bytes, is_trace: bool) -> Any:

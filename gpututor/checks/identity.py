@@ -34,7 +34,7 @@ def identity(
     words = ("the very tensor passed as", "another tensor than")
     return _pairs_check(
         name,
-        "What need not move comes back as the very same tensor",
+        "Tensors that need not move come back as the same objects",
         [_Rule(same, "identity", True, *words), _Rule(different, "identity", False, *reversed(words))],
         why,
         advice or "Return the tensor itself if nothing has to change, as `.to` does.",
@@ -124,12 +124,12 @@ def unmodified(
             return None
         more = f" and {len(changes) - _LISTED} more" if len(changes) > _LISTED else ""
         return Finding(
-            expected="every tensor that was passed as it was before the call",
+            expected="every argument as it was before the call",
             got=f"{'; '.join(changes[:_LISTED])}{more}{run.which(first)}",
             line=_writing_line(call) or run.line_of(call),
         )
 
-    return Check(name, lambda _: "What was passed is as it was", find, (), why, advice, on)
+    return Check(name, lambda _: "The arguments are unchanged", find, (), why, advice, on)
 
 
 def _changes(call: Call, may_change: tuple[str, ...]) -> list[str]:

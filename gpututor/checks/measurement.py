@@ -42,7 +42,7 @@ VIRTUAL: Range = (0.9, 1.2)
 REAL: Range = (0.8, 1.3)
 """Allowed ratio on real devices, whose clock is compared with the host's to some microseconds."""
 LARGEST_S = 1e18
-"""Seconds above which a figure is no time: the universe is younger."""
+"""Seconds above which a figure cannot be a time: the universe is younger."""
 UNITS = (1e3, 1e6)
 """Milliseconds and microseconds in a second."""
 
@@ -150,7 +150,7 @@ def measurement(
         reported = _number(part_at(call.output, part))
         tip = advice
         if not abs(reported) <= LARGEST_S:
-            expected, got = "a number of seconds", f"{part_name(part)} is no such number"
+            expected, got = "a number of seconds", f"{part_name(part)} is not such a number"
         elif math.isnan(least):
             expected, got = f"work to be measured: {work}" if work != "it" else "work to be measured", "none was done"
         elif not low * least <= reported <= high * most:
@@ -199,7 +199,7 @@ def _evaluate(truth: Truth, call: Call, name: str) -> Taken | list[Taken]:
 
 
 def _possible(took: Taken, name: str) -> Taken:
-    """Return `took`. Raises `CourseError` if it is no time of some work."""
+    """Return `took`. Raises `CourseError` if it is not a time of some work."""
     if took.least <= 0 or took.most < took.least:
         problem = f"check {name!r}: the work took {took.least} to {took.most} s"
         raise CourseError(problem, "Let its truth return the seconds of some work.")

@@ -44,7 +44,7 @@ def memory(
     if peak_ratio is not None and not 0 < peak_ratio < 1e6:
         raise CourseError(f"check {name!r}: a ratio of {peak_ratio}", "In checks.py, give a number such as 1.2.")
 
-    sentence = "Nothing stays in memory behind a call"
+    sentence = "A call leaves nothing behind in memory"
     if peak is not None or peak_ratio is not None:
         sentence = "It holds no more memory at once than it needs"
         sentence += ", and nothing stays behind" if left is not None else ""

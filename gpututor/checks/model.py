@@ -172,7 +172,7 @@ class Finding:
 
 
 def first_finding(findings: Iterable[Finding | None]) -> Finding | None:
-    """Return the first finding that is not None, and evaluate no further ones."""
+    """Return the first finding that is not None; the rest is not evaluated."""
     return next(filter(None, findings), None)
 
 

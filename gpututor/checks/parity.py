@@ -56,7 +56,7 @@ def _by_pattern(got: torch.Tensor, ref: torch.Tensor, errors: Errors, gates: Tol
     if got.dim() >= 2 and got.shape[-1] == got.shape[-2] and _explains(got.mT, ref, errors, gates):
         return "This is the transposed result."
     if got.dim() >= 2 and _explains(got.reshape(ref.mT.shape).mT, ref, errors, gates):
-        return "These are the right numbers in the order of the transposed result: a reshape is no transpose."
+        return "These are the right numbers in the order of the transposed result: a reshape does not transpose."
     if factor := _by_factor(got, ref, errors, gates):
         return factor
     if got.is_complex():

@@ -130,7 +130,7 @@ def student_view(given: Mark, exercise: ExerciseSummary, rules: Rules) -> Studen
     points = f"{number(given.points)} of {number(given.known_of)} points"
     return StudentView(
         outcome=_outcome(given, report, checks, verdicts, is_hiding),
-        points=points if given.standing.is_mark else "no mark yet",
+        points=points if given.status.is_mark else "no mark yet",
         notes=tuple(_notes(given, attempt, is_hiding)),
         checks=checks,
         printed=() if is_hiding or report is None else tuple(_printed_output(report)),
@@ -168,10 +168,10 @@ def _shown(verdicts: Sequence[Verdict], rules: Rules, exercise: str) -> tuple[Ve
 def _outcome(
     given: Mark, report: Report | None, checks: Sequence[ShownCheck], verdicts: Sequence[Verdict], is_hiding: bool
 ) -> str:
-    if given.standing is MarkStatus.NOT_HANDED_IN:
-        return "– Nothing handed in for it" if given.misplaced else "– Nothing handed in"
-    if given.standing is not MarkStatus.FINAL:
-        return _WITHOUT_MARK[given.standing]
+    if given.status is MarkStatus.NOT_HANDED_IN:
+        return "– Nothing submitted for it" if given.misplaced else "– Nothing submitted"
+    if given.status is not MarkStatus.FINAL:
+        return _WITHOUT_MARK[given.status]
     if not checks or report is None:
         return "○ Graded" if report is not None else "○ Could not be graded"
     passed = sum(check.is_passed for check in checks)
@@ -203,20 +203,20 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
             yield f"{given.misplaced}: tell your instructor which exercise it is for."
         return
     if len(given.attempts) > 1:
-        counts = "counts" if given.standing is MarkStatus.FINAL else "is looked at first"
+        counts = "counts" if given.status is MarkStatus.FINAL else "is reviewed first"
         yield f"Attempt {given.attempts.index(attempt) + 1} of {len(given.attempts)} {counts}."
-    if given.standing is MarkStatus.REFUSED:
+    if given.status is MarkStatus.REFUSED:
         reason = attempt.report.reason if attempt.report is not None else ""
         yield f"It was refused: {attempt.handed_in.refusal or reason or 'it cannot be graded.'}"
-    elif given.standing is MarkStatus.NOT_GRADED or attempt.report is None:
+    elif given.status is MarkStatus.NOT_GRADED or attempt.report is None:
         yield "It is not graded yet."
-    elif given.standing is MarkStatus.OPEN:
+    elif given.status is MarkStatus.OPEN:
         yield NO_MARK_YET
     if attempt.report is not None and (own := own_gpu(attempt.report)):
         yield f"The exercise is made for a {own}, and was graded on another GPU model."
     if attempt.lateness.words:
         yield attempt.lateness.words
-        if given.standing is MarkStatus.FINAL and attempt.deduction:
+        if given.status is MarkStatus.FINAL and attempt.deduction:
             yield f"That is {number(attempt.deduction)} of the {number(attempt.earned)} points that it earned."
     if is_hiding:
         yield MORE_CHECKS

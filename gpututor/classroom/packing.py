@@ -242,7 +242,7 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
     made = load_course(folder)
     if made.problems or not made.for_students:
         titles = "\n".join(problem.title for problem in made.problems)
-        raise CourseError(f"{folder}: the course for students is no course.\n{titles}", "This is a fault of gpututor.")
+        raise CourseError(f"{folder}: the students' course is not valid.\n{titles}", "This is a fault of gpututor.")
 
 
 def _files(course: Course) -> Iterator[tuple[str, str]]:

@@ -284,7 +284,7 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
         if (extension["due"] is None) == (extension["hours"] is None):
             yield Mistake(key, "expected either due or hours", "Write the date, or how many hours more.")
         elif extension["hours"] is not None and not (exercise in dated if exercise else dated):
-            yield Mistake(f"{key}.hours", "nothing is due that could be put off", "Write a date as due.")
+            yield Mistake(f"{key}.hours", "there is no due date to extend", "Write a date as due.")
 
 
 def _unknown_exercises(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:

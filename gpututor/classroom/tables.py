@@ -1,4 +1,4 @@
-"""CSV tables: ours, whose cells no spreadsheet takes for formulas, and those of platforms."""
+"""CSV tables: our own, whose cells spreadsheets never treat as formulas, and the platforms' tables."""
 
 from __future__ import annotations
 

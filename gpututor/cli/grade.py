@@ -54,7 +54,7 @@ _SENTENCE_AT = 13
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_exercise_argument(parser)
-    file_help = "grade this file, which may be no link, instead of your own; not recorded"
+    file_help = "grade this file, not a link, instead of your own; not recorded"
     parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
     seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"

@@ -68,8 +68,8 @@ VERBS = (
 FIRST_VERBS = tuple(verb for verb in VERBS if " " not in verb.name)
 
 _OPTIONS_WITH_A_FOLDER = {
-    "--course": "use the exercises in this folder, or of the installed course of this name, not the built-in ones",
-    "--workspace": "your folder of solution files, instead of the one that is found from here",
+    "--course": "use the course in this folder, or the installed course of this name, instead of the built-in course",
+    "--workspace": "your folder of solution files, instead of the folder found from here",
 }
 
 
@@ -92,10 +92,10 @@ def main(words: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno == errno.ENOSPC:
             _forget_output()
-            failure = TutorError("There is no space left to write to.", "Make some, then try again.")
+            failure = TutorError("The disk is full.", "Free some space, then try again.")
         else:
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-            advice = "Check that the file is there, and your rights and the space left; then try again."
+            advice = "Check that the file exists, that you may write it, and that the disk has space. Then try again."
             failure = GradingError(f"{where}{error.strerror or error}.", advice)
         print_error(failure)
         return failure.exit_code

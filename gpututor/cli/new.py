@@ -40,5 +40,5 @@ def main(arguments: argparse.Namespace) -> int:
     for name in dict.fromkeys(names):
         print(f"  {name:<14} {_WHAT_TO_WRITE[name]}")
     folder = escape_control_chars(str(made.exercise))
-    print(f"Write them in this order. `gpututor verify {folder}` is green now: keep it so.")
+    print(f"Write them in this order. `gpututor verify {folder}` passes now: keep it passing.")
     return 0

@@ -77,7 +77,7 @@ def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None
         return
     raise UsageError(
         f"{words} is not your file of {exercise.label}, which is {own}.",
-        f"`gpututor {verb} {exercise.slug} --file {words}` takes that one.",
+        f"`gpututor {verb} {exercise.slug} --file {words}` uses that file.",
     )
 
 

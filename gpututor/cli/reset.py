@@ -35,6 +35,6 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise UsageError("There is no terminal to ask you on.", "`--yes` resets without asking.")
+        raise UsageError("`reset` needs a terminal to ask you.", "`--yes` resets without asking.")
     print(question, end="", file=sys.stderr, flush=True)  # stdout may go to a file
     return sys.stdin.readline().strip().lower() in ("y", "yes")

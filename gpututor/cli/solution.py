@@ -34,8 +34,8 @@ def require_pass(course: Course, exercise: Exercise, verb: str, *, yes: bool) ->
     if yes:
         return
     with open_progress(course) as progress:
-        standing = progress.summary().get(exercise.key)
-    if standing is None or not standing.passed:
+        summary = progress.summary().get(exercise.key)
+    if summary is None or not summary.passed:
         raise NotPassedYet(
             f"You have not passed {exercise.label} {exercise.title} yet.",
             f"`gpututor hint {exercise.slug}` gives the next hint; "

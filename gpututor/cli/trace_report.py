@@ -22,7 +22,7 @@ FIRST = "program.json"
 WIDTH = 80
 MOST_OF_AN_ERROR = 150
 MOST_PROCESSES = 16
-_ON_ALREADY = "The script enters `virtual_gpu()` itself: remove that block, or run the script by plain `python`."
+_ON_ALREADY = "The script enters `virtual_gpu()` itself: remove that block, or run the script with plain `python`."
 _WORKERS = "Work of DataLoader workers, and of other processes without a GPU, costs nothing on this clock."
 _LAUNCH_BOUND = 0.3
 """Share of a run's time above which launches make the host decide how long it takes."""
@@ -172,7 +172,7 @@ def _head(process: Process, program: str) -> str:
     device = process.device
     if not process.report["modelled"]:
         times = "times were measured" if process.summary.get("timed") else "times were not measured"
-        return f"gpututor: {program} on {escape_control_chars(device['name'])}: what it did was counted, {times}."
+        return f"gpututor: {program} on {escape_control_chars(device['name'])}: its work was counted, {times}."
     return f"gpututor: {program} on {_virtual(device)}. Times are modelled, not measured."
 
 

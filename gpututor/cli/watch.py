@@ -1,7 +1,7 @@
 """`gpututor watch`: grades a file each time it is saved.
 
 While it watches, type a letter and Enter: n opens the next exercise, h shows a hint, r grades again, q leaves.
-Every grading is recorded as `gpututor grade` records it. Without EXERCISE: the one that was open last, here or in the
+Every grading is recorded as `gpututor grade` records it. Without EXERCISE: the last open exercise, here or in the
 app. Where the app opens stays as it is.
 """
 

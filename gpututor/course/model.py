@@ -187,7 +187,7 @@ class Course:
         """Raise `UsageError` for a course without checks."""
         if self.for_students:
             raise UsageError(
-                "This course comes without checks and solutions: hand in with `gpututor pack`.",
+                "This course comes without checks and solutions: submit your work with `gpututor pack`.",
                 "Your teacher grades with the complete course.",
             )
 

@@ -105,7 +105,7 @@ class Workspace:
             return create_atomically(path, text)
 
     def write_over_any(self, exercise: Exercise, text: str) -> Path:
-        """Replace the learner's file, whatever it contains; return its backup."""
+        """Replace the learner's file, even if it is unreadable; return its backup."""
         path = self.path_of(exercise)
         with _errors_converted(path, "written"):
             return replace_backed_up(path, _marked_as(path, text), self.backups)

@@ -76,7 +76,7 @@ def _spec_here(name: str) -> ModuleSpec | None:
 
 
 def _no_script(name: str, arguments: tuple[str, ...]) -> tuple[str, str]:
-    """Return title and advice for a script that is no file; it is often a command."""
+    """Return title and advice for a script that is not a file; it is often a command."""
     if re.fullmatch(r"python[\d.]*", name):
         rest = " ".join(arguments) or "SCRIPT"
         return f"{name} is a command, and this runs Python already.", f"Say {rest!r} without it."

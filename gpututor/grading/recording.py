@@ -158,7 +158,7 @@ class Recording:
             raise ValueError(f"version must be {VERSION}: another version of gpututor wrote the recording")
         rest = {name: value for name, value in data.items() if name != "version"}
         if "folder" in rest:
-            raise ValueError("folder is no key of a Recording")
+            raise ValueError("folder is not a key of a Recording")
         return read(cls, {**rest, "folder": folder}, "")
 
 

@@ -66,7 +66,7 @@ def outcome_line(report: Report) -> str:
     title = outcome_title(report)
     total = len(report.verdicts)
     if report.loads_nowhere:
-        parts = ["no checks were made"]
+        parts = ["no checks ran"]
     elif report.outcome is Outcome.PASSED:
         parts = [f"all {count(total, 'check')}"] if total > 1 else []
     else:
@@ -117,9 +117,9 @@ def remarks(report: Report) -> list[str]:
         passed = report.outcome is Outcome.PASSED
         text = f"The exercise is made for a {own}, and this run was on another GPU model."
         lines.append(text if passed else text + advice)
-    lines += [f"For a person to look at: {suspicion}" for suspicion in report.suspicions]
+    lines += [f"For a person to review: {suspicion}" for suspicion in report.suspicions]
     notes = [note.words for note in report.source_notes if note.words not in report.suspicions]
-    return lines + [f"Note: {note}. In a class a person would look at it." for note in notes]
+    return lines + [f"Note: {note}. In a class, a person would review it." for note in notes]
 
 
 LONG_S = 3.0

@@ -57,7 +57,7 @@ class GpuSpec(NamedTuple):  # made in a third of a dataclass's 2 ms
     float8_flops: float
     int8_flops: float
     memory_kind: str
-    """Such as `HBM3` or `GDDR6 ECC`."""
+    """A name such as `HBM3` or `GDDR6 ECC`."""
     board_watts: int
     launch_s: float
     """Seconds of host time for one operator, Python included, on a usual host of such a GPU."""

@@ -171,14 +171,14 @@ def select_device(allowed: Sequence[str], wanted: str, here: Mapping[str, int]) 
     if kind not in allowed:
         fitting = ", ".join(allowed)
         raise NotGradableHere(
-            f"On {kind} this exercise cannot show what it is about.",
-            f"It is graded on: {fitting}. Try --device virtual.",
+            f"This exercise cannot be graded on {kind}.",
+            f"It can be graded on {fitting}. Try --device virtual.",
         )
     index = int(number or 0)
     if kind in ACCELERATORS and here.get(kind, 0) <= index:
         raise NotGradableHere(
             f"This machine has no device {wanted}.",
-            "`gpututor devices` lists what is here, `gpututor doctor` what works. Try --device virtual.",
+            "`gpututor devices` lists the devices, and `gpututor doctor` checks them. Try --device virtual.",
         )
     return kind, index
 

@@ -38,7 +38,7 @@ def _largest_allocations(trace: Trace) -> str:
     parts += [f"{size(other_bytes)} from other lines"] if other_bytes else []
     parts += [f"{size(earlier_bytes)} from before the call"] if earlier_bytes > 0 else []
     if not parts:
-        return f"Nothing was on {device} when memory ran out: {size(refusal.size_bytes)} alone are too much for it."
+        return f"{device} was empty when memory ran out: {size(refusal.size_bytes)} alone are too much for it."
     return f"When memory ran out, {device} held {size(refusal.allocated)}: {', '.join(parts)}."
 
 
@@ -188,7 +188,7 @@ _ADVICE = (
     ("RecursionError", "", "The function calls itself without end: when should it stop?"),
 )
 """Type of an error, part of its message, and advice: only errors whose text shows their cause."""
-_NOT_WRITTEN = "The starter raises this until you write the body in its place."
+_NOT_WRITTEN = "The starter raises this error until you replace it with your code."
 
 
 REQUEST_ERRORS = (DeadlinePassed, LimitExceeded, WorkerProtocolError, FrameError, ValueRefused, TraceError)

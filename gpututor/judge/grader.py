@@ -88,7 +88,7 @@ def internal_error_report(request: GradeRequest, error: BaseException, isolation
     reason = str(error) if isinstance(error, TutorError) else f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         where = f" in {Path(error.filename).parent}" if error.filename else ""
-        reason = f"There is no space left to write to{where}.\nMake some, then try again."
+        reason = f"The disk is full{where}.\nFree some space, then try again."
     folder = Path(request.exercise_folder)
     key = folder.name
     with contextlib.suppress(TutorError):
@@ -131,8 +131,8 @@ def _verify_key(key: GradingKey, **actual: str) -> None:
     ]
     if differences:
         raise GradingError(
-            f"The grading is not the one that was asked for: {'; '.join(differences)}.",
-            "Change nothing of the course or of this installation while a class is graded; then go on with --resume.",
+            f"The course or the installation changed while grading: {'; '.join(differences)}.",
+            "Restore it, then continue with --resume.",
         )
 
 
@@ -143,7 +143,7 @@ def write_to_journal(request: GradeRequest, report: Report) -> None:
     try:
         write_entry(Path(request.journal), request.key, report)
     except OSError as error:
-        advice = "Make room there, or give yourself the right to write; then go on with --resume."
+        advice = "Free some space there, or give yourself write permission. Then continue with --resume."
         raise GradingError(f"{request.journal}: the report cannot be written ({error.strerror}).", advice) from error
 
 
@@ -212,7 +212,7 @@ def _refusal(request: GradeRequest) -> str:
     if not content.strip():
         return "The file is empty."
     if b"\0" in content:
-        return "The file holds NUL bytes: it is no Python file."
+        return "The file holds NUL bytes, so it is not a Python file."
     return ""
 
 

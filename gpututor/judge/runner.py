@@ -224,7 +224,7 @@ class Opener:
 def _read(frame: Frame) -> Opened:
     refusal, places = frame.header.get("refusal"), frame.header.get("places")
     if not isinstance(refusal, str) or not isinstance(places, list) or len(places) > MOST_NAMES:
-        raise FrameError("this is no answer to `open`")
+        raise FrameError("this is not an answer to `open`")
     content = Decoder(frame.buffers).unpack(frame.header.get("output"))
     devices = tuple(escape_control_chars(str(place)[:40]) for place in places)
     return Opened(content, devices, escape_control_chars(refusal[:400]))

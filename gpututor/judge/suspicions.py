@@ -59,7 +59,7 @@ def _check_call(call: Call, run: Run, machine: MachineSpec, gpu: GpuSpec) -> Ite
     events = list(call.trace)
     yield from _check_devices(events, machine)
     if any(event.line is not None and event.line > run.source.count("\n") + 1 for event in events):
-        yield "the trace has a line that the file has not"
+        yield "the trace has a line that the file does not have"
     yield from _check_memory(call, events, machine)
     yield from _check_result_memory(call)
     yield from _check_result_writes(call, events)
@@ -73,7 +73,7 @@ def _check_devices(events: list[Event], machine: MachineSpec) -> Iterator[str]:
     known = {"", "cpu", *(f"cuda:{index}" for index in range(machine.scenario.gpus))}
     for event in events:
         if not {event.device, event.source, event.target} <= known:
-            yield "the trace has a device that the machine has not"
+            yield "the trace has a device that the machine does not have"
             return
         if event.kind is Kind.KERNEL and not _is_operator(event.name):
             yield "the trace has a kernel that no operator launched"
@@ -99,7 +99,7 @@ def _check_memory(call: Call, events: list[Event], machine: MachineSpec) -> Iter
                     yield f"memory of {device} changed without the trace saying so"
                     return
         if now != use.after:  # a program may reset the peak
-            yield f"memory of {device} is not what the trace makes of it"
+            yield f"memory of {device} does not match the trace"
 
 
 def _check_result_memory(call: Call) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _check_result_memory(call: Call) -> Iterator[str]:
         storage[fact.storage] = max(storage.get(fact.storage, 0), _extent(fact))
     for device, sizes in storages.items():
         if device in call.memory and sum(sizes.values()) > call.memory[device].after:
-            yield f"the result needs more memory than {device} had taken"
+            yield f"the result needs more memory than {device} had allocated"
 
 
 def _check_result_writes(call: Call, events: list[Event]) -> Iterator[str]:

@@ -116,7 +116,7 @@ def _check(connection: sqlite3.Connection) -> None:
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Return True if the file is no database, is broken or lacks our tables; False if it is locked, full, read-only."""
+    """Return True if the file is not a database, is broken or lacks our tables; False if locked, full or read-only."""
     code = getattr(error, "sqlite_errorcode", None)
     if code is None:  # raised by `_check` and `_version`
         return type(error) is sqlite3.DatabaseError

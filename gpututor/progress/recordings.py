@@ -147,7 +147,7 @@ def store_attempt(
 ) -> StoredAttempt:
     """Store an attempt, only once if it has a name in the spool, and adopt the recording in `part`.
 
-    Raises `ProgressError` and leaves `part` alone if the attempt cannot be stored. A failing recording is no error.
+    Raises `ProgressError` and leaves `part` alone if the attempt cannot be stored. A failing recording is not an error.
     """
     recording = None if part is None else _read(part)
     attempt = progress.id_of_entry(spooled_as) if spooled_as is not None else None

@@ -215,8 +215,8 @@ def launch_bound(rows: TraceArrays, device: str, rates: Rates | None) -> Iterato
         f" {duration(mean)} each; most of that at {place}."
     )
     names = [rows.names[number] for number in np.unique(rows.name[work[picked]])]
-    optimisers = "fused optimisers" if any("_foreach_" in name for name in names) else "`foreach` and fused optimisers"
-    operators = f"fewer and fused operators (`torch.compile`, {optimisers})"
+    optimizers = "fused optimizers" if any("_foreach_" in name for name in names) else "`foreach` and fused optimizers"
+    operators = f"fewer and fused operators (`torch.compile`, {optimizers})"
     waits_inside = rows.on(device) & rows.of(Kind.SYNCHRONISE) & rows.timed
     waits_inside &= (rows.start >= gaps.start[0]) & (rows.end <= gaps.end[-1])
     has_loop = any(group.size >= REPEATED for _, group in rows.groups(waits_inside, rows.place))

@@ -32,7 +32,7 @@ _ADVICE = {
     "host read during copy": _HOST_WAITS,
     "host write during copy": _HOST_WAITS,
     "graphs share a pool": "Replay them on one stream, or capture each with a pool of its own.",
-    OUT_OF_BOUNDS: "Mask the lanes beyond the end: `tl.load(pointers, mask=offsets < n)`, and the store likewise.",
+    OUT_OF_BOUNDS: "Mask the lanes beyond the end: `tl.load(pointers, mask=offsets < n)`, and mask the store, too.",
     UNWRITTEN: "Write the elements first, or make the tensor with `torch.zeros`.",
     SAME_ELEMENT: "Give each program elements of its own, or use `tl.atomic_add` and the like.",
     "freed in use": "Call `tensor.record_stream(stream)` for the other stream, or keep the tensor until it is done.",

@@ -39,7 +39,7 @@ def written(scratch: Path, names: list[str], sizes: Sizes, own: str) -> tuple[di
     They have at most `sizes.result_bytes` together; a larger file is listed as `a file of … bytes`, without content.
     """
     folder = _list_folder(scratch, own)
-    names_found: list[str] = []
+    listed: list[str] = []
     contents: list[bytes] = []
     free_bytes = min(sizes.result_bytes, FILES_BYTES)
     for name in names:
@@ -50,13 +50,13 @@ def written(scratch: Path, names: list[str], sizes: Sizes, own: str) -> tuple[di
         except OSError:
             continue
         if len(content) > free_bytes:
-            folder[name] = f"a file of {size_bytes:,} bytes, where all may have {free_bytes:,}"
+            folder[name] = f"a file of {size_bytes:,} bytes; {free_bytes:,} are left of the limit"
             continue
         free_bytes -= len(content)
         folder[name] = "a file"
-        names_found.append(name)
+        listed.append(name)
         contents.append(content)
-    return {"files": names_found, "folder": dict(islice(folder.items(), MOST_NAMES))}, contents
+    return {"files": listed, "folder": dict(islice(folder.items(), MOST_NAMES))}, contents
 
 
 def _list_folder(scratch: Path, own: str) -> dict[str, str]:
@@ -115,10 +115,10 @@ _OPENERS = {"torch": _open_torch, "safetensors": _open_safetensors}
 def _explain_refusal(how: str, error: Exception) -> str:
     message = str(error)
     if how == "safetensors":
-        return f"it is no safetensors file: {message}"
+        return f"it is not a safetensors file: {message}"
     if code := _CODE.search(message):
         return f"it holds pickled code ({code[1]}), which gpututor does not run: it reads only tensors and plain values"
     if message.startswith("Weights only load failed"):
-        return "it is no checkpoint as torch.save writes it, and gpututor unpickles nothing else"
+        return "it is not a checkpoint written by torch.save, and gpututor unpickles nothing else"
     first = message.strip().splitlines()[0] if message.strip() else ""
-    return f"it is no checkpoint that torch.load can read ({type(error).__name__}: {first[:150]})"
+    return f"it is not a checkpoint that torch.load can read ({type(error).__name__}: {first[:150]})"

@@ -134,14 +134,14 @@ async def test_the_filter_leads_to_a_submission_and_on_to_others(folder: ClassFo
         await pilot.press("n")
         await until_shown(pilot, "zoe[b]\\x1b[2J · 1.2 Twice 2")
         await pilot.press("n")
-        await until_shown(pilot, "There is none further on.")
+        await until_shown(pilot, "There is no submission after this one.")
         await pilot.press("escape", "escape")
         await until_shown(pilot, "4 students by id")
         await pilot.press("s")
         await until_shown(pilot, "4 students by name")
         assert any(line.startswith("▸ zoe[b]\\x1b") for line in screen_lines(pilot.app)), "the cursor stays"
         await pilot.press("tab", "tab")
-        await until_shown(pilot, "For a person to look at: 1 item")
+        await until_shown(pilot, "For a person to review: 1 item")
         await pilot.press("question_mark")
         await until(pilot, lambda: isinstance(pilot.app.screen, TextScreen), "for the help")
         await pilot.press("escape", "escape")
@@ -176,7 +176,7 @@ def test_a_missing_mark_is_a_word_and_never_a_number(folder: ClassFolder) -> Non
         printed_row = printed[row.name.split()[0]]
         assert (printed_row[0] == "open") == (row.total == "open")
         for mark, cell in zip(printed_row[-3:], row.cells, strict=True):
-            if cell.mark.standing.word:
+            if cell.mark.status.word:
                 assert (cell.text.split()[1], points_of(cell.mark)) == (mark, "")
                 assert mark_words(cell.mark).startswith(f"{mark}, no mark yet")
             else:
@@ -258,12 +258,12 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
         assert len(client.requests) == 2
         client.judge = lambda request: judged(ONE, request.submission, passes=False)
         await grade_again(pilot)
-        await until_shown(pilot, "Another result than before")
+        await until_shown(pilot, "The result differs")
         await pilot.press("k")
-        await until_shown(pilot, "The journal is as it was. The other result: ✗ Failed")
+        await until_shown(pilot, "The journal is unchanged. The other result: ✗ Failed")
         assert journal(folder) == before
         await grade_again(pilot)
-        await until_shown(pilot, "Another result than before")
+        await until_shown(pilot, "The result differs")
         take, may_go_on = RegradeClient.take, threading.Event()
         monkeypatch.setattr(RegradeClient, "take", lambda *words: may_go_on.wait() and take(*words))
         await pilot.press("t", "escape")

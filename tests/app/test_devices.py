@@ -150,7 +150,7 @@ async def test_a_look_that_breaks_is_told(env: AppEnv, monkeypatch: pytest.Monke
     monkeypatch.setattr("gpututor.doctor.findings", look)
     async with env.start() as pilot:
         await pilot.press("D", "3")
-        await until_shown(pilot, "the look itself broke: RuntimeError('a driver [/x] fell over')")
+        await until_shown(pilot, "the check itself failed: RuntimeError('a driver [/x] fell over')")
         await until_shown(pilot, "✗ 1 to fix.")
 
 

@@ -47,16 +47,6 @@ async def test_leaving_the_editor_saves_at_once(pilot: Pilot[None], env: AppEnv,
     await until(pilot, lambda: env.file().read_text().startswith("x=1def"), "for the file")
 
 
-async def test_a_change_by_another_program_is_shown_when_there_are_no_edits(
-    pilot: Pilot[None], screen: MainScreen, env: AppEnv
-) -> None:
-    env.file().write_text("theirs = 1\n")
-    await until(pilot, lambda: screen.panes.editor.text == "theirs = 1\n", "for the reload")
-    assert "Reloaded" in screen_text(pilot.app)
-    screen.panes.editor.undo()
-    assert screen.panes.editor.text == screen.exercise.starter, "undo goes back across a reload"
-
-
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
 async def test_a_conflict_looks_as_agreed(pilot: Pilot[None], env: AppEnv) -> None:
     await start_conflict(env, pilot)

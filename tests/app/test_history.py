@@ -74,9 +74,9 @@ async def test_a_file_that_does_not_run_yet_has_no_count_of_checks(env: AppEnv) 
     )
     async with env.start() as pilot:
         await pilot.press("r")
-        await until_shown(pilot, "✗ Does not run yet: no checks were made")
+        await until_shown(pilot, "✗ Does not run yet: no checks ran")
         await open_history(pilot)
-        await until_shown(pilot, "Attempt 1: ✗ Does not run yet: no checks were made")
+        await until_shown(pilot, "Attempt 1: ✗ Does not run yet: no checks ran")
         [row] = [line for line in screen_lines(pilot.app) if line.startswith("▸")]
         assert "Does not run yet" in row
         assert " of " not in row
@@ -167,7 +167,7 @@ async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
         await open_history(pilot)
         await pilot.press("b")
         await until(pilot, lambda: main.editor_text == RIGHT, "for the text")
-        await until_shown(pilot, "The text of attempt 2. Kept: .backups/")
+        await until_shown(pilot, "Loaded attempt 2. Your text is in .backups/")
         assert main.panes.current is Pane.CODE
         assert env.file().read_text() == RIGHT
         assert backups(env) == [mine]

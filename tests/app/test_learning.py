@@ -14,7 +14,7 @@ from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.devices import DevicesScreen
 from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
-from gpututor.app.screens.progress import ProgressScreen, standing_of
+from gpututor.app.screens.progress import ProgressScreen, progress_overview
 from gpututor.app.screens.welcome import Finished, FinishedScreen
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
@@ -275,10 +275,10 @@ async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
     await pilot.press("y")
     await until(pilot, lambda: screen.editor_text == screen.exercise.starter, "for the starter")
     assert [kept.read_text() for kept in (env.workspace_folder / ".backups").iterdir()] == [RIGHT]
-    assert standing_of(env.course, screen.learner.progress).repeats != ()
+    assert progress_overview(env.course, screen.learner.progress).repeats != ()
     screen.panes.editor.load_text(RIGHT)
     await run_checks(pilot)
-    assert standing_of(env.course, screen.learner.progress).repeats == ()
+    assert progress_overview(env.course, screen.learner.progress).repeats == ()
     await pilot.press("w", "2")
     await until_shown(pilot, "○ Nothing: you passed everything")
 

@@ -66,6 +66,9 @@ async def test_a_change_is_shown(
         write(env.file(), f"theirs = {number}\n")
         await until(pilot, lambda number=number: screen.editor_text == f"theirs = {number}\n", "for the text")  # type: ignore[misc]
     assert not is_asking(pilot)
+    assert "Reloaded" in screen_text(pilot.app)
+    screen.panes.editor.undo()
+    assert screen.editor_text == "theirs = 3\n", "undo goes back across a reload"
 
 
 async def test_a_change_that_leaves_size_and_time_as_they_were_is_seen(pilot: Pilot[None], env: AppEnv) -> None:

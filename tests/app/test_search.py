@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from gpututor.app.commands import Pane
-from gpututor.app.course_index import MOST_FOUND, TextIndex, excerpt
+from gpututor.app.course_index import MOST_RESULTS, TextIndex, excerpt
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.search import SearchScreen
 from gpututor.course.loader import load_course
@@ -77,7 +77,7 @@ def test_a_text_that_cannot_be_read_hides_only_itself(searchable: AppEnv) -> Non
 
 def test_only_the_best_of_many_places_are_listed() -> None:
     results = TextIndex(load_course(builtin_course())).find("e")
-    assert results.total > MOST_FOUND == len(results.passages)
+    assert results.total > MOST_RESULTS == len(results.passages)
 
 
 def test_an_excerpt_holds_the_words_and_marks_what_is_left_out() -> None:
@@ -98,9 +98,9 @@ async def test_each_place_takes_two_lines_and_what_is_cut_is_marked(env: AppEnv,
     env.course = load_course(builtin_course())
     async with env.start(size) as pilot:
         await pilot.press("slash", *"copy")
-        await until_shown(pilot, f"the best {MOST_FOUND}")
+        await until_shown(pilot, f"the best {MOST_RESULTS}")
         results = pilot.app.screen.query_one(OptionList)
-        assert results.virtual_size.height == 2 * MOST_FOUND
+        assert results.virtual_size.height == 2 * MOST_RESULTS
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)

@@ -130,7 +130,10 @@ MISTAKES: dict[str, tuple[tuple[Change, ...], tuple[str, ...]]] = {
         ("checks.py:28: a grading broke: check 'own': NameError",),
     ),
     "broken": ((Change("checks.py", "checks = [", "checks = [\n    nothing,"),), ("checks.py:16: NameError",)),
-    "no_python": ((Change("solution.py", "    return", "  return"),), ("solution.py:10: it is no Python: unindent",)),
+    "no_python": (
+        (Change("solution.py", "    return", "  return"),),
+        ("solution.py:10: it is not valid Python: unindent",),
+    ),
 }
 
 

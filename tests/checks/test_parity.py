@@ -316,7 +316,7 @@ def test_causes_are_named(change: Any, words: str) -> None:
 def test_a_wrong_reshape_and_float32_inside_of_float64_are_named() -> None:
     ref = randn(3, 5)
 
-    assert "a reshape is no transpose" in wrong(ref.mT.contiguous().reshape(3, 5).float(), ref).advice
+    assert "a reshape does not transpose" in wrong(ref.mT.contiguous().reshape(3, 5).float(), ref).advice
     assert "that of float32" in wrong(randn(16, 16).float().double(), randn(16, 16)).advice
 
 

@@ -35,7 +35,7 @@ from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome, Status
 from tests.support import ROOT
 from tests.support.classes import report_of
-from tests.support.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
+from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points, report, verdict
 from tests.support.report_strategies import TEXTS
 
 HIDDEN = Rules(exercises=MappingProxyType({EXERCISE: ExerciseRules(hidden=("parity",))}), late=LatePolicy(10))
@@ -55,9 +55,9 @@ def book(rules: Rules | None = None) -> Gradebook:
         exercise=EXERCISE,
     )
     files = [
-        One("ada", wrong, EXERCISE, late=True),
-        One("ada", points(2, 2, exercise=OTHER), OTHER),
-        One("grace", speed, EXERCISE),
+        Upload("ada", wrong, EXERCISE, late=True),
+        Upload("ada", points(2, 2, exercise=OTHER), OTHER),
+        Upload("grace", speed, EXERCISE),
     ]
     return gradebook(files, rules or HIDDEN, [GRACE, ADA])
 
@@ -181,7 +181,7 @@ def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
 @FEW
 def test_junit_is_valid_xml_for_any_text(text: str) -> None:
     book_of_one = report(verdict(f"x{text}", Status.FAILED, sentence=text, got=text, expected=text))
-    files = [One(f"a{text}", book_of_one), One("b", None, refusal=text)]
+    files = [Upload(f"a{text}", book_of_one), Upload("b", None, refusal=text)]
     root = ET.fromstring(junit(gradebook(files)).encode())
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "1")
     assert legal(text) in (root.findtext(".//failure") or "")
@@ -190,8 +190,8 @@ def test_junit_is_valid_xml_for_any_text(text: str) -> None:
 def test_junit_has_a_case_for_each_check() -> None:
     crashed = report_of(EXERCISE, Outcome.CRASHED, (verdict("runs", Status.FAILED, of=0), verdict("x", Status.NOT_RUN)))
     held = report(verdict("parity", Status.FAILED), verdict("syncs", Status.HELD_BACK), verdict("speed"))
-    lees = (One("lee", points(1, 2)), One("lee", points(1, 1, exercise=OTHER), OTHER))
-    root = ET.fromstring(junit(gradebook([One("kim", crashed), *lees])))
+    lees = (Upload("lee", points(1, 2)), Upload("lee", points(1, 1, exercise=OTHER), OTHER))
+    root = ET.fromstring(junit(gradebook([Upload("kim", crashed), *lees])))
     kim, lee = root
     assert [(case.get("classname"), case.get("name"), [each.tag for each in case]) for case in kim] == [
         (EXERCISE, "runs", ["error"]),
@@ -201,7 +201,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert (kim.get("tests"), kim.get("errors"), kim.get("skipped")) == ("3", "1", "2")
     assert (lee.get("tests"), lee.get("failures"), lee.get("errors")) == ("3", "1", "0")
     assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == ("6", "1", "1", "2")
-    (ada,) = ET.fromstring(junit(gradebook([One("ada", held)])))
+    (ada,) = ET.fromstring(junit(gradebook([Upload("ada", held)])))
     assert [[each.tag for each in case] for case in ada] == [["failure"], ["skipped"], []]
 
 
@@ -214,7 +214,7 @@ def test_canvas_without_a_roster_uses_platform_numbers() -> None:
         "Grace Hopper,502,,,,,0",
     ]
     assert notices == []
-    _, notices = canvas(gradebook([One("kim", points(1, 1))]))
+    _, notices = canvas(gradebook([Upload("kim", points(1, 1))]))
     assert ["kim" in notice.title for notice in notices] == [True]
 
 
@@ -251,7 +251,7 @@ def test_a_roster_with_semicolons_and_odd_names_is_read(tmp_path: Path) -> None:
         "Points Possible;007;A;1;\n"
         "Ada Lovelace;00501;A;;\n"
     )
-    book_of_one = gradebook([One("00501", points(1, 1))], students=[Student("00501", "Ada Lovelace", "", "00501")])
+    book_of_one = gradebook([Upload("00501", points(1, 1))], students=[Student("00501", "Ada Lovelace", "", "00501")])
     text, notices = canvas(book_of_one, roster)
     assert rows(text, ";")[1:] == [["    Points Possible", "", "", "7"], ["Ada Lovelace", "00501", "A", "1"]]
     assert "1 student" in notices[-1].title
@@ -259,7 +259,9 @@ def test_a_roster_with_semicolons_and_odd_names_is_read(tmp_path: Path) -> None:
 
 def test_a_chosen_name_gets_no_other_students_mark(tmp_path: Path) -> None:
     """In `folders`, students choose the name in their zips."""
-    made = gradebook([One("mal", points(1, 2)), One("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")])
+    made = gradebook(
+        [Upload("mal", points(1, 2)), Upload("Kim Roe", points(2, 2))], students=[Student("mal", "Kim Roe")]
+    )
     roster = tmp_path / "roster.csv"
     roster.write_text(f"Student,ID,Section,{EXERCISE} (77)\nKim Roe,501,A,\n")
     text, notices = canvas(made, roster)

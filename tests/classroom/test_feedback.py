@@ -22,7 +22,7 @@ from gpututor.classroom.submissions import Student
 from gpututor.cli.main import main
 from gpututor.grading.report import Outcome, Report, RunSummary, Status, Verdict
 from tests.support.classes import graded_class, report_of
-from tests.support.gradebooks import EXERCISE, One, gradebook, report, verdict
+from tests.support.gradebooks import EXERCISE, Upload, gradebook, report, verdict
 from tests.support.report_strategies import TEXTS
 from tests.support.shipped_course import COURSE
 
@@ -34,7 +34,7 @@ RUN = RunSummary("one GPU", "cuda:0", True, output="PRINTED", traceback="TRACEBA
 
 def kims(graded: Report | None, rules: Rules = HIDING, hints: tuple[str, ...] = (), **more: object) -> str:
     """Return the feedback for Kim."""
-    return of_book(gradebook([One("kim", graded, **more)], rules), hints)  # type: ignore[arg-type]
+    return of_book(gradebook([Upload("kim", graded, **more)], rules), hints)  # type: ignore[arg-type]
 
 
 def of_book(book: Gradebook, hints: tuple[str, ...] = (), lines: SubmittedLines = NOWHERE) -> str:
@@ -165,7 +165,7 @@ def hostile(text: str) -> str:
     run = replace(RUN, output=f"{text}x", traceback=f"{text}x", scenario=text)
     graded = replace(report(failed, verdict("syncs", sentence=text, measured=f"{text}x")), runs=(run,))
     kim = Student(f"kim{text}", f"¿{text}")
-    return of_book(gradebook([One(kim.id, graded)], Rules(), [kim]))
+    return of_book(gradebook([Upload(kim.id, graded)], Rules(), [kim]))
 
 
 @given(TEXTS)
@@ -183,7 +183,7 @@ def test_no_hostile_text_becomes_markup(text: str) -> None:
 
 def test_gradescope_gets_no_more_than_feedback() -> None:
     book = gradebook(
-        [One("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
+        [Upload("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
     )
     text = gradescope(book)[0]["kim/results.json"]
     assert text is not None

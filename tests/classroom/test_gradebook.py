@@ -26,7 +26,7 @@ from gpututor.errors import UsageError
 from gpututor.grading.journal import GradingKey, write_entry
 from gpututor.grading.report import Report, RunSummary, Status
 from tests.support.classes import class_with_options
-from tests.support.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
+from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points, report, verdict
 from tests.support.shipped_course import COURSE
 
 
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> ClassFolder:
     """Kim and Lee submitted the same text, which failed one check; Lee's other file is not graded yet."""
     folder = ClassFolder(tmp_path / "class")
     class_, _ = class_with_options(folder, [("lee", EXERCISE, "a"), ("kim", EXERCISE, "a"), ("lee", OTHER, "b")])
-    folder.write_class(replace(class_, unmatched=(Unmatched("notes.txt", "It is no Python file."),)))
+    folder.write_class(replace(class_, unmatched=(Unmatched("notes.txt", "It is not a Python file."),)))
     write_entry(folder.journal, _key(folder, 0), points(2, 3))
     return folder
 
@@ -48,7 +48,7 @@ def _key(folder: ClassFolder, position: int) -> GradingKey:
 
 def standings(book: Gradebook) -> list[tuple[str, str, MarkStatus, float | None]]:
     return [
-        (mark.student, mark.exercise, mark.standing, mark.mark) for student in book.students for mark in student.marks
+        (mark.student, mark.exercise, mark.status, mark.mark) for student in book.students for mark in student.marks
     ]
 
 
@@ -144,8 +144,8 @@ def test_a_misplaced_file_is_named_where_a_submission_is_missing(folder: ClassFo
 
 
 def test_a_summary_counts_the_attempts_that_count() -> None:
-    files = [One("a", points(0, 4)), One("b", points(4, 4)), One("b", points(1, 4)), One("c", points(2, 4))]
-    files += [One("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), One("e", None)]
+    files = [Upload("a", points(0, 4)), Upload("b", points(4, 4)), Upload("b", points(1, 4)), Upload("c", points(2, 4))]
+    files += [Upload("d", report(verdict("parity"), verdict("speed", Status.INCONCLUSIVE))), Upload("e", None)]
     summary = gradebook(files, students=[Student("f")]).exercises[0]
     assert (summary.handed_in, summary.without_mark) == (5, 2)
     assert [(outcome.value, number) for outcome, number in summary.outcomes] == [
@@ -166,9 +166,9 @@ def timed(words: str, status: Status = Status.PASSED, times: str = "modelled") -
 
 def test_timings_are_the_ratios_of_speed_checks() -> None:
     files = [
-        One("kim", timed("1.50 × the baseline: 3 ms against 2 ms, modelled", Status.TOO_SLOW)),
-        One("lee", timed("0.5 × the baseline (0.4 to 0.6 in the middle half of 9 pairs): …", times="measured")),
-        One("ada", timed("")),
+        Upload("kim", timed("1.50 × the baseline: 3 ms against 2 ms, modelled", Status.TOO_SLOW)),
+        Upload("lee", timed("0.5 × the baseline (0.4 to 0.6 in the middle half of 9 pairs): …", times="measured")),
+        Upload("ada", timed("")),
     ]
     timings = gradebook(files).exercises[0].timings
     assert [(each.student, each.ratio, each.status, each.is_measured) for each in timings] == [
@@ -181,9 +181,9 @@ def test_timings_are_the_ratios_of_speed_checks() -> None:
 def test_the_table_fits_the_width(width: int) -> None:
     exercises = [f"lesson/exercise_{number:02}" for number in range(30)]
     files = [
-        One(name, points(1, 2, exercise=key), key) for key in exercises for name in ("kim", "名前" * 30, "\x1b[31m")
+        Upload(name, points(1, 2, exercise=key), key) for key in exercises for name in ("kim", "名前" * 30, "\x1b[31m")
     ]
-    lines = list(lines_of(gradebook([*files, One("lee", None, exercises[0], refusal="It is a link.")]), width))
+    lines = list(lines_of(gradebook([*files, Upload("lee", None, exercises[0], refusal="It is a link.")]), width))
     assert all(len(line) + sum(letter in "名前" for letter in line) <= width for line in lines)
     assert "\x1b" not in "".join(lines)
     assert "more: a wider terminal" in re.sub(r"\s+", " ", " ".join(lines))
@@ -191,7 +191,7 @@ def test_the_table_fits_the_width(width: int) -> None:
 
 
 def test_the_table_has_names_next_to_platform_numbers() -> None:
-    files = [One("24", points(1, 2)), One("25", points(2, 2)), One("kim", points(2, 2))]
+    files = [Upload("24", points(1, 2)), Upload("25", points(2, 2)), Upload("kim", points(2, 2))]
     lines = list(lines_of(gradebook(files, students=[Student("24", "Kim Roe"), Student("kim", "kim")]), 80))
     assert [line.split("  ")[0] for line in lines[-3:]] == ["24 (Kim Roe)", "25", "kim"]
 

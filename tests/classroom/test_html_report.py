@@ -26,7 +26,7 @@ from gpututor.classroom.html_report.sections import distribution, strip
 from gpututor.classroom.rules import ExerciseRules, Rules
 from gpututor.classroom.submissions import Student, Unmatched
 from gpututor.grading.report import RunSummary, Status
-from tests.support.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
+from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points, report, verdict
 from tests.support.report_strategies import TEXTS
 
 MADE = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
@@ -91,7 +91,7 @@ def book(text: str = "x") -> Gradebook:
         report(verdict("parity", sentence=text), failed, slow, suspicions=(f"{text}x",)),
         runs=(RunSummary("one GPU", text, False, output=text, times="measured"),),
     )
-    files = [One(f"kim{text}", graded), One("lee", points(1, 2)), One("lee", None, OTHER, refusal=f"{text}x")]
+    files = [Upload(f"kim{text}", graded), Upload("lee", points(1, 2)), Upload("lee", None, OTHER, refusal=f"{text}x")]
     made = gradebook(files, students=[Student(f"kim{text}", f"¿{text}")])
     unmatched = (Unmatched(f"{text}x", f"{text}x"),)
     return replace(made, class_=replace(made.class_, unmatched=unmatched))
@@ -156,7 +156,7 @@ def test_no_text_becomes_markup(text: str) -> None:
 
 def test_only_the_parts_for_instructors_name_hidden_checks() -> None:
     graded = report(verdict("parity"), verdict("secret", Status.FAILED, got="GOT"), suspicions=("SUSPICION",))
-    html = made(gradebook([One("kim", graded)], HIDING))
+    html = made(gradebook([Upload("kim", graded)], HIDING))
     reports = part(html, "reports")
     assert "parity" in reports
     assert MORE_CHECKS in reports
@@ -168,7 +168,7 @@ def test_only_the_parts_for_instructors_name_hidden_checks() -> None:
 
 def test_a_report_has_each_check_with_its_finding() -> None:
     failed = verdict("syncs", Status.FAILED, expected="1 wait", got="5 waits", line=7)
-    html = part(made(gradebook([One("kim", report(verdict("parity"), failed))])), "reports")
+    html = part(made(gradebook([Upload("kim", report(verdict("parity"), failed))])), "reports")
     assert "✗ Failed: 1 of 2 " in html
     assert "<dt>Expected</dt><dd>1 wait</dd><dt>Got</dt><dd>5 waits</dd><dt>Line 7</dt>" in html
     assert '<span class="good">✓ passed</span>: parity' in html
@@ -176,7 +176,7 @@ def test_a_report_has_each_check_with_its_finding() -> None:
 
 def test_a_missing_mark_is_a_word() -> None:
     open_mark = report(verdict("speed", Status.INCONCLUSIVE))
-    files = [One("ann", points(3, 4)), One("kim", open_mark), One("lee", None, refusal="It is too large.")]
+    files = [Upload("ann", points(3, 4)), Upload("kim", open_mark), Upload("lee", None, refusal="It is too large.")]
     html = made(gradebook(files, students=[Student("moe")]))
     cells = re.findall(r'<td class="(\w+)">(?:<a href="#\w+">)?([^<]+)', part(html, "marks"))
     assert cells == [("q2", "3"), ("open", "open"), ("open", "refused"), ("none", "–")]
@@ -193,7 +193,7 @@ def test_the_page_is_bounded_for_large_classes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(sections, "MOST_BYTES", 1)
     monkeypatch.setattr(sections, "MOST_ROWS", 2)
     long = report(verdict("parity", Status.FAILED, got="y" * 5000), verdict("x", Status.INCONCLUSIVE))
-    html = made(gradebook([One(name, long) for name in ("ann", "kim", "lee")]))
+    html = made(gradebook([Upload(name, long) for name in ("ann", "kim", "lee")]))
     check_links(read(html))
     assert html.count("yyy") > 1
     assert "y" * sections.LONGEST not in html

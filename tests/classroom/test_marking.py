@@ -20,14 +20,14 @@ from gpututor.classroom.submissions import Student
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome, Report, Status
 from tests.support.classes import report_of
-from tests.support.gradebooks import EXERCISE, OTHER, One, gradebook, points, report, verdict
+from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points, report, verdict
 
 DUE = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TEN_PER_DAY = LatePolicy(per_cent=10)
 
 
 def mark(*reports: Report | None, rules: Rules | None = None, **more: Any) -> Mark:
-    files = [One("kim", each, **more) for each in reports]
+    files = [Upload("kim", each, **more) for each in reports]
     return gradebook(files, rules).student("kim").mark_of(EXERCISE)
 
 
@@ -49,7 +49,7 @@ def test_a_check_earns_its_points_once_if_it_passed_everywhere() -> None:
             verdict("loads", of=0),
         )
     )
-    assert (kims.mark, kims.of, kims.standing) == (2, 5, MarkStatus.FINAL)
+    assert (kims.mark, kims.of, kims.status) == (2, 5, MarkStatus.FINAL)
     assert kims.counted is not None
     assert [(each.check, each.status, each.points, each.of) for each in kims.counted.checks] == [
         ("placement", Status.PASSED, 2, 2),
@@ -79,19 +79,19 @@ def test_extra_points_are_added() -> None:
     graded = report(verdict("placement"), verdict("speed", of=2))
     kims = mark(graded, rules=own(extra=("speed",)))
     assert (kims.mark, kims.of, kims.share) == (3, 1, 3)
-    book = gradebook([One("kim", graded)], own(extra=("speed",)))
+    book = gradebook([Upload("kim", graded)], own(extra=("speed",)))
     assert (book.exercises[0].known_of, book.exercises[0].extra) == (1, 2)
 
 
 def test_checks_in_no_report_count_with_the_authors_points() -> None:
     ended = replace(report_of(EXERCISE, Outcome.ERROR, (verdict("loads", Status.FAILED, of=0),)), of=5.0)
     assert (mark(ended).mark, mark(ended).of) == (0, 5)
-    both = gradebook([One("kim", ended), One("lee", points(5, 5))])
+    both = gradebook([Upload("kim", ended), Upload("lee", points(5, 5))])
     assert [student.marks[0].of for student in both.students] == [5, 5]
 
 
 def test_a_pass_earns_all_points_even_without_some_checks() -> None:
-    files = [One("kim", report(verdict("placement"), verdict("speed"))), One("lee", report(verdict("placement")))]
+    files = [Upload("kim", report(verdict("placement"), verdict("speed"))), Upload("lee", report(verdict("placement")))]
     assert [student.points for student in gradebook(files).students] == [2, 2]
 
 
@@ -106,21 +106,21 @@ def test_a_pass_earns_all_points_even_without_some_checks() -> None:
 )
 def test_a_report_that_is_not_final_is_an_open_mark(graded: Report, reason: str) -> None:
     kims = mark(graded)
-    assert (kims.standing, kims.mark) == (MarkStatus.OPEN, None)
+    assert (kims.status, kims.mark) == (MarkStatus.OPEN, None)
     assert reason in kims.reason
 
 
 def test_refused_ungraded_and_missing_files_have_different_standings() -> None:
     refused = mark(None, refusal="It is too large.")
-    assert (refused.standing, refused.mark, refused.outcome) == (MarkStatus.REFUSED, None, Outcome.REJECTED)
+    assert (refused.status, refused.mark, refused.outcome) == (MarkStatus.REFUSED, None, Outcome.REJECTED)
     assert "It is too large." in refused.reason
     by_judge = mark(report_of(EXERCISE, Outcome.REJECTED, reason="It is no text."))
-    assert (by_judge.standing, by_judge.mark) == (MarkStatus.REFUSED, None)
+    assert (by_judge.status, by_judge.mark) == (MarkStatus.REFUSED, None)
     waiting = mark(None)
-    assert (waiting.standing, waiting.mark, waiting.outcome) == (MarkStatus.NOT_GRADED, None, None)
-    book = gradebook([One("kim", points(1, 2))], students=[Student("lee")])
+    assert (waiting.status, waiting.mark, waiting.outcome) == (MarkStatus.NOT_GRADED, None, None)
+    book = gradebook([Upload("kim", points(1, 2))], students=[Student("lee")])
     nothing = book.student("lee").mark_of(EXERCISE)
-    assert (nothing.standing, nothing.mark, nothing.of) == (MarkStatus.NOT_HANDED_IN, 0, 2)
+    assert (nothing.status, nothing.mark, nothing.of) == (MarkStatus.NOT_HANDED_IN, 0, 2)
     assert book.student("lee").final
 
 
@@ -136,7 +136,7 @@ def test_the_rules_choose_the_best_or_the_last_attempt() -> None:
 def test_a_mark_is_open_while_an_attempt_could_still_become_better() -> None:
     could = report(verdict("placement", of=2), verdict("speed", Status.INCONCLUSIVE, of=2))
     kims = mark(could, report(verdict("placement", Status.FAILED, of=2), verdict("speed", of=2)))
-    assert (kims.standing, kims.mark, kims.points) == (MarkStatus.OPEN, None, 2)
+    assert (kims.status, kims.mark, kims.points) == (MarkStatus.OPEN, None, 2)
     assert "1 of 2" in kims.reason
     assert mark(could, report(verdict("placement", of=2), verdict("speed", of=2))).mark == 4
     cannot = report(verdict("placement", Status.FAILED, of=2), verdict("speed", Status.INCONCLUSIVE, of=2))
@@ -144,10 +144,10 @@ def test_a_mark_is_open_while_an_attempt_could_still_become_better() -> None:
 
 
 def test_a_graded_file_counts_despite_a_refused_one() -> None:
-    files = [One("kim", points(3, 4)), One("kim", None, refusal="It is a link.")]
+    files = [Upload("kim", points(3, 4)), Upload("kim", None, refusal="It is a link.")]
     assert gradebook(files).student("kim").points == 3
     last = gradebook(files, Rules(attempts="last")).student("kim")
-    assert last.marks[0].standing is MarkStatus.REFUSED
+    assert last.marks[0].status is MarkStatus.REFUSED
 
 
 def test_each_started_day_costs_its_share() -> None:
@@ -172,7 +172,7 @@ def test_lateness_has_a_grace_period_a_maximum_and_an_end() -> None:
     }
     assert marks == {10: 4, 11: 3.2, 61: 2.4, 600: 2, 1441: 0}
     too_late = mark(points(4, 4), rules=rules, submitted_at=after(days=2))
-    assert (too_late.standing, too_late.mark) == (MarkStatus.FINAL, 0)
+    assert (too_late.status, too_late.mark) == (MarkStatus.FINAL, 0)
 
 
 def test_without_a_time_a_late_file_is_one_day_late() -> None:
@@ -189,15 +189,15 @@ def test_without_a_time_a_late_file_is_one_day_late() -> None:
     ],
 )
 def test_an_attempt_in_time_may_count_before_a_better_late_one(rules: Rules, earned: int) -> None:
-    files = [One("kim", points(earned, 5), submitted_at=after(hours=-1))]
-    files.append(One("kim", points(5, 5), submitted_at=after(hours=2)))
+    files = [Upload("kim", points(earned, 5), submitted_at=after(hours=-1))]
+    files.append(Upload("kim", points(5, 5), submitted_at=after(hours=2)))
     kims = gradebook(files, rules).student("kim").marks[0]
     assert (kims.mark, kims.counted) == (earned, kims.attempts[0])
 
 
 def test_an_extension_moves_the_due_date_of_one_student() -> None:
     rules = Rules(due=DUE, late=TEN_PER_DAY, extensions=(Extension("kim", hours=48), Extension("lee", OTHER, hours=48)))
-    files = [One(name, points(4, 4), submitted_at=after(hours=30)) for name in ("kim", "lee")]
+    files = [Upload(name, points(4, 4), submitted_at=after(hours=30)) for name in ("kim", "lee")]
     assert [student.points for student in gradebook(files, rules).students] == [4, 3.2]
     assert rules.due_for(EXERCISE, "kim") == DUE + timedelta(hours=48)
     assert rules.due_for(EXERCISE) == DUE
@@ -206,9 +206,9 @@ def test_an_extension_moves_the_due_date_of_one_student() -> None:
 def test_dropped_exercises_and_lowest_marks_do_not_count() -> None:
     third = "keep_the_data_moving/stop_the_ping_pong"
     files = [
-        One("kim", points(1, 4)),
-        One("kim", points(3, 4, exercise=OTHER), OTHER),
-        One("kim", points(4, 4, exercise=third), third),
+        Upload("kim", points(1, 4)),
+        Upload("kim", points(3, 4, exercise=OTHER), OTHER),
+        Upload("kim", points(4, 4, exercise=third), third),
     ]
     assert (gradebook(files).students[0].points, gradebook(files).students[0].of) == (8, 12)
     fixed = gradebook(files, Rules(drop=(third,))).students[0]
@@ -219,10 +219,10 @@ def test_dropped_exercises_and_lowest_marks_do_not_count() -> None:
 
 
 def test_weights_scale_and_rounding() -> None:
-    files = [One("kim", points(1, 3)), One("kim", points(2, 2, exercise=OTHER), OTHER)]
+    files = [Upload("kim", points(1, 3)), Upload("kim", points(2, 2, exercise=OTHER), OTHER)]
     weighted = replace(own(weight=2), scale=100, decimals=0)
     assert (gradebook(files, weighted).students[0].points, gradebook(files, weighted).students[0].of) == (50, 100)
-    thirds = [One("kim", points(2, 3))]
+    thirds = [Upload("kim", points(2, 3))]
     for rounding, expected in (("nearest", 66.67), ("up", 66.67), ("down", 66.66)):
         rules = Rules(scale=100, rounding=rounding)  # type: ignore[arg-type]
         assert gradebook(thirds, rules).students[0].points == expected
@@ -235,24 +235,24 @@ def test_halves_round_up_but_float_errors_do_not(points: float, expected: float)
 
 
 def test_an_open_mark_keeps_the_total_open_unless_it_is_dropped() -> None:
-    files = [One("kim", points(4, 4)), One("kim", None, OTHER)]
+    files = [Upload("kim", points(4, 4)), Upload("kim", None, OTHER)]
     assert not gradebook(files, Rules(drop_lowest=1)).students[0].final
     assert gradebook(files, Rules(drop=(OTHER,))).students[0].final
 
 
 def test_rules_for_an_unknown_check_are_refused() -> None:
     with pytest.raises(UsageError) as raised:
-        gradebook([One("kim", points(1, 2))], own(hidden=("party",)))
+        gradebook([Upload("kim", points(1, 2))], own(hidden=("party",)))
     assert f"exercises.'{EXERCISE}'.hidden" in raised.value.title
     assert "'parity'" in raised.value.advice
-    book = gradebook([One("kim", None)], own(points={"party": 2}))
+    book = gradebook([Upload("kim", None)], own(points={"party": 2}))
     assert any("'party'" in notice.title for notice in book.notices)
 
 
 def test_only_assigned_exercises_count() -> None:
-    book = gradebook([One("kim", points(1, 2))], Rules(assigned=(OTHER,)))
+    book = gradebook([Upload("kim", points(1, 2))], Rules(assigned=(OTHER,)))
     assert [each.exercise for each in book.exercises] == [OTHER]
-    assert book.students[0].marks[0].standing is MarkStatus.NOT_HANDED_IN
+    assert book.students[0].marks[0].status is MarkStatus.NOT_HANDED_IN
     assert [EXERCISE in notice.title for notice in book.notices] == [True, False]
 
 
@@ -272,7 +272,7 @@ def reports(draw: st.DrawFn) -> Report | None:
 
 FILES = st.lists(
     st.builds(
-        One,
+        Upload,
         st.just("kim"),
         reports(),
         refusal=st.sampled_from(["", "", "", "It is a link."]),
@@ -306,7 +306,7 @@ RULES = st.builds(
 
 @given(FILES, RULES)
 @FEW
-def test_marks_are_between_zero_and_all_points(files: list[One], rules: Rules) -> None:
+def test_marks_are_between_zero_and_all_points(files: list[Upload], rules: Rules) -> None:
     book = gradebook(files, rules)
     most = (book.exercises[0].known_of or 0) + book.exercises[0].extra
     kims = book.students[0].marks[0]
@@ -319,7 +319,7 @@ def test_marks_are_between_zero_and_all_points(files: list[One], rules: Rules) -
 
 @given(FILES, FILES, RULES)
 @FEW
-def test_another_attempt_never_lowers_the_best(files: list[One], more: list[One], rules: Rules) -> None:
+def test_another_attempt_never_lowers_the_best(files: list[Upload], more: list[Upload], rules: Rules) -> None:
     rules = replace(rules, attempts="best")
     others = [replace(each, student="lee") for each in more]  # so that the same checks are known
     before = gradebook([*files, *others], rules).student("kim").marks[0]
@@ -329,7 +329,7 @@ def test_another_attempt_never_lowers_the_best(files: list[One], more: list[One]
 
 @given(FILES, RULES, st.randoms(use_true_random=False))
 @FEW
-def test_the_order_of_files_makes_no_difference(files: list[One], rules: Rules, random: Random) -> None:
+def test_the_order_of_files_makes_no_difference(files: list[Upload], rules: Rules, random: Random) -> None:
     files = [*files, *(replace(each, student="lee") for each in files)]
     book = gradebook(files, rules)
     handed_in = list(book.class_.handed_in)

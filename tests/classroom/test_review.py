@@ -242,7 +242,7 @@ def reviewed(out: ClassFolder) -> Review:
 
 
 def test_open_reports_are_listed_with_a_command(tmp_path: Path, course_folder: Path) -> None:
-    noisy = verdict("speed", Status.INCONCLUSIVE, got="60 pairs did not tell: the machine is noisy")
+    noisy = verdict("speed", Status.INCONCLUSIVE, got="60 pairs decided nothing: the machine is noisy")
     odd = verdict("parity", Status.NEEDS_REVIEW, got="an unforeseen result")
     below = verdict("speed", Status.NEEDS_REVIEW, got=f"0.01 × the baseline's time; 3 µs a call {LEAST_TIME}")
     suspicions = (
@@ -288,7 +288,7 @@ def test_failures_and_refusals_are_listed_and_waiting_files_counted(tmp_path: Pa
     assert key is not None
     write_failures(out, [JobFailure(key, 3, "The judge hung.")])
     refused = replace(class_.handed_in[1], student="s09", sha256="", refusal="It is a link; links are not followed.")
-    nobody = Unmatched("stray/notes.txt", "It is no Python file.")
+    nobody = Unmatched("stray/notes.txt", "It is not a Python file.")
     students = (*class_.students, Student("s09"))
     out.write_class(replace(class_, students=students, handed_in=(*class_.handed_in, refused), unmatched=(nobody,)))
     result = reviewed(out)

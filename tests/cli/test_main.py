@@ -145,7 +145,7 @@ def test_a_terminal_that_is_not_utf_8_gets_question_marks(course_folder: Path) -
         pytest.param(
             "> /dev/full",
             2,
-            "gpututor: There is no space left",
+            "gpututor: The disk is full",
             marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to write to"),
         ),
     ],

@@ -1,7 +1,8 @@
 """Small programs with known behavior on CUDA, and the source of that knowledge.
 
-`@gives` and `@raises` put a function into the list of its file. The function runs on a machine with two GPUs; what it
-returns is compared after `seen` has put tensors into plain words, so that it can be compared between two devices too.
+`@gives` and `@raises` put a function into the list of its file. Programs of one expression are keyword arguments:
+`gives(3, source=…)(a_sum=lambda: …)`. A program runs on a machine with two GPUs. `seen` puts the tensors of its result
+into plain words, so that results of two devices can be compared.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Outcome:
 class Program:
     """A program and its outcome on CUDA."""
 
+    title: str
     run: Callable[[], Any]
     expected: Outcome
     source: str
@@ -47,11 +49,12 @@ class Program:
 
     @property
     def name(self) -> str:
-        return f"{self.run.__module__.rsplit('.', 1)[1]}-{self.run.__name__}"
+        return f"{self.run.__module__.rsplit('.', 1)[1]}-{self.title}"
 
 
 PROGRAMS: list[Program] = []
-Declared = Callable[[Callable[[], Any]], Callable[[], Any]]
+Body = Callable[[], Any]
+Declared = Callable[..., Body | None]
 
 
 def load_programs() -> list[Program]:
@@ -73,8 +76,9 @@ def raises(error: type[Exception], text: str, *, source: str, breaks: bool = Fal
 
 
 def _declared(expected: Outcome, source: str, **known: Any) -> Declared:
-    def declare(run: Callable[[], Any]) -> Callable[[], Any]:
-        PROGRAMS.append(Program(run, expected, source, **known))
+    def declare(run: Body | None = None, /, **programs: Body) -> Body | None:
+        bodies = {run.__name__: run} if run is not None else programs
+        PROGRAMS.extend(Program(title, body, expected, source, **known) for title, body in bodies.items())
         return run
 
     return declare

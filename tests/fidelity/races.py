@@ -13,8 +13,8 @@ import torch
 
 Program = Callable[[Any], torch.Tensor]
 RACES: dict[str, tuple[Program, str]] = {}
-"""By name: a program that is given a second stream and returns the memory that both use, to be kept until they have;
-and the hazard that it shows, empty for none."""
+"""Programs by name, with the hazard that each shows, or "". A program gets a second stream, and returns the memory that
+both streams use, so that it lives until they are done."""
 
 
 def shows(hazard: str) -> Callable[[Program], Program]:

@@ -44,7 +44,8 @@ def test_every_gpu_is_calibrated_and_every_spelling_resolves_to_it(spec: GpuSpec
     assert f"power.watts_{major}_{minor}" in fitted()
     assert calibrated(spec).bytes_per_s < spec.bytes_per_s
     for spelling in (spec.name, spec.reported_name, *spec.aliases):
-        for words in (spelling, spelling.lower().replace(" ", "-"), f"NVIDIA {spelling}"):
+        lower = spelling.lower()
+        for words in (spelling, lower.replace(" ", "-"), lower.replace(" ", "_"), f"NVIDIA {spelling}"):
             assert gpu_spec(words) is spec
 
 

@@ -272,10 +272,7 @@ def test_an_error_names_its_call(grade: Grade) -> None:
 
 @pytest.mark.parametrize(
     ("body", "advice"),
-    [
-        ("input()", "input()"),
-        ("raise NotImplementedError('The virtual GPU cannot do that.')", "another call"),
-    ],
+    [("input()", "input()"), ("raise NotImplementedError('The virtual GPU cannot do that.')", "another call")],
 )
 def test_advice_is_about_the_mistake(grade: Grade, body: str, advice: str) -> None:
     first = grade(f"def twice(number):\n    {body}\n").first_failure

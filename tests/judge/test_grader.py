@@ -234,11 +234,7 @@ def test_every_scenario_has_its_own_run(grade: Grade, exercise_folder: Path) -> 
     report = grade("import torch\n\n\ndef twice(number):\n    return torch.cuda.device_count()\n")
     assert report.outcome is Outcome.PASSED
     assert [run.scenario for run in report.runs] == ["0 GPUs", "1 GPUs", "2 GPUs"]
-    assert [run.device for run in report.runs] == [
-        "no GPU, only the CPU",
-        "cuda:0, virtual T4",
-        "2 x virtual T4",
-    ]
+    assert [run.device for run in report.runs] == ["no GPU, only the CPU", "cuda:0, virtual T4", "2 x virtual T4"]
 
 
 def test_possible_points_do_not_depend_on_the_failure(grade: Grade, exercise_folder: Path) -> None:

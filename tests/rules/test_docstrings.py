@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from tests.support import ROOT
 from tests.support.sources import python_files
 
-FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|One|Its|See)\b")
+FORBIDDEN = re.compile(r"(What|Whether|Which|How|Where|Those|Of|For|As|By|One|Its|See|Such)\b")
+TITLES = re.compile(r"(Where is everything|One thousand norms|One big copy): ")
+"""Exercises' titles, with which their files begin."""
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -26,6 +28,6 @@ def test_no_docstring_starts_with_a_question_word_or_a_preposition() -> None:
         f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
         for path in python_files()
         for line, text in docstrings(ast.parse(path.read_text(encoding="utf-8")))
-        if FORBIDDEN.match(text)
+        if FORBIDDEN.match(text) and not TITLES.match(text)
     ]
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Names say what a thing is: `one`, `found` and `told` fit everything and say nothing."""
+"""Names say what a thing is: `one`, `found` and `told` fit everything; `lending` and `meetings` are riddles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.support import ROOT
 from tests.support.sources import python_files
 
-EMPTY = {"found", "one", "told"}
+EMPTY = {"face", "found", "lending", "meetings", "one", "sealed", "standing", "told"}
 
 
 def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -25,12 +25,16 @@ def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
+def uncapitalized(name: str) -> str:
+    return name[:1].lower() + name[1:]
+
+
 def test_no_name_is_empty() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"
         for path in python_files()
         for line, name in names(ast.parse(path.read_text(encoding="utf-8")))
-        if name in EMPTY
+        if uncapitalized(name.strip("_")) in EMPTY
     ]
     assert wrong == []
 

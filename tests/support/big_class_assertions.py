@@ -97,7 +97,7 @@ def _marks(folder: ClassFolder, big: BigClass) -> dict[tuple[str, str], object]:
     )
     unsure = {who[:2] for who in _unsure(big)}
     return {
-        (mark.student, mark.exercise): (mark.standing, mark.mark, mark.points, mark.outcome)
+        (mark.student, mark.exercise): (mark.status, mark.mark, mark.points, mark.outcome)
         for mark in marks
         if (mark.student, mark.exercise) not in unsure
     }

@@ -27,10 +27,7 @@ class Watched:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        with (
-            self.working,
-            observe(self.recorder, backends={"meta": self.device}, clock_ns=self.clock, **self.options),
-        ):
+        with self.working, observe(self.recorder, backends={"meta": self.device}, clock_ns=self.clock, **self.options):
             yield
 
     def events(self, *kinds: Kind) -> list[Event]:

@@ -45,7 +45,7 @@ def points(earned: int, of: int, **more: Any) -> Report:
 
 
 @dataclass(frozen=True)
-class One:
+class Upload:
     """A submitted file and its report."""
 
     student: str
@@ -56,7 +56,7 @@ class One:
     late: bool = False
 
 
-def gradebook(files: Sequence[One], rules: Rules | None = None, students: Sequence[Student] = ()) -> Gradebook:
+def gradebook(files: Sequence[Upload], rules: Rules | None = None, students: Sequence[Student] = ()) -> Gradebook:
     """Make a gradebook of `files` and `students`, whose course is missing."""
     handed_in: list[Submission] = []
     graded = {}

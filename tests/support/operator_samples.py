@@ -22,10 +22,7 @@ _NO_VALUES = (
 # fmt: on
 _STATISTICS_ON_CUDA = ("native_batch_norm", "_native_batch_norm_legit")
 """Their CUDA kernels save the running statistics too, the CPU's save none: only the first result is compared."""
-_WIDER = {
-    **dict.fromkeys((torch.float16, torch.bfloat16), torch.float32),
-    torch.complex32: torch.complex64,
-}
+_WIDER = {**dict.fromkeys((torch.float16, torch.bfloat16), torch.float32), torch.complex32: torch.complex64}
 
 
 def operators(dtype: torch.dtype) -> list[Any]:

@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpututor.checks.model import Finding
-from gpututor.judge.timing.sequential_test import (
-    Comparison,
-    Inputs,
-    PairedComparison,
-    Settings,
-    Timed,
-)
+from gpututor.judge.timing.sequential_test import Comparison, Inputs, PairedComparison, Settings, Timed
 
 ROUND_TRIP_S = 200e-6
 CALL_S = 1e-3

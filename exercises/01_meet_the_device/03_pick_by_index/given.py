@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def draw(seed: int, case: int) -> dict[str, object]:
-    """One index for each case; the fourth one is far too large, and random."""
+    """An index for each case; the fourth is random and far too large."""
     return {"index": [0, 1, 2, 3 + seed % 5, -1][case]}

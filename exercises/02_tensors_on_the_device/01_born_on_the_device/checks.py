@@ -29,6 +29,6 @@ checks = [
     parity(
         reference,
         why="A grid that is off by half a pixel, or turned, shifts everything that is looked up with it.",
-        advice="Compare with the task: the centers are (i + 0.5) / height, and the first number is the one down.",
+        advice="Compare with the task: the centers are (i + 0.5) / height, and the first number runs down.",
     ),
 ]

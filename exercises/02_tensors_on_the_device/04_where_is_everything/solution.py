@@ -9,11 +9,11 @@ def where_is_everything(tree) -> dict[str, str]:
     {"images": t, "targets": [t, t]} gives three entries:
     "images", "targets.0" and "targets.1", each with "cpu", "cuda:0", ...
     """
-    found = {}
+    devices = {}
 
     def walk(branch, path):
         if isinstance(branch, torch.Tensor):
-            found[".".join(path)] = str(branch.device)
+            devices[".".join(path)] = str(branch.device)
         elif isinstance(branch, dict):
             for key, child in branch.items():
                 walk(child, [*path, str(key)])
@@ -22,7 +22,7 @@ def where_is_everything(tree) -> dict[str, str]:
                 walk(child, [*path, str(position)])
 
     walk(tree, [])
-    return found
+    return devices
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from gpututor.checks import parity, structure, transfers
 
 
 def reference(losses: torch.Tensor) -> numpy.ndarray:
-    """What was drawn is one tensor; the function gets its elements as a list."""
+    """The drawn value is one tensor; the function gets its elements as a list."""
     return losses.numpy()
 
 

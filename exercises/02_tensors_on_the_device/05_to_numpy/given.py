@@ -15,7 +15,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """One tensor for each loss, on the device, each with an autograd graph behind it."""
+    """A tensor for each loss, on the device, with its autograd graph."""
     weight = torch.ones((), device=device, requires_grad=True)
     on_device = drawn["losses"].to(weight.device)
     return {"losses": [on_device[step] * weight for step in range(len(on_device))]}

@@ -15,7 +15,7 @@ def reference(tensor: torch.Tensor, dtype: torch.dtype, **places: str) -> torch.
 
 
 def fewest_bytes(drawn: dict[str, Any], goal: str) -> int:
-    """Bytes that have to cross towards `goal`: those of the narrower dtype."""
+    """Bytes that must be copied to `goal`, in the narrower dtype."""
     if drawn["goal"] != goal:
         return 0
     return int(drawn["tensor"].numel()) * min(drawn["tensor"].dtype.itemsize, drawn["dtype"].itemsize)
@@ -31,7 +31,7 @@ checks = [
         bytes_to_device=lambda drawn, machine: fewest_bytes(drawn, "device"),
         bytes_to_host=lambda drawn, machine: fewest_bytes(drawn, "cpu"),
         why="The bus is slow and each byte counts; a conversion on either side is cheap in comparison.",
-        advice="If the new dtype is narrower, convert before the copy, else after it: compare their itemsize.",
+        advice="If the new dtype is narrower, convert before the copy, otherwise after it: compare their itemsize.",
     ),
     parity(reference),
 ]

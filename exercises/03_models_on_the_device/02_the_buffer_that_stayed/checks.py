@@ -34,7 +34,7 @@ def cut_off(run: Run) -> Finding | None:
     for call in run.calls:
         for number, batch in enumerate(call.output["batches"]):
             if not batch.fact.requires_grad:
-                got = f"result['batches'][{number}] is cut off from it{run.which(call)}"
+                got = f"result['batches'][{number}] has no graph back to the gain{run.which(call)}"
                 return Finding("results through which the gain can be learned", got, run.line_of(call))
     return None
 

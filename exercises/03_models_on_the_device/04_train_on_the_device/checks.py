@@ -114,12 +114,12 @@ checks = [
     unmodified(may_change=("model",)),
     parity(
         reference,
-        why="Each step's gradient is of that step's batch alone, and taken with the weights before it.",
+        why="Each gradient comes from one step's batch only, with the weights before that step.",
         advice="In each step: zero_grad, forward, loss, backward, step. Momentum is 0.9; cross-entropy takes a mean.",
     ),
     after_call(
         last_gradients,
-        why="Code that logs or clips gradients after a step reads .grad, which is empty once it was set to None.",
+        why="Code that logs or clips gradients after a step reads .grad, which is None after zero_grad().",
         advice="Call zero_grad at the beginning of a step, so that .grad stays as it is after the last one.",
     ),
     Check(

@@ -12,14 +12,14 @@ from gpututor.trace.events import Event
 
 
 def reference(batch: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> dict[str, Any]:
-    """The scores; the figures are held against the trace."""
+    """The scores; another check compares the figures with the trace."""
     return {"scores": torch.einsum("rf,fh,hc->rc", batch, first, second), "first": 0.0, "second": 0.0}
 
 
 def products(call: Call) -> list[Event]:
     """The last two, whose times are known."""
-    found = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu" and event.end >= 0]
-    return found[-2:] if len(found) > 1 else []
+    kernels = [event for event in call.trace if event.name == "aten::mm" and event.device != "cpu" and event.end >= 0]
+    return kernels[-2:] if len(kernels) > 1 else []
 
 
 def first_product(call: Call) -> Taken:

@@ -24,7 +24,7 @@ from gpututor.checks import (
 
 
 def reference(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
-    """The product in float64, rounded at the end; the figures are held against the trace and the product."""
+    """The product in float64, rounded at the end; other checks compare the figures with the trace and the product."""
     product = torch.einsum("mk,kn->mn", a, b).float()
     return {"product": product, "cpu_seconds": 0.0, "gpu_seconds": 0.0, "speedup": 0.0, "largest_difference": 0.0}
 
@@ -36,9 +36,9 @@ def product_in_float32(a: torch.Tensor, b: torch.Tensor) -> dict[str, Any]:
 
 def on_the_cpu(call: Call) -> float:
     """Seconds of the last product on the CPU in float64."""
-    found = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
-    found = [event for event in found if event.dtype == "float64"]
-    return found[-1].duration / 1e9 if found else math.nan
+    products = [event for event in call.trace if event.name == "aten::mm" and event.device == "cpu"]
+    wide = [event for event in products if event.dtype == "float64"]
+    return wide[-1].duration / 1e9 if wide else math.nan
 
 
 def on_the_gpu(call: Call) -> Taken:
@@ -47,29 +47,29 @@ def on_the_gpu(call: Call) -> Taken:
 
 
 def wrong_ratio(run: Run) -> Finding | None:
-    """A speed-up that is not the ratio of the two times beside it."""
+    """A speed-up that is not the ratio of the two reported times."""
     for call in run.calls:
-        told = call.output
-        ratio = told["cpu_seconds"] / told["gpu_seconds"] if told["gpu_seconds"] else math.inf
-        if not math.isclose(told["speedup"], ratio, rel_tol=1e-3):
+        result = call.output
+        ratio = result["cpu_seconds"] / result["gpu_seconds"] if result["gpu_seconds"] else math.inf
+        if not math.isclose(result["speedup"], ratio, rel_tol=1e-3):
             return Finding(
                 f"cpu_seconds / gpu_seconds, which is {ratio:.4g}",
-                f"result['speedup'] says {told['speedup']:.4g}{run.which(call)}",
+                f"result['speedup'] says {result['speedup']:.4g}{run.which(call)}",
                 run.line_of(call),
             )
     return None
 
 
 def wrong_difference(run: Run) -> Finding | None:
-    """A largest difference that is not that of the product which came back."""
+    """A largest difference that does not match the returned product."""
     for call in run.calls:
         exact = call.drawn["a"] @ call.drawn["b"]
         largest = (exact - call.output["product"].values.double()).abs().max().item()
-        told = call.output["largest_difference"]
-        if not math.isclose(told, largest, rel_tol=0.01):
+        reported = call.output["largest_difference"]
+        if not math.isclose(reported, largest, rel_tol=0.01):
             return Finding(
                 f"{largest:.3g}, by the product that came back",
-                f"result['largest_difference'] says {told:.3g}{run.which(call)}",
+                f"result['largest_difference'] says {reported:.3g}{run.which(call)}",
                 run.line_of(call),
             )
     return None
@@ -117,7 +117,7 @@ checks = [
     ),
     Check(
         "difference",
-        lambda machine: "The largest difference is that of the product which it returns",
+        lambda machine: "The largest difference matches the product that it returns",
         wrong_difference,
         needs=("structure",),
         why="A comparison in the narrow type rounds the exact values first, which hides part of the difference.",

@@ -23,8 +23,8 @@ def reference(sizes: list[int]) -> dict[str, Any]:
 def products(call: Call, size: int) -> list[Event]:
     """All products of two matrices of this size in float32, in their order, whose times are known."""
     flops = 2.0 * size**3
-    found = [event for event in call.trace if event.name == "aten::mm" and event.end >= 0]
-    return [event for event in found if event.flops == flops and event.dtype == "float32"]
+    all_products = [event for event in call.trace if event.name == "aten::mm" and event.end >= 0]
+    return [event for event in all_products if event.flops == flops and event.dtype == "float32"]
 
 
 def on_the_cpu(products: list[Event], call: Call) -> Taken:
@@ -51,15 +51,15 @@ def for_each_size(truth: Callable[[list[Event], Call], Taken]) -> Callable[[Call
 
 
 def wrong_shape(run: Run) -> Finding | None:
-    """A result that is no such dict."""
+    """A result that is not the expected dict."""
     for call in run.calls:
-        told, wanted = call.output, reference(**call.drawn)
-        if not isinstance(told, dict) or told.keys() != {"cpu", "gpu", "wins_at"}:
+        result, wanted = call.output, reference(**call.drawn)
+        if not isinstance(result, dict) or result.keys() != {"cpu", "gpu", "wins_at"}:
             return Finding(
                 "a dict of 'cpu', 'gpu' and 'wins_at'", f"something else{run.which(call)}", run.line_of(call)
             )
         for part, times in wanted.items():
-            got = told[part]
+            got = result[part]
             if type(got) is not list or len(got) != len(times) or any(type(time) is not float for time in got):
                 expected = f"result[{part!r}]: a list of {len(times)} floats"
                 return Finding(expected, f"something else{run.which(call)}", run.line_of(call))
@@ -67,15 +67,15 @@ def wrong_shape(run: Run) -> Finding | None:
 
 
 def wrong_size(run: Run) -> Finding | None:
-    """A size that does not follow from the times beside it."""
+    """A size that does not follow from the reported times."""
     for call in run.calls:
-        told = call.output
+        result = call.output
         faster = [
-            size for size, cpu, gpu in zip(call.drawn["sizes"], told["cpu"], told["gpu"], strict=True) if gpu < cpu
+            size for size, cpu, gpu in zip(call.drawn["sizes"], result["cpu"], result["gpu"], strict=True) if gpu < cpu
         ]
         wanted = faster[0] if faster else None
-        if type(told["wins_at"]) is not type(wanted) or told["wins_at"] != wanted:
-            got = f"result['wins_at'] is {told['wins_at']!r}{run.which(call)}"
+        if type(result["wins_at"]) is not type(wanted) or result["wins_at"] != wanted:
+            got = f"result['wins_at'] is {result['wins_at']!r}{run.which(call)}"
             return Finding(f"{wanted}, by the times that it reports", got, run.line_of(call))
     return None
 
@@ -117,8 +117,8 @@ checks = [
         why="A copy is not part of the product; if it is timed as well, it hides how fast the product is.",
         advice="Make the matrices on the device, and wait without copying a result to the host.",
     ),
-    replace(gpu_times, sentence=lambda machine: "Its times on the GPU are those that the products took"),
-    replace(cpu_times, sentence=lambda machine: "Its times on the CPU are those that the products took"),
+    replace(gpu_times, sentence=lambda machine: "Its GPU times match the times of the products"),
+    replace(cpu_times, sentence=lambda machine: "Its CPU times match the times of the products"),
     Check(
         "wins_at",
         lambda machine: "It finds the first size at which the GPU is faster",

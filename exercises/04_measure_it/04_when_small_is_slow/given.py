@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 SIZES = ((48, 200, 360, 480), (33, 97, 149, 301, 401), (1, 24, 57))
-"""For each case; up to 15 are added to all but a size of one."""
+"""Sizes of each case; up to 15 are added to all but a size of one."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

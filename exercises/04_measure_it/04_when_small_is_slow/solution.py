@@ -35,8 +35,8 @@ def crossover(sizes: list[int], device: torch.device) -> dict:
         gpu.append(seconds(lambda y=y: y @ y, torch.cuda.synchronize))
     faster = [
         size
-        for size, one, other in zip(sizes, cpu, gpu, strict=True)
-        if other < one
+        for size, on_cpu, on_gpu in zip(sizes, cpu, gpu, strict=True)
+        if on_gpu < on_cpu
     ]
     return {
         "cpu": cpu,

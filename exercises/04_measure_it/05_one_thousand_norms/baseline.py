@@ -1,4 +1,4 @@
-"""One at a time: each norm is read before the next product begins."""
+"""The slow way: each norm is read before the next product begins."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""One copy home, one wait, the right norms, and clearly less time than one at a time."""
+"""A single copy and wait, the right norms, and clearly less time than reading them one by one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpututor.checks import parity, placement, speed, structure, syncs, transfer
 
 
 def reference(matrices: torch.Tensor) -> torch.Tensor:
-    """What was drawn is one tensor; the function gets its matrices as a list."""
+    """The drawn value is one tensor; the function gets its matrices as a list."""
     return torch.einsum("nij,njk->nik", matrices, matrices).square().sum((1, 2)).sqrt()
 
 

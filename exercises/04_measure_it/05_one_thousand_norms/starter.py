@@ -9,10 +9,10 @@ def norms(matrices: list[torch.Tensor]) -> torch.Tensor:
     matrices: n of them, (100, 100) each, on the device.
     """
     # TODO: this waits for the device at every matrix.
-    found = []
+    values = []
     for matrix in matrices:
-        found.append((matrix @ matrix).norm().item())
-    return torch.tensor(found)
+        values.append((matrix @ matrix).norm().item())
+    return torch.tensor(values)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ import torch
 from gpututor.checks import Call, Check, Finding, Machine, Run, structure
 
 LAST_KERNEL = {"mul, sum": "aten::sum", "bmm": "aten::bmm", "mm": "aten::mm"}
-"""By its name, what each way ends with."""
+"""The last kernel of each way, by its name."""
 LOW, HIGH = 0.9, 1.25
 """The learner's figure over the trace's, on the virtual GPU: launching the first and waiting for the last add to it."""
 REAL_LOW, REAL_HIGH = 0.5, 2.0
 UNITS = {"seconds (s)": 1.0, "milliseconds (ms)": 1e-3, "microseconds (us)": 1e-6, "nanoseconds (ns)": 1e-9}
 ROUNDING = 0.1
-"""By how much a figure of the table may be off: it is rounded, and may have been trimmed."""
+"""Allowed relative error of a figure in the table, which is rounded and may be trimmed."""
 
 Pairs = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -30,7 +30,7 @@ def reference(ways: dict[str, str], pairs: Pairs, number: int) -> dict[str, Any]
 
 
 def size_of(name: str, rows: int, columns: int) -> int:
-    """Bytes of inputs and output of a way's last kernel: by them it is told from those of other pairs."""
+    """Bytes of inputs and output of a way's last kernel, which identify its pair."""
     inner = rows * columns
     elements = {"mul, sum": inner + rows, "bmm": 2 * inner + rows, "mm": 2 * inner + rows * rows}
     return 4 * elements[name]
@@ -53,13 +53,13 @@ def wrong_seconds(run: Run) -> Finding | None:
     for call in run.calls:
         for name in call.drawn["ways"]:
             for position, (x, _) in enumerate(call.drawn["pairs"]):
-                told = call.output["seconds"][name][position]
+                reported = call.output["seconds"][name][position]
                 where = f"of {name!r} for {x.shape[0]} x {x.shape[1]}{run.which(call)}"
                 took = seconds_for_a_run(call, name, x)
                 if took is None:
                     return Finding(f"several runs {where}", "there are none", run.line_of(call))
-                if not low * took <= told <= high * took:
-                    got = f"result['seconds'][{name!r}][{position}] says {told * 1e6:.4g} µs"
+                if not low * took <= reported <= high * took:
+                    got = f"result['seconds'][{name!r}][{position}] says {reported * 1e6:.4g} µs"
                     label = "modelled" if run.machine.virtual else "measured"
                     expected = f"about {took * 1e6:.4g} µs ({label}) for a run {where}"
                     return Finding(expected, got, run.line_of(call))
@@ -67,13 +67,13 @@ def wrong_seconds(run: Run) -> Finding | None:
 
 
 def wrong_names(run: Run) -> Finding | None:
-    """A name that is not that of the smallest median."""
+    """A name whose median is not the smallest."""
     for call in run.calls:
         seconds = call.output["seconds"]
         wanted = [min(seconds, key=lambda name: seconds[name][pair]) for pair in range(len(call.drawn["pairs"]))]
         if call.output["fastest"] != wanted:
             got = f"result['fastest'] is {call.output['fastest']}{run.which(call)}"
-            return Finding(f"{wanted}, by the medians beside it", got, run.line_of(call))
+            return Finding(f"{wanted}, by the medians in the result", got, run.line_of(call))
     return None
 
 
@@ -104,11 +104,11 @@ def wrong_table(run: Run) -> Finding | None:
             return Finding(f"rows {sorted(wanted)}", f"rows {sorted(rows)[:8]}{which}", line)
         for position, row in enumerate(wanted):
             for name, cell in zip(columns, rows[row], strict=False):
-                told = call.output["seconds"][name][position]
+                reported = call.output["seconds"][name][position]
                 shown = float(cell) * unit if cell.replace(".", "", 1).isdigit() else 0.0
-                if abs(shown - told) > ROUNDING * told:
-                    expected = f"{told * 1e6:.4g} µs in row {row!r}, column {name!r}"
-                    return Finding(expected, f"{cell[:20]!r} stands there{which}", line)
+                if abs(shown - reported) > ROUNDING * reported:
+                    expected = f"{reported * 1e6:.4g} µs in row {row!r}, column {name!r}"
+                    return Finding(expected, f"{cell[:20]!r} is in that cell{which}", line)
     return None
 
 
@@ -124,7 +124,7 @@ checks = [
     ),
     Check(
         "seconds",
-        lambda machine: "Its medians are the time that a run took",
+        lambda machine: "Its medians match the time of a run",
         wrong_seconds,
         needs=("structure",),
         why="A benchmark of a GPU has to warm up, to let runs follow each other, and to wait for the last one.",

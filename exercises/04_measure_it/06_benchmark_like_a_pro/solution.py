@@ -25,10 +25,10 @@ def compare_ways(
             )
             measured[name].append(timer.timeit(number))
     seconds = {
-        name: [one.median for one in found]
-        for name, found in measured.items()
+        name: [run.median for run in runs]
+        for name, runs in measured.items()
     }
-    every = [one for found in measured.values() for one in found]
+    every = [run for runs in measured.values() for run in runs]
     return {
         "seconds": seconds,
         "fastest": [

@@ -1,4 +1,4 @@
-"""One copy, of the wanted rows and no others, and quickly."""
+"""A single fast copy, of the wanted rows only."""
 
 from __future__ import annotations
 

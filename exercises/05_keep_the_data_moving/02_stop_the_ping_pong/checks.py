@@ -1,4 +1,4 @@
-"""One copy to the device, one small one home, and no wait in between."""
+"""A single copy to the device, a small copy back, and no wait in between."""
 
 from __future__ import annotations
 

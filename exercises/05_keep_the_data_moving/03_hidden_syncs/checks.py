@@ -1,4 +1,4 @@
-"""One wait in all, for the result; and padding that counts for nothing."""
+"""A single wait, for the result, and padding that does not count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One copy and one pass of the model for each batch, and one batch in memory."""
+"""A copy and a pass of the model for each batch, and a single batch in memory."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ checks = [
         on=work_is_long_enough,
         why="The copy of the next batch is free as long as the device computes at the same time.",
         advice="Launch the copy of batch i + 1, on its own stream, after the wait for batch i and before forward(): a"
-        " wait_stream() waits for all that its stream was given until then.",
+        " wait_stream() waits for everything that was launched on that stream before.",
     ),
     parity(reference, why="The results are joined in the order of the batches.", advice="Use forward() as it is."),
 ]

@@ -1,4 +1,4 @@
-"""Prefetcher: the next batch's copy runs beside this batch's work."""
+"""Prefetcher: the next batch's copy runs during this batch's work."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The towers run beside each other, nothing races, and the host never waits."""
+"""The towers run at the same time, nothing races, and the host never waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpututor.checks.model import Machine
 
 
 def reference(features: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:
-    """One tower after the other, on the CPU."""
+    """Both towers on the CPU, in sequence."""
     x = features / features.square().sum(dim=1, keepdim=True).sqrt()
     results = []
     for layers in (left, right):

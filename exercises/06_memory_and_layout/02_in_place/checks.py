@@ -91,7 +91,7 @@ checks = [
     transfers(
         to_device=0,
         to_host=0,
-        why="Everything is on the device. Host memory is large, and the CPU slow.",
+        why="Everything is on the device. Copies to the host take time, and the CPU is slow.",
         advice="Leave everything on rows.device, and save memory there.",
     ),
     memory(
@@ -103,7 +103,7 @@ checks = [
     launches(
         by_name={"aten::*mm": most_products},
         name="computed_once",
-        why="What works in place saves memory for nothing. Checkpoints pay for it: they compute each layer twice.",
+        why="Working in place saves memory for free. Checkpoints cost time: they compute each layer twice.",
         advice="One forward pass with elu in place is enough; no layer needs to run again.",
     ),
 ]

@@ -66,29 +66,29 @@ checks = [
     ),
     meter(
         "kept",
-        "What stays when the result is deleted is right",
+        "It reports what stays after the result is deleted",
         "Read memory_allocated(device) before the work, and once more after `del` of the only name of the result. The "
         "difference is kept.",
     ),
     meter(
         "held",
-        "What tensors hold with the result is right",
+        "It reports what tensors hold with the result",
         "memory_allocated(device) after the work, less what it was before this work. Pass the device: it may not be "
         "the current one.",
     ),
     meter(
         "peak",
-        "The most that tensors held is right",
+        "It reports the most that tensors held",
         "Reset the peak before each work, on this device, and subtract what was allocated before it.",
     ),
     meter(
         "cached",
-        "What PyTorch has and no tensor holds is right",
+        "It reports what PyTorch keeps and no tensor uses",
         "What is reserved and not allocated is the cache. Read both when the result is deleted, before empty_cache().",
     ),
     meter(
         "given_back",
-        "What empty_cache() gives back is right",
+        "It reports what empty_cache() gives back",
         "Read what is reserved before and after it: a segment in which a tensor lies stays.",
     ),
 ]

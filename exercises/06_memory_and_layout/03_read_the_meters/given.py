@@ -39,15 +39,15 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
         return torch.empty(size, dtype=torch.uint8, device=place)
 
     def work(sizes: dict[str, int]) -> Callable[[], torch.Tensor]:
-        def one() -> torch.Tensor:
-            """Returns a tensor; a list that nobody empties keeps another one."""
+        def run() -> torch.Tensor:
+            """Return a tensor; keep another in a list that is never emptied."""
             if sizes["kept"]:
                 HELD.append(taken(sizes["kept"]))
             scratch = taken(sizes["scratch"])
             assert scratch.device == place
             return taken(sizes["result"])
 
-        return one
+        return run
 
     HELD.clear()  # what the last case held, before anything else can be cut from it
     torch.cuda.empty_cache()

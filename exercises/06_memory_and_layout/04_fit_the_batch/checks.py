@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> int:
-    """By the allocator's rules: the largest batch whose four activations find room beside the weights.
+    """The largest batch whose four activations fit next to the weights, by the allocator's rules.
 
     A tensor of 10 MiB or more has a segment of its own, rounded up to 2 MiB. Two smaller ones share one of 20 MiB, and
     that fits on each of the machines. The counter lies in a segment of 2 MiB.
@@ -47,7 +47,7 @@ checks = [
     memory(
         left=0,
         why="Memory that the search leaves behind is missing in the training that follows.",
-        advice="An error that you keep holds the frames through which it came, and their tensors.",
+        advice="A stored error keeps the frames that it passed through, and their tensors.",
     ),
     value(
         expected,

@@ -32,7 +32,7 @@ def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
     weights = torch.empty(drawn["weights_mib"] * MIB, dtype=torch.uint8, device=device)
 
     def step(n: int) -> None:
-        """One training step with `n` samples, from 1 to `most`."""
+        """A training step with `n` samples, from 1 to `most`."""
         if not 1 <= n <= drawn["most"]:
             raise ValueError(f"a batch of {n} samples; it is 1 to {drawn['most']}")
         counted = torch.zeros(1, device=device)

@@ -89,7 +89,7 @@ def _from_first_kernel(call: Call) -> Trace:
 
 
 def figure_of_the_peak(run: Run) -> Finding | None:
-    """Held against the device's own meter and the trace; within a hundredth."""
+    """Compare the figure with the device's own meter and the trace, within a hundredth."""
     for call in run.calls:
         use = call.memory[run.machine.device]
         taken = [
@@ -141,12 +141,12 @@ checks = [
     source(
         require=("reset_peak_memory_stats",),
         name="peak_reset",
-        why="The meter shows the most since it was last reset. A higher peak of earlier work hides that of this step.",
+        why="The meter shows the most since it was last reset. A higher peak of earlier work hides this step's peak.",
         advice="Reset the meter of peaks before the forward pass: lesson 6 names the call.",
     ),
     Check(
         "figure",
-        lambda machine: "The figure of the peak is that of the device's meter",
+        lambda machine: "Its peak matches the device's meter",
         figure_of_the_peak,
         ("structure",),
         "Checkpoints cost arithmetic. Without a measurement you do not know whether they save memory.",
@@ -156,7 +156,7 @@ checks = [
     launches(
         by_name={"aten::addmm": most_products},
         name="recomputed",
-        why="A second computation costs time: only a checkpointed step should make it.",
+        why="Computing twice costs time: only a checkpointed step should do it.",
         advice="Without checkpoints, call the blocks as they are.",
     ),
 ]

@@ -53,7 +53,7 @@ checks = [
     transfers(
         to_device=0,
         to_host=0,
-        why="Model and batch are on the device. Host memory is large, and the CPU slow.",
+        why="Model and batch are on the device. Copies to the host take time, and the CPU is slow.",
         advice="Leave everything on the device: pieces make it fit.",
     ),
     memory(

@@ -41,9 +41,9 @@ checks = [
     placement("device", advice="All inputs are on the device: leave the results there."),
     precision(
         {"aten::*mm": "float16", "aten::native_layer_norm": "float32", "aten::_softmax": "float32"},
-        why="Products win by half precision; a normalization and a softmax only lose digits.",
+        why="Products gain from half precision; a normalization and a softmax only lose digits.",
         advice=(
-            "Leave the models in float32 and let autocast cast: model.half() takes every layer along, and without"
+            "Leave the models in float32 and let autocast cast: model.half() converts every layer, and without"
             " autocast nothing is cast."
         ),
     ),

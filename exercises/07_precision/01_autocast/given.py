@@ -36,7 +36,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Both models and the batch, on the device. Nobody trains here, so nothing asks for gradients."""
+    """Both models and the batch, on the device. Nothing trains here, so nothing needs gradients."""
     (hidden, inputs), features = drawn["encoder"]["0.weight"].shape, drawn["encoder"]["3.weight"].shape[0]
     encoder = nn.Sequential(nn.Linear(inputs, hidden), nn.LayerNorm(hidden), nn.GELU(), nn.Linear(hidden, features))
     encoder.load_state_dict(drawn["encoder"])

@@ -81,14 +81,14 @@ checks = [
     ),
     syncs(
         at_most=lambda drawn, machine: len(drawn["batches"]) + 1,
-        why="scaler.step() has to look once a step whether there is an inf. No other look is necessary.",
+        why="scaler.step() must check for an inf once per step. No other check is necessary.",
         advice="Keep losses and norms on the device; do not test or print them in the loop.",
     ),
     parity(
         reference,
         inside=torch.float16,
-        why="Scaled gradients that are clipped become nearly nothing; of a loss that is not scaled small ones vanish;"
-        " and after an overflow the step must be left out.",
+        why="Clipping scaled gradients leaves almost nothing of them. Without scaling, small gradients vanish. After an"
+        " overflow, the step must be skipped.",
         advice="Scale, backward, unscale_, clip, scaler.step, scaler.update: each once a step, in this order.",
     ),
     Check(

@@ -12,7 +12,7 @@ SIZES = ((3, 48, 8, 24), (4, 40, 5, 17), (3, 32, 6, 20), (3, 32, 1, 15))
 SETTINGS = ((1.0, 0.5, 0.1), (1.0, 1.0, 0.05), (1e-5, 3e4, 2e-6), (0.5, 2.0, 0.02))
 """Weight of the loss, learning rate and largest norm for each case."""
 OVERFLOWS = {1: 1, 3: 0}
-"""By case: the step in which one target is so far away that scaled gradients leave float16's range."""
+"""The step, by case, in which one target is so far away that scaled gradients leave float16's range."""
 FAR = 30000.0
 
 

@@ -1,4 +1,4 @@
-"""One product, the right values, the time of good code, and exact products that are exact."""
+"""A single product, the right values, the time of good code, and exact products that are exact."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ checks = [
         find_inexact,
         needs=("structure",),
         why="The switch is global: other code may have turned it on before it calls you.",
-        advice="Do not assume a position of the switch. Set the one that this product needs.",
+        advice="Do not assume how the switch is set. Set it as this product needs it.",
     ),
     Check(
         "matrix_units",

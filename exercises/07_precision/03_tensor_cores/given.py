@@ -12,7 +12,7 @@ SIZES = (
     (1, 384, 131, True, False),
     (320, 1024, 896, False, True),
 )
-"""For each case: how many vectors, their length, the table's rows, `exact`, and True if TF32 is on before the call."""
+"""Number and length of the vectors, the table's rows, `exact`, and True if TF32 is on before, for each case."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

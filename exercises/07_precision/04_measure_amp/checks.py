@@ -67,8 +67,8 @@ def find_wait(run: Run) -> Finding | None:
     """A wait between the first product of a step and its last; any number of them between steps, as timers do."""
     for call in run.calls:
         for dtype in MODES.values():
-            found = products(call, dtype)
-            for first, last in zip(found[::PRODUCTS], found[PRODUCTS - 1 :: PRODUCTS], strict=False):
+            kernels = products(call, dtype)
+            for first, last in zip(kernels[::PRODUCTS], kernels[PRODUCTS - 1 :: PRODUCTS], strict=False):
                 waits = [
                     event
                     for event in call.trace
@@ -81,7 +81,7 @@ def find_wait(run: Run) -> Finding | None:
 
 
 def find_peak(run: Run) -> Finding | None:
-    """A peak that is not the one of the last step, by more than 1 %."""
+    """A peak that differs from the last step's by more than 1 %."""
     for call in run.calls:
         for part, dtype in MODES.items():
             inside = products(call, dtype)[-PRODUCTS:]
@@ -90,15 +90,15 @@ def find_peak(run: Run) -> Finding | None:
                 for event in call.trace
                 if event.kind is Kind.ALLOCATE and inside[0].launched <= event.launched <= inside[-1].launched
             )
-            told = call.output[part]["peak_bytes"]
-            if not 0.99 * peak <= told <= 1.01 * peak:
-                got = f"result['{part}.peak_bytes'] is {told:,}{run.which(call)}"
+            reported = call.output[part]["peak_bytes"]
+            if not 0.99 * peak <= reported <= 1.01 * peak:
+                got = f"result['{part}.peak_bytes'] is {reported:,}{run.which(call)}"
                 return Finding(f"{peak:,} bytes at the peak of that step", got, run.line_of(call))
     return None
 
 
 def find_conclusion(run: Run) -> Finding | None:
-    """A speed-up or a saving that does not follow from the figures beside it."""
+    """A speed-up or a saving that does not follow from the reported figures."""
     for call in run.calls:
         wide, narrow = call.output["float32"], call.output["autocast"]
         if not (wide["seconds"] > 0 and narrow["seconds"] > 0 and wide["peak_bytes"] > 0):
@@ -128,7 +128,7 @@ checks = [
         "warm_up",
         says("Each way is warmed up with a whole step"),
         find_cold,
-        why="A first step finds libraries and memory unprepared, and on a real GPU takes many times as long.",
+        why="The first step also loads libraries and takes memory. On a real GPU it takes many times as long.",
         advice="Do one whole step, forward and backward, in each precision before the one that you measure.",
         on="gpu",
     ),
@@ -147,7 +147,7 @@ checks = [
         says("The peaks come from the measured steps"),
         find_peak,
         needs=("structure", "warm_up"),
-        why="The meter keeps the highest value ever seen, that of an earlier step included, until it is set back.",
+        why="The meter keeps the highest value ever seen, including that of an earlier step, until you reset it.",
         advice="torch.cuda.reset_peak_memory_stats() before each measured step, max_memory_allocated() after it.",
         on="gpu",
     ),

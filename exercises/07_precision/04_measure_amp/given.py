@@ -1,4 +1,4 @@
-"""A model that is limited by memory traffic, of a size that nobody knows before: two layers and a wide middle."""
+"""A model limited by memory traffic, of random size: two layers and a wide middle."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ checks = [
     launches(
         launches_needed,
         by_name={"aten::_cudnn_rnn": (0, 1)},
-        why="A batch does a step of all texts in a few launches. More: text by text. Fewer: the CPU did the work.",
-        advice="Call the model once, on the device, with the whole batch. The filling costs little.",
+        why="A batch needs a few launches for a step of all texts. More: text by text. Fewer: the CPU did it.",
+        advice="Call the model once, on the device, with the whole batch. The padding costs little.",
         on=lambda machine: machine.virtual and machine.device != "cpu",
     ),
     Check(
@@ -86,6 +86,6 @@ checks = [
     ),
     parity(
         reference,
-        advice="Look at the step that you take: it is lengths - 1, another one for each text, not the last column.",
+        advice="Check which step you take: lengths - 1, different for each text, not the last column.",
     ),
 ]

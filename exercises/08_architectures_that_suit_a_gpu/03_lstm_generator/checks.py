@@ -37,7 +37,7 @@ def after(weights: dict[str, torch.Tensor], state: torch.Tensor, token: int) -> 
 
 
 def tokens_read(drawn: dict[str, Any]) -> int:
-    """By each text: the prompt, and all that was written but the last."""
+    """Tokens that each text reads: the prompt, and all written tokens but the last."""
     return int(drawn["prompts"].shape[1] + drawn["noise"].shape[0] - 1)
 
 
@@ -89,7 +89,7 @@ checks = [
     ),
     placement(
         outputs="cpu",
-        why="Text is made of the tokens on the host, once all of them are there.",
+        why="The host makes text of the tokens once all of them have arrived.",
         advice="Bring all tokens home together, at the end.",
     ),
     syncs(
@@ -106,7 +106,7 @@ checks = [
     launches(
         launches_needed,
         by_name={"aten::_cudnn_rnn": lambda drawn, machine: (0, tokens_read(drawn))},
-        why="A batch does a step of all texts in a few launches. More: text by text.",
+        why="A batch needs a few launches for a step of all texts. More: text by text.",
         advice="Call the LSTM once for the prompts of all texts, then once for each new token.",
         on=modelled,
     ),
@@ -115,7 +115,7 @@ checks = [
         lambda _: "Each token is read once, on the device",
         work_found,
         ("structure",),
-        "The state holds all that was read. More work reads tokens again; less work leaves it to the CPU.",
+        "The state sums up the tokens read so far. More work: tokens are read again. Less: the CPU did it.",
         "Move model and prompts; pass the state that the LSTM returned together with the newest token only.",
         modelled,
     ),

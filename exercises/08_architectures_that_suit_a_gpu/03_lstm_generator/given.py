@@ -42,7 +42,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def margin(weights: dict[str, torch.Tensor], prompts: torch.Tensor, noise: torch.Tensor) -> float:
-    """By how much the best token is ahead of the next one, at the least."""
+    """Least lead of the best token over the second best."""
     hidden, width = weights["head.weight"].shape[1], weights["embed.weight"].shape[1]
     lstm = nn.LSTM(width, hidden, batch_first=True, device="meta", dtype=torch.float64)
     inside = {name.removeprefix("lstm."): value.double() for name, value in weights.items() if name.startswith("lstm.")}

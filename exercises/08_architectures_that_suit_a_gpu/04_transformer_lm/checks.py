@@ -82,12 +82,12 @@ def buffer_missing(run: Run) -> Finding | None:
         wanted = f"a module with a buffer 'positions' of shape {(LONGEST, width)}"
         if not isinstance(model, ObservedModule):
             return Finding(wanted, "no module", run.line_of(call))
-        found = model.buffers.get("positions")
-        if found is None:
+        positions = model.buffers.get("positions")
+        if positions is None:
             names = ", ".join(model.buffers) or "none"
             return Finding(wanted, f"buffers: {names}{run.which(call)}", run.line_of(call))
-        if tuple(found.fact.shape) != (LONGEST, width):
-            return Finding(wanted, f"shape {tuple(found.fact.shape)}{run.which(call)}", run.line_of(call))
+        if tuple(positions.fact.shape) != (LONGEST, width):
+            return Finding(wanted, f"shape {tuple(positions.fact.shape)}{run.which(call)}", run.line_of(call))
     return None
 
 
@@ -97,8 +97,8 @@ def leak_found(run: Run) -> Finding | None:
         shared = int(call.drawn["tokens"].shape[1]) // 2
         if len(call.drawn["tokens"]) < 2:
             continue
-        one, other = call.output["scores"].values[:2, :shared].double()
-        apart = (one - other).abs().amax(dim=1) > SAME * one.square().mean().sqrt()
+        first, second = call.output["scores"].values[:2, :shared].double()
+        apart = (first - second).abs().amax(dim=1) > SAME * first.square().mean().sqrt()
         if bool(apart.any()):
             return Finding(
                 expected=f"the same scores at positions 0 to {shared - 1} of two texts that differ after them",
@@ -155,7 +155,7 @@ checks = [
         transfers(
             to_device=tensors_to_move,
             to_host=0,
-            why="Weights, buffers and tokens cross once. Every other copy comes back in each forward pass.",
+            why="Weights, buffers and tokens cross once. Every other copy is repeated in each forward pass.",
             advice="Nothing that forward() makes should begin on the CPU. Load, then move the model, once.",
         )
     ),
@@ -170,8 +170,7 @@ checks = [
         lambda _: "The model is in evaluation mode",
         training_found,
         ("structure",),
-        "In training mode the layers go another way, drop out at random where they are told to, and believe is_causal"
-        " without a look at the mask.",
+        "In training mode the layers run other code, apply dropout, and trust is_causal without checking the mask.",
         "Call model.eval() before you score.",
     ),
     Check(

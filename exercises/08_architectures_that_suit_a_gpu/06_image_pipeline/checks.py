@@ -49,7 +49,7 @@ def bytes_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
 
 
 def copies_needed(drawn: dict[str, Any], machine: Any) -> tuple[int, int]:
-    """One for each tensor."""
+    """A copy for each tensor."""
     return 1, len(drawn["weights"]) + 2
 
 

@@ -74,7 +74,7 @@ def wrong_file(file: str, call: Call) -> str | None:
         return f"no file {file} was written"
     parts = parts_of(content)
     if parts is None:
-        return f"{file} is no such file: it cannot be opened"
+        return f"{file} cannot be opened"
     if not any(wanted in part for part in parts for wanted in PROGRAMS[file]):
         return f"{file} holds no program, only values"
     if file == "model.pt2" and one_size(content):
@@ -95,7 +95,7 @@ def find_file(run: Run) -> Finding | None:
 
 
 def two_states(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
-    """Copies for the values of both programs, which need no count of the batches seen; and nobody minds more."""
+    """Copies for the values of both programs, without the count of batches; more copies are allowed."""
     return 2 * (len(drawn["model"]) - 1), None
 
 
@@ -114,7 +114,7 @@ checks = [
     ),
     source(
         require=("torch.export.load", "torch.jit.load"),
-        why="A file that was never opened again may be worth nothing.",
+        why="Until you load a file again, you do not know that it works.",
         advice="Load both files with torch.export.load and torch.jit.load, and run what they give.",
     ),
     structure(reference, advice="Return both outputs for `fresh`, one row for each of its rows."),
@@ -130,8 +130,8 @@ checks = [
     transfers(
         name="loaded",
         to_device=two_states,
-        why="A program that is opened and not run tells nothing. Each of the two has values of its own, which have to"
-        " be on the device to run there.",
+        why="Loading a program does not show that it runs. Each program has its own weights, which must be on the"
+        " device.",
         advice="Bring what torch.export.load and torch.jit.load gave to the device, and call that, not the model.",
         on=lambda machine: machine.virtual and machine.gpus > 0,
     ),
@@ -143,7 +143,7 @@ checks = [
     ),
     parity(
         reference,
-        why="Freezing keeps the mode: in training mode dropout and the statistics of the batch are frozen along.",
+        why="Freezing keeps the mode: in training mode, dropout and the batch's statistics are frozen, too.",
         advice="Call model.eval() before you export and trace.",
     ),
     unmodified(advice="A model in training mode changes its running statistics whenever it is called or traced."),

@@ -1,4 +1,4 @@
-"""Compiled once, right values, and times of warm calls that are those of the trace."""
+"""A single compilation, right values, and times of warm calls that match the trace."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ checks = [
     transfers(
         to_host=0,
         why="Fetching outputs is timed with the calls.",
-        advice="Wait by torch.cuda.synchronize(), before and after what you time.",
+        advice="Wait with torch.cuda.synchronize(), before and after what you time.",
         on=virtual,
     ),
     parity(reference, why="A compiled model has to give what the model gives.", advice="Return compiled(batch)."),

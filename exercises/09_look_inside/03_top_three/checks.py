@@ -19,20 +19,20 @@ def reference(**drawn: Any) -> list[str]:
 
 
 def find_other(run: Run) -> Finding | None:
-    """The first place at which another operator stands than the trace has there."""
+    """The first place whose operator differs from the trace's."""
     for call in run.calls:
         times: Counter[str] = Counter()
         for event in call.trace:
             if event.kind is Kind.KERNEL and event.device != "cpu":
                 times[event.name] += event.duration
         ranked = times.most_common(3)
-        told = call.output
+        names = call.output
         if len(ranked) < 3:
             return Finding("training on the device", f"{len(ranked)} operators ran there{run.which(call)}")
         for place, (name, time) in enumerate(ranked):
-            if told[place] != name and (times[told[place]] < CLOSE * time or told[place] in told[:place]):
-                expected = ", ".join(f"{one} ({duration(took)})" for one, took in ranked)
-                return Finding(expected, f"{', '.join(told)}{run.which(call)}", run.line_of(call))
+            if names[place] != name and (times[names[place]] < CLOSE * time or names[place] in names[:place]):
+                expected = ", ".join(f"{operator} ({duration(took)})" for operator, took in ranked)
+                return Finding(expected, f"{', '.join(names)}{run.which(call)}", run.line_of(call))
     return None
 
 

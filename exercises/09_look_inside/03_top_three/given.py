@@ -36,7 +36,7 @@ KINDS = ("dense", "images", "positions")
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """The kind, a width, how often each activation stands in it, and a batch."""
+    """The kind, a width, how often each activation occurs, and a batch."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
 
     def size(least: int, most: int) -> int:

@@ -66,12 +66,12 @@ checks = [
     ),
     parity(
         reference,
-        why="A profiler observes a training; it must neither change it nor end it early.",
+        why="A profiler observes a training run; it must neither change it nor end it early.",
         advice="Train on all pairs, with one backward, one optimiser.step() and one zero_grad() for each.",
     ),
     files(
         {"trace.json": Wanted("trace", look=wrong_trace)},
-        why="Names make a timeline readable; without the first steps it is typical.",
+        why="Names make a timeline readable. The first steps are not typical, so leave them out.",
         advice=(
             "A schedule chooses the steps, record_function names the four parts, prof.step() ends each step, and a"
             " handler writes the file when the steps are recorded."

@@ -72,7 +72,7 @@ checks = [
     transfers(
         to_host=0,
         why="A copy to the host waits for the device, and the host needs no value.",
-        advice="Look at no value: batches, graph and outputs stay on the GPU.",
+        advice="Read no value: batches, graph and outputs stay on the GPU.",
     ),
     launches(
         few_launches,
@@ -107,7 +107,7 @@ checks = [
         0.45,
         real_at_most=0.9,
         beside="the plain loop",
-        why="What is left of the time are launches.",
+        why="The rest of the time is launches.",
         advice="Capture once, not in each step, and keep everything but copies and replays out of the loop.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""One GPU after the other: what the time is held against."""
+"""The baseline for the time: each GPU works in turn."""
 
 import torch
 

@@ -10,7 +10,7 @@ def data_parallel(
     targets: torch.Tensor,
     device: torch.device,
 ) -> dict[str, torch.Tensor]:
-    """One step of SGD on batch (n, d) and targets (n, k).
+    """A step of SGD on batch (n, d) and targets (n, k).
 
     Returns the new state, by the plain model's names, on `device`.
     """

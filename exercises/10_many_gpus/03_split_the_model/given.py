@@ -13,7 +13,7 @@ CASES = (
     {"rows": 13, "widths": (7, 33, 17, 11, 3), "cut": 2},
     {"rows": 1, "widths": (9, 12, 6, 5), "cut": 3},
 )
-"""A matrix of 512 by 512 has 1 MiB: with its gradients, the first model does not fit into 8 MiB beside its biases."""
+"""A matrix of 512 by 512 has 1 MiB: with its gradients, the first model and its biases do not fit into 8 MiB."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

@@ -37,13 +37,13 @@ def share(rows: int, epoch: int, rank: int) -> list[int]:
 def reference(
     weights: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor, batch_size: int, epochs: int
 ) -> list[OrderedDict[str, torch.Tensor]]:
-    """One process that takes both shares in each step, and the mean of their gradients."""
+    """A single process that takes both shares in each step, and the mean of their gradients."""
     state = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
     for epoch in range(epochs):
         shares = [share(len(inputs), epoch, rank) for rank in range(RANKS)]
         for begin in range(0, len(shares[0]), batch_size):
             losses = []
-            for rows in (one[begin : begin + batch_size] for one in shares):
+            for rows in (order[begin : begin + batch_size] for order in shares):
                 hidden = torch.tanh(inputs[rows] @ state["0.weight"].T + state["0.bias"])
                 losses.append((hidden @ state["2.weight"].T + state["2.bias"] - targets[rows]).square().mean())
             gradients = torch.autograd.grad(sum(losses) / RANKS, list(state.values()))
@@ -59,10 +59,10 @@ def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
 
 
 def rows_computed(drawn: dict[str, Any], rank: Call) -> float:
-    """Through how many rows a rank went, by the FLOPs of its products forward and backward."""
+    """Rows that a rank computed, from the FLOPs of its products forward and backward."""
     hidden, features = drawn["weights"]["0.weight"].shape
     outputs = len(drawn["weights"]["2.bias"])
-    flops = sum(one.flops for one in rank.trace if one.kind is Kind.KERNEL and one.name.endswith("mm"))
+    flops = sum(event.flops for event in rank.trace if event.kind is Kind.KERNEL and event.name.endswith("mm"))
     return float(flops / (4 * features * hidden + 6 * hidden * outputs))
 
 
@@ -97,7 +97,7 @@ checks = [
     processes(
         {"allreduce": (1, None)},
         same=("",),
-        why="Ranks that do not average their gradients train models of their own; a group that stays holds its GPU.",
+        why="Ranks that do not average their gradients train separate models; a group that never ends keeps its GPU.",
     ),
     Check(
         "share",
@@ -115,7 +115,7 @@ checks = [
     unmodified(may_change=("model",)),
     parity(
         reference,
-        why="Each row should count once in an epoch, in a new order each time, and a step be the mean of all ranks'.",
-        advice="One DistributedSampler for the loader, which learns of each new epoch, and no scaling of your own.",
+        why="Each row counts once per epoch, in a new order each time, and each step uses the mean of all ranks.",
+        advice="Give the loader one DistributedSampler, tell it about each new epoch, and do no scaling of your own.",
     ),
 ]

@@ -78,12 +78,12 @@ def all_take_part(run: Any) -> Finding | None:
 def efficiency_of(run: Any) -> Finding | None:
     """The first call whose efficiency is not that of its own two times."""
     for call in run.calls:
-        one, together, got = (call.output[name] for name in ("one", "all", "efficiency"))
-        wanted = one / (run.machine.gpus * together)
-        if not math.isclose(got, wanted, rel_tol=1e-6):
-            told = f"{got:.4g}{run.which(call)}"
+        single, together, efficiency = (call.output[name] for name in ("one", "all", "efficiency"))
+        wanted = single / (run.machine.gpus * together)
+        if not math.isclose(efficiency, wanted, rel_tol=1e-6):
+            got = f"{efficiency:.4g}{run.which(call)}"
             gpus = "one GPU" if run.machine.gpus == 1 else f"{run.machine.gpus} GPUs"
-            return Finding(f"{wanted:.4g}, of your times and {gpus}", told, run.line_of(call))
+            return Finding(f"{wanted:.4g}, of your times and {gpus}", got, run.line_of(call))
     return None
 
 
@@ -111,7 +111,7 @@ checks = [
     ),
     overlap(
         kernels=0.35,
-        why="GPUs that take turns need as long as one, and their efficiency is at most 0.5.",
+        why="GPUs that take turns take as long as one, and their efficiency is at most 0.5.",
         advice="Launch the product on every GPU before you move or wait for any part.",
         on=several,
     ),

@@ -1,4 +1,4 @@
-"""A batch and a weight of random sizes, on the CPU: nobody can know the times before."""
+"""A batch and a weight of random sizes, on the CPU, so that no time is known in advance."""
 
 from __future__ import annotations
 

@@ -48,12 +48,12 @@ def scaling_efficiency(
         torch.device("cuda", index)
         for index in range(torch.cuda.device_count())
     ]
-    one = seconds_on(gpus[:1], batch, weight)
+    single = seconds_on(gpus[:1], batch, weight)
     together = seconds_on(gpus, batch, weight)
     return {
-        "one": one,
+        "one": single,
         "all": together,
-        "efficiency": one / (len(gpus) * together),
+        "efficiency": single / (len(gpus) * together),
     }
 
 

@@ -30,9 +30,9 @@ def scaling_efficiency(
         torch.device("cuda", index)
         for index in range(torch.cuda.device_count())
     ]
-    one = seconds_on(gpus[:1], batch, weight)
+    single = seconds_on(gpus[:1], batch, weight)
     together = seconds_on(gpus, batch, weight)
-    return {"one": one, "all": together, "efficiency": 1.0}
+    return {"one": single, "all": together, "efficiency": 1.0}
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def make_images(seed: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def without_some(labels: torch.Tensor) -> torch.Tensor:
-    """The labels, with -1 for every eighth: nobody has looked at these images."""
+    """The labels, with -1 for every eighth image, which has no label."""
     return labels.where(torch.arange(len(labels)) % 8 != 7, -1)
 
 
@@ -100,11 +100,11 @@ def train(
 
 def validate(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The loss of each image, (count,), on the CPU."""
-    found = []
+    losses = []
     for row in range(len(images)):
         logits = model(images[row : row + 1])
-        found.append(F.cross_entropy(logits, labels[row : row + 1]).detach())
-    return torch.stack(found).cpu()
+        losses.append(F.cross_entropy(logits, labels[row : row + 1]).detach())
+    return torch.stack(losses).cpu()
 
 
 def main(seed: int, steps: int, batch: int) -> None:

@@ -78,7 +78,7 @@ def reference(argv: list[str]) -> dict[str, object]:
             average[name] += value.detach() / steps
         losses.append(loss.detach())
     images, labels = made(seed + 1, 3 * batch)
-    found = {
+    contents = {
         "losses": torch.stack(losses),
         "mean loss": torch.stack(losses).mean(),
         "average": average,
@@ -86,7 +86,7 @@ def reference(argv: list[str]) -> dict[str, object]:
     }
     return {
         name: {key: part.float() for key, part in value.items()} if isinstance(value, dict) else value.float()
-        for name, value in found.items()
+        for name, value in contents.items()
     }
 
 
@@ -234,7 +234,7 @@ checks = [
         launches(
             lambda drawn, machine: (20 * int(drawn["argv"][3]), None),
             name="on_device",
-            why="The exercise is about the GPU, so it has to compute.",
+            why="The exercise is about the GPU, so the GPU has to compute.",
             advice="Training belongs on the device that the script finds.",
         ),
         "Training runs on the device",
@@ -259,7 +259,7 @@ checks = [
     ),
     fault(
         "constants",
-        "What never changes is brought to the device once",
+        "Constants are brought to the device once",
         lambda event: event.to_device and event.size_bytes <= SMALL_BYTES,
         _few,
         "tiny copies to the device",
@@ -278,7 +278,7 @@ checks = [
     ),
     fault(
         "branches",
-        "No Python branch asks for a value of the device in the loop over parameters",
+        "No Python branch in the loop over parameters reads a value of the device",
         _reads_a_number,
         lambda steps: steps + FEW,
         "numbers read by the host",
@@ -315,7 +315,7 @@ checks = [
     ),
     syncs(
         at_most=10,
-        why="What is left of waiting should be the results, on their way to the host at the end.",
+        why="The only waits left should be for the results, at the end.",
         advice="Look for what is brought to the host in each step: `gpututor trace` names the lines.",
     ),
     Check(
@@ -339,7 +339,7 @@ checks = [
     speed(
         1 / 9,
         beside="the script that you began with",
-        why="Each fault takes its share; with the last one gone the device does little but the work.",
+        why="Each fault takes part of the time. Without them, the device does little but the work itself.",
         advice="Look at `gpututor trace` on your file: which lines cost most, and what they wait for.",
     ).with_points(6),
 ]

@@ -117,12 +117,12 @@ def validate(
     model: nn.Module, images: torch.Tensor, labels: torch.Tensor
 ) -> torch.Tensor:
     """The loss of each image, (count,), on the CPU."""
-    found = []
+    losses = []
     for row in range(len(images)):
         logits = model(images[row : row + 1])
         loss = F.cross_entropy(logits, labels[row : row + 1])
-        found.append(loss.detach())
-    return torch.stack(found).cpu()
+        losses.append(loss.detach())
+    return torch.stack(losses).cpu()
 
 
 def main(seed: int, steps: int, batch: int) -> None:

@@ -92,7 +92,7 @@ def review_sections(table: ClassTable) -> list[Section]:
     if review.notices:
         notices = (f"{notice.title} {notice.advice}".strip() for notice in review.notices)
         sections.append(Section("Notices", "\n".join(notices)))
-    return sections or [Section("✓ Nothing is to be looked at", "")]
+    return sections or [Section("✓ Nothing to review", "")]
 
 
 class FilterLine(Input):
@@ -200,7 +200,7 @@ class ClassScreen(BaseScreen[None]):
         self._review.remove_children()
         if self.page_number == 2 and self.table is not None:
             known = self.table.review is not None
-            sections = review_sections(self.table) if known else [Section("… Comparing what was handed in", "")]
+            sections = review_sections(self.table) if known else [Section("… Comparing the submissions", "")]
             self._review.mount(LongText(sections))
             self.call_after_refresh(self._take_focus)
 
@@ -331,7 +331,7 @@ class ClassScreen(BaseScreen[None]):
         if cell is None or table is None:
             return
         if not cell.mark.attempts:
-            self._cell.update("Nothing was handed in there.")
+            self._cell.update("There is no submission.")
             return
         self.app.push_screen(SubmissionScreen(table, cell.mark, self.marks.step, self._grading), self._after_submission)
 

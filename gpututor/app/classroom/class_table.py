@@ -101,7 +101,7 @@ class ClassTable:
     def graded(self) -> tuple[int, int]:
         """Number of files with a result, and number of all files."""
         attempts = [attempt for row in self.rows for cell in row.cells for attempt in cell.mark.attempts]
-        return sum(attempt.standing is not MarkStatus.NOT_GRADED for attempt in attempts), len(attempts)
+        return sum(attempt.status is not MarkStatus.NOT_GRADED for attempt in attempts), len(attempts)
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,18 @@ def _row(marks: StudentMarks, items: Mapping[Submission, tuple[Item, ...]]) -> R
 
 def _cell(mark: Mark, items: Mapping[Submission, tuple[Item, ...]]) -> Cell:
     outcome = mark.outcome
-    if mark.standing is MarkStatus.NOT_HANDED_IN:
+    if mark.status is MarkStatus.NOT_HANDED_IN:
         text = "–"
-    elif mark.standing.is_mark and outcome is not None:
+    elif mark.status.is_mark and outcome is not None:
         text = SHORT[outcome]
     else:
-        text = f"{_WITHOUT_MARK[mark.standing]} {mark.standing.word}"
+        text = f"{_WITHOUT_MARK[mark.status]} {mark.status.word}"
     kinds = [item.kind.value for attempt in mark.attempts for item in items.get(attempt.handed_in, ())]
     suspicious = any(attempt.report is not None and attempt.report.suspicions for attempt in mark.attempts)
-    looks = bool(kinds) or suspicious or mark.standing in (MarkStatus.OPEN, MarkStatus.REFUSED)
+    looks = bool(kinds) or suspicious or mark.status in (MarkStatus.OPEN, MarkStatus.REFUSED)
     failed = [check.check for check in mark.counted.checks if check.status.is_failure] if mark.counted else []
-    words = [mark.standing.value, text, *([outcome.value] if outcome is not None else []), *failed, *kinds]
-    words += ["open"] if not mark.standing.is_mark else []
+    words = [mark.status.value, text, *([outcome.value] if outcome is not None else []), *failed, *kinds]
+    words += ["open"] if not mark.status.is_mark else []
     words += ["look"] if looks else []
     words += ["late"] if mark.counted is not None and mark.counted.lateness.periods else []
     return Cell(mark, text, looks, _words(*words))
@@ -218,7 +218,7 @@ def figure(points: float | None) -> str:
 
 def points_of(mark: Mark) -> str:
     """`3/4`; in parentheses if it does not count; empty without a mark."""
-    if mark.standing is not MarkStatus.FINAL:
+    if mark.status is not MarkStatus.FINAL:
         return ""
     words = f"{figure(mark.points)}/{figure(mark.known_of)}"
     return f"({words})" if mark.is_dropped else words
@@ -226,8 +226,8 @@ def points_of(mark: Mark) -> str:
 
 def mark_words(mark: Mark) -> str:
     """`3/4`, or why there is no mark, and the points so far."""
-    so_far = f", {figure(mark.points)}/{figure(mark.known_of)} so far" if mark.standing is MarkStatus.OPEN else ""
-    return f"{mark.standing.word}, no mark yet{so_far}" if mark.standing.word else points_of(mark)
+    so_far = f", {figure(mark.points)}/{figure(mark.known_of)} so far" if mark.status is MarkStatus.OPEN else ""
+    return f"{mark.status.word}, no mark yet{so_far}" if mark.status.word else points_of(mark)
 
 
 def title_of(exercise: ExerciseSummary) -> str:
@@ -239,7 +239,7 @@ def attempt_words(attempt: Attempt) -> str:
     """`✗ Failed: 1 of 4 checks passed`, or why there is no result."""
     if attempt.report is not None:
         return outcome_line(attempt.report)
-    if attempt.standing is MarkStatus.NOT_GRADED or attempt.outcome is None:
+    if attempt.status is MarkStatus.NOT_GRADED or attempt.outcome is None:
         return "… Not graded yet"
     return OUTCOME_TITLES[attempt.outcome]
 

@@ -80,7 +80,7 @@ class MarksTable(ScrollView, can_focus=True):
             self._go(next((place for place, id_ in enumerate(ids) if id_ == student), self._row), self._column)
 
     def step(self, by: int) -> Cell | None:
-        """Go to the next submission in the column, or the one before; return None if there is none."""
+        """Go to the next or previous submission in the column; return None if there is none."""
         assert self._table is not None
         row = self._row + by
         while 0 <= row < len(self._shown.rows):

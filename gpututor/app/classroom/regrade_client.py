@@ -36,7 +36,10 @@ class RegradeClient:
             job = self._job(attempt)
             part = self.recordings.create_pending() if records else None
             if records and part is None:
-                raise UsageError(f"{self.folder.recordings} cannot be written to.", "Make room, or allow it.")
+                raise UsageError(
+                    f"{self.folder.recordings} cannot be written to.",
+                    "Free some space, or give yourself write permission.",
+                )
             return request_again(job, part), part
         except TutorError:
             self.recordings.discard(part)
@@ -48,7 +51,7 @@ class RegradeClient:
     def _job(self, attempt: Attempt) -> Job:
         job = job_again(self.folder, attempt.handed_in, self._course_folder)
         if attempt.key is not None and job.key != attempt.key:
-            raise UsageError("The class was graded in another way meanwhile.", "F5 reads it again.")
+            raise UsageError("The class was graded with other options meanwhile.", "F5 reads it again.")
         return job
 
     def keep_recording(self, key: GradingKey, part: Path) -> Recording | None:
@@ -57,8 +60,8 @@ class RegradeClient:
             self.recordings.discard(part)
             return None
         if not self.recordings.adopt(part, key.name) and self.recordings.path(key.name) is None:
-            advice = f"Look whether {self.folder.recordings} can be written to."
-            raise UsageError("What the devices did was recorded, and cannot be kept.", advice)
+            advice = f"Check that you can write to {self.folder.recordings}."
+            raise UsageError("The recording of the devices cannot be stored.", advice)
         self.recordings.prune_oldest()
         return self.recordings.read(key.name)
 
@@ -67,4 +70,4 @@ class RegradeClient:
         try:
             return accept_regrade(self.folder, key, report)
         except OSError as error:
-            raise UsageError(f"The journal cannot be written to: {error}", "It is as it was.") from error
+            raise UsageError(f"The journal cannot be written to: {error}", "The journal is unchanged.") from error

@@ -46,7 +46,7 @@ _HELP = (
     "R grades it again in the same way, and compares the results. The new report replaces the old one in the"
     " journal only if you confirm it; the old one moves to replaced/.",
 )
-_NOTHING = "Nothing was recorded: nothing of it ran on a device."
+_NOTHING = "There is no recording: the submission did not use a device."
 _AGAIN = (
     "It is graded again with the same seed, device and isolation. You see the result; the journal changes only if you"
     " confirm it then."
@@ -63,7 +63,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def __init__(
         self, table: ClassTable, mark: Mark, step: Callable[[int], Cell | None], grading: RegradeClient
     ) -> None:
-        """`mark` has attempts. `step` goes to the next student's mark, or the one before; None at the end."""
+        """`mark` has attempts. `step` goes to the next or previous student's mark; None at the end."""
         super().__init__()
         self.mark = mark
         self.attempt = mark.counted or mark.attempts[-1]
@@ -161,12 +161,12 @@ class SubmissionScreen(BaseScreen[bool]):
             self.app.push_screen(AllTextScreen(self.results.sections, self.results.section))
 
     def action_step(self, by: int) -> None:
-        """Go to the next student's submission, or the one before."""
+        """Go to the next or previous student's submission."""
         if self.is_busy():
             return
         cell = self._step(by)
         if cell is None:
-            self.say("There is none further on." if by > 0 else "This is the first one.")
+            self.say("There is no submission after this one." if by > 0 else "This is the first submission.")
             return
         self.mark = cell.mark
         self.attempt = cell.mark.counted or cell.mark.attempts[-1]
@@ -175,7 +175,7 @@ class SubmissionScreen(BaseScreen[bool]):
     def action_attempt(self, by: int) -> None:
         place = self.mark.attempts.index(self.attempt) + by
         if not 0 <= place < len(self.mark.attempts):
-            self.say("There is no other attempt there.")
+            self.say("There is no other attempt in that direction.")
         elif not self.is_busy():
             self.attempt = self.mark.attempts[place]
             self._show()
@@ -303,7 +303,7 @@ class SubmissionScreen(BaseScreen[bool]):
             case WaitingForDevice(device):
                 self.say(f"… Another grading is on {device}: waiting for its end. Esc stops it.")
             case TutorError() as error:
-                self._end("! The grader failed. The journal is as it was.")
+                self._end("! The grader failed. The journal is unchanged.")
                 self.app.push_screen(error_dialog(error))
             case GradingCancelled():
                 self._end("Stopped.")
@@ -328,20 +328,20 @@ class SubmissionScreen(BaseScreen[bool]):
         """Show the new result; if it differs, ask whether to take it."""
         after = outcome_line(report)
         if not may_be_taken(report):
-            self.say(f"It could not be graded: {after}. {report.reason} The journal is as it was.")
+            self.say(f"It could not be graded: {after}. {report.reason} The journal is unchanged.")
         elif before is not None and same_result(before, report):
-            self.say(f"The same result again: {after}. The journal is as it was.")
+            self.say(f"The same result again: {after}. The journal is unchanged.")
         else:
-            was = outcome_line(before) if before is not None else "no result, or one that cannot be read"
-            title = "Another result than before" if before is not None else "A result, where there was none"
+            was = outcome_line(before) if before is not None else "no readable result"
+            title = "The result differs" if before is not None else "A first result"
             text = (
-                f"In the journal: {was}\nNow: {after}\n\nBoth have the same key, so the journal holds one of them. If"
-                " you take the new one, it counts for everybody who handed in this text; what was there is kept in"
-                " replaced/."
+                f"In the journal: {was}\nNow: {after}\n\nBoth have the same key, so the journal can hold only one."
+                " If you use the new result, it counts for every student who submitted this text. The old result moves"
+                " to replaced/."
             )
-            answers = (Answer("take", "t", "Take the new one"), Answer("keep", "k", "Keep the old one"))
+            answers = (Answer("take", "t", "Use the new result"), Answer("keep", "k", "Keep the old result"))
             dialog = QuestionDialog(title, text, answers)
-            kept = f"The journal is as it was. The other result: {after}"
+            kept = f"The journal is unchanged. The other result: {after}"
             self.app.push_screen(dialog, lambda answer: self._take(report) if answer == "take" else self.say(kept))
 
     def _take(self, report: Report) -> None:
@@ -361,11 +361,11 @@ class SubmissionScreen(BaseScreen[bool]):
         self._doing = ""
         self._changed = True
         self.show_report(report)
-        where = f" The old one: replaced/{old.name}" if old is not None else ""
-        self.say(f"Taken. Marks follow it when the class is read again, as on going back.{where}")
+        where = f" The old result: replaced/{old.name}" if old is not None else ""
+        self.say(f"Saved. Marks change when the class is read again, such as when you go back.{where}")
 
     def action_back(self) -> None:
-        """Stop the current grading, or else leave. Wait while the journal is being written."""
+        """Stop the current grading; without one, leave. Wait while the journal is being written."""
         if self._doing == "take":
             self.is_busy()
         elif self._doing:

@@ -1,1 +1,1 @@
-"""The editor and what it is made of."""
+"""The editor and its parts."""

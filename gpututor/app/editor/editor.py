@@ -20,7 +20,7 @@ from gpututor.app.messages import EditorLeft, TabsReplaced
 
 
 class Editor(CodeArea):
-    """Editor of one text, which knows nothing of files."""
+    """Editor of one text, without knowledge of files."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+tab", "dedent", "Dedent", show=False),

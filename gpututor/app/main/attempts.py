@@ -213,7 +213,7 @@ class AttemptController:
                 return
             host.panes.editor.replace_all(text)
             self._files.save()
-            host.status.show_news(f"The text of attempt {attempt.number}. Kept: .backups/{backup.name}")
+            host.status.show_news(f"Loaded attempt {attempt.number}. Your text is in .backups/{backup.name}")
         host.show_pane(Pane.CODE)
 
     def show_last_report(self) -> None:

@@ -143,7 +143,9 @@ class EditorController:
         else:
             wanted = next((index for index in range(last, -1, -1) if self._matches[index][0] < cursor), -1)
         self._go_to(wanted % (last + 1))
-        self._host.status.show_news("On from the top." if wanted > last else "On from the end." if wanted < 0 else "")
+        self._host.status.show_news(
+            "Continued from the top." if wanted > last else "Continued from the end." if wanted < 0 else ""
+        )
 
     def _replace(self, all: bool) -> None:
         from gpututor.app.editor.find import BadPattern, replaced, replacement

@@ -128,7 +128,7 @@ class LearningController:
 
         question = QuestionDialog(
             f"Start {self._host.exercise.label} {self._host.exercise.title} again?",
-            "Your file is put back to the starter. What you have now is kept in .backups in your folder.",
+            "Your file becomes the starter again. Your text is saved in .backups in your folder.",
             (Answer("yes", "y", "Yes, reset"), Answer("no", "n", "No, keep it")),
         )
         self._host.push(question, lambda answer: self._reset() if answer == "yes" else None)

@@ -310,7 +310,7 @@ class RunController:
 
 
 def _syntax_problem(text: str) -> str:
-    """Describe why the text is no Python yet; return "" if it is. 1 ms for 200 lines."""
+    """Describe why the text is not valid Python yet; return "" if it is. 1 ms for 200 lines."""
     import ast
     import warnings
 

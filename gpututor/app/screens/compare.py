@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 PAGES = ("Figures", "Lines", "Timelines")
 NOTHING = (
-    "There is no other attempt to compare with yet: no other attempt at this exercise was recorded, and its checks"
-    " compare with no baseline.\n\nRun the checks again after a change, and both can be compared."
+    "There is nothing to compare with yet: no other attempt at this exercise has a recording, and its checks have no"
+    " baseline.\n\nChange your file and run the checks again. Then you can compare both runs."
 )
 
 
@@ -62,7 +62,7 @@ class CompareScreen(BaseScreen[int | None]):
         yield self.tabs
 
     def on_mount(self) -> None:
-        self.tabs.show_message("Reading what was recorded …")
+        self.tabs.show_message("Reading the recordings …")
         self.tabs.show_news(self._news)
         self._read()
 
@@ -80,7 +80,7 @@ class CompareScreen(BaseScreen[int | None]):
             from gpututor.app.runtime import write_log
 
             write_log(error)
-            pair = f"What was recorded cannot be compared: {error!r}"
+            pair = f"The recordings cannot be compared: {error!r}"
         if reading == self._reading:
             self.call_later(self._show, pair)
 

@@ -1,4 +1,4 @@
-"""The devices: the one for runs, the model of the virtual GPU, and the diagnosis of this machine."""
+"""The device for runs, the models of the virtual GPU, and the diagnosis of this machine."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ VIRTUAL_GPU = (
     "A model of a GPU in PyTorch: tensors say cuda:0; CUDA's rules apply",
     "Values are real: your CPU computes them; GPU errors are raised",
     "Times are modelled: what kernels, copies, waits take on that GPU",
-    "What it makes up is marked modelled; unsupported calls raise errors",
+    "Modelled figures are marked so; unsupported calls raise errors",
 )
 """Four lines that fit the narrowest dialog."""
 _ALWAYS = {
     "auto": "a GPU that suits the exercise, else the virtual GPU",
     "virtual": "the virtual GPU, on any machine",
-    "cpu": "the CPU alone; few exercises are about it",
+    "cpu": "the CPU alone; few exercises allow it",
 }
 _NAME_WIDTH = 20
 _MARKS = {OK: "✓ ok", NOTE: "! note", WRONG: "✗ wrong"}
@@ -68,17 +68,17 @@ class DevicesScreen(BaseModal["Inventory"]):
         self._plan = PlainText("", classes="plan")
         self._models = OptionRows(id="models", markup=False, compact=True)
         self._end = PlainText("", classes="end")
-        self._found = VerticalScroll(self._end, id="found")
+        self._diagnoses = VerticalScroll(self._end, id="found")
         lead, explained = PlainText("Your runs happen on", classes="lead"), "\n".join(VIRTUAL_GPU)
         runs = VerticalScroll(lead, self._devices, self._plan, can_focus=False)
         names = f"  {'':<{_NAME_WIDTH}}{'memory':>8}{'bandwidth':>12}{'float32':>11}{'float16':>11}"
         units = f"  {'':<{_NAME_WIDTH}}{'GiB':>8}{'GB/s':>12}{'TFLOP/s':>11}{'TFLOP/s':>11}"
         heading = PlainText(f"{names}\n{units}", classes="columns")
         gpu = VerticalScroll(PlainText(explained, classes="explained"), heading, self._models, can_focus=False)
-        self._scrolls = (runs, gpu, self._found)
+        self._scrolls = (runs, gpu, self._diagnoses)
         self.pages = TabbedPages(
             "Devices",
-            {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._found},
+            {"Where runs happen": runs, "Virtual GPU": gpu, "What is here": self._diagnoses},
             foot("devices"),
             turned=self._draw_page,
         )
@@ -169,10 +169,10 @@ class DevicesScreen(BaseModal["Inventory"]):
         page.scroll_relative(y=by * max(1, page.size.height - 1), animate=False)
 
     def action_look_again(self) -> None:
-        """Start a new look; ignore the rest of the one before."""
+        """Start a new check; ignore the rest of the previous check."""
         self._looks += 1
         self._wrong, self._looked = 0, False
-        self._found.remove_children(FindingRow)
+        self._diagnoses.remove_children(FindingRow)
         self._show_findings()
         in_thread(self._find, self._looks)
 
@@ -186,7 +186,7 @@ class DevicesScreen(BaseModal["Inventory"]):
                 self.call_later(self._show_finding, finding, looks)
         except Exception as error:
             write_log(error)
-            broken = Diagnosis(WRONG, "gpututor", f"the look itself broke: {error!r}", f"The log is {log_file()}")
+            broken = Diagnosis(WRONG, "gpututor", f"the check itself failed: {error!r}", f"The log is {log_file()}")
             self.call_later(self._show_finding, broken, looks)
         # The look has just refreshed the inventory, so this does not wait.
         self.call_later(self._end_look, load_inventory(), looks)
@@ -194,7 +194,7 @@ class DevicesScreen(BaseModal["Inventory"]):
     def _show_finding(self, finding: Diagnosis, looks: int) -> None:
         if looks == self._looks:
             self._wrong += finding.state == WRONG
-            self._found.mount(FindingRow(finding), before=self._end)
+            self._diagnoses.mount(FindingRow(finding), before=self._end)
             self._show_findings()
 
     def _end_look(self, inventory: Inventory, looks: int) -> None:

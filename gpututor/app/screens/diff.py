@@ -45,7 +45,7 @@ class DiffLine:
 
 
 def diff_lines(before: str, after: str) -> tuple[DiffLine, ...]:
-    """Compare two whole files; within a change, removed lines come before added ones."""
+    """Compare two whole files; within a change, removed lines come before added lines."""
     old, new = before.splitlines(), after.splitlines()
     lines: list[DiffLine] = []
     change = 0
@@ -161,7 +161,7 @@ class DiffDialog(BaseModal[None]):
         self.call_after_refresh(self.action_walk, 1)
 
     def action_walk(self, by: int) -> None:
-        """Go to the next change, or the one before."""
+        """Go to the next or previous change."""
         view = self._view
         if not view.changes:
             return

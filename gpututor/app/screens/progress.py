@@ -32,7 +32,7 @@ _GONE = "no longer in the course"
 
 
 @dataclass(frozen=True)
-class Standing:
+class ProgressOverview:
     """The contents of the screen."""
 
     lessons: tuple[LessonRow, ...]
@@ -77,30 +77,30 @@ class ProgressScreen(BaseModal[Choice]):
 
     def _count(self) -> None:
         try:
-            self.call_later(self._show, standing_of(self._course, self._progress))
+            self.call_later(self._show, progress_overview(self._course, self._progress))
         except TutorError as error:
             row = Option(escape_control_chars(f"! {error.title}"), disabled=True)
             self.call_later(self._far.set_options, [row])
 
-    def _show(self, standing: Standing) -> None:
-        self._far.set_options(self._progress_rows(standing))
-        self._repeats.set_options(self._repeat_rows(standing))
+    def _show(self, overview: ProgressOverview) -> None:
+        self._far.set_options(self._progress_rows(overview))
+        self._repeats.set_options(self._repeat_rows(overview))
         for options in (self._far, self._repeats):
             options.action_first()
             # The cursor cannot be on the headings above, which should be visible.
             self.call_after_refresh(options.scroll_home, animate=False)
 
-    def _progress_rows(self, standing: Standing) -> Iterator[Option]:
-        passed = sum(lesson.passed for lesson in standing.lessons)
-        total = sum(len(lesson.exercises) for lesson in standing.lessons)
-        rows = [row for lesson in standing.lessons for row in lesson.exercises]
+    def _progress_rows(self, overview: ProgressOverview) -> Iterator[Option]:
+        passed = sum(lesson.passed for lesson in overview.lessons)
+        total = sum(len(lesson.exercises) for lesson in overview.lessons)
+        rows = [row for lesson in overview.lessons for row in lesson.exercises]
         left = sum(row.minutes for row in rows if row.state is not State.PASSED)
         yield _heading(f"{passed} of {count(total, 'exercise')} passed; {_time(left)} planned for the rest")
         yield _heading("")
         room = self._far.size.width - 3 - sum(_WIDTHS)  # without the padding and the scrollbar
         title_width = max(12, min(_TITLE_WIDTH, room))
         yield _heading(_lesson_line(title_width, "Lesson", "passed", "started", "tries", "hints", "planned"))
-        for lesson in standing.lessons:
+        for lesson in overview.lessons:
             states = [row.state for row in lesson.exercises]
             yield Option(
                 _lesson_line(
@@ -114,23 +114,23 @@ class ProgressScreen(BaseModal[Choice]):
                 ),
                 id=f"lesson {lesson.slug}",
             )
-        yield from self._mistake_rows(standing)
-        yield from self._time_rows(standing)
+        yield from self._mistake_rows(overview)
+        yield from self._time_rows(overview)
 
-    def _mistake_rows(self, standing: Standing) -> Iterator[Option]:
-        if not standing.mistakes:
+    def _mistake_rows(self, overview: ProgressOverview) -> Iterator[Option]:
+        if not overview.mistakes:
             return
         yield _heading("")
         yield _heading("Most frequent failures, and where to read up")
-        titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in standing.lessons}
-        for mistake, slug in standing.mistakes[:MOST_MISTAKES]:
+        titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in overview.lessons}
+        for mistake, slug in overview.mistakes[:MOST_MISTAKES]:
             words = f"{mistake.times:>4} ×  {general_rule(mistake)}"
             if slug:
                 words += f"\n{'':<8}▸ {titles.get(slug, _GONE)}"
             yield Option(escape_control_chars(words), id=f"lesson {slug} {mistake.check}", disabled=not slug)
 
-    def _time_rows(self, standing: Standing) -> Iterator[Option]:
-        times = standing.best_times
+    def _time_rows(self, overview: ProgressOverview) -> Iterator[Option]:
+        times = overview.best_times
         exercises = [exercise for exercise in self._course.exercises if exercise.key in times]
         if not exercises:
             return
@@ -140,14 +140,14 @@ class ProgressScreen(BaseModal[Choice]):
             words = f"     {exercise.label} {exercise.title}\n{'':<8}{times[exercise.key]}"
             yield Option(escape_control_chars(words), id=f"time {exercise.key}")
 
-    def _repeat_rows(self, standing: Standing) -> Iterator[Option]:
-        if not standing.repeats:
+    def _repeat_rows(self, overview: ProgressOverview) -> Iterator[Option]:
+        if not overview.repeats:
             yield _heading("○ Nothing: you passed everything in few tries and without help.")
             return
         yield _heading("x starts the exercise over; your file is kept in .backups.")
         yield _heading("")
         exercises = {exercise.key: exercise for exercise in self._course.exercises}
-        for repeat in standing.repeats:
+        for repeat in overview.repeats:
             exercise = exercises.get(repeat.exercise)
             if exercise is not None:
                 words = f"{exercise.label:>5} {exercise.title}\n{'':<6}{', '.join(repeat.reasons)}"
@@ -186,7 +186,7 @@ class ProgressScreen(BaseModal[Choice]):
             self._shown.scroll_home(animate=False)
 
 
-def standing_of(course: Course, store: ProgressStore) -> Standing:
+def progress_overview(course: Course, store: ProgressStore) -> ProgressOverview:
     """Collect the contents of the screen. Raises `ProgressError`."""
     from gpututor.progress import review
 
@@ -195,7 +195,7 @@ def standing_of(course: Course, store: ProgressStore) -> Standing:
     known = [attempt for attempt in attempts if attempt.exercise in set(keys)]
     repeats = review.to_repeat(known, progress, store.solutions_opened(), store.begun_again(), keys)
     mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
-    return Standing(lesson_rows(course, progress), mistakes, review.best_times(known), repeats)
+    return ProgressOverview(lesson_rows(course, progress), mistakes, review.best_times(known), repeats)
 
 
 def _heading(text: str) -> Option:

@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import foot, screen_bindings
-from gpututor.app.course_index import MOST_FOUND, Found, Passage, TextIndex, excerpt
+from gpututor.app.course_index import MOST_RESULTS, Passage, SearchResults, TextIndex, excerpt
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.grading.report_text import count
@@ -29,7 +29,7 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
         self._make_index = index
         self._index: TextIndex | None = None
         self._query = query
-        self._results = Found((), 0)
+        self._results = SearchResults((), 0)
         self._drawn_width = 0
 
     def compose(self) -> ComposeResult:
@@ -57,7 +57,7 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
         self._search()
 
     def _search(self) -> None:
-        self._results = self._index.find(self._query) if self._index is not None else Found((), 0)
+        self._results = self._index.find(self._query) if self._index is not None else SearchResults((), 0)
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -88,7 +88,7 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
         total = self._results.total
         if not total:
             return f"Search: nothing has “{self._query.strip()}”"
-        return f"Search: {count(total, 'place')}" + (f", the best {MOST_FOUND}" if total > MOST_FOUND else "")
+        return f"Search: {count(total, 'place')}" + (f", the best {MOST_RESULTS}" if total > MOST_RESULTS else "")
 
     def _row(self, passage: Passage) -> Content:
         where = self._marked(*excerpt(passage.where, self._query, self._width)).stylize_before("bold")

@@ -228,7 +228,7 @@ def export(folder: Path, name: str, ending: str, write: Callable[[TextIO], objec
     except OSError as error:
         raise WorkspaceError(
             f"{path} cannot be written: {error.strerror or error}.",
-            "Look at the rights and the free space of that folder, then try again.",
+            "Check the permissions and the free space of that folder, then try again.",
         ) from error
     return path
 
@@ -239,9 +239,9 @@ def export_trace(folder: Path, view: RunView) -> Path:
 
     processes = view.loaded.processes if view.loaded is not None else ()
     if not processes:
-        raise WorkspaceError("There is no trace of this call that could be exported.", "Run the checks again.")
+        raise WorkspaceError("There is no trace of this call to export.", "Run the checks again.")
     if view.loaded is not None and not view.loaded.used_a_device:
-        advice = "Only what a device does can be seen in Perfetto: export an attempt that uses one."
+        advice = "Perfetto shows only the work of devices: export an attempt that uses one."
         raise WorkspaceError("No device did anything in this call: nothing was written.", advice)
     label = view.title.partition(" ")[0]
     call = f"-call-{view.case_number + 1}" if len(view.run.calls) > 1 else ""

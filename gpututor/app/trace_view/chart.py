@@ -285,7 +285,7 @@ class Chart(Widget, can_focus=True):
         self._go(self.lane_number, len(self.lane) - 1 if by > 0 else 0)
 
     def action_stop(self, by: int) -> None:
-        """Go to the next hazard or wait, or the one before, in any lane."""
+        """Go to the next or previous hazard or wait, in any lane."""
         assert self.picture is not None
         stop = self.picture.stop_after(self.lane_number, self.number, by)
         if stop is not None:

@@ -73,7 +73,7 @@ class Pair:
 
 
 def pair_of(left: RunView, other: Other) -> Pair | None:
-    """Pair the case of `left` with the same one of `other`; return None if `other` has no such run or case."""
+    """Pair the case of `left` with the same case of `other`; return None if `other` has no such run or case."""
     runs = other.view.recording.runs
     number = next((at for at, run in enumerate(runs) if run.scenario == left.run.scenario), None)
     if number is None or not runs[number].calls:

@@ -66,7 +66,7 @@ def _entries(view: RunView) -> Iterator[_Entry]:
         yield _heading("What is wrong")
         yield from wrong
     elif figures:
-        yield _text("✓ No hazards: where streams or the host share memory, something says which comes first.")
+        yield _text("✓ No hazards: every use of shared memory by streams or the host has an order.")
         yield _text("✓ Every allocation succeeded.")
         yield _text("")
     advice = [entry for each in named for entry in _advice(view, *each)]

@@ -92,7 +92,7 @@ class MemoryTab(Widget, can_focus=True):
             self._read(curve.highest(columns)[column])
 
     def action_step(self, by: int) -> None:
-        """Move the cursor to the next change, or the one before."""
+        """Move the cursor to the next or previous change."""
         if self._cursor is not None:
             curve = self._curves[self._chosen][1]
             self._read(curve.reading(min(max(self._cursor.number + by, -1), curve.last.number)))

@@ -47,7 +47,7 @@ class RecordedCall:
 
     @property
     def interest(self) -> tuple[bool, int, int]:
-        """Sort key for the call to show first: one that stopped, else the longest, else the one with most events."""
+        """Sort key for the call to show first: a stopped call, else the longest, else the call with most events."""
         return any(call.stopped for call in self.calls), self.work_ns, sum(call.events for call in self.calls)
 
 

@@ -141,7 +141,7 @@ class TabStack(Vertical):
         self._news.display = bool(words)
 
     def label(self, title: str, about: str, keys: Sequence[KeyHint], flagged: Collection[int] = ()) -> None:
-        """Show the title, a line about the subject, and the keys of the screen, behind those of the tab."""
+        """Show the title, a line about the subject, and the keys of the screen after the keys of the tab."""
         self._title, self._screen_keys, self._flagged = title, tuple(keys), tuple(flagged)
         self._about.update(about)
         self._about.display = bool(about)

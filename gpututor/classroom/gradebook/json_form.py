@@ -59,7 +59,8 @@ def _student(marks: StudentMarks) -> dict[str, Any]:
 def _mark(mark: Mark) -> dict[str, Any]:
     counted = mark.counted
     return {
-        **_attributes(mark, "exercise standing mark outcome reason"),
+        **_attributes(mark, "exercise mark outcome reason"),
+        "standing": mark.status,
         "so_far": mark.points,
         "of": mark.known_of,
         "attempt": counted.handed_in.attempt if counted is not None else None,

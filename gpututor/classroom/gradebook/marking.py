@@ -117,27 +117,27 @@ def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: R
     lateness = lateness_of(handed_in, rules)
     report = graded.report
     if handed_in.refusal:
-        standing, outcome, report = MarkStatus.REFUSED, Outcome.REJECTED, None
+        status, outcome, report = MarkStatus.REFUSED, Outcome.REJECTED, None
     elif report is None:
-        standing, outcome = MarkStatus.NOT_GRADED, None
+        status, outcome = MarkStatus.NOT_GRADED, None
     elif report.outcome is Outcome.REJECTED:
-        standing, outcome = MarkStatus.REFUSED, report.outcome
+        status, outcome = MarkStatus.REFUSED, report.outcome
     else:
-        standing, outcome = MarkStatus.FINAL if report.final else MarkStatus.OPEN, report.outcome
+        status, outcome = MarkStatus.FINAL if report.final else MarkStatus.OPEN, report.outcome
     if lateness.too_late:  # it is worth nothing, whatever the instructor decides
-        standing = MarkStatus.FINAL
+        status = MarkStatus.FINAL
     checks = _check_marks(report, of, rules) if report is not None else ()
     earned = math.fsum(check.points for check in checks)
     if report is not None and report.outcome is Outcome.PASSED:
         earned = of.most  # checks that are not in its report did not apply
     points = most = _after_lateness(earned, lateness, of, rules)
-    if not standing.is_mark:
+    if not status.is_mark:
         failed = [check.check for check in checks if check.status.is_failure]
         most = _after_lateness(of.without(failed), lateness, of, rules)
-    why = "" if standing is MarkStatus.FINAL else _why_no_mark(handed_in, graded, standing)
+    why = "" if status is MarkStatus.FINAL else _why_no_mark(handed_in, graded, status)
     return Attempt(
         handed_in=handed_in,
-        standing=standing,
+        status=status,
         outcome=outcome,
         report=report,
         key=graded.key,
@@ -201,9 +201,9 @@ def _after_lateness(earned: float, lateness: Lateness, of: Score, rules: Rules) 
     return min(max(rules.rounded(left), 0.0), of.most)
 
 
-def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkStatus) -> str:
+def _why_no_mark(handed_in: Submission, graded: GradedAttempt, status: MarkStatus) -> str:
     report = graded.report
-    if standing is MarkStatus.REFUSED:
+    if status is MarkStatus.REFUSED:
         reason = handed_in.refusal or (report.reason if report is not None else "")
         return f"It was refused: {reason or 'it cannot be graded.'}"
     if report is None:
@@ -214,10 +214,10 @@ def _why_no_mark(handed_in: Submission, graded: GradedAttempt, standing: MarkSta
         case Outcome.NOT_GRADABLE_HERE:
             return f"That machine cannot grade it: {report.reason}"
     if report.suspicions:
-        return f"Look at it: {report.suspicions[0]}"
+        return f"Review it: {report.suspicions[0]}"
     names = {verdict.check: verdict.status for verdict in report.verdicts if verdict.status in _OPEN}
     checks = ", ".join(f"{name} ({status})" for name, status in names.items())
-    return f"Look at it, or grade it again: {checks}."
+    return f"Review it, or grade it again: {checks}."
 
 
 def mark_of(
@@ -226,7 +226,7 @@ def mark_of(
     """Return the mark for `attempts`, in the order of time. `of_no_exercise`: sources of the student's other files."""
     if not attempts:
         misplaced = _to_no_exercise(of_no_exercise) if of_no_exercise else ""
-        reason = f"Nothing was handed in for it; {misplaced}." if misplaced else "Nothing was handed in."
+        reason = f"Nothing was submitted for it; {misplaced}." if misplaced else "Nothing was submitted."
         status = MarkStatus.NOT_HANDED_IN
         return Mark(student, of.exercise, status, 0.0, of.known_of, reason=reason, misplaced=misplaced)
     if rules.attempts == "last":
@@ -238,11 +238,11 @@ def mark_of(
         points = max(attempt.points for attempt in attempts)
     which = ""
     if len(attempts) > 1:
-        what = "counts" if counted.standing is MarkStatus.FINAL else "is to be decided on first"
+        what = "counts" if counted.status is MarkStatus.FINAL else "needs a decision first"
         number = attempts.index(counted) + 1
         which = f"Attempt {number} of {len(attempts)} {what}."
     reason = " ".join(filter(None, (which, counted.reason)))
-    return Mark(student, of.exercise, counted.standing, points, of.known_of, tuple(attempts), counted, reason)
+    return Mark(student, of.exercise, counted.status, points, of.known_of, tuple(attempts), counted, reason)
 
 
 def _to_no_exercise(sources: Sequence[str]) -> str:
@@ -255,9 +255,9 @@ def _to_no_exercise(sources: Sequence[str]) -> str:
 def _best(attempts: Sequence[Attempt]) -> Attempt:
     """Return the first best final attempt, or an undecided one that could become better; without both, the last one."""
     in_time = [attempt for attempt in attempts if not attempt.lateness.too_late]
-    final = [attempt for attempt in in_time if attempt.standing is MarkStatus.FINAL]
+    final = [attempt for attempt in in_time if attempt.status is MarkStatus.FINAL]
     best = max(final, key=lambda attempt: attempt.points, default=None)
-    undecided = [attempt for attempt in in_time if attempt.standing in (MarkStatus.OPEN, MarkStatus.NOT_GRADED)]
+    undecided = [attempt for attempt in in_time if attempt.status in (MarkStatus.OPEN, MarkStatus.NOT_GRADED)]
     if best is not None:
         undecided = [attempt for attempt in undecided if attempt.most > best.points]
     if undecided:
@@ -287,7 +287,7 @@ def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> Stud
         points=rules.rounded(points),
         known_of=of,
         # An open mark may change which marks are the lowest.
-        open=sum(not mark.standing.is_mark for mark in counting),
+        open=sum(not mark.status.is_mark for mark in counting),
     )
 
 
@@ -295,7 +295,7 @@ def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rul
     """Summarize the marks of all students at one exercise."""
     exercise = of.exercise
     counted = [mark.counted for mark in marks if mark.counted is not None]
-    shares = [min(mark.share, 1.0) for mark in marks if mark.standing is MarkStatus.FINAL]
+    shares = [min(mark.share, 1.0) for mark in marks if mark.status is MarkStatus.FINAL]
     outcomes = Counter(attempt.outcome for attempt in counted if attempt.outcome is not None)
     reports = [(attempt.handed_in.student, attempt.report) for attempt in counted if attempt.report is not None]
     timings = [timing for student, report in reports for timing in timings_of(student, report)]
@@ -309,7 +309,7 @@ def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rul
         due=rules.due_for(exercise),
         is_dropped=exercise in rules.drop,
         handed_in=len(counted),
-        without_mark=sum(not mark.standing.is_mark for mark in marks),
+        without_mark=sum(not mark.status.is_mark for mark in marks),
         outcomes=tuple(sorted(outcomes.items(), key=lambda pair: (-pair[1], pair[0]))),
         distribution=distribution(shares),
         mean_share=statistics.fmean(shares) if shares else None,

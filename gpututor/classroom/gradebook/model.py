@@ -74,7 +74,7 @@ class Attempt:
     """A submission and its score."""
 
     handed_in: Submission
-    standing: MarkStatus
+    status: MarkStatus
     """Never `NOT_HANDED_IN`."""
     outcome: Outcome | None
     """`rejected` for a refused file; None before it is graded."""
@@ -103,9 +103,9 @@ class Mark:
 
     student: str
     exercise: str
-    standing: MarkStatus
+    status: MarkStatus
     points: float
-    """A mark if `standing.is_mark`; otherwise provisional, never to be entered anywhere."""
+    """A mark if `status.is_mark`; otherwise provisional, never to be entered anywhere."""
     known_of: float | None
     """Points of the exercise, without extra points; None if unknown."""
     attempts: tuple[Attempt, ...] = ()
@@ -125,7 +125,7 @@ class Mark:
     @property
     def mark(self) -> float | None:
         """The points; None if they are provisional."""
-        return self.points if self.standing.is_mark else None
+        return self.points if self.status.is_mark else None
 
     @property
     def outcome(self) -> Outcome | None:

@@ -92,7 +92,7 @@ def _wrapped(lines: Iterator[str], width: int) -> Iterator[str]:
 
 def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     marks = [mark for student in gradebook.students for mark in student.marks[:shown]]
-    statuses = {mark.standing for mark in marks}
+    statuses = {mark.status for mark in marks}
     lines = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
     lines += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     lines += [
@@ -124,10 +124,10 @@ def _total(marks: StudentMarks) -> tuple[str, str]:
 
 
 def _mark(mark: Mark) -> str:
-    if mark.standing is MarkStatus.NOT_HANDED_IN:
+    if mark.status is MarkStatus.NOT_HANDED_IN:
         word = "–"
     else:
-        word = number(mark.mark) if mark.mark is not None else mark.standing.word
+        word = number(mark.mark) if mark.mark is not None else mark.status.word
     return f"({word})" if mark.is_dropped else word
 
 

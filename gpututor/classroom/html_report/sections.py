@@ -284,11 +284,11 @@ def questions(gradebook: Gradebook) -> str:
         (
             f'<a href="#s{place}e{column}">{name(marks.student.id)}</a>',
             text(titles[mark.exercise]),
-            f"<b>{text(mark.standing.value)}</b> {text(mark.reason)}",
+            f"<b>{text(mark.status.value)}</b> {text(mark.reason)}",
         )
         for place, marks in enumerate(gradebook.students)
         for column, mark in enumerate(marks.marks)
-        if not mark.standing.is_mark
+        if not mark.status.is_mark
     ]
     parts = []
     if rows:
@@ -368,16 +368,16 @@ def _called(marks: StudentMarks) -> str:
 
 
 def _cell(target: str, mark: Mark) -> str:
-    if mark.standing is MarkStatus.NOT_HANDED_IN:
+    if mark.status is MarkStatus.NOT_HANDED_IN:
         return f'<td class="none">{"(–)" if mark.is_dropped else "–"}</td>'
-    word = number(mark.mark) if mark.mark is not None else mark.standing.word
+    word = number(mark.mark) if mark.mark is not None else mark.status.word
     shade = f"q{min(int(mark.share * _SHADES + 1e-9), _SHADES)}" if mark.mark is not None else "open"
     return f'<td class="{shade}"><a href="{target}">{f"({word})" if mark.is_dropped else word}</a></td>'
 
 
 def _legend(gradebook: Gradebook) -> str:
     marks = [mark for student in gradebook.students for mark in student.marks]
-    statuses = {mark.standing for mark in marks}
+    statuses = {mark.status for mark in marks}
     words = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
     words += [f"{status.word}: no mark yet" for status in MarkStatus if status.word and status in statuses]
     words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []

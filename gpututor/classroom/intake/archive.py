@@ -185,11 +185,11 @@ class _Member:
         if stat.S_ISLNK(mode):
             return _LINK
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
-            return "It is a pipe, a socket or a device, and no file."
+            return "It is a pipe, a socket or a device, not a file."
         if self.info.flag_bits & 0x41:
             return "It is encrypted."
         if self.info.compress_type not in _READABLE and not self.is_folder:
-            return "It is packed in a way that is not read: pack an ordinary zip."
+            return "Its compression is not supported: make an ordinary zip."
         return ""
 
     @property

@@ -56,7 +56,7 @@ def refusal_of(content: bytes) -> str:
     if not content.removeprefix(codecs.BOM_UTF8).strip():
         return "The file is empty."
     if (at := content.find(b"\0")) >= 0:
-        return f"The file holds NUL bytes (the first is byte {at + 1}): it is no Python file."
+        return f"The file holds NUL bytes (the first is byte {at + 1}), so it is not a Python file."
     try:
         content.decode()
     except UnicodeDecodeError as error:
@@ -145,7 +145,7 @@ def _attempts(files: Sequence[_File]) -> tuple[list[_File], _Unused]:
         if later[file.place.submitted_at] < MOST_ATTEMPTS:
             attempts.append(file)
         else:
-            unused.append((file, f"Of files for one exercise the last {MOST_ATTEMPTS} count, and this one is older."))
+            unused.append((file, f"Only the last {MOST_ATTEMPTS} files for an exercise count, and this file is older."))
     return attempts, unused
 
 
@@ -153,7 +153,7 @@ def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
     """Choose the files that are solutions by their names, of those with the same time."""
     exercise = same_time[0].exercise
     if named := [file for file in same_time if file.is_named]:
-        why = f"Another file is named after {exercise}, and this one is not."
+        why = f"Another file is named after {exercise}, but this file is not."
         return named, [(file, why) for file in same_time if not file.is_named]
     if not (read := [file for file in same_time if file.content.sha256]):
         return same_time, []
@@ -202,7 +202,11 @@ class SubmissionCollector:
             return self._add_unopened(entry, place)
         name = entry.parts[-1].casefold()
         if not name.endswith(".py"):
-            other = "Of archives only zips are opened." if name.endswith(_ARCHIVES) else "It is no Python file."
+            other = (
+                "Zips are the only archives that are opened."
+                if name.endswith(_ARCHIVES)
+                else "It is not a Python file."
+            )
             return self._skip(entry, place, entry.refusal or other)
         return self._add_file(entry, place)
 
@@ -264,9 +268,9 @@ class SubmissionCollector:
     def _over_limit(self, place: Place) -> str:
         for person in place.people:
             if self._counts[person.key] >= MOST_FILES:
-                return f"It is not read: {MOST_FILES} files of this student were."
+                return f"It is not read: the limit for a student is {MOST_FILES} files."
             if self._sizes[person.key] >= MOST_BYTES:
-                return f"It is not read: {MOST_BYTES >> 20} MiB of this student's were."
+                return f"It is not read: the limit for a student is {MOST_BYTES >> 20} MiB."
         return ""
 
     def _add(self, entry: Entry, place: Place, exercise: Exercise, content: _Content, is_named: bool) -> None:

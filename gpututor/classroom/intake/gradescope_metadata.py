@@ -24,7 +24,7 @@ _NANOSECONDS = re.compile(r"(\.\d{6})\d+")
 
 
 def as_utc(text: str) -> str:
-    """Convert `2026-04-26 17:34:00.861687000 Z` to ISO 8601, in UTC; empty if it is no time, or has no zone."""
+    """Convert `2026-04-26 17:34:00.861687000 Z` to ISO 8601, in UTC; empty if it is not a time, or has no zone."""
     plain = _NANOSECONDS.sub(r"\1", text.strip()).replace(" Z", "+00:00").replace(" UTC", "+00:00")
     plain = re.sub(r" ([+-]\d\d:?\d\d)$", r"\1", plain)
     try:
@@ -131,7 +131,7 @@ class _Reader:
 
     def expect(self, kind: str) -> None:
         if type(next(self._events, None)).__name__ != kind:
-            raise _InvalidMetadata("it is no table of submissions")
+            raise _InvalidMetadata("it is not a table of submissions")
 
     def value(self, depth: int = 0, *, is_submission: bool = False) -> Any:
         """Return the next value; `_END` at the end of the enclosing list or table.

@@ -110,7 +110,7 @@ def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) 
             return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
         if parts[-1].casefold().endswith((".py", ".zip")):
             return Place((_person(stem),), (parts[-1],), exercise)
-        return Place(path=tuple(parts), why="It is named after no student, and is no Python file.")
+        return Place(path=tuple(parts), why="Its name is not a student's, and it is not a Python file.")
     if default is not None and len(parts) == 1:
         return Place((_person(stem),), (parts[-1],), default)
     return Place(path=tuple(parts), why="Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
@@ -144,7 +144,7 @@ class Gradescope:
     def __call__(self, parts: Sequence[str]) -> Place:
         first, *rest = parts
         if first == METADATA:
-            return Place(path=(first,), why="It says whose the submissions are, and was read.")
+            return Place(path=(first,), why="gpututor has read it: it says whose the submissions are.")
         submission = self._submissions.get(without_ending(first, ".zip"))
         if submission is None:
             return Place(path=tuple(parts), why=f"{METADATA} does not name it.")
@@ -248,7 +248,7 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
     if count * 2 >= len(by_top):
         return layout
     if count:
-        title = f"{tree.path}: {count} of {len(by_top)} names are such as {layout.capitalize()} gives."
+        title = f"{tree.path}: {count} of {len(by_top)} names look like {layout.capitalize()}'s."
         raise UsageError(title, _CHOOSE)
     if _is_workspace(paths, names):
         raise UsageError(
@@ -260,7 +260,7 @@ def _detect(paths: list[Parts], names: ExerciseNames, tree: Tree, one_exercise: 
         name: below for name, below in by_top.items() if name not in named and (is_zip_name(name) or any(below))
     }
     if named and students:
-        which = f"{named[0]!r} is such as in the layout `files`, and {next(iter(students))!r} as in `folders`"
+        which = f"{named[0]!r} looks like the layout `files`, and {next(iter(students))!r} like `folders`"
         raise UsageError(f"{tree.path}: {which}.", _CHOOSE)
     if not named and not students:
         raise UsageError(

@@ -100,9 +100,9 @@ def oddity(parts: Iterable[str]) -> str:
 
 
 def unique_ids(preferred: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return an id for each key of `(key, preferred id)`: one line of text that is no path.
+    """Return an id for each key of `(key, preferred id)`: one line of text that is not a path.
 
-    Ids differ on a file system that ignores case; digits of the key's digest are appended to those that would not.
+    Ids differ even on a file system that ignores case; digits of the key's digest make colliding ids differ.
     """
     best = {key: _as_id(name) for key, name in preferred}
     unique = {name for name, count in Counter(map(normal_id, best.values())).items() if count == 1}

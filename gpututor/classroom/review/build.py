@@ -70,7 +70,7 @@ class Kind(StrEnum):
 
 
 _HEADINGS = {
-    Kind.NEEDS_REVIEW: "For a person to look at",
+    Kind.NEEDS_REVIEW: "For a person to review",
     Kind.SPEED: "Faster than expected",
     Kind.INCONCLUSIVE: "Inconclusive",
     Kind.INTERNAL_ERROR: "Not graded, through no fault of the students",
@@ -209,7 +209,7 @@ def _range(cluster: Cluster) -> str:
 
 
 def _given(exercise: Exercise) -> Iterator[str]:
-    """Yield code that is no student's own: starter, shown code, solutions, and common mistakes."""
+    """Yield code that students did not write: starter, shown code, solutions, and common mistakes."""
     names = ["starter.py", "solution.py", "task.md", "hints.md", "../lesson.md"]
     names += [f"{path.parent.name}/{path.name}" for path in (*exercise.right_solutions, *exercise.wrong_solutions)]
     for name in names:

@@ -114,7 +114,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Cluster:
-    """Texts of several people, each of which is like another one."""
+    """Texts of several people, each similar to another."""
 
     texts: tuple[Text, ...]
     least: float
@@ -144,7 +144,7 @@ class Similar:
 
 
 def template_of(texts: Iterable[str]) -> frozenset[int]:
-    """Return all k-grams of code that is no student's own."""
+    """Return all k-grams of code that students did not write."""
     return frozenset(value for text in texts for value in hashes_of(text))
 
 

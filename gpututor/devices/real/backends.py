@@ -78,7 +78,7 @@ class Backend:
         return stream, self.number_of(index, stream)
 
     def number_of(self, index: int, stream: Any) -> int:
-        """Return the number of a stream; 0 if it is no stream."""
+        """Return the number of a stream; 0 if it is not a stream."""
         identity = getattr(stream, "stream_id", 0)
         if not identity:
             return 0

@@ -178,7 +178,7 @@ class Observation:
         flops: float = 0.0,
         timed: bool = True,
     ) -> Any:
-        """Launch a kernel that is no operator, and record it; without times unless `timed`."""
+        """Launch a kernel that is not an operator, and record it; without times unless `timed`."""
         watch = self.watch_of(device)
         if watch is None or not self.recorder.enabled or self.is_aside():
             return run()

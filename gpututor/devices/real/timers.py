@@ -16,7 +16,7 @@ from typing import Any
 from gpututor.devices.real.backends import Backend
 
 SWEEP = 1024
-"""Launches between two looks at which ones have run."""
+"""Launches between two checks of finished work."""
 AT_MOST = 16 * SWEEP
 """Launches whose events are stored at once; then the host waits for the oldest. Drivers queue about a thousand."""
 _TIES = 5

@@ -28,10 +28,10 @@ def bytes_in(word: object) -> int:
     text = str(word).strip()
     parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text)
     if parts is not None and not parts[2]:
-        raise ValueError(f"{text!r} has no unit: say 512MiB or 16GiB")
+        raise ValueError(f"{text!r} has no unit: write 512MiB or 16GiB")
     size = float(parts[1]) * _BYTES.get(parts[2].upper(), 0) if parts else 0
     if size < 1:
-        raise ValueError(f"{text!r} is no size of memory: say 512MiB or 16GiB")
+        raise ValueError(f"{text!r} is not a size of memory: write 512MiB or 16GiB")
     return int(size)
 
 

@@ -428,7 +428,7 @@ group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator
 ProfilerRange: Any = torch._C._profiler._RecordFunctionFast
-"""A range of torch's profile that is no operator: `torch.profiler.record_function` makes such ranges."""
+"""A range of torch's profile that is not an operator: `torch.profiler.record_function` makes such ranges."""
 profiler_name: Any = torch.autograd.profiler_util._rewrite_name
 is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
 Graph: Any = torch._C.Graph

@@ -54,7 +54,7 @@ class Verifier:
         self._checks = [check for check in checks if check.results_only and check.applies(machine)]
         if not self._checks:
             raise CourseError(
-                "The exercise has a speed check, and none that verifies results on a real device.",
+                "The exercise has a speed check, but no check that verifies results on a real device.",
                 "Add parity(), structure() or value().",
             )
         self._machine, self._entry, self._chance, self._now_s = machine, entry, chance, now_s
@@ -153,8 +153,8 @@ def _names_baseline(path: Path) -> Iterator[None]:
     except Stopped as stopped:
         wrong = stopped.finding
         raise CourseError(
-            f"{path}: the baseline is no good: expected {wrong.expected}; got {wrong.got}",
-            "Fix it: it is timed against, and has to do what the solution does.",
+            f"{path}: the baseline is wrong: expected {wrong.expected}; got {wrong.got}",
+            "Fix it: submissions are timed against it, so it must do what the solution does.",
         ) from None
 
 
@@ -166,7 +166,9 @@ def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Tim
         return _timing(result, Status.INCONCLUSIVE, _CONTENDED.format(settings.contention))
     match result.answer:
         case Answer.OPEN:
-            return _timing(result, Status.INCONCLUSIVE, f"{len(result.signs)} pairs did not tell: the machine is noisy")
+            return _timing(
+                result, Status.INCONCLUSIVE, f"{len(result.signs)} pairs decided nothing: the machine is noisy"
+            )
         case Answer.BEYOND:
             return _timing(result, Status.TOO_SLOW)
     if quartiles(result.submission_s)[2] < least_s:
@@ -175,12 +177,12 @@ def decide_timing(result: Comparison, least_s: float, settings: Settings) -> Tim
     return _timing(result, Status.PASSED)
 
 
-_CONTENDED = "the baseline took over {:g} × what it took before the submission was there: something else is running"
+_CONTENDED = "the baseline takes over {:g} × as long as before the submission was loaded: something else is running"
 
 
 _TOO_SMALL = (
-    "the baseline does too little work: copying its inputs and results takes as long: "
-    "the exercise has to do more with each input"
+    "the baseline does too little work: copying its inputs and results takes as long. "
+    "The exercise must do more with each input"
 )
 
 

@@ -169,7 +169,7 @@ class _Server:
             kill_tree(self.process.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(5.0)
-        return WorkerLost("The fork server is gone.", "Try again. If it stays so, use `--workers spare`.")
+        return WorkerLost("The fork server is gone.", "Try again. If it happens again, use `--workers spare`.")
 
 
 class _Forked:

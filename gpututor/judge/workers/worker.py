@@ -231,7 +231,7 @@ class Worker:
         """Raise `GradingError` if the waiting worker died or lost its scratch folder."""
         folder = self._scratch.outside
         if self._process.has_ended() or not (folder is None or folder.is_dir()):
-            raise GradingError("A worker that waited is gone.", "Try again.")
+            raise GradingError("A waiting worker has ended.", "Try again.")
 
     def exit_status(self) -> int:
         """Return the exit status, as `WorkerProcess.exit_status`; the channel has ended."""

@@ -291,7 +291,7 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
     [
         ({}, "holds no Python files"),
         ({"notes.txt": "", "kim/essay.pdf": ""}, "holds no Python files"),
-        ({"5.1/kim.py": A, "lee/5.1.py": A}, "'lee' as in `folders`"),
+        ({"5.1/kim.py": A, "lee/5.1.py": A}, "'lee' like `folders`"),
         (WORKSPACE, "files of one student"),
         ({"one.py": A, "two.py": A}, "has no known layout"),
         (dict(list(CANVAS.items())[:1]) | {"a/5.1.py": A, "b/5.1.py": A}, "1 of 3 names"),

@@ -47,10 +47,7 @@ def test_a_wait_that_times_out_takes_its_timeout(machine: VirtualMachine) -> Non
     never: Future[int] = Future()
 
     items.put(1)
-    ways: list[Callable[[], Any]] = [
-        lambda: unset.wait(0.01),
-        lambda: thread.join(0.01),
-    ]
+    ways: list[Callable[[], Any]] = [lambda: unset.wait(0.01), lambda: thread.join(0.01)]
     for number, in_vain in enumerate(ways, 1):
         assert not in_vain()
         assert machine.clock.host.now == number * S // 100

@@ -85,21 +85,21 @@ class _Worker:
 
     def __init__(self) -> None:
         self._given: queue.Queue[Callable[[], Any] | None] = queue.Queue()
-        self._found: queue.Queue[Any] = queue.Queue()
+        self._results: queue.Queue[Any] = queue.Queue()
         self._thread = threading.Thread(target=self._loop, daemon=True)
         self._thread.start()
 
     def _loop(self) -> None:
         while (call := self._given.get()) is not None:
             try:
-                self._found.put(call())
+                self._results.put(call())
             except (RuntimeError, AssertionError) as error:
-                self._found.put(error)
+                self._results.put(error)
 
     def of(self, call: Callable[[], Any]) -> Any:
         """Return the call's result, or the exception, from that thread."""
         self._given.put(call)
-        return self._found.get(timeout=60)
+        return self._results.get(timeout=60)
 
     def end(self) -> None:
         self._given.put(None)

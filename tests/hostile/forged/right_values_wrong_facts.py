@@ -11,8 +11,8 @@ import torch
 
 
 def channel():
-    found = [item for item in gc.get_objects() if isinstance(item, socket.socket) and item.fileno() > 2]
-    return found[0].fileno() if found else 3
+    sockets = [item for item in gc.get_objects() if isinstance(item, socket.socket) and item.fileno() > 2]
+    return sockets[0].fileno() if sockets else 3
 
 
 def scores(table, queries, device):

@@ -9,6 +9,6 @@ torch.Tensor.__repr__ = lambda self, **named: f"{tuple(self.shape)} {plain(self,
 
 
 def scores(table, queries, device):
-    found = torch.nn.functional.relu(table.to(device) @ queries.to(device).T)
-    print(found.shape, repr(torch.ones(2)))
-    return found
+    scores = torch.nn.functional.relu(table.to(device) @ queries.to(device).T)
+    print(scores.shape, repr(torch.ones(2)))
+    return scores

@@ -17,10 +17,10 @@ sys.setprofile(watch)
 
 
 def make_grid(height, width, device):
-    for one in gc.get_objects():
-        if type(one).__name__ == "Recorder":
-            type(one).transfer = lambda self, *_, **__: -1
-            type(one).memory = type(one).memory
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "Recorder":
+            type(thing).transfer = lambda self, *_, **__: -1
+            type(thing).memory = type(thing).memory
     down = (torch.arange(height) + 0.5) / height
     right = (torch.arange(width) + 0.5) / width
     return torch.stack(torch.meshgrid(down, right, indexing="ij"), dim=-1).to(device)

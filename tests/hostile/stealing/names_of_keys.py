@@ -3,11 +3,11 @@
 # ends: failed
 # isolation: bubblewrap
 def label(number):
-    found = ""
+    text = ""
     for name in ("keys", "key-users"):
         try:
             with open(f"/proc/{name}") as stream:
-                found += stream.read()
+                text += stream.read()
         except OSError as error:
             print(error)
-    return {"words": f"number {number}", "half": number / 2} if found else None
+    return {"words": f"number {number}", "half": number / 2} if text else None

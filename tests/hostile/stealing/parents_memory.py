@@ -18,9 +18,9 @@ def label(number):
                     begin, end = (int(part, 16) for part in line.split()[0].split("-"))
                     if "heap" in line and end - begin < 1 << 28:
                         memory.seek(begin)
-                        found = re.search(rb"canary-[0-9a-f]{32}", memory.read(end - begin))
-                        print(found)
-                        if found:
+                        match = re.search(rb"canary-[0-9a-f]{32}", memory.read(end - begin))
+                        print(match)
+                        if match:
                             return {"words": f"number {number}", "half": number / 2}
         except (OSError, ValueError, OverflowError):
             continue

@@ -26,11 +26,7 @@ def comparison(answer: Answer, **changed: object) -> Comparison:
 
 @pytest.mark.parametrize(
     ("answer", "decision"),
-    [
-        (Answer.WITHIN, Status.PASSED),
-        (Answer.BEYOND, Status.TOO_SLOW),
-        (Answer.OPEN, Status.INCONCLUSIVE),
-    ],
+    [(Answer.WITHIN, Status.PASSED), (Answer.BEYOND, Status.TOO_SLOW), (Answer.OPEN, Status.INCONCLUSIVE)],
 )
 def test_the_answer_of_the_signs_decides(answer: Answer, decision: Status) -> None:
     timing = decide_timing(comparison(answer), 1e-3, Settings())

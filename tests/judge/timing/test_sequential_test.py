@@ -147,11 +147,7 @@ def test_a_batch_grows_until_the_baseline_stands_out_of_the_round_trip() -> None
 
 @pytest.mark.parametrize(
     ("settings", "most"),
-    [
-        (Settings(most_calls=3), 3),
-        (Settings(most_bytes=8 * 2), 2),
-        (Settings(longest_s=2.5 * CALL_S), 2),
-    ],
+    [(Settings(most_calls=3), 3), (Settings(most_bytes=8 * 2), 2), (Settings(longest_s=2.5 * CALL_S), 2)],
 )
 def test_a_batch_keeps_to_its_bounds(settings: Settings, most: int) -> None:
     assert 1 <= compared(Fake(CALL_S), Fake(CALL_S), settings=settings).calls <= most

@@ -1,5 +1,5 @@
 # fails: value
-# Calls the GPU available without asking; right on the author's machine, wrong on one without a GPU.
+# Says that a GPU is available without asking: right on the author's machine, wrong without a GPU.
 import torch
 
 

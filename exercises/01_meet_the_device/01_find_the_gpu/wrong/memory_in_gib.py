@@ -1,5 +1,5 @@
 # fails: value
-# Reports memory in GiB where bytes were asked for.
+# Reports memory in GiB instead of bytes.
 import torch
 
 

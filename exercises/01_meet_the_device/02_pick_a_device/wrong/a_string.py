@@ -1,5 +1,5 @@
 # fails: value
-# Returns the name as text where a torch.device was asked for.
+# Returns the name as text instead of a torch.device.
 import torch
 
 

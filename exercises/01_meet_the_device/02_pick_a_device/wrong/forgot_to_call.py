@@ -1,5 +1,5 @@
 # fails: value
-# Without the parentheses the test is whether the function exists, which it always does.
+# Forgets the parentheses: the function itself is always true.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: value
-# The last two the wrong way round: only a machine that has both of them tells.
+# Asks for xpu before mps: only a machine with both shows the mistake.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: value
-# Asks whether there is a GPU at all, not whether there is this one.
+# Asks whether there is any GPU, not whether this GPU exists.
 import torch
 
 

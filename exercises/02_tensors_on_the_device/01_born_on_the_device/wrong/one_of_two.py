@@ -1,5 +1,5 @@
 # fails: runs
-# One line is made on the device, the other one on the CPU; they cannot be stacked.
+# Makes one line on the device and the other on the CPU; they cannot be stacked.
 import torch
 
 

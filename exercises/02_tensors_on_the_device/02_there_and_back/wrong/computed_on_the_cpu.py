@@ -1,5 +1,5 @@
 # fails: transfers
-# Multiplies on the CPU: the weights come down, which is more than the scores would have been.
+# Multiplies on the CPU: that copies the weights, which are larger than the scores.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Multiplies in half precision, which is quicker: three digits of the scores are left.
+# Multiplies in half precision, which is faster but leaves three digits of the scores.
 
 
 def there_and_back(batch, weights, device):

@@ -1,5 +1,5 @@
 # fails: parity
-# Another similarity: the cosine, by rows of length one.
+# Computes another similarity: the cosine of normalized rows.
 from torch.nn.functional import normalize
 
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Compares the rows of the one with the width of the other: neither is a size.
+# Compares the table's number of rows with the queries' width: neither is a size in bytes.
 import torch
 
 

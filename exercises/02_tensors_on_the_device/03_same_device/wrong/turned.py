@@ -1,5 +1,5 @@
 # fails: structure
-# The product the other way round: a row for each query.
+# Multiplies the other way round: the result has a row for each query.
 
 
 def similarity(table, queries):

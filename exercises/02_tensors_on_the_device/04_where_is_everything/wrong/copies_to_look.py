@@ -1,5 +1,5 @@
 # fails: transfers
-# Copies every tensor to the CPU to see whether it is one; the answer is right and far too dear.
+# Copies every tensor to the CPU to test whether it is a tensor: a right answer at far too high a cost.
 import torch
 
 
@@ -12,7 +12,7 @@ def where_is_everything(tree, path=""):
         branches = enumerate(tree)
     else:
         return {}
-    found = {}
+    devices = {}
     for key, branch in branches:
-        found.update(where_is_everything(branch, f"{path}.{key}" if path else str(key)))
-    return found
+        devices.update(where_is_everything(branch, f"{path}.{key}" if path else str(key)))
+    return devices

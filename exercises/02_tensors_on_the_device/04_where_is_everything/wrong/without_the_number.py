@@ -12,7 +12,7 @@ def where_is_everything(tree, path=""):
         branches = enumerate(tree)
     else:
         return {}
-    found = {}
+    devices = {}
     for key, branch in branches:
-        found.update(where_is_everything(branch, f"{path}.{key}" if path else str(key)))
-    return found
+        devices.update(where_is_everything(branch, f"{path}.{key}" if path else str(key)))
+    return devices

@@ -1,5 +1,5 @@
 # fails: parity
-# Half precision for the copy, to save bytes where the latency is all that counts.
+# Copies in half precision, to save bytes although only the latency counts.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Converts, but moves a tensor that nobody keeps.
+# Converts, but throws the moved tensor away.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Divides images by 255, as is usual, and nobody asked for it.
+# Divides images by 255, as is usual, but not in this task.
 import torch
 
 

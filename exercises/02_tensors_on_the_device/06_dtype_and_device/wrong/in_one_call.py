@@ -1,5 +1,5 @@
 # fails: transfers
-# Leaves the choice to .to(device, dtype), which converts on the CPU, on whichever end that is.
+# Leaves the choice to .to(device, dtype), which always converts on the CPU.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: runs
-# Only the gain is state of the module; the mean stays on the CPU and the first batch tells.
+# Only the gain is state of the module: the mean stays on the CPU, and the first batch fails.
 from torch import nn
 
 

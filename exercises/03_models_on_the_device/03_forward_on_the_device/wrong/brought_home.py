@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the result to the CPU, which nobody asked for.
+# Brings the result to the CPU, although the task does not ask for it.
 import torch
 
 

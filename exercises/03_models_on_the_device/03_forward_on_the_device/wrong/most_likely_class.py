@@ -1,5 +1,5 @@
 # fails: structure
-# Returns the most likely class of each row: how likely it is, nobody knows any more.
+# Returns the most likely class of each row: its probability is lost.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Returns the scores, which are no probabilities.
+# Returns the scores, which are not probabilities.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: structure
-# Returns what was loaded, which is no model.
+# Returns the loaded state dict instead of the model.
 import torch
 
 

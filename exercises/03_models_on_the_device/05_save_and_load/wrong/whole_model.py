@@ -1,5 +1,5 @@
 # fails: files
-# Saves the model itself: such a file holds code, and opens only beside the same classes.
+# Saves the model itself: such a file holds code, and opens only with the same classes.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: warm_up
-# The first product, with all that is loaded for it, is timed.
+# Times the first product, including all that PyTorch loads for it.
 import time
 
 import torch

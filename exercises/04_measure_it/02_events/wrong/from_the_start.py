@@ -1,5 +1,5 @@
 # fails: second
-# Both figures begin at the start: the second one is that of both products.
+# Measures both figures from the start: the second includes both products.
 import torch
 
 

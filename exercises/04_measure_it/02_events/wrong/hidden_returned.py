@@ -1,5 +1,5 @@
 # fails: structure
-# Returns what lies between the layers.
+# Returns the hidden values between the layers.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Puts a softmax behind the scores, which nobody asked for.
+# Applies a softmax to the scores, although the task does not ask for it.
 import torch
 
 

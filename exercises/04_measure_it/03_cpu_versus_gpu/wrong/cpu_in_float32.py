@@ -1,5 +1,5 @@
 # fails: cpu_time
-# Times the CPU in float32, which is another question.
+# Times the CPU in float32 instead of float64.
 import time
 
 import torch

@@ -1,5 +1,5 @@
 # fails: transfers
-# One copy home, but of all matrices: the CPU does the work, and the device none.
+# Copies all matrices to the host, once: the CPU does the work, and the device none.
 import torch
 
 

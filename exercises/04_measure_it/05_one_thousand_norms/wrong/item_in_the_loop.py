@@ -4,7 +4,7 @@ import torch
 
 
 def norms(matrices):
-    found = []
+    values = []
     for matrix in matrices:
-        found.append((matrix @ matrix).norm().item())
-    return torch.tensor(found)
+        values.append((matrix @ matrix).norm().item())
+    return torch.tensor(values)

@@ -4,8 +4,8 @@ import torch
 
 
 def norms(matrices):
-    found = []
+    values = []
     for matrix in matrices:
         product = matrix @ matrix
-        found.append((product * product).sum().sqrt())
-    return torch.stack(found).cpu()
+        values.append((product * product).sum().sqrt())
+    return torch.stack(values).cpu()

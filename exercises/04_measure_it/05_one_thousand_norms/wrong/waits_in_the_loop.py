@@ -4,9 +4,9 @@ import torch
 
 
 def norms(matrices):
-    found = []
+    values = []
     for matrix in matrices:
-        found.append((matrix @ matrix).norm())
+        values.append((matrix @ matrix).norm())
         if matrix.is_cuda:
             torch.cuda.synchronize()
-    return torch.stack(found).cpu()
+    return torch.stack(values).cpu()

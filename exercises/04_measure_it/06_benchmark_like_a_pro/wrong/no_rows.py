@@ -15,9 +15,9 @@ def compare_ways(ways, pairs, number):
                 description=name,
             )
             measured[name].append(timer.timeit(number))
-    seconds = {name: [one.median for one in found] for name, found in measured.items()}
+    seconds = {name: [run.median for run in runs] for name, runs in measured.items()}
     return {
         "seconds": seconds,
         "fastest": [min(ways, key=lambda name, pair=pair: seconds[name][pair]) for pair in range(len(pairs))],
-        "table": str(benchmark.Compare([one for found in measured.values() for one in found])),
+        "table": str(benchmark.Compare([run for runs in measured.values() for run in runs])),
     }

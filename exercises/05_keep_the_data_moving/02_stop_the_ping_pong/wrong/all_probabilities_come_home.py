@@ -1,5 +1,5 @@
 # fails: transfers
-# Copies the whole table home and takes the largest values there: many times the bytes that were asked for.
+# Copies the whole table to the host and takes the largest values there: many times as many bytes.
 import torch
 
 

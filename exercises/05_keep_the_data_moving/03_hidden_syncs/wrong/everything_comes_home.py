@@ -1,5 +1,5 @@
 # fails: transfers
-# One wait, for all losses at once: many times the eight bytes that were asked for.
+# Waits once, but copies all losses: many times the eight bytes of the result.
 import torch
 import torch.nn.functional as F
 

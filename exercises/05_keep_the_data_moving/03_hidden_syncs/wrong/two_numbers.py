@@ -1,5 +1,5 @@
 # fails: structure
-# Returns two plain numbers; one tensor of shape (2,) was asked for.
+# Returns two plain numbers instead of one tensor of shape (2,).
 import torch
 import torch.nn.functional as F
 

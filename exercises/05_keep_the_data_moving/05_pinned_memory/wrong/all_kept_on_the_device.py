@@ -1,5 +1,5 @@
 # fails: transfers
-# Moves everything once: the best way, if it fitted.
+# Moves everything once: the best way, if it only fitted.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: transfers
-# non_blocking alone: from pageable memory the copy still holds the host up.
+# Only non_blocking: from pageable memory, the copy still blocks the host.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: parity
-# Shuffles, which is right for training; here the order of the data set was asked for.
+# Shuffles, which is right for training, but here the order of the data set must stay.
 from torch.utils.data import DataLoader
 
 

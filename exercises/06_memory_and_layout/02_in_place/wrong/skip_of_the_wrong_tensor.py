@@ -1,5 +1,5 @@
 # fails: parity
-# Adds what was centred instead of the rows: the mean is missing in the output.
+# Adds the centered rows instead of the rows: the mean is missing in the output.
 import torch
 import torch.nn.functional as F
 

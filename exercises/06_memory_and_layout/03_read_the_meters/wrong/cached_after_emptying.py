@@ -1,5 +1,5 @@
 # fails: cached
-# Empties the cache before it looks what is in it.
+# Empties the cache before it reads how much is in it.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: structure
-# Tells MiB, which are easier to read and not what was asked for.
+# Reports MiB, which are easier to read, instead of bytes.
 import torch
 
 MIB = 2**20

@@ -1,5 +1,5 @@
 # fails: peak
-# The peak is that of the whole process: an earlier piece of work was higher.
+# Reads the peak of the whole process: an earlier piece of work was higher.
 import torch
 
 

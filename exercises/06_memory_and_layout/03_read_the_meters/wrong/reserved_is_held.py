@@ -1,5 +1,5 @@
 # fails: held
-# Takes what is reserved for what tensors hold.
+# Confuses reserved memory with the memory that tensors hold.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: memory
-# Takes a reserve, so that the training will not be short of memory, and never gives it back.
+# Allocates a reserve for the later training, and never frees it.
 import torch
 
 RESERVE = []

@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the vectors home, which nobody asked for.
+# Brings the vectors to the CPU, although the task does not ask for it.
 import torch
 
 

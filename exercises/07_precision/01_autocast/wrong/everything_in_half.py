@@ -1,5 +1,5 @@
 # fails: precision
-# Makes whole models float16: normalization and softmax come along, and do not gain by it.
+# Converts whole models to float16: normalization and softmax, too, which gain nothing.
 import copy
 
 import torch

@@ -1,5 +1,5 @@
 # fails: placement
-# Fetches the losses at the end, though they were asked for on the device.
+# Fetches the losses at the end, although they should stay on the device.
 from typing import Any
 
 import torch

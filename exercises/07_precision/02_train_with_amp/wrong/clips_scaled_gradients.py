@@ -1,5 +1,5 @@
 # fails: parity
-# Clips before unscaling: the limit is held against gradients that are 65536 times too large.
+# Clips before unscaling: the limit applies to gradients that are 65536 times too large.
 from typing import Any
 
 import torch

@@ -1,5 +1,5 @@
 # fails: speed
-# float16 on every GPU: where there is TF32, the casts cost more than they bring.
+# float16 on every GPU: if a GPU has TF32, the casts cost more than they save.
 import torch
 
 

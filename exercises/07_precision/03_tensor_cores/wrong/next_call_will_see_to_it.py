@@ -1,5 +1,5 @@
 # fails: switch
-# Leaves TF32 on and sets it right at the next exact product: products of others are inexact until then.
+# Leaves TF32 on until the next exact product: other code's products are inexact until then.
 import torch
 
 

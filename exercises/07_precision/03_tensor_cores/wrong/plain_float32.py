@@ -1,5 +1,5 @@
 # fails: speed
-# One product, but always in float32 without TF32: the matrix units stand still.
+# One product, but always in float32 without TF32: the matrix units are idle.
 import torch
 
 

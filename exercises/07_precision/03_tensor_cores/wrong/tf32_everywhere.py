@@ -1,5 +1,5 @@
 # fails: speed
-# Allows TF32 and stops there: a T4 has none, and goes on in float32.
+# Only allows TF32: a T4 has none, and computes in float32.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: structure
-# Returns text to be read by people.
+# Returns text for people instead of numbers.
 import time
 from typing import Any
 

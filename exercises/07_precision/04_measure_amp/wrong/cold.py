@@ -1,5 +1,5 @@
 # fails: warm_up
-# Measures the first step that there is.
+# Measures the very first step, without a warm-up.
 import time
 from typing import Any
 

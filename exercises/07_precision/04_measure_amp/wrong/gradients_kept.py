@@ -42,7 +42,7 @@ def measure(
 
 
 def measure_amp(model: nn.Module, batch: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:
-    """What a step takes in float32 and under autocast, and the gain."""
+    """Measure a step in float32 and under autocast, and the gain."""
     wide = measure(model, batch, target, in_half=False)
     narrow = measure(model, batch, target, in_half=True)
     return {

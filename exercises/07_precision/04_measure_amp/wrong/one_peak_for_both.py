@@ -1,5 +1,5 @@
 # fails: peaks
-# Never sets the meter back: autocast seems to save nothing.
+# Never resets the meter: autocast seems to save nothing.
 import time
 from typing import Any
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# Looks at the loss in each step: the wait is measured, and the GPU stands still.
+# Reads the loss in each step: the wait is timed, too, and the GPU is idle.
 import time
 from typing import Any
 

@@ -1,5 +1,5 @@
 # fails: no_graph
-# Nobody said that there will be no backward pass, so all activations are kept.
+# Does not tell autograd that no backward pass will come, so it keeps all activations.
 from torch import nn
 
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# An assert on a value of the device: the host waits for the scores before it goes on.
+# An assert on a value of the device: the host waits for the scores.
 import torch
 from torch import nn
 

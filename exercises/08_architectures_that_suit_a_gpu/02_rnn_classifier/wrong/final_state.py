@@ -1,5 +1,5 @@
 # fails: parity
-# The final state has read the filling too: a batch without packing does not stop early.
+# Takes the final state, which has read the padding too: without packing, no text stops early.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: no_graph
-# Nobody said that there will be no backward pass, so the state of every step is kept.
+# Does not tell autograd that no backward pass will come, so it keeps the state of every step.
 import torch
 from torch import nn
 

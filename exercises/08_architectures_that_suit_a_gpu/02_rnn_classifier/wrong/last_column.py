@@ -1,5 +1,5 @@
 # fails: parity
-# Takes the output of the last column, which for short texts has read the filling.
+# Takes the output of the last column, which is padding for short texts.
 import torch
 from torch import nn
 

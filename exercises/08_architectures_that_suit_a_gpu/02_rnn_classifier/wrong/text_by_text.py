@@ -1,5 +1,5 @@
 # fails: launches
-# Feeds one text at a time without its filling: right scores, and a launch for each step of each text.
+# Feeds one text at a time without its padding: right scores, and a launch for each step of each text.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: memory
-# Nobody said that there will be no backward pass, so each step keeps its tensors.
+# Does not tell autograd that no backward pass will come, so it keeps each step's tensors.
 import torch
 from torch import nn
 

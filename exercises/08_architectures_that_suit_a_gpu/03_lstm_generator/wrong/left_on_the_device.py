@@ -1,5 +1,5 @@
 # fails: placement
-# The finished tokens stay on the device, where nobody makes text of them.
+# Leaves the finished tokens on the device, although the host needs them.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: no_graph
-# Nobody said that there will be no backward pass.
+# Does not tell autograd that no backward pass will come.
 import torch
 from torch import nn
 

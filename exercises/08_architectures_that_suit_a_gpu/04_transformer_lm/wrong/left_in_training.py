@@ -1,5 +1,5 @@
 # fails: trained
-# Never says eval().
+# Never calls eval().
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: speed
-# Scores all images after each step, for an accuracy that nobody looks at.
+# Scores all images after each step, for an accuracy that is never used.
 import torch
 from torch import nn
 from torch.nn import functional

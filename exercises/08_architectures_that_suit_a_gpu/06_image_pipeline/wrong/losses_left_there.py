@@ -1,5 +1,5 @@
 # fails: placement
-# The losses stay on the device, where nobody can plot them.
+# Leaves the losses on the device, where they cannot be plotted.
 import torch
 from torch import nn
 from torch.nn import functional

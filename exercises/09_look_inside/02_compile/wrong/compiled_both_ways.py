@@ -1,5 +1,5 @@
 # fails: warm_up
-# Times the compiled model both ways: the mistake of a name.
+# Times the compiled model twice: a mix-up of two names.
 import time
 from collections.abc import Callable
 from typing import Any

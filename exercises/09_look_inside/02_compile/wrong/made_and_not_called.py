@@ -1,5 +1,5 @@
 # fails: warm_up
-# Compiles a model, and goes on with the other one: `compiled` is never called.
+# Compiles a model, but keeps using the original: `compiled` is never called.
 import time
 from collections.abc import Callable
 from typing import Any

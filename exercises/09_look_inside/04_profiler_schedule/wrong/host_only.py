@@ -1,5 +1,5 @@
 # fails: files
-# Profiles the CPU only: nobody sees what the GPU did.
+# Profiles the CPU only: the GPU's work is missing.
 from pathlib import Path
 
 import torch

@@ -1,5 +1,5 @@
 # fails: races
-# Warms up on a side stream that waits for nobody.
+# Warms up on a side stream that does not wait for the current stream.
 import torch
 from torch import nn
 

@@ -17,7 +17,7 @@ def distributed(model, dataset, batch_size, epochs, rank, world_size, init_metho
             s.set_epoch(epoch)
         orders = [list(s) for s in samplers]
         for start in range(0, len(orders[0]), batch_size):
-            rows = [i for one in orders for i in one[start : start + batch_size]]
+            rows = [i for order in orders for i in order[start : start + batch_size]]
             x = torch.stack([dataset[i][0] for i in rows]).cuda()
             y = torch.stack([dataset[i][1] for i in rows]).cuda()
             optimizer.zero_grad()

@@ -1,5 +1,5 @@
 # fails: one_gpu
-# Reports milliseconds where seconds are asked for.
+# Reports milliseconds instead of seconds.
 import time
 
 import torch
@@ -23,6 +23,6 @@ def seconds_on(gpus, batch, weight):
 
 def scaling_efficiency(batch, weight):
     gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-    one = seconds_on(gpus[:1], batch, weight)
+    single = seconds_on(gpus[:1], batch, weight)
     together = seconds_on(gpus, batch, weight)
-    return {"one": one, "all": together, "efficiency": one / (len(gpus) * together)}
+    return {"one": single, "all": together, "efficiency": single / (len(gpus) * together)}

@@ -1,5 +1,5 @@
 # fails: branches
-# Asks of each gradient whether it is too long.
+# Tests each gradient's length in Python.
 import argparse
 
 import torch

@@ -81,8 +81,8 @@ def train(
 
 @torch.no_grad()
 def validate(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    found = [F.cross_entropy(model(image[None]), label[None]) for image, label in zip(images, labels, strict=True)]
-    return torch.stack(found).cpu()
+    losses = [F.cross_entropy(model(image[None]), label[None]) for image, label in zip(images, labels, strict=True)]
+    return torch.stack(losses).cpu()
 
 
 def main(seed: int, steps: int, batch: int) -> None:

@@ -51,12 +51,12 @@ def clip(parameters: list[nn.Parameter]) -> None:
 
 
 def described(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Where the values are, how they are spread, and how many stand out."""
+    """Mean, spread, extremes and outliers of the values."""
     mean, deviation, size = tensor.mean(), tensor.std(correction=0), tensor.abs()
-    found = [mean, deviation, tensor.amin(), tensor.amax(), tensor.norm(), size.mean(), size.amax(), size.median()]
+    figures = [mean, deviation, tensor.amin(), tensor.amax(), tensor.norm(), size.mean(), size.amax(), size.median()]
     for limit in (1, 2, 3):
-        found.append(((tensor - mean).abs() > limit * deviation).float().mean())
-    return found
+        figures.append(((tensor - mean).abs() > limit * deviation).float().mean())
+    return figures
 
 
 def train(

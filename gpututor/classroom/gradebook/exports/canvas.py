@@ -46,7 +46,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Gradeboo
     section = table.column("Section")
     if names is None or section is None:
         advice = "Take the file that Canvas makes under Grades, Export."
-        raise UsageError(f"{table.path}: this is no export of a Canvas gradebook.", advice)
+        raise UsageError(f"{table.path}: this is not a gradebook exported from Canvas.", advice)
     id_column = len(names)
     logins = [at for at in map(table.column, ("SIS User ID", "SIS Login ID")) if at is not None]
     rows_of_people, possible = [], tuple[str, ...]()
@@ -121,6 +121,6 @@ CANVAS = Export(
     help="a file that Canvas imports under Grades",
     place="canvas.csv",
     write=roster_writer(canvas),
-    roster_help="what Canvas exports there: it tells who is who, and which column is what",
+    roster_help="the gradebook that Canvas exports, for its rows and columns",
     layout="canvas",
 )

@@ -22,7 +22,7 @@ def wide(gradebook: Gradebook) -> str:
     for marks in gradebook.students:
         student = marks.student
         total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.known_of, marks.open)
-        cells = (mark.mark if mark.mark is not None else mark.standing.value for mark in marks.marks)
+        cells = (mark.mark if mark.mark is not None else mark.status.value for mark in marks.marks)
         rows.append((student.id, student.name, student.email, *total, *cells))
     return csv_text(rows)
 
@@ -48,10 +48,10 @@ def _long_rows(gradebook: Gradebook) -> Iterator[Sequence[Cell]]:
 
 def _mark_cells(mark: Mark) -> tuple[Cell, ...]:
     outcome = mark.outcome.value if mark.outcome is not None else None
-    so_far = mark.points if not mark.standing.is_mark else None
-    cells: tuple[Cell, ...] = (mark.standing.value, outcome, mark.mark, so_far, mark.known_of, _yes(mark.is_dropped))
+    so_far = mark.points if not mark.status.is_mark else None
+    cells: tuple[Cell, ...] = (mark.status.value, outcome, mark.mark, so_far, mark.known_of, _yes(mark.is_dropped))
     counted = mark.counted
-    if counted is None or mark.standing is MarkStatus.NOT_HANDED_IN:
+    if counted is None or mark.status is MarkStatus.NOT_HANDED_IN:
         return (*cells, *(None,) * 7, mark.reason)
     submission, late = counted.handed_in, counted.lateness
     attempt = (submission.attempt, len(mark.attempts), submission.source, submission.submitted_at)

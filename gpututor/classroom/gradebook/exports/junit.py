@@ -43,9 +43,9 @@ def legal(text: str) -> str:
 def _cases(mark: Mark) -> Iterator[ET.Element]:
     """Yield a case for each check; a single case if nothing was checked."""
     counted = mark.counted
-    if counted is None or not counted.checks or mark.standing in (MarkStatus.REFUSED, MarkStatus.NOT_GRADED):
-        tag = {MarkStatus.FINAL: "", MarkStatus.NOT_HANDED_IN: "skipped"}.get(mark.standing, "error")
-        yield _case(mark.exercise, "handed in", tag, mark.standing.value, mark.reason)
+    if counted is None or not counted.checks or mark.status in (MarkStatus.REFUSED, MarkStatus.NOT_GRADED):
+        tag = {MarkStatus.FINAL: "", MarkStatus.NOT_HANDED_IN: "skipped"}.get(mark.status, "error")
+        yield _case(mark.exercise, "handed in", tag, mark.status.value, mark.reason)
         return
     verdicts = counted.report.verdicts if counted.report is not None else ()
     for check in counted.checks:

@@ -59,7 +59,7 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Grade
     identifier, grade = table.column("Identifier"), table.column("Grade")
     if identifier is None or grade is None:
         advice = "Take the file of Download grading worksheet, with Moodle's language set to English."
-        raise UsageError(f"{table.path}: this is no grading worksheet of Moodle.", advice)
+        raise UsageError(f"{table.path}: this is not a grading worksheet from Moodle.", advice)
     _check_maximum(gradebook, table)
     name, email, comments = map(table.column, ("Full name", "Email address", "Feedback comments"))
     people = [

@@ -44,7 +44,7 @@ class _Seeds:
 
 
 _seeds: WeakValueDictionary[int, _Seeds] = WeakValueDictionary()
-"""By the identity of the GPU, which lives as long as its memory."""
+"""Seeds by the identity of their GPU, which lives as long as its memory."""
 
 
 def _seeds_of(gpu: VirtualGpu) -> _Seeds:
@@ -107,7 +107,7 @@ class CUDAGraph:
                 "(However, after capture, it's ok to replay them on the default stream.)"
             )
         if machine.capture is not None:
-            raise cuda_errors.unsupported("two captures of CUDA graphs at the same time", "End the first one before.")
+            raise cuda_errors.unsupported("two captures of CUDA graphs at the same time", "End that capture first.")
         self._seeds = _seeds_of(gpu)
         self._machine, self._pool = machine, (next(_own_pools), 0) if pool is None else tuple(pool)
         self._capture = machine.capture = Capture(machine, gpu, stream, capture_error_mode)
@@ -197,7 +197,7 @@ class CUDAGraph:
             self._has_structure = self._keep_graph
 
     raw_cuda_graph, raw_cuda_graph_exec, get_graph_data = (
-        staticmethod(refused_function(f"torch.cuda.CUDAGraph.{name}", "It needs CUDA's own graph, which is not there."))
+        staticmethod(refused_function(f"torch.cuda.CUDAGraph.{name}", "CUDA's own graph does not exist here."))
         for name in ("raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data")
     )
 

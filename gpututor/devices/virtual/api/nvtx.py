@@ -76,7 +76,7 @@ def range_start(msg: Any) -> int:
 
 
 def range_end(range_id: Any) -> None:
-    """Close a range of `range_start`; a range that is not open is no error, as in NVTX."""
+    """Close a range of `range_start`; a range that is not open causes no error, as in NVTX."""
     opened = _shared.pop(range_id, None)
     if opened is not None:
         opened.end()

@@ -28,7 +28,7 @@ _real_event: Any = torch.Event
 _handles = count(0x5700_0000_0000, 0x60)
 _NS_PER_MS = 1_000_000
 _ADVICE = "Events cannot be shared between processes."
-_OTHERS = "Streams of other libraries are not there: make one by torch.cuda.Stream()."
+_OTHERS = "Streams of other libraries are not supported: create one with torch.cuda.Stream()."
 
 
 def gpu_meant(call: str, device: Any) -> VirtualGpu | None:

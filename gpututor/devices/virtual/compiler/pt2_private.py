@@ -204,7 +204,7 @@ def buffer_bytes(lowered: Any, name: str, elements: Any) -> Any:
 
 
 def _buffer(lowered: Any, name: str) -> Any:
-    """Return a buffer by its name; None for what is no tensor."""
+    """Return a buffer by its name; None if it is not a tensor."""
     buffer = lowered.get_buffer(name) if name in lowered.name_to_buffer else lowered.graph_inputs.get(name)
     return buffer if hasattr(buffer, "get_dtype") else None
 

@@ -54,7 +54,7 @@ class GraphMemory:
     """The memory that a graph writes to."""
 
     placed: list[Placed] = field(default_factory=list)
-    """By the order of the writes."""
+    """Placements in the order of the writes."""
     replay: Task | None = None
     """The last task of its last replay."""
 

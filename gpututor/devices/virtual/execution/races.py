@@ -139,7 +139,7 @@ def together(machine: VirtualMachine, access: Task, used: Iterable[Any], written
 
 
 def of_kernel(machine: VirtualMachine, access: Task, read: Iterable[Any], written: Iterable[Any]) -> None:
-    """Record that a kernel that is no operator reads virtual tensors and writes some of them."""
+    """Record that a kernel outside of operators reads virtual tensors and writes some of them."""
     by_engine = access.in_backward = machine.clock.order.active and torch_private.in_backward()
     writes = {id(tensor._block): tensor._block for tensor in written}
     for tensor in read:

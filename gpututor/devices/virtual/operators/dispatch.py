@@ -192,7 +192,7 @@ def _device_of(out: Any, args: tuple[Any, ...]) -> str:
 
 
 def _composed(func: Any, op: Operator, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Run an operator that calls others: the calls are seen, and this operator is no kernel."""
+    """Run an operator that calls others: the calls are recorded, and this operator is not a kernel."""
     if op.custom:
         return custom_operators.run(func, tuple(args), kwargs)
     with DeviceMode():

@@ -65,7 +65,7 @@ class _Lanes:
         self._memory = memory
         self._process = os.getpid()
         self._numbers = count(1)
-        self._found: list[Json] = []
+        self._written: list[Json] = []
         self._streams: set[tuple[int, int]] = set()
         self._threads: set[int] = set()
 
@@ -76,7 +76,7 @@ class _Lanes:
             self._work(call, next(self._numbers), {})
         for row in self._tree.frees if self._with_cpu and self._memory else ():
             self._instant(row.launched, -row.size_bytes, 0)
-        return [*self._labels(), *self._found]
+        return [*self._labels(), *self._written]
 
     def _node(self, node: Node) -> None:
         if node.what != "call" and not self._with_cpu:
@@ -134,19 +134,21 @@ class _Lanes:
 
     def _add(self, category: str, name: str, begin: int, end: int, process: int, thread: int, args: Json) -> None:
         times = {"ts": begin / 1000, "dur": (end - begin) / 1000}
-        self._found.append(
+        self._written.append(
             {"ph": "X", "cat": category, "name": name, "pid": process, "tid": thread, **times, "args": args}
         )
 
     def _flow(self, phase: str, number: int, moment: int, process: int, thread: int) -> None:
         event = {"ph": phase, "id": number, "pid": process, "tid": thread, "ts": moment / 1000}
         ending = {"bp": "e"} if phase == "f" else {}
-        self._found.append({**event, "cat": "ac2g", "name": "ac2g", **ending})
+        self._written.append({**event, "cat": "ac2g", "name": "ac2g", **ending})
 
     def _instant(self, moment: int, size_bytes: int, thread: int) -> None:
         args = {"Bytes": size_bytes, "Device Type": 1}
         where = {"pid": self._process, "tid": thread, "ts": moment / 1000}
-        self._found.append({"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", **where, "args": args})
+        self._written.append(
+            {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", **where, "args": args}
+        )
 
     def _labels(self) -> list[Json]:
         labels = [

@@ -60,9 +60,7 @@ def test_compiler_helpers_return_their_defaults(two_gpus: VirtualMachine) -> Non
     assert traced(torch.ones(1, 2, device="cuda")).device == GPU
 
 
-def test_a_program_exported_on_the_cpu_runs_on_the_device(
-    two_gpus: VirtualMachine,
-) -> None:
+def test_a_program_exported_on_the_cpu_runs_on_the_device(two_gpus: VirtualMachine) -> None:
     """Fake tensors of the export compute nothing, so the trace shows no CPU work."""
     model, rows = nn.Linear(2, 3), torch.export.Dim("rows")
     program = torch.export.export(model, (torch.ones(4, 2),), dynamic_shapes=({0: rows},))

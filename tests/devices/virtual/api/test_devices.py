@@ -343,10 +343,3 @@ def test_every_model_can_be_simulated_with_its_bandwidth(name: str) -> None:
         result = CUDA.get_device_properties()
         bytes_per_s = 2 * result.memory_clock_rate * 1e3 * result.memory_bus_width / 8
         assert bytes_per_s == pytest.approx(gpu_spec(name).bytes_per_s, rel=0.025)
-
-
-@pytest.mark.parametrize(
-    ("spelling", "name"), [("a100", "A100 40"), ("A100-80GB", "A100 80"), ("h100_pcie", "H100 PCIe")]
-)
-def test_model_names_accept_usual_spellings(spelling: str, name: str) -> None:
-    assert gpu_spec(spelling).name == name

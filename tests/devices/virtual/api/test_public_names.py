@@ -44,10 +44,7 @@ SAFE = {
     "torch.cuda.amp.grad_scaler": {_PLAIN: "GradScaler OptState"},
     "torch.cuda.comm": {_PYTHON: "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter"},
     "torch.cuda.gds": {_CLASS: "Storage"},
-    "torch.cuda.graphs": {
-        _CLASS: "Tensor Union overload",
-        _PYTHON: "graph_pool_handle make_graphed_callables",
-    },
+    "torch.cuda.graphs": {_CLASS: "Tensor Union overload", _PYTHON: "graph_pool_handle make_graphed_callables"},
     "torch.cuda.jiterator": {_CLASS: "Tensor"},
     "torch.cuda.memory": {
         _PYTHON: "memory_cached max_memory_cached memory_summary memory_stats reset_max_memory_cached "
@@ -84,9 +81,7 @@ SAFE = {
         "can_use_flash_attention",
         _CLASS: "SDPAParams SDPBackend cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager",
     },
-    "torch.backends.cudnn": {
-        _PLAIN: "flags set_flags init contextmanager",
-    },
+    "torch.backends.cudnn": {_PLAIN: "flags set_flags init contextmanager"},
 }
 
 

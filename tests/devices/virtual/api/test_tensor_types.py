@@ -15,8 +15,7 @@ CUDA: Any = torch.cuda
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"),
-    [("Float", torch.float32), ("Half", torch.float16), ("Long", torch.int64), ("Bool", torch.bool)],
+    ("name", "dtype"), [("Float", torch.float32), ("Half", torch.float16), ("Long", torch.int64), ("Bool", torch.bool)]
 )
 def test_type_converts_by_name_and_by_class(two_gpus: VirtualMachine, name: str, dtype: torch.dtype) -> None:
     full = f"torch.cuda.{name}Tensor"

@@ -79,9 +79,7 @@ def modelled_s(recorder: Recorder, call: Any) -> tuple[float, float]:
     return 9.5e-6, (event.end - event.start) / 1e9
 
 
-def test_the_timer_measures_the_longer_of_kernel_and_launch(
-    recorder: Recorder,
-) -> None:
+def test_the_timer_measures_the_longer_of_kernel_and_launch(recorder: Recorder) -> None:
     x, small = torch.ones(SIDE, SIDE, device="cuda"), torch.ones(4, device="cuda")
     launch, kernel = modelled_s(recorder, lambda: x @ x)
     assert kernel > launch

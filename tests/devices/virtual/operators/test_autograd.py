@@ -11,17 +11,7 @@ import torch
 from torch import _higher_order_ops, nn
 from torch.autograd import forward_ad, functional
 from torch.autograd.function import once_differentiable
-from torch.func import (
-    functional_call,
-    grad,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    stack_module_state,
-    vjp,
-    vmap,
-)
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
 
 from gpututor.devices.virtual import VirtualMachine, host_tensor, is_virtual, pinned
 from tests.support.virtual_gpus import gradient

@@ -130,10 +130,7 @@ def _got(argument: str, where: str, others: str, wrapper: str) -> str:
         (lambda g, c: torch.ops.aten.gelu.out(g, out=c), TWO),
         (lambda g, c: g.to_sparse() @ c, _got("mat2", "cpu", "cuda:0", "SparseCUDA__mm")),
         (lambda g, c: torch.sparse.mm(g.to_sparse(), c), _got("mat1", "cuda:0", "cpu", "SparseCUDA__addmm")),
-        (
-            lambda g, c: g.to_sparse() + c.to_sparse(),
-            "add: expected 'other' to be a CUDA tensor, but got a CPU tensor",
-        ),
+        (lambda g, c: g.to_sparse() + c.to_sparse(), "add: expected 'other' to be a CUDA tensor, but got a CPU tensor"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")

@@ -18,10 +18,7 @@ from tests.support.threads import started
 
 def test_out_of_memory_is_in_the_profile_and_the_profiler_ends() -> None:
     with virtual_gpu(memory_bytes=1 << 24) as machine:
-        with (
-            pytest.raises(torch.cuda.OutOfMemoryError),
-            profile(activities=BOTH, profile_memory=True) as seen,
-        ):
+        with pytest.raises(torch.cuda.OutOfMemoryError), profile(activities=BOTH, profile_memory=True) as seen:
             torch.ones(1 << 24, device="cuda")
         assert not machine.recorder.enabled
         with profile(activities=BOTH) as again:
@@ -44,10 +41,7 @@ def test_the_legacy_profiler_accepts_a_device(two_gpus: VirtualMachine) -> None:
     assert seen.key_averages().table(sort_by="cuda_time_total").count("Self CUDA") >= 2
     assert seen.total_average().self_device_time_total > 0
     assert {event.name for event in seen.function_events} >= {"aten::add", "virtual::add"}
-    with (
-        pytest.warns(FutureWarning, match="use_cuda"),
-        torch.autograd.profiler.profile(use_cuda=True) as older,
-    ):
+    with pytest.warns(FutureWarning, match="use_cuda"), torch.autograd.profiler.profile(use_cuda=True) as older:
         x + x
     assert older.self_cpu_time_total > 0
     with torch.autograd.profiler.profile(enabled=False, use_device="cuda"):

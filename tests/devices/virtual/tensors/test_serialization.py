@@ -14,7 +14,6 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-import numpy as np
 import pytest
 import safetensors
 import safetensors.torch
@@ -150,11 +149,6 @@ def test_pickle_copy_and_queues_keep_the_device(two_gpus: VirtualMachine) -> Non
         assert way(parameter).device == GPU
     assert x.share_memory_() is x
     assert x.is_shared()
-
-
-def test_numpy_files_are_refused_in_cudas_words(two_gpus: VirtualMachine, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(TypeError, match=r"can't convert cuda:0 device type tensor to numpy\. Use Tensor\.cpu\(\)"):
-        np.save(tmp_path / "x.npy", torch.ones(2, device="cuda"))
 
 
 def test_a_process_without_the_virtual_gpu_reads_its_files(tmp_path: pathlib.Path) -> None:

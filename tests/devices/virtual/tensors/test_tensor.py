@@ -62,16 +62,6 @@ def test_cpp_errors_name_cuda(two_gpus: VirtualMachine) -> None:
         assert "meta" not in str(caught.value)
 
 
-def test_a_move_to_the_same_device_returns_self(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(2, device="cuda")
-    places: tuple[Any, ...] = ("cuda", 0, GPU, torch.ones(1).cuda())
-    assert all(x.to(place) is x for place in places)
-    assert x.cuda(0) is x
-    assert x.to("cuda", torch.float32) is x
-    host = x.cpu()
-    assert host.to("cpu") is host
-
-
 def test_moves_keep_values_and_change_dtype_and_device(two_gpus: VirtualMachine) -> None:
     host = torch.arange(6.0).reshape(2, 3)
     x = host.to("cuda", torch.float16, non_blocking=True)
