@@ -1,8 +1,7 @@
 """Small programs with known behavior on CUDA, and the source of that knowledge.
 
-`@gives` and `@raises` put a function into the list of its file. Programs of one expression are keyword arguments:
-`gives(3, source=…)(a_sum=lambda: …)`. A program runs on a machine with two GPUs. `seen` puts the tensors of its result
-into plain words, so that results of two devices can be compared.
+`@gives` and `@raises` put a function into the list of its file. The function runs on a machine with two GPUs; what it
+returns is compared after `seen` has put tensors into plain words, so that it can be compared between two devices too.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class Outcome:
 class Program:
     """A program and its outcome on CUDA."""
 
-    title: str
     run: Callable[[], Any]
     expected: Outcome
     source: str
@@ -49,12 +47,11 @@ class Program:
 
     @property
     def name(self) -> str:
-        return f"{self.run.__module__.rsplit('.', 1)[1]}-{self.title}"
+        return f"{self.run.__module__.rsplit('.', 1)[1]}-{self.run.__name__}"
 
 
 PROGRAMS: list[Program] = []
-Body = Callable[[], Any]
-Declared = Callable[..., Body | None]
+Declared = Callable[[Callable[[], Any]], Callable[[], Any]]
 
 
 def load_programs() -> list[Program]:
@@ -76,9 +73,8 @@ def raises(error: type[Exception], text: str, *, source: str, breaks: bool = Fal
 
 
 def _declared(expected: Outcome, source: str, **known: Any) -> Declared:
-    def declare(run: Body | None = None, /, **programs: Body) -> Body | None:
-        bodies = {run.__name__: run} if run is not None else programs
-        PROGRAMS.extend(Program(title, body, expected, source, **known) for title, body in bodies.items())
+    def declare(run: Callable[[], Any]) -> Callable[[], Any]:
+        PROGRAMS.append(Program(run, expected, source, **known))
         return run
 
     return declare

@@ -77,19 +77,25 @@ def empty_cache_keeps_a_segment_with_one_tensor_in_it() -> Any:
     return kept, allocated() + 512
 
 
-raises(
+@raises(
     torch.OutOfMemoryError,
     "CUDA out of memory. Tried to allocate 800000000.00 GiB. GPU 0 has a total capacity of … of which … is free. …"
     "Of the allocated memory … is allocated by PyTorch, and … is reserved by PyTorch but unallocated. If reserved but "
     "unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  "
     "See documentation for Memory Management  …",
     source="test/test_cuda.py: test_out_of_memory",
-)(more_memory_than_there_is=lambda: torch.empty(2**30 * 800_000_000, dtype=torch.int8, device="cuda"))
-raises(
+)
+def more_memory_than_there_is() -> Any:
+    return torch.empty(2**30 * 800_000_000, dtype=torch.int8, device="cuda")
+
+
+@raises(
     torch.OutOfMemoryError,
     "CUDA out of memory. Tried to allocate more than 1EB memory.",
     source="test/test_cuda.py: test_out_of_memory",
-)(more_memory_than_an_exabyte=lambda: torch.empty(2**30 * 8_000_000_000, dtype=torch.int8, device="cuda"))
+)
+def more_memory_than_an_exabyte() -> Any:
+    return torch.empty(2**30 * 8_000_000_000, dtype=torch.int8, device="cuda")
 
 
 @gives((True, True, True, 1), source="test/test_cuda.py: test_out_of_memory")
@@ -122,12 +128,14 @@ def what_was_freed_is_given_back_before_memory_runs_out() -> Any:
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-raises(TypeError, "Invalid type for fraction argument, must be `float`", source=MEMORY_PY)(
-    a_memory_fraction_that_is_a_whole_number=lambda: torch.cuda.set_per_process_memory_fraction(1)
-)
-raises(ValueError, "Invalid fraction value: 2.0. Allowed range: 0~1", source=MEMORY_PY)(
-    a_memory_fraction_above_one=lambda: torch.cuda.set_per_process_memory_fraction(2.0)
-)
+@raises(TypeError, "Invalid type for fraction argument, must be `float`", source=MEMORY_PY)
+def a_memory_fraction_that_is_a_whole_number() -> Any:
+    torch.cuda.set_per_process_memory_fraction(1)
+
+
+@raises(ValueError, "Invalid fraction value: 2.0. Allowed range: 0~1", source=MEMORY_PY)
+def a_memory_fraction_above_one() -> Any:
+    torch.cuda.set_per_process_memory_fraction(2.0)
 
 
 @gives((0.5, 1.0), source="test/test_cuda.py: test_get_per_process_memory_fraction")

@@ -91,11 +91,13 @@ def backward_twice() -> Any:
     y.backward()
 
 
-raises(
+@raises(
     RuntimeError,
     "a leaf Variable that requires grad is being used in an in-place operation.",
     source="torch/csrc/autograd/VariableTypeUtils.h",
-)(a_leaf_changed_in_place=lambda: leaf(1, 2).add_(1))
+)
+def a_leaf_changed_in_place() -> Any:
+    leaf(1, 2).add_(1)
 
 
 @raises(
@@ -112,19 +114,31 @@ def a_saved_tensor_changed_in_place() -> Any:
     y.sum().backward()
 
 
-raises(RuntimeError, "grad can be implicitly created only for scalar outputs", source="torch/autograd/__init__.py")(
-    backward_of_a_vector=lambda: (leaf(1, 2) * 2).backward()
+@raises(
+    RuntimeError,
+    "grad can be implicitly created only for scalar outputs",
+    source="torch/autograd/__init__.py",
 )
-raises(
+def backward_of_a_vector() -> Any:
+    (leaf(1, 2) * 2).backward()
+
+
+@raises(
     RuntimeError,
     "element 0 of tensors does not require grad and does not have a grad_fn",
     source=f"{ENGINE}: validate roots",
-)(backward_without_a_graph=lambda: torch.ones(1, device="cuda").backward())
-raises(
+)
+def backward_without_a_graph() -> Any:
+    torch.ones(1, device="cuda").backward()
+
+
+@raises(
     RuntimeError,
     "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
     source="torch/csrc/utils/tensor_numpy.cpp",
-)(numpy_of_a_cpu_tensor_with_a_graph=lambda: leaf(1).cpu().numpy())
+)
+def numpy_of_a_cpu_tensor_with_a_graph() -> Any:
+    return leaf(1).cpu().numpy()
 
 
 @gives(on("cuda:0", "float32", [12.0]), source=NOTES)

@@ -18,16 +18,15 @@ ASYNCHRONOUS = (
 )
 NO_SUCH_GPU = "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough GPUs?"
 
-gives((True, True, 0), source=CUDA)(
-    there_is_a_gpu_and_the_first_is_current=lambda: (
-        torch.cuda.is_available(),
-        torch.cuda.device_count() >= 2,
-        torch.cuda.current_device(),
-    )
-)
-gives(on("cuda:0", "float32", [0.0, 0.0]), source=NOTES)(
-    cuda_without_a_number_is_the_current_gpu=lambda: torch.zeros(2, device="cuda")
-)
+
+@gives((True, True, 0), source=CUDA)
+def there_is_a_gpu_and_the_first_is_current() -> Any:
+    return torch.cuda.is_available(), torch.cuda.device_count() >= 2, torch.cuda.current_device()
+
+
+@gives(on("cuda:0", "float32", [0.0, 0.0]), source=NOTES)
+def cuda_without_a_number_is_the_current_gpu() -> Any:
+    return torch.zeros(2, device="cuda")
 
 
 @gives(("cuda:1", "cuda:1", "cuda:0"), source=NOTES)
@@ -68,23 +67,39 @@ def a_device_without_a_number_is_not_the_device_of_a_tensor() -> Any:
     return torch.device("cuda", 0) == placed, plain.index, placed.index, plain == placed
 
 
-gives(("cuda:1", "cuda:1"), source="docs/source/tensor_attributes.rst")(
-    a_number_stands_for_the_accelerators_device=lambda: (torch.zeros(1, device=1).device, torch.zeros(1).to(1).device)
-)
-raises(torch.AcceleratorError, NO_SUCH_GPU + ASYNCHRONOUS, source="c10/cuda/CUDAException.cpp")(
-    a_factory_on_a_gpu_that_is_not_there=lambda: torch.zeros(1, device="cuda:99"),
-    a_move_to_a_gpu_that_is_not_there=lambda: torch.zeros(1).to("cuda:99"),
-    set_device_to_a_gpu_that_is_not_there=lambda: torch.cuda.set_device(99),
-)
-raises(AssertionError, "Invalid device id", source=CUDA)(
-    properties_of_a_gpu_that_is_not_there=lambda: torch.cuda.get_device_properties(99)
-)
-raises(ValueError, "Expected a cuda device, but got: cpu", source="torch/cuda/_utils.py")(
-    set_device_to_the_cpu=lambda: torch.cuda.set_device("cpu")
-)
-raises(RuntimeError, "Invalid device string: 'cuda0'", source="c10/core/Device.cpp")(
-    a_device_name_without_its_colon=lambda: torch.zeros(1, device="cuda0")
-)
+@gives(("cuda:1", "cuda:1"), source="docs/source/tensor_attributes.rst")
+def a_number_stands_for_the_accelerators_device() -> Any:
+    return torch.zeros(1, device=1).device, torch.zeros(1).to(1).device
+
+
+@raises(torch.AcceleratorError, NO_SUCH_GPU + ASYNCHRONOUS, source="c10/cuda/CUDAException.cpp")
+def a_factory_on_a_gpu_that_is_not_there() -> Any:
+    return torch.zeros(1, device="cuda:99")
+
+
+@raises(torch.AcceleratorError, NO_SUCH_GPU + ASYNCHRONOUS, source="c10/cuda/CUDAException.cpp")
+def a_move_to_a_gpu_that_is_not_there() -> Any:
+    return torch.zeros(1).to("cuda:99")
+
+
+@raises(torch.AcceleratorError, NO_SUCH_GPU + ASYNCHRONOUS, source="c10/cuda/CUDAException.cpp")
+def set_device_to_a_gpu_that_is_not_there() -> Any:
+    torch.cuda.set_device(99)
+
+
+@raises(AssertionError, "Invalid device id", source=CUDA)
+def properties_of_a_gpu_that_is_not_there() -> Any:
+    return torch.cuda.get_device_properties(99)
+
+
+@raises(ValueError, "Expected a cuda device, but got: cpu", source="torch/cuda/_utils.py")
+def set_device_to_the_cpu() -> Any:
+    torch.cuda.set_device("cpu")
+
+
+@raises(RuntimeError, "Invalid device string: 'cuda0'", source="c10/core/Device.cpp")
+def a_device_name_without_its_colon() -> Any:
+    return torch.zeros(1, device="cuda0")
 
 
 @gives((str, (int, int), int, int), source=CUDA)
@@ -113,21 +128,20 @@ def is_cuda_and_is_cpu() -> Any:
     return x.is_cuda, x.is_cpu, y.is_cuda, y.is_cpu
 
 
-@gives((True, True, True, True, False, True), source="torch/_tensor_docs.py: to")
+@gives((True, True, True, False, True), source="torch/_tensor_docs.py: to")
 def a_move_to_where_a_tensor_is_gives_the_same_object() -> Any:
     x, y = torch.ones(2, device="cuda"), torch.ones(2)
-    same = x.cuda() is x, x.to("cuda") is x, x.to("cuda:0") is x, x.to(0) is x
-    return *same, x.to("cuda", copy=True) is x, y.cpu() is y
+    return x.cuda() is x, x.to("cuda") is x, x.to("cuda:0") is x, x.to("cuda", copy=True) is x, y.cpu() is y
 
 
-gives(on("cuda:0", "float16", [1.5]), source="torch/_tensor_docs.py: to")(
-    a_move_can_convert_at_once=lambda: torch.tensor([1.5]).to("cuda", torch.float16)
-)
-gives(on("cuda:1", "int64", [3]), source="torch/_tensor_docs.py: to")(
-    to_another_tensor_takes_its_device_and_dtype=lambda: torch.tensor([3.0]).to(
-        torch.zeros(1, dtype=torch.long, device="cuda:1")
-    )
-)
+@gives(on("cuda:0", "float16", [1.5]), source="torch/_tensor_docs.py: to")
+def a_move_can_convert_at_once() -> Any:
+    return torch.tensor([1.5]).to("cuda", torch.float16)
+
+
+@gives(on("cuda:1", "int64", [3]), source="torch/_tensor_docs.py: to")
+def to_another_tensor_takes_its_device_and_dtype() -> Any:
+    return torch.tensor([3.0]).to(torch.zeros(1, dtype=torch.long, device="cuda:1"))
 
 
 @gives((on("cuda:1", "float32", [1.0, 2.0]), "cuda:0"), source=NOTES)
@@ -205,19 +219,21 @@ def the_accelerator_is_cuda() -> Any:
     return current.type, torch.get_device_module("cuda").__name__, min(2, torch.accelerator.device_count())
 
 
-gives(on("cuda:0", "float64", [1.0, 2.0]), source=FACTORIES)(
-    as_tensor_takes_an_array_to_the_gpu=lambda: torch.as_tensor(
-        torch.tensor([1.0, 2.0], dtype=torch.float64).numpy(), device="cuda"
-    )
-)
-gives(
+@gives(on("cuda:0", "float64", [1.0, 2.0]), source=FACTORIES)
+def as_tensor_takes_an_array_to_the_gpu() -> Any:
+    return torch.as_tensor(torch.tensor([1.0, 2.0], dtype=torch.float64).numpy(), device="cuda")
+
+
+@gives(
     on("cuda:0", "float32", [1.0]),
     warned=(
         "UserWarning: To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
         "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
     ),
     source=FACTORIES,
-)(torch_tensor_of_a_tensor_stays_on_its_device_and_warns=lambda: torch.tensor(torch.ones(1, device="cuda")))
+)
+def torch_tensor_of_a_tensor_stays_on_its_device_and_warns() -> Any:
+    return torch.tensor(torch.ones(1, device="cuda"))
 
 
 @gives(on("cuda:0", "float32", [1.0, 2.0]), source=FACTORIES)
@@ -228,9 +244,10 @@ def a_list_of_gpu_scalars_becomes_a_tensor() -> Any:
 
 NUMPY = "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
 
-raises(TypeError, NUMPY, source="torch/csrc/utils/tensor_numpy.cpp")(
-    numpy_of_a_gpu_tensor=lambda: torch.ones(2, device="cuda").numpy()
-)
+
+@raises(TypeError, NUMPY, source="torch/csrc/utils/tensor_numpy.cpp")
+def numpy_of_a_gpu_tensor() -> Any:
+    return torch.ones(2, device="cuda").numpy()
 
 
 @raises(TypeError, NUMPY, source="torch/csrc/utils/tensor_numpy.cpp")
@@ -240,14 +257,18 @@ def an_array_of_a_gpu_tensor() -> Any:
     return numpy.asarray(torch.ones(2, device="cuda"))
 
 
-gives([1.0, 1.0], source="torch/_tensor_docs.py: numpy")(
-    numpy_by_force_copies_to_the_host=lambda: torch.ones(2, device="cuda").numpy(force=True).tolist()
-)
-raises(
+@gives([1.0, 1.0], source="torch/_tensor_docs.py: numpy")
+def numpy_by_force_copies_to_the_host() -> Any:
+    return torch.ones(2, device="cuda").numpy(force=True).tolist()
+
+
+@raises(
     RuntimeError,
     "cannot pin 'torch.cuda.FloatTensor' only dense CPU tensors can be pinned",
     source="aten/src/ATen/native/Memory.cpp",
-)(pinning_a_gpu_tensor=lambda: torch.ones(2, device="cuda").pin_memory())
+)
+def pinning_a_gpu_tensor() -> Any:
+    return torch.ones(2, device="cuda").pin_memory()
 
 
 @gives((True, False, False), source="docs/source/notes/cuda.rst: Use pinned memory buffers")

@@ -86,12 +86,14 @@ def a_generator_of_ones_own() -> Any:
     return torch.equal(x, torch.rand(4, device="cuda", generator=g)), g.device.type, g.initial_seed()
 
 
-raises(RuntimeError, "Expected a 'cuda' device type for generator but found 'cpu'", source=GENERATOR)(
-    a_cpu_generator_for_a_gpu_tensor=lambda: torch.rand(2, device="cuda", generator=torch.Generator())
-)
-raises(RuntimeError, "Expected a 'cpu' device type for generator but found 'cuda'", source=GENERATOR)(
-    a_gpu_generator_for_a_cpu_tensor=lambda: torch.rand(2, generator=torch.Generator("cuda"))
-)
+@raises(RuntimeError, "Expected a 'cuda' device type for generator but found 'cpu'", source=GENERATOR)
+def a_cpu_generator_for_a_gpu_tensor() -> Any:
+    return torch.rand(2, device="cuda", generator=torch.Generator())
+
+
+@raises(RuntimeError, "Expected a 'cpu' device type for generator but found 'cuda'", source=GENERATOR)
+def a_gpu_generator_for_a_cpu_tensor() -> Any:
+    return torch.rand(2, generator=torch.Generator("cuda"))
 
 
 @gives((True, True), source="torch/nn/functional.py: dropout")
@@ -110,6 +112,6 @@ def a_permutation_holds_each_number_once() -> Any:
     return p.sort().values.tolist() == list(range(20)), p.device
 
 
-gives(67280421310721, source="c10/core/GeneratorImpl.h: default_rng_seed_val")(
-    a_new_generator_has_the_default_seed=lambda: torch.Generator("cuda").initial_seed()
-)
+@gives(67280421310721, source="c10/core/GeneratorImpl.h: default_rng_seed_val")
+def a_new_generator_has_the_default_seed() -> Any:
+    return torch.Generator("cuda").initial_seed()

@@ -19,9 +19,9 @@ def an_event_that_was_never_recorded_is_done() -> Any:
     return event.query(), event.cuda_event, event.device
 
 
-gives("<torch.cuda.Event uninitialized>", source="torch/cuda/streams.py: Event.__repr__")(
-    an_event_is_made_when_it_is_recorded=lambda: repr(torch.cuda.Event())
-)
+@gives("<torch.cuda.Event uninitialized>", source="torch/cuda/streams.py: Event.__repr__")
+def an_event_is_made_when_it_is_recorded() -> Any:
+    return repr(torch.cuda.Event())
 
 
 @gives((False, True), source=f"{EVENT}: synchronize")

@@ -140,16 +140,24 @@ def a_graph_has_memory_of_its_own_as_long_as_it_lives() -> Any:
     return taken, kept, after
 
 
-raises(
+@raises(
     RuntimeError,
     "CUDA graphs must be captured on a non-default stream. "
     "(However, after capture, it's ok to replay them on the default stream.)",
     source=f"{GRAPH}: capture_begin",
     breaks=True,
-)(the_default_stream_cannot_be_captured=lambda: torch.cuda.CUDAGraph().capture_begin())
-raises(RuntimeError, "Called CUDAGraph::replay without a preceding successful capture.", source=f"{GRAPH}: replay")(
-    a_graph_without_a_capture_cannot_be_replayed=lambda: torch.cuda.CUDAGraph().replay()
 )
+def the_default_stream_cannot_be_captured() -> Any:
+    torch.cuda.CUDAGraph().capture_begin()
+
+
+@raises(
+    RuntimeError,
+    "Called CUDAGraph::replay without a preceding successful capture.",
+    source=f"{GRAPH}: replay",
+)
+def a_graph_without_a_capture_cannot_be_replayed() -> Any:
+    torch.cuda.CUDAGraph().replay()
 
 
 @raises(
@@ -163,12 +171,14 @@ def item_cannot_be_captured() -> Any:
     return on_a_side_stream(lambda: x.sum().item())
 
 
-raises(
+@raises(
     torch.AcceleratorError,
     f"CUDA error: operation not permitted when stream is capturing{ANY}",
     source=f"{CAPTURE}; {NOTES}: constraints",
     breaks=True,
-)(a_wait_for_the_gpu_cannot_be_captured=lambda: on_a_side_stream(torch.cuda.synchronize))
+)
+def a_wait_for_the_gpu_cannot_be_captured() -> Any:
+    return on_a_side_stream(torch.cuda.synchronize)
 
 
 @raises(

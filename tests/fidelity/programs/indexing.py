@@ -16,23 +16,37 @@ def row() -> torch.Tensor:
     return torch.arange(4.0, device="cuda")
 
 
-gives(on("cuda:0", "float32", [3.0, 0.0]), source=ADVANCED)(
-    a_cpu_index_into_a_gpu_tensor=lambda: row()[torch.tensor([3, 0])]
-)
-gives(on("cuda:0", "float32", [2.0, 3.0]), source=ADVANCED)(
-    a_cpu_mask_on_a_gpu_tensor=lambda: row()[torch.tensor([False, False, True, True])]
-)
-raises(
+@gives(on("cuda:0", "float32", [3.0, 0.0]), source=ADVANCED)
+def a_cpu_index_into_a_gpu_tensor() -> Any:
+    return row()[torch.tensor([3, 0])]
+
+
+@gives(on("cuda:0", "float32", [2.0, 3.0]), source=ADVANCED)
+def a_cpu_mask_on_a_gpu_tensor() -> Any:
+    return row()[torch.tensor([False, False, True, True])]
+
+
+@raises(
     RuntimeError,
     "indices should be either on cpu or on the same device as the indexed tensor (cpu)",
     source=f"{ADVANCED}: check_indices_on_cpu_or_selfdevice",
-)(a_gpu_index_into_a_cpu_tensor=lambda: torch.arange(4.0)[torch.tensor([3, 0], device="cuda")])
-raises(
+)
+def a_gpu_index_into_a_cpu_tensor() -> Any:
+    return torch.arange(4.0)[torch.tensor([3, 0], device="cuda")]
+
+
+@raises(
     RuntimeError,
     "indices should be either on cpu or on the same device as the indexed tensor (cuda:0)",
     source=f"{ADVANCED}: check_indices_on_cpu_or_selfdevice",
-)(an_index_of_another_gpu=lambda: row()[torch.tensor([0], device="cuda:1")])
-gives(on("cuda:0", "float32", 2.0), source=PYTHON)(one_element_stays_on_the_gpu=lambda: row()[2])
+)
+def an_index_of_another_gpu() -> Any:
+    return row()[torch.tensor([0], device="cuda:1")]
+
+
+@gives(on("cuda:0", "float32", 2.0), source=PYTHON)
+def one_element_stays_on_the_gpu() -> Any:
+    return row()[2]
 
 
 @gives(on("cuda:0", "float32", [0.0, 7.0, 7.0, 3.0]), source=PYTHON)
@@ -49,11 +63,13 @@ def assigning_through_a_mask() -> Any:
     return x
 
 
-raises(
+@raises(
     IndexError,
     "index 4 is out of bounds for dimension 0 with size 4",
     source="torch/csrc/autograd/python_variable_indexing.cpp",
-)(a_plain_number_beyond_the_end=lambda: row()[4])
+)
+def a_plain_number_beyond_the_end() -> Any:
+    return row()[4]
 
 
 @gives((on("cuda:0", "int64", [[2], [3]]), "cuda:0"), source="aten/src/ATen/native/cuda/Nonzero.cu")
@@ -62,10 +78,14 @@ def nonzero_gives_numbers_on_the_gpu() -> Any:
     return (x > 1).nonzero(), torch.where(x > 1)[0].device
 
 
-gives((on("cuda:0", "float32", [3.0, 2.0]), on("cuda:0", "int64", [3, 2])), source="torch/_torch_docs.py: topk")(
-    topk_gives_values_and_numbers_on_the_gpu=lambda: tuple(torch.topk(row(), 2))
-)
-gives([0.0, 1.0, 2.0, 3.0], source="torch/_tensor_docs.py: tolist")(tolist_gives_plain_numbers=lambda: row().tolist())
+@gives((on("cuda:0", "float32", [3.0, 2.0]), on("cuda:0", "int64", [3, 2])), source="torch/_torch_docs.py: topk")
+def topk_gives_values_and_numbers_on_the_gpu() -> Any:
+    return tuple(torch.topk(row(), 2))
+
+
+@gives([0.0, 1.0, 2.0, 3.0], source="torch/_tensor_docs.py: tolist")
+def tolist_gives_plain_numbers() -> Any:
+    return row().tolist()
 
 
 @gives((True, 3, 2.0, [10, 20, 30][1]), source="torch/_tensor.py")
@@ -74,9 +94,9 @@ def a_gpu_number_serves_as_a_python_number() -> Any:
     return bool(index), int(index + 2), float(index * 2), [10, 20, 30][index]
 
 
-gives((True, False), source="torch/_tensor.py: __contains__")(
-    a_value_is_found_in_a_gpu_tensor=lambda: (2.0 in row(), 9.0 in row())
-)
+@gives((True, False), source="torch/_tensor.py: __contains__")
+def a_value_is_found_in_a_gpu_tensor() -> Any:
+    return 2.0 in row(), 9.0 in row()
 
 
 @gives((True, True), source="docs/source/tensor_view.rst")
@@ -87,16 +107,24 @@ def a_slice_is_a_view_and_an_index_a_copy() -> Any:
     return part.sum().item() == 0, copied.sum().item() == 3
 
 
-gives(on("cuda:0", "float32", [[0.0, 1.0], [2.0, 3.0]]), source="docs/source/tensor_view.rst")(
-    a_view_keeps_the_device=lambda: row().view(2, 2)
-)
-raises(
+@gives(on("cuda:0", "float32", [[0.0, 1.0], [2.0, 3.0]]), source="docs/source/tensor_view.rst")
+def a_view_keeps_the_device() -> Any:
+    return row().view(2, 2)
+
+
+@raises(
     RuntimeError,
     "Boolean value of Tensor with more than one value is ambiguous",
     source="aten/src/ATen/native/TensorProperties.cpp: is_nonzero",
-)(a_condition_on_many_values=lambda: bool(row() > 1))
-raises(
+)
+def a_condition_on_many_values() -> Any:
+    return bool(row() > 1)
+
+
+@raises(
     RuntimeError,
     "a Tensor with 4 elements cannot be converted to Scalar",
     source="aten/src/ATen/native/Scalar.cpp: item",
-)(item_of_many_values=lambda: row().item())
+)
+def item_of_many_values() -> Any:
+    return row().item()

@@ -106,9 +106,9 @@ def clipping_gives_the_norm_on_the_gpu() -> Any:
     return norm.device, torch.allclose(w.grad.norm(), torch.ones((), device="cuda"))
 
 
-gives(on("cuda:0", "float32", [0.5, 0.5]), source="torch/nn/functional.py")(
-    a_softmax_on_the_gpu=lambda: F.softmax(torch.zeros(2, device="cuda"), dim=0)
-)
+@gives(on("cuda:0", "float32", [0.5, 0.5]), source="torch/nn/functional.py")
+def a_softmax_on_the_gpu() -> Any:
+    return F.softmax(torch.zeros(2, device="cuda"), dim=0)
 
 
 @gives(("cuda:0", (1, 3, 2), "cuda:0"), source="torch/nn/modules/rnn.py")

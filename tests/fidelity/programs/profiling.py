@@ -162,12 +162,6 @@ def the_table_has_columns_of_the_device() -> Any:
     return "Self CUDA" in table, "CUDA time avg" in table, "Self CUDA time total" in table
 
 
-gives([-2, -2, -2, -2, -2], source="torch/cuda/nvtx.py, NVTX: NVTX_NO_PUSH_POP_TRACKING, without a tool")(
-    nvtx_ranges_have_no_depth_without_a_tool=lambda: [
-        nvtx.range_push("a"),
-        nvtx.range_push("b"),
-        nvtx.range_pop(),
-        nvtx.range_pop(),
-        nvtx.range_pop(),
-    ]
-)
+@gives([-2, -2, -2, -2, -2], source="torch/cuda/nvtx.py, NVTX: NVTX_NO_PUSH_POP_TRACKING, without a tool")
+def nvtx_ranges_have_no_depth_without_a_tool() -> Any:
+    return [nvtx.range_push("a"), nvtx.range_push("b"), nvtx.range_pop(), nvtx.range_pop(), nvtx.range_pop()]

@@ -23,9 +23,9 @@ def reread(saved: Any, **how: Any) -> Any:
     return torch.load(file, **how)
 
 
-gives(on("cuda:1", "float32", [1.0, 2.0]), source=SERIALIZATION)(
-    a_file_remembers_the_gpu=lambda: reread(torch.tensor([1.0, 2.0], device="cuda:1"))
-)
+@gives(on("cuda:1", "float32", [1.0, 2.0]), source=SERIALIZATION)
+def a_file_remembers_the_gpu() -> Any:
+    return reread(torch.tensor([1.0, 2.0], device="cuda:1"))
 
 
 @gives((on("cpu", "float32", [1.0]), "cpu", "cuda:0"), source=SERIALIZATION)
@@ -41,15 +41,19 @@ def a_function_may_say_where() -> Any:
     return reread(x, map_location=lambda storage, location: storage.cuda(0)).device
 
 
-gives("cuda:0", source=SERIALIZATION)(
-    a_cpu_file_can_be_read_onto_the_gpu=lambda: reread(torch.ones(1), map_location="cuda").device
-)
-raises(
+@gives("cuda:0", source=SERIALIZATION)
+def a_cpu_file_can_be_read_onto_the_gpu() -> Any:
+    return reread(torch.ones(1), map_location="cuda").device
+
+
+@raises(
     RuntimeError,
     "Attempting to deserialize object on CUDA device 99 but torch.cuda.device_count() is …. Please use torch.load with "
     "map_location to map your storages to an existing device.",
     source=f"{SERIALIZATION}: _validate_device",
-)(reading_onto_a_gpu_that_is_not_there=lambda: reread(torch.ones(1), map_location="cuda:99"))
+)
+def reading_onto_a_gpu_that_is_not_there() -> Any:
+    return reread(torch.ones(1), map_location="cuda:99")
 
 
 @gives((on("cuda:0", "float32", [9.0, 0.0]), "cuda:0"), source=SERIALIZATION)
@@ -66,11 +70,9 @@ def a_parameter_comes_back_as_one() -> Any:
     return isinstance(parameter, nn.Parameter), parameter.device, parameter.requires_grad
 
 
-gives(["cuda:0", "cuda:0"], source="torch/nn/modules/module.py: state_dict")(
-    a_state_dict_is_where_the_module_is=lambda: [
-        str(tensor.device) for tensor in reread(nn.Linear(2, 1).cuda().state_dict()).values()
-    ]
-)
+@gives(["cuda:0", "cuda:0"], source="torch/nn/modules/module.py: state_dict")
+def a_state_dict_is_where_the_module_is() -> Any:
+    return [str(tensor.device) for tensor in reread(nn.Linear(2, 1).cuda().state_dict()).values()]
 
 
 @gives(("cuda:0", "cpu"), source="torch/nn/modules/module.py: load_state_dict")
@@ -88,16 +90,20 @@ def a_deep_copy_is_on_the_same_gpu_in_memory_of_its_own() -> Any:
     return y, x.data_ptr() != y.data_ptr()
 
 
-gives(on("cuda:1", "float32", [1.0]), source="torch/_tensor.py: __reduce_ex__")(
-    pickle_keeps_the_gpu=lambda: pickle.loads(pickle.dumps(torch.ones(1, device="cuda:1")))
-)
-raises(
+@gives(on("cuda:1", "float32", [1.0]), source="torch/_tensor.py: __reduce_ex__")
+def pickle_keeps_the_gpu() -> Any:
+    return pickle.loads(pickle.dumps(torch.ones(1, device="cuda:1")))
+
+
+@raises(
     RuntimeError,
     "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  If you "
     "were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, see "
     "https://github.com/pytorch/pytorch/pull/103001",
     source="torch/_tensor.py: __deepcopy__",
-)(a_deep_copy_of_a_result_with_a_graph=lambda: copy.deepcopy(torch.ones(1, device="cuda", requires_grad=True) * 2))
+)
+def a_deep_copy_of_a_result_with_a_graph() -> Any:
+    return copy.deepcopy(torch.ones(1, device="cuda", requires_grad=True) * 2)
 
 
 @gives(["cuda:0", "cuda:0", "cpu"], source="torch/optim/optimizer.py: load_state_dict")

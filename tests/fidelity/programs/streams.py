@@ -41,12 +41,9 @@ def streams_have_the_priority_that_was_asked_for() -> Any:
     return default.cuda_stream, default.priority, torch.cuda.Stream().priority, torch.cuda.Stream(priority=-1).priority
 
 
-gives((False, False), source=STREAM)(
-    streams_of_two_gpus_are_not_equal=lambda: (
-        torch.cuda.default_stream(0) == torch.cuda.default_stream(1),
-        torch.cuda.Stream() == torch.cuda.Stream(),
-    )
-)
+@gives((False, False), source=STREAM)
+def streams_of_two_gpus_are_not_equal() -> Any:
+    return torch.cuda.default_stream(0) == torch.cuda.default_stream(1), torch.cuda.Stream() == torch.cuda.Stream()
 
 
 @gives([(0, False), (1, True), (0, False)], source=CONTEXT)
@@ -141,9 +138,9 @@ def page_locked_copies_overlap_with_kernels_and_pageable_ones_do_not() -> Any:
     return tuple(gone_on)
 
 
-raises(ValueError, "Expected a cuda device, but got: cpu", source="torch/cuda/_utils.py: _get_device_index")(
-    the_cpu_has_no_cuda_streams=lambda: torch.cuda.Stream("cpu")
-)
+@raises(ValueError, "Expected a cuda device, but got: cpu", source="torch/cuda/_utils.py: _get_device_index")
+def the_cpu_has_no_cuda_streams() -> Any:
+    return torch.cuda.Stream("cpu")
 
 
 @gives((True, True, False), source="torch/_C/__init__.pyi.in: Stream; torch/cuda/streams.py")

@@ -34,13 +34,29 @@ def a_backward_pass_and_a_step_do_not_wait() -> Any:
     return layer.weight.device
 
 
-gives(0.0, waits=1, source="aten/src/ATen/native/cuda/CUDAScalar.cu")(item_waits=lambda: row().sum().item())
-gives(False, waits=1, source="aten/src/ATen/native/cuda/CUDAScalar.cu")(a_condition_waits=lambda: bool(row().any()))
-gives("cpu", waits=1, source=COPY)(a_copy_to_the_host_waits=lambda: row().cpu().device)
-gives([0.0] * 4, waits=1, source=COPY)(tolist_waits_once=lambda: row().tolist())
-gives((0, 1), waits=1, source="aten/src/ATen/native/cuda/Nonzero.cu")(
-    nonzero_waits_for_its_size=lambda: tuple(row().nonzero().shape)
-)
+@gives(0.0, waits=1, source="aten/src/ATen/native/cuda/CUDAScalar.cu")
+def item_waits() -> Any:
+    return row().sum().item()
+
+
+@gives(False, waits=1, source="aten/src/ATen/native/cuda/CUDAScalar.cu")
+def a_condition_waits() -> Any:
+    return bool(row().any())
+
+
+@gives("cpu", waits=1, source=COPY)
+def a_copy_to_the_host_waits() -> Any:
+    return row().cpu().device
+
+
+@gives([0.0] * 4, waits=1, source=COPY)
+def tolist_waits_once() -> Any:
+    return row().tolist()
+
+
+@gives((0, 1), waits=1, source="aten/src/ATen/native/cuda/Nonzero.cu")
+def nonzero_waits_for_its_size() -> Any:
+    return tuple(row().nonzero().shape)
 
 
 @gives((0,), waits=1, source="aten/src/ATen/native/cuda/IndexKernel.cpp: masked_select")
@@ -55,10 +71,14 @@ def where_with_three_arguments_does_not_wait() -> Any:
     return torch.where(x > 0, x, 1.0).device
 
 
-gives("cuda:0", waits=0, source=COPY)(
-    a_pinned_copy_that_may_overlap_does_not_wait=lambda: torch.ones(4).pin_memory().to("cuda", non_blocking=True).device
-)
-gives(True, waits=1, source="aten/src/ATen/native/cuda/Equal.cpp")(torch_equal_waits=lambda: torch.equal(row(), row()))
+@gives("cuda:0", waits=0, source=COPY)
+def a_pinned_copy_that_may_overlap_does_not_wait() -> Any:
+    return torch.ones(4).pin_memory().to("cuda", non_blocking=True).device
+
+
+@gives(True, waits=1, source="aten/src/ATen/native/cuda/Equal.cpp")
+def torch_equal_waits() -> Any:
+    return torch.equal(row(), row())
 
 
 @gives(None, waits=0, source=NOTES)
