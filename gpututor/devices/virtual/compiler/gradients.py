@@ -93,7 +93,10 @@ class _Call:
                 continue
             value = outside[id(base)]
             if base is not result:
-                value = torch_private.view_again(result, value)
+                # No gradient goes through a view that was made without autograd, though it says that it needs some.
+                made_without = result.requires_grad and result.grad_fn is None
+                with torch.set_grad_enabled(not made_without):
+                    value = torch_private.view_again(result, value)
             if value.requires_grad and not result.requires_grad:
                 value = value.detach()
             results.append(value)
