@@ -441,6 +441,8 @@ can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
 """Returns True if `tensor.data = other` does not change the kind of tensor."""
 tree_leaves: Any = torch.utils._pytree.tree_leaves
 tree_map: Any = torch.utils._pytree.tree_map
+view_again: Any = torch.Tensor._view_func_unsafe
+"""Called with a view and another tensor: makes the same view of the other tensor."""
 tree_flatten: Any = torch.utils._pytree.tree_flatten
 tree_unflatten: Any = torch.utils._pytree.tree_unflatten
 keeps_graph: Any = torch._C._autograd._get_current_graph_task_keep_graph

@@ -60,6 +60,7 @@ def _changes() -> Iterator[Any]:
     for kind in ("cpu", "cuda", "meta"):
         yield patch.object(fake, f"is_{kind}", _is_on(kind), create=True)
     yield patch.object(fake, "cuda", _to_cuda, create=True)
+    yield patch.object(fake, "to", _to, create=True)
     yield patch.object(pt2.CPP, "_conv_determine_backend_memory_format", _layout_of_convolution)
     # Dynamo.
     yield patch.object(pt2.FunctionState, "__init__", _without_our_mode(pt2.FunctionState.__init__))
@@ -76,7 +77,8 @@ def _changes() -> Iterator[Any]:
     yield patch.object(pt2.scheduler, "has_triton", lambda *args: True)
     # Its key is a hash of Triton's files, 0.4 s, for caches of compiled code that are not used here.
     yield patch.object(pt2.CacheBase, "get_system", lambda: {"hash": ""})
-    yield patch.object(pt2.ConstantFolder, "_deduce_value", _on_host(pt2.ConstantFolder._deduce_value))
+    for name in ("_deduce_value", "_add_peephole_patterns"):
+        yield patch.object(pt2.ConstantFolder, name, _on_host(getattr(pt2.ConstantFolder, name)))
     yield patch.object(pt2.joint_graph, "lazy_init", _prepared_on_the_cpu(pt2.joint_graph.lazy_init))
     passes = getattr(pt2.compile_fx, pt2.JOINT_PASSES)
     yield patch.object(pt2.compile_fx, pt2.JOINT_PASSES, _with_devices_named(passes))
@@ -138,6 +140,18 @@ def _to_cuda(self: Any, device: Any = None, non_blocking: bool = False, **kwargs
     return self.to(
         device=torch.device("cuda", index) if device is None else device, non_blocking=non_blocking, **kwargs
     )
+
+
+def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stand in for `fake.to()`: C++ would start CUDA to find the index that is missing in `cuda`."""
+    args, kwargs = torch_private.tree_map(_with_index, (args, kwargs))
+    return torch.Tensor.to(self, *args, **kwargs)
+
+
+def _with_index(value: Any) -> Any:
+    """Return the current GPU for `cuda`, and any other value as it is."""
+    is_current = value == "cuda" if isinstance(value, str) else value == torch.device("cuda")
+    return torch.device("cuda", active_machine().per_thread.device_index) if is_current else value
 
 
 def _without_our_mode(real: Any) -> Any:
@@ -215,11 +229,11 @@ class _ConstantsOnHost(TorchDispatchMode):
 
 
 def _on_host(real: Any) -> Any:
-    def deduce_value(*args: Any) -> Any:
+    def fold(*args: Any) -> Any:
         with _ConstantsOnHost():  # type: ignore[no-untyped-call]
             return real(*args)
 
-    return deduce_value
+    return fold
 
 
 def _with_devices_named(real: Any) -> Any:

@@ -11,6 +11,7 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.compiler.gradients import differentiable, needs_gradient
 from gpututor.devices.virtual.compiler.lowering import Kernel, Lowered, Schedule, Size
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.cost.kernel import Cost
@@ -44,12 +45,9 @@ class CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         with torch.profiler.record_function(self._name):
             trains = torch.is_grad_enabled() and any(map(needs_gradient, args))
-            if not trains or self._lowered.backward is None:
+            if not trains or self._lowered.backward is None or self._lowered.needs_eager_gradients:
                 return self.forward(args, self.numbers(args))
-            structure: list[Any] = []
-            tensors = iter(CompiledFunction.apply(self, structure, *args))  # type: ignore[no-untyped-call]
-            shape, results = structure
-            return torch_private.tree_unflatten([next(tensors, None) if r is None else r for r in results], shape)
+            return differentiable(self, args, self._lowered.written)
 
     def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
         """Return the values of the graph's symbols in a call."""
@@ -154,39 +152,3 @@ def _priced(spec: Any, kernel: Kernel, numbers: dict[Any, int]) -> tuple[str, in
         size_bytes,
         prices.cost_of_call(spec, operator_of(func), args, kwargs, out, kernel.channels_last),
     )
-
-
-class CompiledFunction(torch.autograd.Function):
-    """Node of autograd for a compiled graph, of the same name as AOTAutograd's."""
-
-    @staticmethod
-    def forward(ctx: Any, graph: CompiledGraph, structure: list[Any], *args: Any) -> Any:
-        """Return the tensors among the graph's results, and append all results' structure, without them, to a list."""
-        numbers = graph.numbers(args)
-        inner = [value.detach().requires_grad_() if needs_gradient(value) else value for value in args]
-        with torch.enable_grad():
-            results, shape = torch_private.tree_flatten(graph.forward(inner, numbers))
-        structure += [shape, [None if isinstance(result, torch.Tensor) else result for result in results]]
-        tensors = [result for result in results if isinstance(result, torch.Tensor)]
-        ctx.graph, ctx.numbers = graph, numbers
-        ctx.inputs = [value if needs_gradient(value) else None for value in inner]
-        ctx.results = [tensor if tensor.requires_grad else None for tensor in tensors]
-        outer = [tensor.detach() for tensor in tensors]
-        constant = [tensor for tensor, result in zip(outer, ctx.results, strict=True) if result is None]
-        ctx.mark_non_differentiable(*constant)
-        ctx.set_materialize_grads(False)
-        return tuple(outer)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        if torch.is_grad_enabled():
-            raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
-        pairs = zip(ctx.results, gradients, strict=True)
-        results, given = zip(*[pair for pair in pairs if pair[0] is not None and pair[1] is not None], strict=True)
-        inputs = [value for value in ctx.inputs if value is not None]
-        slopes = iter(ctx.graph.backward(results, inputs, given, torch_private.keeps_graph(), ctx.numbers))
-        return None, None, *[None if value is None else next(slopes) for value in ctx.inputs]
-
-
-def needs_gradient(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.requires_grad

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-import torch
-
 from gpututor.devices.recorder import NOWHERE, Place
+from gpututor.devices.virtual import cuda_errors
 from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.compiler.capture import seeing_virtual_tensors
 from gpututor.devices.virtual.compiler.compiled_graph import CompiledGraph
-from gpututor.devices.virtual.compiler.lowering import lower
+from gpututor.devices.virtual.compiler.lowering import SeveralDevices, lower
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.machine import active_machine
 from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES
@@ -37,10 +35,10 @@ def capturing() -> Iterator[None]:
 def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
     """Stand in for Inductor's entry point: return a function that runs a graph on the virtual GPU.
 
-    A graph without a tensor on a GPU goes to Inductor. A graph that Inductor cannot lower here runs with eager kernels,
-    after a warning.
+    A graph that has no tensor on a GPU goes to Inductor. A graph that Inductor cannot lower here runs with eager
+    kernels, after a warning.
     """
-    if not any(isinstance(value, torch.Tensor) and value.device.type == "cuda" for value in inputs):
+    if not any(value.device.type == "cuda" for value in (*inputs, *pt2.values_in(module)) if hasattr(value, "device")):
         return pt2.real_compile_fx(module, inputs, *args, **kwargs)
     options = dict(kwargs.get("config_patches") or {})
     replays = bool(options.pop("triton.cudagraphs", pt2.uses_cuda_graphs()))
@@ -55,9 +53,17 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
     try:
         lowered = lower(module, inputs, options, _place)
     except Exception as error:  # the compiler's errors have no class in common
-        text = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        warnings.warn(f"A compiled graph runs with eager kernels on the virtual GPU. {text}", stacklevel=2)
+        text = str(error).strip().partition("\n")[0]
+        text = text if isinstance(error, SeveralDevices) else f"{type(error).__name__}: {text}"
+        cuda_errors.warn_at_caller(f"A compiled graph runs with eager kernels on the virtual GPU. {text}")
+        if replays and isinstance(error, SeveralDevices):
+            pt2.log_without_cuda_graph(error.no_cuda_graph)
         return graph
+    if lowered.backward is not None and lowered.needs_eager_gradients:
+        text = "it changes the shape of an input, or writes to an input that shares memory with another one"
+        cuda_errors.warn_at_caller(
+            f"Eager kernels compute the gradients of a compiled graph on the virtual GPU: {text}."
+        )
     seconds = compiled.compile_s(lowered.count(), trains=lowered.backward is not None)
     host.spend(round(seconds * 1e9))
     number = pt2.compile_id()

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from gpututor.devices.recorder import NOWHERE, Place
 from gpututor.devices.virtual.compiler import pt2_private as pt2
-from gpututor.devices.virtual.machine import META
+from gpututor.devices.virtual.machine import META, active_machine
 from gpututor.devices.virtual.operators.attention import attention_in_graph
 
 DEADLINE_S = 120.0
@@ -32,12 +32,33 @@ class _DeviceFunctions(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is F.scaled_dot_product_attention:
             return attention_in_graph(func, args, kwargs)
-        device = kwargs.get("device")
-        if func is torch.Tensor.to and type(device) is int:
-            kwargs = {**kwargs, "device": torch.device("cuda", device)}
-        elif isinstance(device, torch.device) and device.type == "cuda" and not isinstance(func, pt2.OpOverload):
-            kwargs = {**kwargs, "device": META[device.index or 0]}
+        if func is torch.Tensor.cuda:
+            names = dict(zip(("device", "non_blocking"), args[1:], strict=False))
+            func, args, kwargs = torch.Tensor.to, args[:1], {"device": "cuda", **names, **kwargs}
+        if func is torch.Tensor.to:
+            args = (args[0], *map(_in_cpp, args[1:2]), *args[2:])
+        if "device" in kwargs and not isinstance(func, pt2.OpOverload):
+            kwargs = {**kwargs, "device": _in_cpp(kwargs["device"])}
         return func(*args, **kwargs)
+
+
+def _in_cpp(device: Any) -> Any:
+    """Return a GPU as C++ may hear it, and any other value as it is."""
+    if type(device) is int or (type(device) is str and device.startswith("cuda")):
+        device = torch.device("cuda", device) if type(device) is int else torch.device(device)
+    if not isinstance(device, torch.device) or device.type != "cuda":
+        return device
+    return META[active_machine().per_thread.device_index if device.index is None else device.index]
+
+
+class SeveralDevices(NotImplementedError):
+    """A graph whose operators run on several devices."""
+
+    def __init__(self, devices: Sequence[str], no_cuda_graph: str) -> None:
+        super().__init__(
+            f"Its operators run on several devices ({', '.join(devices)}). Move all tensors to one GPU before the call."
+        )
+        self.no_cuda_graph = no_cuda_graph
 
 
 @dataclass(frozen=True)
@@ -87,6 +108,10 @@ class Lowered:
 
     forward: Schedule = field(default_factory=Schedule)
     backward: Schedule | None = None
+    written: tuple[int, ...] = ()
+    """Positions of the inputs that the graph writes to and that need gradients afterwards."""
+    needs_eager_gradients: bool = False
+    """True if only eager autograd has the right gradients: the graph writes to tensors that overlap, or moves them."""
 
     def count(self) -> int:
         """Return the number of kernels in both directions."""
@@ -106,6 +131,7 @@ def lower(module: Any, inputs: Sequence[Any], options: dict[str, Any], place_of:
             lowered.backward = schedule
         else:
             lowered.forward = schedule
+            lowered.written, lowered.needs_eager_gradients = pt2.written_inputs(len(inputs))
         return lambda args: None
 
     ends = thread_time() + DEADLINE_S
@@ -136,8 +162,9 @@ def _without_measuring(options: dict[str, Any]) -> dict[str, Any]:
 
 def _schedule(module: Any, inputs: Sequence[Any], given: dict[str, Any], place_of: Callable[[str], Place]) -> Schedule:
     with pt2.scheduled(module, inputs, given) as graph:
-        if any(node.get_device() != graph.scheduler.nodes[0].get_device() for node in graph.scheduler.nodes):
-            raise NotImplementedError("it has operators on several devices")
+        devices = sorted({str(node.get_device()) for node in graph.scheduler.nodes})
+        if len(devices) > 1:
+            raise SeveralDevices(devices, pt2.obstacle_to_cuda_graph(module, graph, given))
         names = _Names()
         kernels = [
             kernel for node in graph.scheduler.nodes if (kernel := _kernel(node, names, graph, place_of)) is not None

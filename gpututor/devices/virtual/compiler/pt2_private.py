@@ -16,7 +16,7 @@ from torch._decomp import decomposition_table, meta_table, pre_autograd_decompos
 from torch._dynamo import convert_frame, device_interface, trace_rules
 from torch._dynamo.variables import builder, optimizer, torch_function
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
-from torch._guards import CompileContext
+from torch._guards import CompileContext, TracingContext
 from torch._inductor import codecache, compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
 from torch._inductor.debug import DebugContext
 from torch._inductor.fx_passes import joint_graph
@@ -27,7 +27,7 @@ from torch._inductor.virtualized import V
 from torch._prims_common import suggest_memory_format
 from torch._subclasses import fake_tensor, meta_utils
 from torch.fx.node import map_aggregate
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 __all__ = [
     "builder",
@@ -104,6 +104,11 @@ def uses_cuda_graphs() -> bool:
 def log_without_cuda_graph(reason: str) -> None:
     """Say that a graph is not replayed, as Inductor does: in its log of performance hints, and in its counters."""
     cudagraph_utils.log_cudagraph_skip_and_bump_counter(reason)
+
+
+def values_in(module: Any) -> list[Any]:
+    """Return the values of a captured graph, with stand-ins for tensors."""
+    return tree_leaves([node.meta.get("example_value") for node in module.graph.nodes])
 
 
 def break_reason(module: Any) -> tuple[str, str, int] | None:
@@ -276,6 +281,24 @@ def obstacle_to_cuda_graph(module: Any, lowered: Any, given: dict[str, Any]) -> 
     return str(reason or "")
 
 
+def written_inputs(count: int) -> tuple[tuple[int, ...], bool]:
+    """Return the inputs, of `count`, that a graph writes to and that need gradients afterwards.
+
+    The second value is True if positions do not tell enough: an input changes its shape, or overlaps another.
+    """
+    context: Any = TracingContext.try_get()
+    inputs = context.fw_metadata.input_info if context is not None and context.fw_metadata is not None else ()
+    with_gradients = [(position, each) for position, each in enumerate(inputs) if each.requires_grad]
+    written = tuple(
+        position
+        for position, each in with_gradients
+        if each.mutates_data
+        and not each.mutations_hidden_from_autograd
+        and not each.mutations_under_no_grad_or_inference_mode
+    )
+    return written, len(inputs) != count or any(each.mutates_metadata for _, each in with_gradients)
+
+
 # Frames of the virtual GPU are no part of a learner's program.
 trace_rules.add("gpututor.devices")
 
@@ -292,6 +315,10 @@ def accept_tangents(kind: type) -> None:
     runtime_wrappers.AOTDispatchAutograd.process_runtime_tangent = staticmethod(process_runtime_tangent)  # type: ignore[method-assign, assignment]
 
 
+_BROADCAST: Any = torch.ops.aten.broadcast_tensors.default
+"""A composite operator with a kernel that is in no table."""
+
+
 def _decompose_composites() -> None:
     """Remove the kernels in Python that composite operators have for `meta`.
 
@@ -299,7 +326,8 @@ def _decompose_composites() -> None:
     into differentiable ones, as it does for CUDA.
     """
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    for operator in {**meta_table, **decomposition_table, **pre_autograd_decomposition_table}:
+    operators = {*meta_table, *decomposition_table, *pre_autograd_decomposition_table, _BROADCAST}
+    for operator in operators:
         kernels = getattr(operator, "py_kernels", {})
         if META_KEY in kernels and has_kernel(operator.name(), "CompositeImplicitAutograd"):
             del kernels[META_KEY]

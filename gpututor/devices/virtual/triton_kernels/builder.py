@@ -65,6 +65,7 @@ class KernelBuilder(InterpreterBuilder):  # type: ignore[misc]
         super().__init__()
         # As on a GPU: the interpreter's own default checks every sum of integers for overflow.
         self.options = triton_private.InterpreterOptions(sanitize_overflow=False)
+        self.codegen_fns["min_dot_size"] = triton_private.least_dot
         self.memory = Memory("", [], 0)
         self.counts = Counts()
         self.file = ""

@@ -215,6 +215,7 @@ class _Arguments:
         if isinstance(value, tuple):
             parts = (self._converted(f"{name}[{index}]", position, part) for index, part in enumerate(value))
             return triton_private.tuple_like(value, parts)
+        triton_private.check_kind(value)
         return value
 
     def _descriptor(self, name: str, position: int, value: Any) -> Any:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
+from gpututor.devices.virtual.triton_kernels.triton_private import check_globals
+
 _TENSOR, _TURN = "__to_tensor", "__turn"
 _known: weakref.WeakKeyDictionary[FunctionType, Any] = weakref.WeakKeyDictionary()
 
@@ -42,9 +44,13 @@ def _call(name: str, *args: ast.expr) -> ast.Call:
 
 
 def interpretable(fn: FunctionType, to_tensor: Callable[[Any], Any], turn: Callable[[], None]) -> Callable[..., Any]:
-    """Return the function `fn` for the interpreter. Raise `ValueError` if its source is unknown."""
+    """Return the function `fn` for the interpreter.
+
+    Raises `ValueError` if its source is unknown, and Triton's `NameError` for a plain value of its module.
+    """
     made = _known.get(fn)
     if made is None or fn.__closure__:
+        check_globals(fn)
         made = _known[fn] = _compile(fn, to_tensor, turn)
     return made
 

@@ -5,9 +5,11 @@ Imports Triton: only `hook` imports this module, after the program has imported 
 
 from __future__ import annotations
 
+import dis
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import triton
@@ -18,7 +20,7 @@ from gpututor.hardware.packages import PACKAGES, PackageNotSupported, install_co
 try:
     from triton import knobs
     from triton.backends.compiler import GPUTarget
-    from triton.backends.nvidia.compiler import CUDAOptions
+    from triton.backends.nvidia.compiler import CUDAOptions, min_dot_size
     from triton.language.semantic import TritonSemantic
     from triton.runtime import driver, interpreter
     from triton.runtime.errors import InterpreterError
@@ -71,6 +73,8 @@ np_dtype_of: Callable[[Any], Any] = interpreter._get_np_dtype
 integer: Callable[[Any], Any] = interpreter._implicit_cvt
 """Returns an int as a tensor of the interpreter."""
 convert_float: Callable[..., Any] = interpreter._convert_float
+least_dot: Callable[[Any, Any], tuple[int, int, int]] = min_dot_size(GPUTarget("cuda", 80, 32))
+"""Returns the least M, N and K of `tl.dot` on an NVIDIA GPU, for two types."""
 constexpr = tl.constexpr
 block_type = tl.block_type
 
@@ -99,6 +103,28 @@ def is_constexpr(parameter: Any) -> bool:
     """Return True if a parameter of a kernel is annotated `tl.constexpr`."""
     annotation = parameter.annotation
     return annotation is tl.constexpr or "constexpr" in str(annotation)
+
+
+_PLAIN = (bool, int, float, str, list, dict)
+
+
+def check_globals(fn: FunctionType) -> None:
+    """Raise Triton's error if a kernel uses a plain value of its module: the compiler refuses those."""
+    if knobs.compilation.allow_non_constexpr_globals:
+        return
+    for step in dis.get_instructions(fn):
+        name = str(step.argval)
+        if step.opname == "LOAD_GLOBAL" and isinstance(fn.__globals__.get(name), _PLAIN):
+            raise NameError(  # triton/compiler/code_generator.py
+                f"Cannot access global variable {name} from within @jit'ed function. Triton kernels can only access"
+                " global variables that are instanstiated as constexpr (`x = triton.language.constexpr(42)`)."
+            )
+
+
+def check_kind(value: Any) -> None:
+    """Raise Triton's error for an argument of a kernel that is no number, tensor, dtype or function."""
+    if isinstance(value, str | list | dict) or type(value).__module__ == "numpy":
+        raise TypeError(f"failed to specialize argument of type: {type(value).__name__}")  # native_specialize_impl
 
 
 _block_types: dict[tuple[tuple[int, ...], str], Any] = {}

@@ -235,6 +235,23 @@ def test_devices_that_do_not_match_are_dynamos_error(two_gpus: VirtualMachine) -
         torch.compile(lambda x, y: x + y)(torch.ones(2, device="cuda"), torch.ones(2))
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", 0, torch.device("cuda"), GPU])
+def test_tensors_are_made_and_moved_inside(
+    device: Any, two_gpus: VirtualMachine, recwarn: pytest.WarningsRecorder
+) -> None:
+    made = torch.compile(lambda: torch.ones(2, device=device) * 2)()
+    moved = torch.compile(lambda x: x.to(device) + x.cuda())(torch.ones(2))
+    assert made.device == moved.device == GPU
+    assert made.tolist() == moved.tolist() == [2.0, 2.0]
+    assert not [str(warning.message) for warning in recwarn if "virtual GPU" in str(warning.message)]
+
+
+def test_products_with_zero_are_folded(recorder: Recorder, recwarn: pytest.WarningsRecorder) -> None:
+    assert torch.compile(lambda x: x * 0 + 1)(torch.ones(2, device="cuda")).tolist() == [1.0, 1.0]
+    assert len(_ranges(recorder, COMPILES)) == 1
+    assert not [str(warning.message) for warning in recwarn if "virtual GPU" in str(warning.message)]
+
+
 def test_bad_options_are_torchs_errors(two_gpus: VirtualMachine) -> None:
     with pytest.raises(RuntimeError, match="Unrecognized mode=fast"):
         torch.compile(lambda x: x, mode="fast")

@@ -159,6 +159,15 @@ def test_mutated_inputs_are_not_replayed() -> None:
     assert _launches(_events(write, (64, 64), mode="reduce-overhead")) == 3
 
 
+def test_a_graph_with_tensors_of_the_cpu_is_not_replayed_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x, y: (x * 2, y + 1), mode="reduce-overhead")
+        with pytest.warns(UserWarning, match=r"eager kernels on the virtual GPU.*\(cpu, cuda:0\)"):
+            outs = double(torch.ones(4, device="cuda"), torch.ones(4))
+        assert [out.tolist() for out in outs] == [[2.0] * 4] * 2
+    assert "skipping cudagraphs due to cpu device" in caplog.text
+
+
 def test_compiled_code_is_ordered_like_other_kernels() -> None:
     recorder = Recorder([__file__])
     with virtual_gpu(recorder=recorder):
@@ -187,8 +196,9 @@ def test_compiled_code_in_a_cuda_graph() -> None:
 def test_what_cannot_be_lowered_runs_eagerly_and_says_so() -> None:
     with virtual_gpu():
         x = torch.ones(4, device="cuda")
-        with pytest.warns(UserWarning, match="runs with eager kernels on the virtual GPU.* several devices"):
+        with pytest.warns(UserWarning, match="runs with eager kernels on the virtual GPU.* several devices") as seen:
             out = torch.compile(lambda x: (x.cpu() + 1).cuda() * 2)(x)
+        assert [warning.filename for warning in seen] == [__file__]
         assert out.tolist() == [4.0] * 4
 
 

@@ -47,6 +47,27 @@ def never_ends(out):
     tl.store(out, steps)
 
 
+LENGTH = 4
+WIDTH = tl.constexpr(4)
+
+
+@triton.jit
+def plain_global(x, y, out, n, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), LENGTH)
+
+
+@triton.jit
+def constexpr_global(x, y, out, n, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), WIDTH)
+
+
+@triton.jit
+def product(x, out, M: tl.constexpr, K: tl.constexpr):
+    rows, inner = tl.arange(0, M), tl.arange(0, K)
+    block = tl.load(x + rows[:, None] * K + inner[None, :])
+    tl.store(out + rows[:, None] * M + rows[None, :], tl.dot(block, tl.trans(block)))
+
+
 def kernels(recorder: Recorder) -> list[Event]:
     return [event for event in recorder.complete() if event.kind is Kind.KERNEL]
 
@@ -139,6 +160,8 @@ def test_views_are_read_at_their_strides(two_gpus: VirtualMachine) -> None:
         (lambda x: add[(1,)](x, x, x, 4, BLOCK=4, num_warps=3), AssertionError, "power of 2"),
         (lambda x: add(x, x, x, 4, BLOCK=4), RuntimeError, "Cannot call @triton.jit'd outside"),
         (lambda x: add[(1,)](x, x.to("cuda:1"), x, 4, BLOCK=4), RuntimeError, "illegal memory access.* cuda:1"),
+        (lambda x: add[(1,)](x.tolist(), x, x, 4, BLOCK=4), TypeError, "failed to specialize argument of type: list"),
+        (lambda x: plain_global[(1,)](x, x, x, 4, BLOCK=4), NameError, "Cannot access global variable LENGTH"),
         (lambda x: add[(1,)](x, x.to(torch.complex64), x, 4, BLOCK=4), NotImplementedError, "complex64"),
     ],
 )
@@ -147,6 +170,20 @@ def test_bad_launches_have_clear_errors(launch: Any, error: type[Exception], wor
     with pytest.raises(error, match=words):
         launch(x)
     assert x.tolist() == [1.0] * 4
+
+
+def test_constants_of_the_module_are_read(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(4, device="cuda")
+    constexpr_global[(1,)](x, x, x, 4, BLOCK=4)
+    assert x.tolist() == [4.0] * 4
+
+
+def test_products_are_as_large_as_tensor_cores_need(two_gpus: VirtualMachine) -> None:
+    x, out = torch.ones(64, device="cuda"), torch.empty(16, device="cuda")
+    product[(1,)](x, out, M=4, K=16)
+    assert out.tolist() == [16.0] * 16
+    with pytest.raises(triton.runtime.errors.InterpreterError, match="K >= 16"):
+        product[(1,)](x, out, M=4, K=8)
 
 
 def test_an_empty_grid_launches_nothing(recorder: Recorder) -> None:

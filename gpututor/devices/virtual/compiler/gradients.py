@@ -1,0 +1,142 @@
+"""Gradients of compiled code: one node of autograd for each graph, as with AOTAutograd.
+
+The values of a graph come from operators with autograd's own graph, which the node hides. Tensors that share memory
+outside of the node share it for autograd too: a result that is a view of an argument or of another result is made as
+a view again, and a write to an argument is done again, where autograd sees it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+
+
+class Graph(Protocol):
+    """A graph whose results and gradients can be computed."""
+
+    def numbers(self, args: Sequence[Any]) -> dict[Any, int]: ...
+
+    def forward(self, args: Sequence[Any], numbers: dict[Any, int]) -> Any: ...
+
+    def backward(self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int]) -> Any: ...
+
+
+def needs_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def differentiable(graph: Graph, args: Sequence[Any], written: Sequence[int]) -> Any:
+    """Return the results of a graph with one node of autograd. `written` are positions of arguments it writes to."""
+    call = _Call(graph, args, written)
+    made = CompiledFunction.apply(call, *args)  # type: ignore[no-untyped-call]
+    for position, value in zip(written, made, strict=False):
+        args[position].copy_(value)
+    return call.results(args, made)
+
+
+class _Call:
+    """A call of a graph: the tensors inside of the node, and how those outside are made."""
+
+    def __init__(self, graph: Graph, args: Sequence[Any], written: Sequence[int]) -> None:
+        self.graph = graph
+        self.numbers = graph.numbers(args)
+        self.leaves = [value.detach().requires_grad_() if needs_gradient(value) else None for value in args]
+        self.made: list[Any] = []
+        """The node's results, seen from inside: arguments that were written to, then the memory of other results."""
+        self._written = written
+        self._inner = [value if leaf is None else leaf for value, leaf in zip(args, self.leaves, strict=True)]
+        self._results: list[tuple[Any, Any]] = []
+        """Each result with the tensor that it is a view of, or with itself; None if it is the same outside."""
+        self._structure: Any = None
+
+    def run(self) -> None:
+        """Compute the results."""
+        with torch.enable_grad():
+            for position in self._written:
+                self._inner[position] = self._inner[position].clone()
+            out = self.graph.forward(self._inner, self.numbers)
+        results, self._structure = torch_private.tree_flatten(out)
+        self.made = [self._inner[position] for position in self._written]
+        views = Counter(id(_base(result)) for result in results if isinstance(result, torch.Tensor))
+        inner = {id(value) for value in self._inner}
+        untouched = {
+            id(each)
+            for position, value in enumerate(self._inner)
+            if self.leaves[position] is None and position not in self._written and isinstance(value, torch.Tensor)
+            for each in (value, _base(value))
+        }
+        for result in results:
+            base = _base(result) if isinstance(result, torch.Tensor) else None
+            if base is None or id(base) in untouched:
+                self._results.append((result, None))
+                continue
+            if views[id(base)] == 1 and id(base) not in inner:
+                base = result
+            self._results.append((result, base))
+            if id(base) not in inner and not any(base is each for each in self.made):
+                self.made.append(base)
+
+    def results(self, args: Sequence[Any], made: Sequence[Any]) -> Any:
+        """Return the results outside of the node, given the arguments and what the node made."""
+        outside = {id(inner): arg for inner, arg in zip(self._inner, args, strict=True)}
+        of_results = slice(len(self._written), None)
+        outside |= {id(inner): value for inner, value in zip(self.made[of_results], made[of_results], strict=True)}
+        results = []
+        for result, base in self._results:
+            if base is None:
+                results.append(result)
+                continue
+            value = outside[id(base)]
+            if base is not result:
+                # No gradient goes through a view that was made without autograd, though it says that it needs some.
+                made_without = result.requires_grad and result.grad_fn is None
+                with torch.set_grad_enabled(not made_without):
+                    value = torch_private.view_again(result, value)
+            if value.requires_grad and not result.requires_grad:
+                value = value.detach()
+            results.append(value)
+        return torch_private.tree_unflatten(results, self._structure)
+
+
+def _base(tensor: Any) -> Any:
+    """Return the tensor that a tensor is a view of, or the tensor itself."""
+    return tensor if tensor._base is None else tensor._base
+
+
+class CompiledFunction(torch.autograd.Function):
+    """Node of autograd for a compiled graph, of the same name as AOTAutograd's."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *args: Any) -> Any:
+        """Return the arguments that were written to and the memory of the other results."""
+        call.run()
+        ctx.call = call
+        ctx.results = [tensor if tensor.requires_grad else None for tensor in call.made]
+        outer = [tensor.detach() for tensor in call.made]
+        constant = [tensor for tensor, result in zip(outer, ctx.results, strict=True) if result is None]
+        ctx.mark_non_differentiable(*constant)
+        ctx.set_materialize_grads(False)
+        return tuple(outer)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
+        leaves = ctx.call.leaves
+        pairs = [
+            (result, gradient)
+            for result, gradient in zip(ctx.results, gradients, strict=True)
+            if result is not None and gradient is not None
+        ]
+        if not pairs:
+            return None, *[None] * len(leaves)
+        results, given = zip(*pairs, strict=True)
+        inputs = [leaf for leaf in leaves if leaf is not None]
+        numbers, keep = ctx.call.numbers, torch_private.keeps_graph()
+        slopes = iter(ctx.call.graph.backward(results, inputs, given, keep, numbers))
+        return None, *[None if leaf is None else next(slopes) for leaf in leaves]
