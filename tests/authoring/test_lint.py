@@ -67,7 +67,7 @@ WIDE = "x" * 81
         (Change("starter.py", 'if __name__ == "__main__":', "if True:"), "starter.py", "`if __name__"),
         (Change("starter.py", "", f"# {WIDE}\n"), "starter.py:20", "83 columns"),
         (Change("solution.py", "", f"# {WIDE}\n"), "solution.py:19", "83 columns"),
-        (Change("starter.py", "    raise", "  raise"), "starter.py:11", "no Python: unindent"),
+        (Change("starter.py", "    raise", "  raise"), "starter.py:11", "not valid Python: unindent"),
         (Change("solution.py", "    return", "    # TODO\n    return"), "solution.py:10", "`# TODO`"),
         (
             Change("right/other.py", "", "def product(batch, weights, device):\n    return batch\n"),
