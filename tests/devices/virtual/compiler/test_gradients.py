@@ -28,14 +28,14 @@ def _twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
 
-def _write_to_a_view_of_an_input(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_to_a_view_of_an_input(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     twice = _twice(x)
     view, other = compile(lambda each: (each.t(), each + 1))(twice)
     view.mul_(3)
     return twice.sum() + (view * other.t()).sum()
 
 
-def _write_to_a_view_of_a_result(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_to_a_view_of_a_result(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     def rows(each: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         twice = each * 2
         return twice, twice[0]
@@ -45,13 +45,13 @@ def _write_to_a_view_of_a_result(compile: Compile, x: torch.Tensor, w: torch.Ten
     return (twice * w).sum()
 
 
-def _write_inside_to_an_input(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_inside_to_an_input(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     twice = _twice(x)
     out = compile(lambda each: each.mul_(3).sin())(twice)
     return (out * w).sum() + twice.square().sum()
 
 
-def _write_inside_to_a_view(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_inside_to_a_view(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     def write(each: torch.Tensor, by: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         each.mul_(by)
         return each + 1, each[0]
@@ -62,13 +62,13 @@ def _write_inside_to_a_view(compile: Compile, x: torch.Tensor, w: torch.Tensor) 
     return twice.sum() + out.sum()
 
 
-def _write_to_an_input_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_to_an_input_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     total = torch.zeros(3, device=x.device)
     out = compile(lambda sum, each: sum.add_(each) * 1)(total, w)
     return out.sum() + 2 * total.sum() + x.sum()
 
 
-def _write_to_inputs_that_overlap(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_to_inputs_that_overlap(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     def write(each: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         each.mul_(2)
         return other * 3
@@ -77,7 +77,7 @@ def _write_to_inputs_that_overlap(compile: Compile, x: torch.Tensor, w: torch.Te
     return compile(write)(row[:4], row[2:]).sum() + row.sum() + w.sum()
 
 
-def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     def mixed(each: torch.Tensor) -> tuple[torch.Tensor, ...]:
         twice = each * 2
         with torch.no_grad():
@@ -86,11 +86,10 @@ def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor
 
     results = compile(mixed)(_twice(x))
     assert [result.requires_grad for result in results] == [True, False, False, True, True]
-    out: torch.Tensor = sum((result.sum() for result in results), w.sum())
-    return out
+    return sum((result.sum() for result in results), w.sum())
 
 
-def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     class Stop(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, each: torch.Tensor) -> torch.Tensor:
@@ -100,18 +99,17 @@ def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) 
         def backward(ctx: Any, gradient: torch.Tensor) -> None:
             return None
 
-    stopped: torch.Tensor = Stop.apply(compile(_twice)(x))  # type: ignore[no-untyped-call]
+    stopped: Any = Stop.apply(compile(_twice)(x))  # type: ignore[no-untyped-call]
     return stopped.sum() + x.sum() + w.sum()
 
 
-def _write_after_a_graph_break(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _write_after_a_graph_break(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     def activate(each: torch.Tensor) -> torch.Tensor:
         out = each * 2 - 3
         torch._dynamo.graph_break()
         return F.relu(out, inplace=True) + each
 
-    out: torch.Tensor = (compile(activate)(x) * w).sum()
-    return out
+    return (compile(activate)(x) * w).sum()
 
 
 @pytest.mark.parametrize(
