@@ -46,11 +46,14 @@ def repeated_compilations(rows: TraceArrays, device: str, rates: Rates | None) -
     if not again.size or not repeated:
         return
     gain = int(rows.duration[repeated].sum())
-    places, counts = np.unique(rows.place[again], return_counts=True)
-    place = rows.place_of(int(places[np.argmax(counts)]))
-    reason = _text(rows, again[0], RECOMPILES)
+    places, first, counts = np.unique(rows.place[again], return_index=True, return_counts=True)
+    most = min(range(len(places)), key=lambda number: (-counts[number], first[number]))
+    place = rows.place_of(int(places[most]))
+    reason = _text(rows, again[first[most]], RECOMPILES)
     times = "once" if again.size == 1 else f"{again.size:,} times"
-    sentence = f"{place} makes torch.compile compile again, {times}, {duration(gain)} in all: {reason}."
+    others = len(places) - 1
+    who = f"{place} makes" if not others else f"{place} and {others} other line{'s' * (others > 1)} make"
+    sentence = f"{who} torch.compile compile again, {times}, {duration(gain)} in all: {reason}."
     what_to_do = "Pass a number that changes as a tensor, or keep it out of the compiled function."
     if "size mismatch" in reason or "stride mismatch" in reason:
         what_to_do = (

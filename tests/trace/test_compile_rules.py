@@ -57,6 +57,19 @@ def test_repeated_compilation_costs_what_it_took() -> None:
     assert (place, gain) == (Place(FILE, 20), 2 * 500 * MS)
 
 
+def test_the_reason_is_that_of_the_line_named() -> None:
+    program = Program()
+    for line, reason in ((17, "stride mismatch"), (20, "size mismatch"), (9, "flag is False"), (20, "size mismatch")):
+        _range(program, RECOMPILES + reason, 0, line)
+    for graph in ("0/0", "0/1"):
+        _range(program, f"{COMPILES}{graph}, 3 kernels", 500 * MS, 20)
+    program.kernel(9, MS)
+    (advice,) = collect_advice(TraceArrays(program.trace), (), {}, None)
+    assert advice.place == Place(FILE, 20)
+    assert "and 2 other lines" in advice.sentence
+    assert "size mismatch" in advice.sentence
+
+
 def test_other_advice_is_measured_without_the_compilation() -> None:
     program = _compiled("0/0", calls=5)
     for _ in range(20):

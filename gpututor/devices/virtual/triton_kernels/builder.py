@@ -221,7 +221,7 @@ def tensor_init(self: Any, handle: Any, type: Any) -> None:
     known = _shapes.get(shape)
     if known is None:
         known = _shapes[shape] = (
-            tuple(triton_private.constexpr(size) for size in shape),
+            triton_private.tl.tuple([triton_private.constexpr(size) for size in shape]),
             triton_private.constexpr(int(np.prod(shape, dtype=np.int64))),
         )
     self.shape, self.numel = known

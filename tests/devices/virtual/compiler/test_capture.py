@@ -235,7 +235,7 @@ def test_devices_that_do_not_match_are_dynamos_error(two_gpus: VirtualMachine) -
         torch.compile(lambda x, y: x + y)(torch.ones(2, device="cuda"), torch.ones(2))
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:0", 0, torch.device("cuda"), GPU])
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), GPU])
 def test_tensors_are_made_and_moved_inside(
     device: Any, two_gpus: VirtualMachine, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -77,7 +77,7 @@ def _write_to_inputs_that_overlap(compile: Compile, x: torch.Tensor, w: torch.Te
     return compile(write)(row[:4], row[2:]).sum() + row.sum() + w.sum()
 
 
-def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     def mixed(each: torch.Tensor) -> tuple[torch.Tensor, ...]:
         twice = each * 2
         with torch.no_grad():
@@ -86,11 +86,10 @@ def _results_without_gradient(compile: Compile, x: torch.Tensor, w: torch.Tensor
 
     results = compile(mixed)(_twice(x))
     assert [result.requires_grad for result in results] == [True, False, False, True, True]
-    out: torch.Tensor = sum((result.sum() for result in results), w.sum())
-    return out
+    return sum((result.sum() for result in results), w.sum())
 
 
-def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) -> Any:
     class Stop(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, each: torch.Tensor) -> torch.Tensor:
@@ -100,7 +99,7 @@ def _no_gradient_comes_back(compile: Compile, x: torch.Tensor, w: torch.Tensor) 
         def backward(ctx: Any, gradient: torch.Tensor) -> None:
             return None
 
-    stopped: torch.Tensor = Stop.apply(compile(_twice)(x))  # type: ignore[no-untyped-call]
+    stopped: Any = Stop.apply(compile(_twice)(x))  # type: ignore[no-untyped-call]
     return stopped.sum() + x.sum() + w.sum()
 
 
@@ -110,8 +109,7 @@ def _write_after_a_graph_break(compile: Compile, x: torch.Tensor, w: torch.Tenso
         torch._dynamo.graph_break()
         return F.relu(out, inplace=True) + each
 
-    out: torch.Tensor = (compile(activate)(x) * w).sum()
-    return out
+    return (compile(activate)(x) * w).sum()
 
 
 @pytest.mark.parametrize(

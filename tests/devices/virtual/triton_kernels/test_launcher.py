@@ -62,6 +62,14 @@ def constexpr_global(x, y, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def sort_and_flip(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    at = tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    rows = tl.load(x + at)
+    tl.store(out + at, tl.sort(rows, dim=1))
+    tl.store(out + ROWS * COLUMNS + at, tl.flip(rows, 1))
+
+
+@triton.jit
 def product(x, out, M: tl.constexpr, K: tl.constexpr):
     rows, inner = tl.arange(0, M), tl.arange(0, K)
     block = tl.load(x + rows[:, None] * K + inner[None, :])
@@ -184,6 +192,13 @@ def test_products_are_as_large_as_tensor_cores_need(two_gpus: VirtualMachine) ->
     assert out.tolist() == [16.0] * 16
     with pytest.raises(triton.runtime.errors.InterpreterError, match="K >= 16"):
         product[(1,)](x, out, M=4, K=8)
+
+
+def test_rows_are_sorted_and_flipped(two_gpus: VirtualMachine) -> None:
+    x = torch.tensor([[3.0, 1.0, 2.0, 0.0], [0.0, 5.0, 4.0, 6.0]], device="cuda")
+    out = torch.empty(2, 2, 4, device="cuda")
+    sort_and_flip[(1,)](x, out, ROWS=2, COLUMNS=4)
+    assert out.tolist() == [x.sort(1).values.tolist(), x.flip(1).tolist()]
 
 
 def test_an_empty_grid_launches_nothing(recorder: Recorder) -> None:
