@@ -269,7 +269,7 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
         await pilot.press("t", "escape")
         await until_shown(pilot, "It is being written.")
         may_go_on.set()
-        await until_shown(pilot, "Taken.")
+        await until_shown(pilot, "Saved.")
         await pilot.press("escape")
         await until_shown(pilot, "✗ Failed: 1 of 3 checks passed")
         await reviewed(pilot)

@@ -136,7 +136,7 @@ async def test_with_nothing_to_compare_it_says_what_to_do(pilot: Pilot[None], en
     env.client.records = True
     await run(pilot, env)
     await pilot.press("V")
-    await until_shown(pilot, "There is no other attempt to compare with yet")
+    await until_shown(pilot, "There is nothing to compare with yet")
     await pilot.press("escape")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
 

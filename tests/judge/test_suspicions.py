@@ -72,7 +72,7 @@ def test_an_honest_run_is_not_suspected() -> None:
         ({"kernel": {"line": 7}}, "line that the file"),
         ({"allocate": {"size_bytes": 512}}, "memory of cuda:0 changed"),
         ({"more": None}, "memory of cuda:0 changed"),
-        ({"free": None}, "memory of cuda:0 is not what"),
+        ({"free": None}, "memory of cuda:0 does not match"),
         ({"kernel": {"start": 1500}}, "before it was launched"),
         ({"copy": {"end": 9_000_001}}, "ended after the call"),
         ({"second": {"start": 8999}}, "two things at once"),

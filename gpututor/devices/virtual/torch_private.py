@@ -428,7 +428,6 @@ group_tensors: Any = torch._C._group_tensors_by_device_and_dtype
 log_api_usage: Any = torch._C._log_api_usage_once
 Generator: Any = torch._C.Generator
 ProfilerRange: Any = torch._C._profiler._RecordFunctionFast
-"""A range of torch's profile that is not an operator: `torch.profiler.record_function` makes such ranges."""
 profiler_name: Any = torch.autograd.profiler_util._rewrite_name
 is_stack_entry: Any = torch.autograd.profiler_util._filter_stack_entry
 Graph: Any = torch._C.Graph
@@ -442,7 +441,6 @@ can_share_a_data_slot: Any = torch._has_compatible_shallow_copy_type
 tree_leaves: Any = torch.utils._pytree.tree_leaves
 tree_map: Any = torch.utils._pytree.tree_map
 view_again: Any = torch.Tensor._view_func_unsafe
-"""Called with a view and another tensor: makes the same view of the other tensor."""
 tree_flatten: Any = torch.utils._pytree.tree_flatten
 tree_unflatten: Any = torch.utils._pytree.tree_unflatten
 keeps_graph: Any = torch._C._autograd._get_current_graph_task_keep_graph

@@ -23,7 +23,7 @@ def bombs() -> Iterator[tuple[str, str]]:
     yield laughs, "aliases of aliases are too large"
     yield "a: &a [*a]\n", "an alias of nothing, or of its own container"
     yield "a: *b\n", "an alias of nothing|undefined alias"
-    yield "[" * 500, "nested more than 64 deep|no table"
+    yield "[" * 500, "nested more than 64 deep|not a table"
     yield "a: " + "[" * 500, "nested more than 64 deep"
     yield "- a\n- b\n", "it is not a table of submissions"
     yield "", "it is not a table of submissions"
