@@ -3,11 +3,12 @@
     apt-get source --download-only pytorch     # Debian, with a `deb-src` line: 27 MB
     python tools/pytorch_tests.py unpack pytorch_2.6.0+dfsg.orig.tar.xz FOLDER
     python tools/pytorch_tests.py run FOLDER [SUITE …] [--minutes M] [--only WORDS] [--on-cpu]
+    python tools/pytorch_tests.py samples float16 bfloat16 complex64 int64 [--each N] [--minutes M]
 
 `unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml` and
 the reasons of its failures, as that file sorts them; `--json FILE` writes every result. Tests run in slices, each in a
 process of its own: a test that hangs or ends its process costs only itself. A suite that runs out of its minutes says
-how many tests it left out.
+how many tests it left out. `samples` compares each operator's first samples with the CPU, forward and backward.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 TABLE = Path(__file__).with_suffix(".toml")
-SLICE = 60
+SLICE = 150
 """Tests in a process."""
 _RESULTS = "PYTORCH_TESTS_RESULTS"
 _ERROR = re.compile(r"^E +(\S.*)$", re.MULTILINE)
@@ -49,6 +50,7 @@ class Suite:
     model: str = "T4"
     timeout_s: int = 60
     """Seconds for one test."""
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,31 @@ def unpack(archive: Path, folder: Path) -> int:
     return count
 
 
-# The same file is a plugin of the pytest processes that run the tests: it writes a line for each result.
+# The same file is a plugin of the pytest processes that run the tests. It gives PyTorch's test helpers the names that
+# PyTorch 2.6 has for them, and writes a line for each result.
+def pytest_collection() -> None:
+    if _RESULTS in os.environ:
+        _add_names_of_2_6()
+
+
+def _add_names_of_2_6() -> None:
+    """Add names that PyTorch 2.6's tests import, and that later helpers have elsewhere or under another name."""
+    import torch
+    from torch.testing._internal import common_cuda, common_device_type, common_mkldnn, common_nn
+    from torch.testing._internal import common_methods_invocations as invocations
+
+    def add(module: Any, name: str, value: Any) -> None:
+        if not hasattr(module, name):
+            setattr(module, name, value)
+
+    add(common_cuda, "tf32_is_not_fp32", torch.cuda.is_tf32_supported)
+    add(common_mkldnn, "bf32_on_and_off", getattr(common_mkldnn, "reduced_f32_on_and_off", None))
+    add(common_nn, "new_module_tests", getattr(common_nn, "get_new_module_tests", list)())
+    for name in ("skip", "xfail"):
+        add(invocations, name, getattr(common_device_type, name, None))
+    add(invocations, "skipOps", lambda _suite, _test, to_skip: common_device_type.skipOps(to_skip))
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     path = os.environ.get(_RESULTS)
     if path is None or (report.when != "call" and report.outcome == "passed"):
@@ -127,12 +153,16 @@ class Runner:
         self._folder = folder / "test"
         self._results = scratch / f"{suite.name}.jsonl"
         device = "cpu" if on_cpu else "cuda"
+        for folder_name in ("barrier", "test_dir", "init_dir"):
+            (scratch / folder_name).mkdir(exist_ok=True)
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(self._folder)]),
             "PYTORCH_TESTING_DEVICE_ONLY_FOR": device,
             "PYTORCH_TEST_WITH_SLOW": "0",
             "CI": "",
+            "TEMP_DIR": str(scratch),  # where the processes of test_distributed meet
+            **suite.environment,
             _RESULTS: str(self._results),
         }
         machine = [] if on_cpu else [f"--virtual-gpus={suite.gpus}", f"--virtual-gpu-model={suite.model}"]
@@ -237,6 +267,28 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.json.write_text(json.dumps(everything, indent=1), encoding="utf-8")
 
 
+def samples(arguments: argparse.Namespace) -> None:
+    """Compare the operators' samples on the virtual GPU with the CPU, in each dtype, and print the faults."""
+    import torch
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support.operator_samples import faults, name_of, operators
+
+    table = reasons()
+    print(_HEAD, flush=True)
+    for name in arguments.dtypes:
+        dtype, deadline = getattr(torch, name), time.monotonic() + 60 * arguments.minutes
+        chosen, results = operators(dtype), []
+        for op in chosen:
+            if time.monotonic() > deadline:
+                break
+            fault = "".join(faults([op], dtype, arguments.each).values())
+            results.append(Result(f"samples::{name_of(op)}", "failed" if fault else "passed", fault))
+            if fault:
+                print(f"    {kind_of(results[-1], table):12}{name_of(op)}: {fault[:300]}", flush=True)
+        print(line_of(f"samples {name}", results, len(chosen) - len(results), table), flush=True)
+
+
 def main() -> None:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -251,9 +303,15 @@ def main() -> None:
     running.add_argument("--only", default="", metavar="WORDS", help="pytest's -k expression")
     running.add_argument("--on-cpu", action="store_true", help="the same tests on the CPU, without the virtual GPU")
     running.add_argument("--json", type=Path, metavar="FILE")
+    sampling = verbs.add_parser("samples", help="PyTorch's samples of its operators, which come with torch")
+    sampling.add_argument("dtypes", nargs="+", help="such as float16")
+    sampling.add_argument("--each", type=int, default=4, metavar="N", help="samples of an operator")
+    sampling.add_argument("--minutes", type=float, default=10.0, help="for each dtype")
     arguments = parser.parse_args()
     if arguments.verb == "unpack":
         print(f"{unpack(arguments.archive, arguments.folder)} files in {arguments.folder / 'test'}")
+    elif arguments.verb == "samples":
+        samples(arguments)
     else:
         run(arguments)
 
