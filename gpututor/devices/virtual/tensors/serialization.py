@@ -185,6 +185,20 @@ def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_pa
     return tensor
 
 
+def shallow_copy(tensor: VirtualTensor) -> VirtualTensor:
+    """Implement `copy.copy`: a tensor that shares the memory, with the same attributes."""
+    with torch_private.host_only():
+        host = tensor._host.detach()
+    copy = VirtualTensor(host, tensor._device, tensor._block)
+    if getattr(tensor, "_is_param", False):
+        copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
+    else:
+        copy.requires_grad_(tensor.requires_grad)
+    for name, value in vars(tensor).items():
+        vars(copy).setdefault(name, value)
+    return copy
+
+
 def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
     """Implement `copy.deepcopy`: tensors that share memory also share it in the copy."""
     if id(tensor) in memo:
