@@ -107,6 +107,8 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
     if _session.depth:
         return place(storage, str(target))
     untyped = _untyped(storage)
+    if untyped.device.type == "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     made = storage_on(gpu_device(target), untyped, CPU, "UntypedStorage.cuda")
     return made if untyped is storage else VirtualTypedStorage(made._host, made._block, made.device, storage.dtype)
 

@@ -155,3 +155,5 @@ def test_a_typed_storage_of_the_host_can_move(two_gpus: object) -> None:
     moved: Any = torch.arange(3.0).storage().cuda()
     assert (str(moved.device), moved.dtype, moved.tolist()) == ("cuda:0", torch.float32, [0.0, 1.0, 2.0])
     assert isinstance(moved, torch.TypedStorage)
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        torch.empty(2, device="meta").storage().cuda()
