@@ -3,11 +3,13 @@
     apt-get source --download-only pytorch     # Debian, with a `deb-src` line: 27 MB
     python tools/pytorch_tests.py unpack pytorch_2.6.0+dfsg.orig.tar.xz FOLDER
     python tools/pytorch_tests.py run FOLDER [SUITE …] [--minutes M] [--only WORDS] [--on-cpu]
+    python tools/pytorch_tests.py samples float16 bfloat16 complex64 int64 [--each N] [--minutes M]
 
 `unpack` writes only the `test` folder of the archive. `run` prints a line for each suite of `pytorch_tests.toml` and
-the reasons of its failures, as that file sorts them; `--json FILE` writes every result. Tests run in slices, each in a
-process of its own: a test that hangs or ends its process costs only itself. A suite that runs out of its minutes says
-how many tests it left out.
+the reasons of its failures, as that file sorts them. `--json FILE` writes every result after each slice; with the same
+file, a later run continues. Tests run in slices, each in a process of its own: a test that hangs or ends its process
+costs only itself. A suite that runs out of its minutes says how many tests it left out. `samples` compares each
+operator's first samples with the CPU, forward and backward.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -23,17 +26,20 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 TABLE = Path(__file__).with_suffix(".toml")
-SLICE = 60
+SLICE = 300
 """Tests in a process."""
-_RESULTS = "PYTORCH_TESTS_RESULTS"
+_RESULTS, _SECONDS, _DEADLINE = "PYTORCH_TESTS_RESULTS", "PYTORCH_TESTS_SECONDS", "PYTORCH_TESTS_DEADLINE"
+_PATIENCE = 10
+"""A test may take this many times its processor time, as long as a process of it still runs."""
 _ERROR = re.compile(r"^E +(\S.*)$", re.MULTILINE)
 
 
@@ -48,7 +54,8 @@ class Suite:
     gpus: int = 1
     model: str = "T4"
     timeout_s: int = 60
-    """Seconds for one test."""
+    """Seconds of processor time for one test."""
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ class Result:
     outcome: str
     """`passed`, `failed` or `skipped`."""
     message: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Reason:
     """A row of the table: why tests fail that match it."""
 
     kind: str
-    """`internal` to CUDA, `drift` of PyTorch's versions, or `unsupported` by name."""
+    """`internal` to CUDA, `drift` of PyTorch's versions, `unsupported` by name, or out of time: `timeout`."""
     why: str
     tests: str = ""
     message: str = ""
@@ -106,7 +114,58 @@ def unpack(archive: Path, folder: Path) -> int:
     return count
 
 
-# The same file is a plugin of the pytest processes that run the tests: it writes a line for each result.
+# The same file is a plugin of the pytest processes that run the tests. It gives PyTorch's test helpers the names that
+# PyTorch 2.6 has for them, limits each test's processor time, and writes a line for each result.
+def pytest_collection() -> None:
+    if _RESULTS in os.environ:
+        _add_names_of_2_6()
+
+
+def _add_names_of_2_6() -> None:
+    """Add names that PyTorch 2.6's tests import, and that later helpers have elsewhere or under another name."""
+    import torch
+    from torch.testing._internal import common_cuda, common_device_type, common_mkldnn, common_nn
+    from torch.testing._internal import common_methods_invocations as invocations
+
+    def add(module: Any, name: str, value: Any) -> None:
+        if not hasattr(module, name):
+            setattr(module, name, value)
+
+    add(common_cuda, "tf32_is_not_fp32", torch.cuda.is_tf32_supported)
+    add(common_mkldnn, "bf32_on_and_off", getattr(common_mkldnn, "reduced_f32_on_and_off", None))
+    add(common_nn, "new_module_tests", getattr(common_nn, "get_new_module_tests", list)())
+    for name in ("skip", "xfail"):
+        add(invocations, name, getattr(common_device_type, name, None))
+    add(invocations, "skipOps", lambda _suite, _test, to_skip: common_device_type.skipOps(to_skip))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Fail a test that takes more processor time than its suite allows; a busy machine does not matter."""
+    if _SECONDS not in os.environ:
+        return (yield)
+    seconds = float(os.environ[_SECONDS])
+
+    def fail(_number: int, _frame: FrameType | None) -> None:
+        pytest.fail(f"more than {seconds:g} s of processor time")
+
+    signal.signal(signal.SIGPROF, fail)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stop before the next test once the suite's minutes are over."""
+    result = yield
+    if time.monotonic() > float(os.environ.get(_DEADLINE, "inf")):
+        item.session.shouldstop = "the suite's minutes are over"
+    return result
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     path = os.environ.get(_RESULTS)
     if path is None or (report.when != "call" and report.outcome == "passed"):
@@ -116,7 +175,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     errors = _ERROR.findall(report.longreprtext) if outcome == "failed" else []
     message = "\n".join(errors[:20]) or report.longreprtext[-500:]
     with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps([report.nodeid, outcome, message if outcome != "passed" else ""]) + "\n")
+        file.write(json.dumps([report.nodeid, outcome, message if outcome != "passed" else "", report.duration]) + "\n")
 
 
 class Runner:
@@ -127,17 +186,22 @@ class Runner:
         self._folder = folder / "test"
         self._results = scratch / f"{suite.name}.jsonl"
         device = "cpu" if on_cpu else "cuda"
+        for folder_name in ("barrier", "test_dir", "init_dir"):
+            (scratch / folder_name).mkdir(exist_ok=True)
         self._environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), str(self._folder)]),
             "PYTORCH_TESTING_DEVICE_ONLY_FOR": device,
             "PYTORCH_TEST_WITH_SLOW": "0",
             "CI": "",
+            "TEMP_DIR": str(scratch),  # where the processes of test_distributed meet
+            **suite.environment,
             _RESULTS: str(self._results),
+            _SECONDS: str(suite.timeout_s),
         }
         machine = [] if on_cpu else [f"--virtual-gpus={suite.gpus}", f"--virtual-gpu-model={suite.model}"]
         self._command = [sys.executable, "-m", "pytest", "-p", "pytorch_tests", "--noconftest", "-q", *machine]
-        self._command += ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore"]
+        self._command += ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:xdist", "--disable-warnings"]
 
     def collect(self, only: str) -> list[str]:
         """Return the ids of the suite's tests. Raises `RuntimeError` with pytest's output if it cannot read them."""
@@ -150,27 +214,30 @@ class Runner:
             raise RuntimeError(f"{self._suite.file} cannot be collected:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return tests
 
-    def run(self, tests: Sequence[str], deadline: float) -> Iterator[Result]:
-        """Yield results until `deadline`, a value of `time.monotonic`."""
+    def run(self, tests: Sequence[str], deadline: float) -> Iterator[list[Result]]:
+        """Yield the results of each slice until `deadline`, a value of `time.monotonic`."""
         waiting = list(tests)
         while waiting and time.monotonic() < deadline:
             batch = waiting[:SLICE]
-            results, ending = self._run_slice(batch)
-            yield from results
+            results, ending = self._run_slice(batch, deadline)
             finished = {result.test for result in results}
-            if left := [test for test in batch if test not in finished]:
-                yield Result(left[0], "failed", ending)  # the test that ended its process
+            left = [test for test in batch if test not in finished]
+            if left and time.monotonic() < deadline:
+                results.append(Result(left[0], "failed", ending))  # the test that ended its process
                 finished.add(left[0])
+            yield results
             waiting = [test for test in waiting if test not in finished]
 
-    def _run_slice(self, batch: Sequence[str]) -> tuple[list[Result], str]:
+    def _run_slice(self, batch: Sequence[str], deadline: float) -> tuple[list[Result], str]:
         """Run tests in a process; return their results, and how the process ended."""
+        seconds = _PATIENCE * self._suite.timeout_s
         self._results.unlink(missing_ok=True)
-        command = [*self._command, f"--timeout={self._suite.timeout_s}", "--timeout-method=thread", *batch]
-        limit_s = 120 + self._suite.timeout_s * len(batch)
+        command = [*self._command, f"--timeout={seconds}", "--timeout-method=thread", *batch]
+        environment = {**self._environment, _DEADLINE: str(deadline)}
+        limit_s = 120 + seconds * len(batch)
         try:
             done = subprocess.run(
-                command, cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=limit_s
+                command, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=limit_s
             )
         except subprocess.TimeoutExpired:
             ending = f"no end after {limit_s} s"
@@ -202,7 +269,7 @@ def line_of(name: str, results: Sequence[Result], left: int, table: Sequence[Rea
     return f"{name:28}" + "".join(f"{figure:>12}" for figure in figures) + f"{share:>10}"
 
 
-KINDS = ("internal", "drift", "unsupported", "wrong")
+KINDS = ("internal", "drift", "unsupported", "timeout", "wrong")
 _HEAD = (
     f"{'suite':28}" + "".join(f"{word:>12}" for word in ("passed", *KINDS, "skipped", "left out")) + f"{'share':>10}"
 )
@@ -217,24 +284,57 @@ def run(arguments: argparse.Namespace) -> None:
     if not (arguments.folder / "test" / "test_torch.py").exists():
         sys.exit(f"{arguments.folder} has no PyTorch tests: unpack them there first.")
     everything: dict[str, Any] = {}
+    if arguments.json is not None and arguments.json.exists():
+        everything = json.loads(arguments.json.read_text(encoding="utf-8"))
     print(_HEAD, flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         for name in arguments.suites or known:
-            runner = Runner(known[name], arguments.folder, Path(scratch), on_cpu=arguments.on_cpu)
-            began, deadline = time.monotonic(), time.monotonic() + 60 * arguments.minutes
+            suite = known[name]
+            if arguments.seconds:
+                suite = replace(suite, timeout_s=arguments.seconds)
+            runner = Runner(suite, arguments.folder, Path(scratch), on_cpu=arguments.on_cpu)
+            deadline = time.monotonic() + 60 * arguments.minutes
             tests = runner.collect(arguments.only)
-            results = list(runner.run(tests, deadline))
+            results = _results_before(everything.get(name, []), set(tests), again=arguments.again)
+            done = {result.test for result in results}
+            for part in runner.run([test for test in tests if test not in done], deadline):
+                results += part
+                everything[name] = [{**asdict(result), "kind": kind_of(result, table)} for result in results]
+                if arguments.json is not None:
+                    arguments.json.write_text(json.dumps(everything, indent=1), encoding="utf-8")
             print(line_of(name, results, len(tests) - len(results), table), flush=True)
             for result in results:
                 if result.outcome == "failed":
                     first = result.message.partition("\n")[0][:150]
                     print(f"    {kind_of(result, table):12}{result.test.partition('::')[2]}: {first}", flush=True)
-            everything[name] = {
-                "seconds": round(time.monotonic() - began, 1),
-                "results": [{**asdict(result), "kind": kind_of(result, table)} for result in results],
-            }
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(everything, indent=1), encoding="utf-8")
+
+
+def _results_before(rows: Sequence[dict[str, Any]], tests: Collection[str], *, again: bool) -> list[Result]:
+    """Return an earlier run's results of these tests, without its failures if they shall run again."""
+    results = [Result(*(row[part.name] for part in fields(Result))) for row in rows]
+    return [result for result in results if result.test in tests and not (again and result.outcome == "failed")]
+
+
+def samples(arguments: argparse.Namespace) -> None:
+    """Compare the operators' samples on the virtual GPU with the CPU, in each dtype, and print the faults."""
+    import torch
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.support.operator_samples import faults, name_of, operators
+
+    table = reasons()
+    print(_HEAD, flush=True)
+    for name in arguments.dtypes:
+        dtype, deadline = getattr(torch, name), time.monotonic() + 60 * arguments.minutes
+        chosen, results = operators(dtype), []
+        for op in chosen:
+            if time.monotonic() > deadline:
+                break
+            fault = "".join(faults([op], dtype, arguments.each).values())
+            results.append(Result(f"samples::{name_of(op)}", "failed" if fault else "passed", fault))
+            if fault:
+                print(f"    {kind_of(results[-1], table):12}{name_of(op)}: {fault[:300]}", flush=True)
+        print(line_of(f"samples {name}", results, len(chosen) - len(results), table), flush=True)
 
 
 def main() -> None:
@@ -248,12 +348,20 @@ def main() -> None:
     running.add_argument("folder", type=Path)
     running.add_argument("suites", nargs="*")
     running.add_argument("--minutes", type=float, default=10.0, help="for each suite")
+    running.add_argument("--seconds", type=int, help="of processor time for a test, instead of the suite's limit")
     running.add_argument("--only", default="", metavar="WORDS", help="pytest's -k expression")
     running.add_argument("--on-cpu", action="store_true", help="the same tests on the CPU, without the virtual GPU")
-    running.add_argument("--json", type=Path, metavar="FILE")
+    running.add_argument("--json", type=Path, metavar="FILE", help="write every result; continue with those it has")
+    running.add_argument("--again", action="store_true", help="with --json: run the tests again that failed")
+    sampling = verbs.add_parser("samples", help="PyTorch's samples of its operators, which come with torch")
+    sampling.add_argument("dtypes", nargs="+", help="such as float16")
+    sampling.add_argument("--each", type=int, default=4, metavar="N", help="samples of an operator")
+    sampling.add_argument("--minutes", type=float, default=10.0, help="for each dtype")
     arguments = parser.parse_args()
     if arguments.verb == "unpack":
         print(f"{unpack(arguments.archive, arguments.folder)} files in {arguments.folder / 'test'}")
+    elif arguments.verb == "samples":
+        samples(arguments)
     else:
         run(arguments)
 

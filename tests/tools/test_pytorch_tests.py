@@ -47,6 +47,11 @@ def test_ends_its_process():
 
 def test_comes_after_that():
     pass
+
+
+def test_takes_too_long():
+    while True:
+        pass
 """
 
 
@@ -64,10 +69,12 @@ def tool() -> ModuleType:
 def test_each_end_of_a_test_is_counted(tool: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "test_small.py").write_text(SUITE)
-    runner = tool.Runner(tool.Suite("small", "test_small.py"), tmp_path, tmp_path, on_cpu=False)
+    runner = tool.Runner(tool.Suite("small", "test_small.py", timeout_s=2), tmp_path, tmp_path, on_cpu=False)
     tests = runner.collect("")
-    assert len(tests) == 7
-    results = {result.test.partition("::test_")[2]: result for result in runner.run(tests, time.monotonic() + 100)}
+    assert len(tests) == 8
+    parts = list(runner.run(tests, time.monotonic() + 1000))
+    assert len(parts) == 2
+    results = {result.test.partition("::test_")[2]: result for part in parts for result in part}
     assert {name: result.outcome for name, result in results.items()} == {
         "passes": "passed",
         "fails": "failed",
@@ -76,9 +83,10 @@ def test_each_end_of_a_test_is_counted(tool: ModuleType, tmp_path: Path) -> None
         "fails_as_expected": "passed",
         "ends_its_process": "failed",
         "comes_after_that": "passed",
+        "takes_too_long": "failed",
     }
     table = tool.reasons()
-    kinds = {name: tool.kind_of(results[name], table) for name in ("fails", "is_refused")}
-    assert kinds == {"fails": "wrong", "is_refused": "unsupported"}
+    kinds = {name: tool.kind_of(results[name], table) for name in ("fails", "is_refused", "takes_too_long")}
+    assert kinds == {"fails": "wrong", "is_refused": "unsupported", "takes_too_long": "timeout"}
     line = tool.line_of("small", list(results.values()), 0, table)
-    assert line.split() == ["small", "3", "0", "0", "1", "2", "1", "0", "50.0", "%"]
+    assert line.split() == ["small", "3", "0", "0", "1", "1", "2", "1", "0", "42.9", "%"]

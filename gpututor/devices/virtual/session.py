@@ -46,6 +46,7 @@ Hooks.run = dispatch.run
 Hooks.set_data_across_devices = module_to.set_data_across_devices
 Hooks.parse_tensor_type = tensor_types.parse_tensor_type
 Hooks.text_of = tensor.text_of
+Hooks.shallow_copy = serialization.shallow_copy
 Hooks.deep_copy = serialization.deep_copy
 Hooks.reduce = serialization.reduce
 Hooks.as_subclass = subclasses.as_subclass

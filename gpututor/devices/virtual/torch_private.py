@@ -308,6 +308,7 @@ def global_device_context() -> Any:
     return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
+wrapped_storage: Any = torch.TypedStorage._new_wrapped_storage
 warn_typed_storage: Any = torch.storage._warn_typed_storage_removal
 """Warns as `tensor.storage()` does."""
 

@@ -18,6 +18,7 @@ from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
+from gpututor.devices.virtual.tensors.storage import VirtualStorage
 from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass
 from gpututor.devices.virtual.tensors.tensor import (
     VirtualTensor,
@@ -194,11 +195,16 @@ def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return make_pinned(func, args, kwargs, device)
     if func is torch.tensor and args and type(args[0]) in (list, tuple):
         args = (_without_device_scalars(args[0]), *args[1:])
+    elif func in _FROM_DATA and args and isinstance(args[0], VirtualStorage):
+        args = (args[0].cpu(), *args[1:])  # C++ would read the address
     return func(*args, **kwargs)
 
 
+_FROM_DATA = (torch.as_tensor, torch.asarray, torch.tensor)
+
+
 def _follows_data(func: Any, args: tuple[Any, ...]) -> bool:
-    return func in (torch.as_tensor, torch.asarray, torch.tensor) and bool(args) and isinstance(args[0], Tensor)
+    return func in _FROM_DATA and bool(args) and isinstance(args[0], Tensor)
 
 
 def _without_device_scalars(values: Any) -> Any:

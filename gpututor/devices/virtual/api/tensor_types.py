@@ -30,11 +30,24 @@ _NOT_RECOMMENDED = (
     "torch.tensor(data, dtype=*, device='cuda') to create tensors."
 )
 """The words of torch/csrc/tensor/python_tensor.cpp."""
-_warned: weakref.WeakSet[VirtualMachine] = weakref.WeakSet()
-"""The machines on which the warning was shown."""
+_DEPRECATED = (
+    "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
+    "torch.set_default_device() as alternatives."
+)
+"""The words of torch/csrc/tensor/python_tensor.cpp."""
+_warned: weakref.WeakKeyDictionary[VirtualMachine, set[str]] = weakref.WeakKeyDictionary()
+"""The warnings that each machine has shown."""
 Tensor = torch.Tensor
 _real_set_default: Any = torch.set_default_tensor_type
 _RealHostType: Any = type(torch.FloatTensor)
+
+
+def _warn_once(machine: VirtualMachine, words: str) -> None:
+    """Warn once for a machine, or always after `torch.set_warn_always(True)`."""
+    shown = _warned.setdefault(machine, set())
+    if words not in shown or torch.is_warn_always_enabled():
+        shown.add(words)
+        cuda_errors.warn_at_caller(words)
 
 
 class DeviceTensorType(type):
@@ -60,9 +73,7 @@ class DeviceTensorType(type):
                 f"{cls.__module__}.{cls.__name__}(...) with these arguments", "Use torch.tensor."
             )
         machine = active_machine()
-        if machine not in _warned:
-            _warned.add(machine)
-            cuda_errors.warn_at_caller(_NOT_RECOMMENDED)
+        _warn_once(machine, _NOT_RECOMMENDED)
         return cast(torch.Tensor, legacy_new(cls.dtype, machine.current.device, args, kwargs))
 
 
@@ -109,6 +120,7 @@ def set_default_tensor_type(t: Any) -> None:
         return
     if not dtype.is_floating_point:
         raise TypeError("only floating-point types are supported as the default type")
+    _warn_once(active_machine(), _DEPRECATED)
     torch.set_default_dtype(dtype)
     torch.set_default_device(None if device == "cpu" else device)
 

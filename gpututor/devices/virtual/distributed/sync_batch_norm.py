@@ -62,6 +62,21 @@ def gather_stats_with_counts(
     return mean, torch.rsqrt(squares / count + eps)
 
 
+def gather_stats(
+    values: Tensor,
+    means: Tensor,
+    inverse_stds: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    momentum: float,
+    eps: float,
+    count: int,
+) -> tuple[Tensor, Tensor]:
+    """Combine the statistics of processes that have `count` values of each channel."""
+    counts = means.new_full((means.size(0),), count)
+    return gather_stats_with_counts(values, means, inverse_stds, running_mean, running_var, momentum, eps, counts)
+
+
 def elementwise(
     values: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, inverse_std: Tensor, eps: float
 ) -> Tensor:
@@ -139,6 +154,7 @@ def sync_norm_rules() -> dict[Any, Rule]:
     """Return the rule of each operator of SyncBatchNorm."""
     return {
         aten.batch_norm_stats.default: _rule(stats),
+        aten.batch_norm_gather_stats.default: _rule(gather_stats),
         aten.batch_norm_gather_stats_with_counts.default: _rule(gather_stats_with_counts),
         aten.batch_norm_elemt.default: _rule(elementwise),
         aten.batch_norm_backward_reduce.default: _rule(backward_reduce),

@@ -100,7 +100,14 @@ def _saturate(source: torch.Tensor, target: torch.Tensor) -> None:
     target.masked_fill_(source <= float(limits.min), limits.min)
 
 
+_EXACT = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""The dtype in which C++ keeps a number of Python."""
+
+
 def _copy_in_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not isinstance(args[1], torch.Tensor):
+        with torch_private.host_only():
+            args = (args[0], torch.scalar_tensor(args[1], dtype=_EXACT[type(args[1])]), *args[2:])
     target, target_host = _device_and_host(args[0])
     source, source_host = _device_and_host(args[1])
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
@@ -260,7 +267,7 @@ def set_source(
             empty()
             target._block = Allocation(memory, 0)
         else:
-            target._host.set_(source._host, *geometry)
+            target._host.set_(source.on_host() if isinstance(source, VirtualStorage) else source._host, *geometry)
             target._block = source._block
     follow_host(target)
     return target

@@ -93,6 +93,7 @@ CUDA: tuple[Patch, ...] = (
         "PyTorch's own tests call these after each test; cuBLAS takes no workspaces here",
         _cuda_clearCublasWorkspaces=lambda: None,
         _cuda_resetCublasWorkspaceSize=lambda: None,
+        _cuda_resetCublasLtWorkspaceSize=lambda: None,
     ),
     *patch_all(
         ("torch.cuda", "torch.cuda.graphs"),

@@ -234,6 +234,11 @@ TENSORS: tuple[Patch, ...] = (
     ),
     *patch_all("torch", "their messages would name the device as C++ does", **tensor_types.HOST_TENSOR_TYPES),
     *patch_all("torch.Tensor", "C++ does not know the storage of a virtual tensor", set_=special.set_on_host),
+    *patch_all(
+        "torch.TypedStorage",
+        "a copy on a virtual GPU has its storage",
+        _new_wrapped_storage=storage.new_wrapped_storage,
+    ),
     *patch_all("torch", "the storage of a virtual tensor is a storage too", is_storage=storage.is_storage),
     *patch_all("warnings", "warnings would name a file of gpututor", _showwarnmsg=cuda_errors.show_warning),
     *patch_all(

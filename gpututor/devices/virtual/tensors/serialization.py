@@ -107,6 +107,8 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
     if _session.depth:
         return place(storage, str(target))
     untyped = _untyped(storage)
+    if untyped.device.type == "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     made = storage_on(gpu_device(target), untyped, CPU, "UntypedStorage.cuda")
     return made if untyped is storage else VirtualTypedStorage(made._host, made._block, made.device, storage.dtype)
 
@@ -183,6 +185,20 @@ def _rebuild_pickled(host: torch.Tensor, device: str, requires_grad: bool, is_pa
     tensor = _from_other_process(host, torch.device(device).index, requires_grad, is_parameter)
     record_copy_of_bytes(CPU, tensor.device, host.numel() * host.element_size(), "pickle.loads")
     return tensor
+
+
+def shallow_copy(tensor: VirtualTensor) -> VirtualTensor:
+    """Implement `copy.copy`: a tensor that shares the memory, with the same attributes."""
+    with torch_private.host_only():
+        host = tensor._host.detach()
+    copy = VirtualTensor(host, tensor._device, tensor._block)
+    if getattr(tensor, "_is_param", False):
+        copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
+    else:
+        copy.requires_grad_(tensor.requires_grad)
+    for name, value in vars(tensor).items():
+        vars(copy).setdefault(name, value)
+    return copy
 
 
 def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:

@@ -108,6 +108,10 @@ class VirtualStorage:
             self._host.resize_(size)
         return self
 
+    def on_host(self) -> Any:
+        """Return the storage of the values, which is not copied."""
+        return self._host
+
     def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
         return storage_on(device, self._host, self.device, name)
 
@@ -188,10 +192,17 @@ class VirtualTypedStorage(VirtualStorage):
         super().__init__(host, block, device)
         self.dtype = dtype
 
+    @classmethod
+    def of(cls, untyped: VirtualStorage, dtype: torch.dtype) -> VirtualTypedStorage:
+        return cls(untyped._host, untyped._block, untyped.device, dtype)
+
     def _values(self) -> torch.Tensor:
         self._check_values("TypedStorage[...]")
         with torch_private.host_only():
             return torch.empty((0,), dtype=self.dtype).set_(self._host)
+
+    def on_host(self) -> Any:
+        return torch.storage.TypedStorage(wrap_storage=self._host, dtype=self.dtype, _internal=True)
 
     def _new_shared(self, size: int, *, device: Any = None) -> Any:
         """Return a storage of `size` elements, in which DataLoader's workers collate batches."""
@@ -206,8 +217,7 @@ class VirtualTypedStorage(VirtualStorage):
         return VirtualTypedStorage(host, block, place, self.dtype)
 
     def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
-        untyped = super()._copy_on(device, name)
-        return VirtualTypedStorage(untyped._host, untyped._block, device, self.dtype)
+        return VirtualTypedStorage.of(super()._copy_on(device, name), self.dtype)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise cuda_errors.unsupported("pickling a TypedStorage", "Save the tensor.")
@@ -247,6 +257,13 @@ class VirtualTypedStorage(VirtualStorage):
             return super().__repr__()
         lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+
+
+def new_wrapped_storage(self: torch.TypedStorage, untyped: Any) -> Any:
+    """Replace `TypedStorage._new_wrapped_storage`, which `TypedStorage.cuda` calls."""
+    if isinstance(untyped, VirtualStorage):
+        return VirtualTypedStorage.of(untyped, self.dtype)
+    return torch_private.wrapped_storage(self, untyped)
 
 
 # For `print(type(x))` and error messages, as with tensors.

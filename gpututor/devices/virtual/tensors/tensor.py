@@ -56,6 +56,7 @@ class Hooks:
     set_data_across_devices: Callable[..., None]
     parse_tensor_type: Callable[[Any], tuple[str | None, torch.dtype] | None]
     text_of: Callable[[Any], str]
+    shallow_copy: Callable[[Any], Any]
     deep_copy: Callable[..., Any]
     reduce: Callable[[Any], Any]
     set_source: Callable[..., Any]
@@ -158,6 +159,11 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
         if self.dim() == 0 and type(self) is VirtualTensor and (spec or not self._host.is_meta):
             return format(self.item(), spec)
         return object.__format__(self, spec)
+
+    def __copy__(self) -> Any:
+        if type(self) is not VirtualTensor or self._layout is not torch.strided:
+            return self.__reduce_ex__(4)  # refuses them by name
+        return Hooks.shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._layout is not torch.strided:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,22 @@ def test_each_gpu_has_its_own_default_generator(two_gpus: VirtualMachine) -> Non
     first = torch.rand(2, device="cuda:1").tolist()
     generators[1].manual_seed(5)
     assert torch.rand(2, device="cuda:1", generator=generators[1]).tolist() == first
+
+
+def test_warnings_of_old_constructors_follow_warn_always(two_gpus: VirtualMachine) -> None:
+    counts = []
+    for always in (False, True):
+        torch.set_warn_always(always)
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                CUDA.FloatTensor([0])
+                CUDA.DoubleTensor([0])
+                for kind in (torch.FloatTensor, CUDA.FloatTensor, torch.FloatTensor):
+                    torch.set_default_tensor_type(kind)
+        finally:
+            torch.set_warn_always(False)
+        texts = [str(item.message) for item in caught]
+        words = ("no longer recommended", "is deprecated as of")
+        counts.append([sum(word in text for text in texts) for word in words])
+    assert counts == [[1, 1], [2, 3]]

@@ -198,3 +198,17 @@ def test_saving_copies_to_the_host_once_for_each_storage(recorder: Recorder) -> 
     torch.load(file)
     moved = [(event.source, event.target, event.size_bytes) for event in recorder.trace if event.source]
     assert moved == [("cuda:0", "cpu", 16), ("cpu", "cuda:0", 16)]
+
+
+@pytest.mark.parametrize("made", [torch.ones, lambda *args, **kwargs: nn.Parameter(torch.ones(*args, **kwargs))])
+def test_a_shallow_copy_shares_the_memory(two_gpus: VirtualMachine, made: Any) -> None:
+    x = made(3, device="cuda:1")
+    x.label = "a"
+    before = torch.cuda.memory_allocated(1)
+    y = copy.copy(x)
+    assert torch.cuda.memory_allocated(1) == before
+    assert (type(y), y.requires_grad, y.label, y.data_ptr()) == (type(x), x.requires_grad, "a", x.data_ptr())
+    assert isinstance(y, nn.Parameter) is isinstance(x, nn.Parameter)
+    with torch.no_grad():
+        y.fill_(5)
+    assert x.tolist() == [5.0, 5.0, 5.0]

@@ -121,3 +121,39 @@ def test_a_tensor_that_outlives_its_machine_prints_and_says_so_when_it_is_used()
         for use in (x.tolist, x.untyped_storage, x.storage, x.storage_type, x.data_ptr, x.cpu, x.sum):
             with pytest.raises(RuntimeError, match="on a virtual GPU that is switched off"):
                 use()
+
+
+@pytest.mark.parametrize("make", [torch.tensor, torch.as_tensor])
+def test_a_tensor_of_a_storage_reads_its_bytes_on_the_host(two_gpus: object, make: Any) -> None:
+    x = torch.arange(3.0, device="cuda")
+    made = make(x.untyped_storage(), dtype=torch.float32)
+    assert made.device.type == "cpu"
+    assert made.tolist() == [0.0, 1.0, 2.0]
+    assert make(x.untyped_storage(), dtype=torch.float32, device="cuda:1").device == torch.device("cuda:1")
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+def test_a_typed_storage_of_another_dtype_is_refused_in_torchs_words(two_gpus: object) -> None:
+    target = torch.empty(0, device="cuda")
+    x = torch.ones(2, device="cuda", dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="Expected a Storage of type"):
+        target.set_(x.storage())  # type: ignore[call-overload]
+    assert target.numel() == 0
+    assert target.set_(x.float().storage()).tolist() == [1.0, 1.0]  # type: ignore[call-overload]
+    assert target.set_(x.untyped_storage()).numel() == 4
+
+
+@pytest.mark.parametrize("number", [True, 2, 0.5, 1j])
+def test_a_number_can_be_copied_into_a_tensor(two_gpus: object, number: complex) -> None:
+    dtype = torch.complex64 if isinstance(number, complex) else torch.float32
+    x = torch.zeros(2, device="cuda", dtype=dtype)
+    assert x.copy_(number).tolist() == [number, number]  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+def test_a_typed_storage_of_the_host_can_move(two_gpus: object) -> None:
+    moved: Any = torch.arange(3.0).storage().cuda()
+    assert (str(moved.device), moved.dtype, moved.tolist()) == ("cuda:0", torch.float32, [0.0, 1.0, 2.0])
+    assert isinstance(moved, torch.TypedStorage)
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        torch.empty(2, device="meta").storage().cuda()
