@@ -45,13 +45,13 @@ def _mask_among(indices: Any) -> bool:
 
 
 def _index_put_waits(args: Sequence[Any], kwargs: Mapping[str, Any] = _NONE) -> bool:
-    """Return True unless a single mask with a single value becomes `masked_fill_` (TensorAdvancedIndexing.cpp)."""
+    """Return True unless a single mask with a single value on the CPU becomes `masked_fill_` (IndexingUtils.h)."""
     indices, values = args[1], args[2]
     if not _mask_among(indices):
         return False
     accumulates = bool(args[3]) if len(args) > 3 else False
     single_mask = len([index for index in indices if index is not None]) == 1
-    return accumulates or not single_mask or values.numel() != 1
+    return accumulates or not single_mask or values.numel() != 1 or values.device.type != "cpu"
 
 
 def _given(args: Sequence[Any], kwargs: Mapping[str, Any], position: int, name: str, default: Any = None) -> Any:

@@ -148,6 +148,7 @@ storage_loaders = torch.serialization._package_registry
 
 new_storage: Any = torch.UntypedStorage.__new__
 move_storage: Any = torch.storage._StorageBase.to
+copy_storage: Any = torch.UntypedStorage.copy_
 
 
 def load_shape_rules() -> None:

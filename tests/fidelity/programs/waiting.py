@@ -65,6 +65,15 @@ def a_mask_waits_for_its_count() -> Any:
     return tuple(x[x > 0].shape)
 
 
+@gives("cuda:0", waits=1, source="aten/src/ATen/native/IndexingUtils.h: canDispatchToMaskedFill")
+def only_a_tensor_on_the_gpu_put_at_a_mask_waits() -> Any:
+    x, value = row(), torch.ones((), device="cuda")
+    x[x > 0] = 1.0
+    x[x > 0] = torch.ones(())
+    x[x > 0] = value
+    return x.device
+
+
 @gives("cuda:0", waits=0, source="torch/_torch_docs.py: where")
 def where_with_three_arguments_does_not_wait() -> Any:
     x = row()

@@ -18,7 +18,7 @@ from gpututor.devices.virtual.operators.autocast import fused_softmax
 from gpututor.devices.virtual.operators.dispatch import DeviceMode
 from gpututor.devices.virtual.tensors.module_to import set_data_across_devices
 from gpututor.devices.virtual.tensors.moves import pin, pinned
-from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.storage import virtual_storage
 from gpututor.devices.virtual.tensors.subclasses import VirtualSubclass
 from gpututor.devices.virtual.tensors.tensor import (
     VirtualTensor,
@@ -183,7 +183,13 @@ def _named(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _new_tensor(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Make a tensor, by default on the first tensor's device, whose number C++ forgets."""
     device = kwargs.get("device")
+    args = (args[0], *_with_host_storage(args[1:]))
     return func(*args, **{**kwargs, "device": cpp_device(seen_device(args[0].device) if device is None else device)})
+
+
+def _with_host_storage(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Copy a storage on a GPU to the host, where C++ reads the values of a new tensor."""
+    return (args[0].cpu(), *args[1:]) if args and virtual_storage(args[0]) is not None else args
 
 
 def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -195,8 +201,8 @@ def _factory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return make_pinned(func, args, kwargs, device)
     if func is torch.tensor and args and type(args[0]) in (list, tuple):
         args = (_without_device_scalars(args[0]), *args[1:])
-    elif func in _FROM_DATA and args and isinstance(args[0], VirtualStorage):
-        args = (args[0].cpu(), *args[1:])  # C++ would read the address
+    elif func in _FROM_DATA:
+        args = _with_host_storage(args)
     return func(*args, **kwargs)
 
 

@@ -10,7 +10,7 @@ import torch
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.machine import CPU, META, VirtualMachine, active_machine, cpp_device, meant_device
 from gpututor.devices.virtual.operators.special import set_source
-from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.storage import virtual_storage
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _DTYPES = {
@@ -137,7 +137,7 @@ def legacy_new(dtype: torch.dtype, device: torch.device, args: tuple[Any, ...], 
                 f"legacy constructor expects device type: cuda but device type: {device.type} was passed"
             )
     first = args[0] if args else None
-    on_storage = len(args) == 1 and (isinstance(first, VirtualStorage) or torch.is_storage(first))
+    on_storage = len(args) == 1 and torch.is_storage(first)
     if options.keys() - {"device"} or isinstance(first, Tensor):
         raise cuda_errors.unsupported("an old constructor with these arguments", "Use torch.tensor or torch.empty.")
     active_machine().home(device)
@@ -191,8 +191,8 @@ class HostTensorType(type):
     real: Any
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], VirtualStorage):
-            raise cuda_errors.wrong_storage(CPU, args[0].device)
+        if len(args) == 1 and (storage := virtual_storage(args[0])) is not None:
+            raise cuda_errors.wrong_storage(CPU, storage.device)
         try:
             return cls.real(*args, **kwargs)
         except (TypeError, RuntimeError) as error:

@@ -19,7 +19,7 @@ from gpututor.devices.virtual.operators.sparse import copy_sparse
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import pin, pinned, record_copy
 from gpututor.devices.virtual.tensors.sparse import follow_sparse
-from gpututor.devices.virtual.tensors.storage import VirtualStorage
+from gpututor.devices.virtual.tensors.storage import on_host, virtual_storage
 from gpututor.devices.virtual.tensors.subclasses import alias
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
@@ -247,8 +247,8 @@ _real_set: Any = torch.Tensor.set_
 def set_on_host(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Run `Tensor.set_` of a CPU tensor. Raises CUDA's error for a virtual tensor's storage."""
     source = args[0] if args else kwargs.get("source")
-    if isinstance(source, VirtualStorage):
-        raise cuda_errors.wrong_storage(self.device, source.device)
+    if (storage := virtual_storage(source)) is not None:
+        raise cuda_errors.wrong_storage(self.device, storage.device)
     return _real_set(self, *args, **kwargs)
 
 
@@ -257,7 +257,9 @@ def set_source(
 ) -> VirtualTensor:
     """Run `target.set_(...)`. Raises CUDA's error for a source on another device."""
     geometry = [value for value in (storage_offset, size, stride) if value is not None]
-    source_device: torch.device = target.device if source is None else source.device
+    storage = virtual_storage(source)
+    untyped = source._untyped_storage if isinstance(source, torch.TypedStorage) else source
+    source_device: torch.device = target.device if source is None else untyped.device
     if source_device != target.device:
         raise cuda_errors.wrong_storage(target.device, source_device)
     memory = active_machine().home(target._device).memory
@@ -267,7 +269,7 @@ def set_source(
             empty()
             target._block = Allocation(memory, 0)
         else:
-            target._host.set_(source.on_host() if isinstance(source, VirtualStorage) else source._host, *geometry)
-            target._block = source._block
+            target._host.set_(source._host if storage is None else on_host(source), *geometry)
+            target._block = untyped._block
     follow_host(target)
     return target

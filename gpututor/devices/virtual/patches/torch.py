@@ -246,7 +246,12 @@ TENSORS: tuple[Patch, ...] = (
         "the engine does not compare the devices of virtual gradients",
         apply=tensor.custom_backward,
     ),
-    *patch_all("torch.UntypedStorage", "C++ knows no such device", __new__=staticmethod(storage.new_storage)),
+    *patch_all(
+        "torch.UntypedStorage",
+        "C++ knows no such device",
+        __new__=staticmethod(storage.new_storage),
+        copy_=storage.copy_on_host,
+    ),
     *patch_all(
         "torch.library.Library",
         "a program must not replace the kernels that compute a GPU's values",

@@ -14,7 +14,7 @@ from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors import tensor as bits
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
-from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage, gpu_device, storage_on
+from gpututor.devices.virtual.tensors.storage import VirtualStorage, gpu_device, storage_on
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 PRIORITY = 5
@@ -109,8 +109,7 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
     untyped = _untyped(storage)
     if untyped.device.type == "meta":
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    made = storage_on(gpu_device(target), untyped, CPU, "UntypedStorage.cuda")
-    return made if untyped is storage else VirtualTypedStorage(made._host, made._block, made.device, storage.dtype)
+    return storage_on(gpu_device(target), untyped, CPU, "UntypedStorage.cuda")
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
@@ -211,20 +210,21 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
-    key = id(tensor._block)
+    storages: dict[int, VirtualStorage] = memo.setdefault("torch", {})  # torch.storage keeps its copies there too
     with torch_private.host_only():
         host = tensor._host
-        if key not in memo:
-            untyped = host.untyped_storage()
+        untyped = host.untyped_storage()
+        if untyped._cdata not in storages:
             machine = active_machine()
             gpu = machine.home(tensor._device)
             gpu.memory.expect(untyped.nbytes())
             gpu.memory.of_thread.writer = None
-            memo[key] = (untyped.clone(), Allocation(gpu.memory, untyped.nbytes()))
+            block = Allocation(gpu.memory, untyped.nbytes())
+            storages[untyped._cdata] = VirtualStorage(untyped.clone(), block, tensor._device)
             execution.kernel_of_bytes(machine, gpu, "aten::clone", 2 * untyped.nbytes())
-        storage, block = memo[key]
-        copied_host = _view_of(storage, host)
-    copy = VirtualTensor(copied_host, tensor._device, block)
+        storage = storages[untyped._cdata]
+        copied_host = _view_of(storage._host, host)
+    copy = VirtualTensor(copied_host, tensor._device, storage._block)
     if getattr(tensor, "_is_param", False):
         copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
     else:

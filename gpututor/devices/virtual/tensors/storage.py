@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
-from gpututor.devices.virtual.machine import CPU, active_machine, meant_device
+from gpututor.devices.virtual.machine import CPU, NOWHERE, active_machine, meant_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.moves import record_copy_of_bytes
 
 
 def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any:
-    """Replace `torch.UntypedStorage(...)`, which knows no virtual GPU."""
+    """Replace `torch.UntypedStorage(...)`: on a virtual GPU, of a size or of a sequence of bytes."""
     if device is None:
         return torch_private.new_storage(cls, *args, **options)
-    if meant_device(device).type == "cuda":
-        raise cuda_errors.unsupported("torch.UntypedStorage(..., device='cuda')", "Make a tensor: it has a storage.")
-    return torch_private.new_storage(cls, *args, device=device, **options)
+    place = meant_device(device)
+    if place.type != "cuda":
+        return torch_private.new_storage(cls, *args, device=device, **options)
+    size_bytes = torch_private.new_storage(torch.UntypedStorage, *args, device=NOWHERE, **options).nbytes()
+    made = VirtualStorage.empty(size_bytes % 2**64, gpu_device(place))  # C++ counts bytes without a sign
+    if args and isinstance(args[0], Sequence):
+        for index, value in enumerate(args[0]):  # C++ too sets one byte after the other
+            made[index] = value
+    return made
 
 
 _real_is_storage: Any = torch.is_storage
@@ -29,22 +36,42 @@ def is_storage(obj: Any, /) -> bool:
     return isinstance(obj, VirtualStorage) or bool(_real_is_storage(obj))
 
 
-class VirtualStorage:
-    """Storage of a virtual tensor, which can be compared, measured, read and copied to the host."""
+class VirtualStorage(torch.UntypedStorage):
+    """Storage of a virtual tensor.
 
-    is_cuda = True
-    is_sparse = False
-    is_hpu = False
-    _seen_as: Any = torch.UntypedStorage
-    # Only for `isinstance`. A real subclass would have a C++ object without memory, which C++ would read.
-    __class__ = property(lambda self: self._seen_as)
+    For C++ it is a storage on meta, which has no memory to read. Methods of C++ that this class does not define are
+    refused by name.
+    """
 
-    def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device) -> None:
-        self._host = host
+    _host: torch.UntypedStorage
+    _block: Allocation
+    _gpu: torch.device
+
+    def __new__(cls, host: torch.UntypedStorage, block: Any, device: torch.device) -> VirtualStorage:
+        storage: VirtualStorage = torch_private.new_storage(cls, host.nbytes(), device=NOWHERE)
+        storage._host = host
         # Keeps the device's memory allocated.
-        self._block = block
-        self.device = device
-        self._cdata = host._cdata
+        storage._block = block
+        storage._gpu = device
+        return storage
+
+    @classmethod
+    def empty(cls, size_bytes: int, device: torch.device) -> VirtualStorage:
+        """Return a new storage on a GPU, the machine's own object for the device."""
+        machine = active_machine()
+        memory = machine.home(device).memory
+        memory.of_thread.writer = None
+        block = Allocation(memory, size_bytes)
+        host = torch_private.new_storage(torch.UntypedStorage, size_bytes, device=machine.host_device)
+        return cls(host, block, device)
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return self._gpu
+
+    @property
+    def _cdata(self) -> int:  # type: ignore[override]
+        return self._host._cdata
 
     def data_ptr(self) -> int:
         return int(self._block.address)
@@ -61,36 +88,30 @@ class VirtualStorage:
     def element_size(self) -> int:
         return 1
 
-    def get_device(self) -> int:
-        return int(self.device.index)
-
-    def type(self) -> str:
-        return "torch.cuda.UntypedStorage"
-
-    def is_pinned(self, device: Any = None) -> bool:
-        return False
-
     def is_shared(self) -> bool:
+        return True
+
+    def resizable(self) -> bool:
         return True
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
         """Return the storage itself if it is on that GPU; otherwise a copy there."""
         wanted = gpu_device(meant_device("cuda" if device is None else device))
-        return self if wanted == self.device else self._copy_on(wanted, "UntypedStorage.cuda")
+        return self if wanted == self.device else storage_on(wanted, self._host, self.device, "UntypedStorage.cuda")
+
+    def to(self, *, device: Any, non_blocking: bool = False) -> Any:
+        """Return a copy on a GPU or the host, there in pinned memory if `non_blocking`."""
+        wanted = meant_device(device)
+        if wanted.type == "cuda":
+            return self.cuda(wanted)
+        return torch_private.move_storage(self, device=wanted, non_blocking=non_blocking)
 
     def clone(self) -> VirtualStorage:
-        return self._copy_on(self.device, "UntypedStorage.clone")
+        return storage_on(self.device, self._host, self.device, "UntypedStorage.clone")
 
-    def copy_(self, source: Any, non_blocking: bool = False) -> VirtualStorage:
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> VirtualStorage:
         """Copy the bytes of a storage of the same size into this one."""
-        host = source._host if isinstance(source, VirtualStorage) else source
-        if host.nbytes() != self.nbytes():
-            raise RuntimeError(  # torch/csrc/StorageMethods.cpp
-                f"size does not match, self was {self.nbytes()} bytes but src was {host.nbytes()} bytes"
-            )
-        record_copy_of_bytes(source.device, self.device, self.nbytes(), "UntypedStorage.copy_")
-        with torch_private.host_only():
-            self._host.copy_(host)
+        _copy(source, self, self._host)
         return self
 
     def resize_(self, size: int) -> VirtualStorage:
@@ -108,36 +129,27 @@ class VirtualStorage:
             self._host.resize_(size)
         return self
 
-    def on_host(self) -> Any:
-        """Return the storage of the values, which is not copied."""
-        return self._host
-
-    def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
-        return storage_on(device, self._host, self.device, name)
-
     def cpu(self) -> torch.UntypedStorage:
         """Return a copy on the host: one transfer, one wait."""
-        self._check_values("UntypedStorage.cpu()")
-        record_copy_of_bytes(self.device, CPU, self._host.nbytes(), "UntypedStorage.cpu")
-        with torch_private.host_only():
-            copy: torch.UntypedStorage = self._host.clone()
-        return copy
+        return torch.UntypedStorage(self.nbytes()).copy_(self)
 
-    def _check_values(self, what: str) -> None:
-        active_machine().home(self.device)
-        if not active_machine().values:
-            raise cuda_errors.NoValues(what)
+    def _bytes(self) -> torch.Tensor:
+        return torch.empty((0,), dtype=torch.uint8, device=self.device).set_(self)
 
-    def tolist(self) -> list[int]:
-        values: list[int] = self.cpu().tolist()
-        return values
-
-    def __iter__(self) -> Any:
-        return iter(self.tolist())
+    def fill_(self, value: Any) -> VirtualStorage:
+        self._bytes().fill_(value)
+        return self
 
     def __getitem__(self, place: Any) -> Any:
-        self._check_values("UntypedStorage[...]")
-        return self._host[place]
+        if isinstance(place, slice):
+            raise cuda_errors.unsupported("a slice of an UntypedStorage", "Slice the tensor.")
+        _check_values("UntypedStorage[...]")
+        value = self._host[place]
+        record_copy_of_bytes(self.device, CPU, 1, "UntypedStorage[...]")
+        return value
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        self._bytes()[place] = value
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, VirtualStorage) and other._cdata == self._cdata
@@ -146,6 +158,8 @@ class VirtualStorage:
         return hash(self._cdata)
 
     def __repr__(self) -> str:
+        if active_machine().values:
+            return super().__repr__()
         return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -153,10 +167,62 @@ class VirtualStorage:
             values = torch.empty((0,), dtype=torch.uint8).set_(self.cpu())
             return _unpickled, (values.numpy().tobytes(), str(self.device))
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
+
+def _refused(name: str) -> Any:
+    def refused(*args: Any, **kwargs: Any) -> Any:
         raise cuda_errors.unsupported(f"UntypedStorage.{name}")
+
+    return refused
+
+
+for _name in set(dir(torch._C.StorageBase)) - set(dir(object)) - vars(VirtualStorage).keys():
+    setattr(VirtualStorage, _name, _refused(_name))
+
+
+def _check_values(what: str) -> None:
+    if not active_machine().values:
+        raise cuda_errors.NoValues(what)
+
+
+def _copy(source: Any, target: torch.UntypedStorage, target_host: torch.UntypedStorage) -> None:
+    """Copy the bytes of a storage to one of the same size, of which one or both are on a virtual GPU."""
+    if source.device.type == "meta":
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if source.nbytes() != target.nbytes():
+        raise RuntimeError(  # torch/csrc/StorageMethods.cpp
+            f"size does not match, self was {target.nbytes()} bytes but src was {source.nbytes()} bytes"
+        )
+    virtual = virtual_storage(source)
+    if not isinstance(target, VirtualStorage):
+        _check_values("UntypedStorage.cpu()")
+    for storage in (source, target):
+        if storage.device.type == "cuda":
+            active_machine().home(storage.device)
+    record_copy_of_bytes(source.device, target.device, target.nbytes(), "UntypedStorage.copy_")
+    with torch_private.host_only():
+        torch_private.copy_storage(target_host, source if virtual is None else virtual._host)
+
+
+def copy_on_host(self: torch.UntypedStorage, source: Any, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
+    """Replace `UntypedStorage.copy_` of the host's storages."""
+    if virtual_storage(source) is None:
+        return cast(torch.UntypedStorage, torch_private.copy_storage(self, source, *args, **kwargs))
+    _copy(source, self, self)
+    return self
+
+
+def virtual_storage(source: object) -> VirtualStorage | None:
+    """Return the storage on a virtual GPU that `source` is, or has as a TypedStorage; None for any other object."""
+    untyped = source._untyped_storage if isinstance(source, torch.TypedStorage) else source
+    return untyped if isinstance(untyped, VirtualStorage) else None
+
+
+def on_host(source: VirtualStorage | torch.TypedStorage) -> Any:
+    """Return the storage of a virtual storage's values, which is not copied, with its type."""
+    if isinstance(source, VirtualStorage):
+        return source._host
+    host = cast(VirtualStorage, source._untyped_storage)._host
+    return typed(host, source.dtype)
 
 
 def gpu_device(device: torch.device) -> torch.device:
@@ -183,90 +249,18 @@ def _unpickled(values: bytes, device: str) -> VirtualStorage:
     return storage_on(gpu_device(torch.device(device)), host, CPU, "pickle.loads")
 
 
-class VirtualTypedStorage(VirtualStorage):
-    """Deprecated `storage()` of a virtual tensor, counted in elements."""
-
-    _seen_as = torch.TypedStorage
-
-    def __init__(self, host: torch.UntypedStorage, block: Any, device: torch.device, dtype: torch.dtype) -> None:
-        super().__init__(host, block, device)
-        self.dtype = dtype
-
-    @classmethod
-    def of(cls, untyped: VirtualStorage, dtype: torch.dtype) -> VirtualTypedStorage:
-        return cls(untyped._host, untyped._block, untyped.device, dtype)
-
-    def _values(self) -> torch.Tensor:
-        self._check_values("TypedStorage[...]")
-        with torch_private.host_only():
-            return torch.empty((0,), dtype=self.dtype).set_(self._host)
-
-    def on_host(self) -> Any:
-        return torch.storage.TypedStorage(wrap_storage=self._host, dtype=self.dtype, _internal=True)
-
-    def _new_shared(self, size: int, *, device: Any = None) -> Any:
-        """Return a storage of `size` elements, in which DataLoader's workers collate batches."""
-        place = CPU if device is None else meant_device(device)
-        if place.type != "cuda":
-            raise cuda_errors.unsupported(f"TypedStorage._new_shared() on {place}", "Name the tensor's own device.")
-        size_bytes = size * self.dtype.itemsize
-        memory = active_machine().home(place).memory
-        memory.of_thread.writer = None
-        block = Allocation(memory, size_bytes)
-        host = torch_private.new_storage(torch.UntypedStorage, size_bytes, device=active_machine().host_device)
-        return VirtualTypedStorage(host, block, place, self.dtype)
-
-    def _copy_on(self, device: torch.device, name: str) -> VirtualStorage:
-        return VirtualTypedStorage.of(super()._copy_on(device, name), self.dtype)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise cuda_errors.unsupported("pickling a TypedStorage", "Save the tensor.")
-
-    def untyped(self) -> VirtualStorage:
-        return VirtualStorage(self._host, self._block, self.device)
-
-    def size(self) -> int:
-        return self._host.nbytes() // self.dtype.itemsize
-
-    def __len__(self) -> int:
-        return self.size()
-
-    def element_size(self) -> int:
-        return self.dtype.itemsize
-
-    def type(self) -> str:
-        with torch_private.host_only():
-            kind = torch.empty((0,), dtype=self.dtype).type()
-        return kind.replace("torch.", "torch.cuda.", 1).replace("Tensor", "Storage")
-
-    def cpu(self) -> Any:
-        with torch_private.host_only():
-            return torch.storage.TypedStorage(wrap_storage=super().cpu(), dtype=self.dtype, _internal=True)
-
-    def tolist(self) -> list[Any]:
-        super().cpu()
-        with torch_private.host_only():
-            return self._values().tolist()
-
-    def __getitem__(self, place: Any) -> Any:
-        with torch_private.host_only():
-            return self._values()[place].tolist()
-
-    def __repr__(self) -> str:
-        if self._host.nbytes() and not active_machine().values:
-            return super().__repr__()
-        lines = "".join(f" {value}\n" for value in self.tolist())
-        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+def typed(untyped: Any, dtype: torch.dtype) -> torch.TypedStorage:
+    """Return the deprecated storage that counts in elements."""
+    return torch.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
 
 
 def new_wrapped_storage(self: torch.TypedStorage, untyped: Any) -> Any:
-    """Replace `TypedStorage._new_wrapped_storage`, which `TypedStorage.cuda` calls."""
+    """Replace `TypedStorage._new_wrapped_storage`, which copies and moves storages."""
     if isinstance(untyped, VirtualStorage):
-        return VirtualTypedStorage.of(untyped, self.dtype)
+        return typed(untyped, self.dtype)
     return torch_private.wrapped_storage(self, untyped)
 
 
 # For `print(type(x))` and error messages, as with tensors.
-VirtualStorage.__module__ = VirtualTypedStorage.__module__ = "torch.storage"
+VirtualStorage.__module__ = "torch.storage"
 VirtualStorage.__name__ = VirtualStorage.__qualname__ = "UntypedStorage"
-VirtualTypedStorage.__name__ = VirtualTypedStorage.__qualname__ = "TypedStorage"

@@ -17,7 +17,7 @@ from gpututor.devices.virtual.execution import waits
 from gpututor.devices.virtual.machine import META, active_machine, is_on, python_device
 from gpututor.devices.virtual.memory.allocator import Allocation
 from gpututor.devices.virtual.tensors.sparse import deep_copy_sparse, parts_of, sparse_on_device, sparse_text
-from gpututor.devices.virtual.tensors.storage import VirtualStorage, VirtualTypedStorage
+from gpututor.devices.virtual.tensors.storage import VirtualStorage, typed
 
 seen = False
 """True if a CPU tensor of a virtual one may have a bit; never reset."""
@@ -162,7 +162,7 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
 
     def __copy__(self) -> Any:
         if type(self) is not VirtualTensor or self._layout is not torch.strided:
-            return self.__reduce_ex__(4)  # refuses them by name
+            raise cuda_errors.unsupported("copy.copy() of this tensor", "Call its clone() or detach().")
         return Hooks.shallow_copy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
@@ -211,11 +211,10 @@ class VirtualTensor(torch.Tensor, metaclass=_TensorType):
 
     def storage_type(self) -> Any:
         torch_private.warn_typed_storage(stacklevel=2)
-        return getattr(torch.cuda, self._typed_storage().type().rpartition(".")[-1])
+        return self._typed_storage()._get_legacy_storage_class()
 
     def _typed_storage(self) -> Any:
-        active_machine().home(self._device)
-        return VirtualTypedStorage(self._host.untyped_storage(), self._block, self._device, self.dtype)
+        return typed(self.untyped_storage(), self.dtype)
 
     @property
     def __cuda_array_interface__(self) -> Any:

@@ -76,7 +76,7 @@ def _ones() -> torch.Tensor:
         (lambda: torch.export.export(nn.ReLU(), (_ones(),)), "torch.export.export on a device"),
         (lambda: _timer().collect_callgrind(1), "torch.utils.benchmark.Timer.collect_callgrind"),
         (lambda: torch.save(_ones().untyped_storage(), io.BytesIO()), "UntypedStorage"),
-        (lambda: _ones().untyped_storage().share_memory_(), "The virtual GPU does not support"),
+        (lambda: _ones().untyped_storage()._share_cuda_(), "UntypedStorage._share_cuda_"),
         (lambda: torch.nested.nested_tensor([_ones()]), "torch.nested.nested_tensor"),
         (lambda: torch.quantize_per_tensor(_ones(), 1.0, 0, torch.qint8), "quantised"),
         (lambda: torch.cuda.ExternalStream(1), "ExternalStream. Streams of other libraries are not there"),

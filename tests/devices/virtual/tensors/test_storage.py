@@ -157,3 +157,103 @@ def test_a_typed_storage_of_the_host_can_move(two_gpus: object) -> None:
     assert isinstance(moved, torch.TypedStorage)
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         torch.empty(2, device="meta").storage().cuda()
+
+
+def test_storages_are_made_on_a_gpu(two_gpus: VirtualMachine) -> None:
+    made: Any = torch.UntypedStorage(8, device="cuda:1")
+    assert (str(made.device), made.nbytes(), torch.cuda.memory_allocated(1)) == ("cuda:1", 8, 512)
+    made[:] = 7
+    made[1] = 2
+    assert made.tolist() == [7, 2, 7, 7, 7, 7, 7, 7]
+    assert made.fill_(1).tolist() == [1] * 8
+    assert torch.UntypedStorage([3, 4], device="cuda").tolist() == [3, 4]
+    assert torch.UntypedStorage(device="cuda").nbytes() == 0
+    for size in (10**12, -1):
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.UntypedStorage(size, device="cuda")
+    with pytest.raises(IndexError):
+        made[8]
+    with pytest.raises(NotImplementedError, match="a slice of an UntypedStorage"):
+        made[0:2]
+    assert torch.UntypedStorage(8).device == torch.UntypedStorage(8, device="cpu").device == torch.device("cpu")
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+def test_typed_storages_are_made_filled_and_converted_on_a_gpu(two_gpus: VirtualMachine) -> None:
+    made: Any = CUDA.FloatStorage(3)
+    made[:] = 0.5
+    made[1] = 2
+    assert made.tolist() == CUDA.FloatStorage([0.5, 2.0, 0.5]).tolist() == [0.5, 2.0, 0.5]
+    assert isinstance(made, CUDA.FloatStorage)
+    assert not isinstance(made, (CUDA.HalfStorage, torch.FloatStorage))
+    assert (made.half().dtype, str(made.half().device)) == (torch.float16, "cuda:0")
+    assert made.long().tolist() == [0, 2, 0]
+    far: Any = torch.TypedStorage([1, 2], dtype=torch.int16, device="cuda:1")
+    assert (str(far.device), far.nbytes(), far.tolist()) == ("cuda:1", 4, [1, 2])
+    assert torch.empty(0, device="cuda").set_(made).sum() == 3
+
+
+def test_a_storage_moves_to_pinned_memory_without_blocking(two_gpus: VirtualMachine) -> None:
+    x = torch.tensor([1.0, 2.0], device="cuda")
+    storage: Any = x.untyped_storage()
+    for non_blocking in (False, True):
+        moved = storage.to(device="cpu", non_blocking=non_blocking)
+        assert moved.is_pinned() is non_blocking
+        assert torch.empty(0).set_(moved).tolist() == [1.0, 2.0]
+    assert str(storage.to(device="cuda:1").device) == "cuda:1"
+
+
+def test_a_host_storage_takes_the_bytes_of_a_gpu() -> None:
+    recorder = Recorder([__file__])
+    with virtual_gpu(recorder=recorder):
+        storage: Any = torch.tensor([1.0, 2.0], device="cuda").untyped_storage()
+        host: Any = torch.zeros(2)
+        host.untyped_storage().copy_(storage)
+        assert host.tolist() == [1.0, 2.0]
+        with pytest.raises(RuntimeError, match="self was 12 bytes but src was 8 bytes"):
+            torch.zeros(3).untyped_storage().copy_(storage)
+        with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+            storage.copy_(torch.zeros(2, device="meta").untyped_storage())
+        before = len(recorder.trace)
+        assert storage[3] == 63
+    copies = [event for event in recorder.complete().since(before) if event.kind is Kind.TRANSFER]
+    assert [copy.size_bytes for copy in copies] == [1]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+def test_deep_copies_of_tensors_and_storages_share_memory_as_before(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, device="cuda")
+    tensor, untyped, typed, view = copy.deepcopy([x, x.untyped_storage(), x.storage(), x[1:]])
+    tensor.fill_(3)
+    assert (x.tolist(), view.tolist(), typed.tolist()) == ([1.0, 1.0], [3.0], [3.0, 3.0])
+    assert untyped == tensor.untyped_storage() != x.untyped_storage()
+    assert torch.cuda.memory_allocated(0) == 2 * 512
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda storage: torch.Tensor(storage),
+        lambda storage: torch.ones(1).new(storage),
+        lambda storage: storage.untyped()._weak_ref(),
+        lambda storage: storage.untyped()._set_from_file(None, 0, False, 4),
+        lambda storage: storage.untyped()._write_file(None, False, False, 4),
+    ],
+)
+def test_what_would_read_a_gpus_memory_on_the_host_is_refused(
+    two_gpus: VirtualMachine, call: Callable[[Any], object]
+) -> None:
+    x = torch.ones(2, device="cuda")
+    for storage in (x.storage(), x.untyped_storage()):
+        with pytest.raises((RuntimeError, NotImplementedError, AttributeError)):
+            call(storage)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+def test_new_tensor_copies_a_storage(two_gpus: VirtualMachine) -> None:
+    x = torch.tensor([1.0, 2.0], device="cuda")
+    for like in (torch.ones(1), torch.ones(1, device="cuda")):
+        for storage in (x.storage(), x.untyped_storage()):
+            made = like.new_tensor(storage)
+            assert (made.device, made.tolist()) == (like.device, [1.0, 2.0])

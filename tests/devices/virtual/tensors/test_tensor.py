@@ -118,14 +118,6 @@ def test_the_host_tensor_is_plain(two_gpus: VirtualMachine) -> None:
     assert (is_virtual(x), is_virtual(host)) == (True, False)
 
 
-def test_a_storage_on_a_device_is_refused_by_name_and_one_on_the_host_is_made() -> None:
-    with virtual_gpu():
-        with pytest.raises(NotImplementedError, match=r"torch\.UntypedStorage"):
-            torch.UntypedStorage(8, device="cuda")
-        assert torch.UntypedStorage(8).nbytes() == torch.UntypedStorage(8, device="cpu").nbytes() == 8
-    assert torch.UntypedStorage(8).nbytes() == 8
-
-
 @pytest.mark.parametrize(
     ("hook", "words"),
     [
