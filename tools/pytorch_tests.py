@@ -39,7 +39,7 @@ SLICE = 300
 """Tests in a process."""
 _RESULTS, _SECONDS, _DEADLINE = "PYTORCH_TESTS_RESULTS", "PYTORCH_TESTS_SECONDS", "PYTORCH_TESTS_DEADLINE"
 _PATIENCE = 10
-"""A test may take this many times its processor time, as long as a process of it still runs."""
+"""Seconds of real time for each second of processor time that a test may take, as other programs run too."""
 _ERROR = re.compile(r"^E +(\S.*)$", re.MULTILINE)
 
 
@@ -352,7 +352,7 @@ def main() -> None:
     running.add_argument("--only", default="", metavar="WORDS", help="pytest's -k expression")
     running.add_argument("--on-cpu", action="store_true", help="the same tests on the CPU, without the virtual GPU")
     running.add_argument("--json", type=Path, metavar="FILE", help="write every result; continue with those it has")
-    running.add_argument("--again", action="store_true", help="with --json: run the tests again that failed")
+    running.add_argument("--again", action="store_true", help="with --json: rerun the tests that failed")
     sampling = verbs.add_parser("samples", help="PyTorch's samples of its operators, which come with torch")
     sampling.add_argument("dtypes", nargs="+", help="such as float16")
     sampling.add_argument("--each", type=int, default=4, metavar="N", help="samples of an operator")

@@ -32,16 +32,10 @@ def _argument(call: Call, position: int, name: str) -> Any:
     return args[position] if len(args) > position else kwargs.get(name)
 
 
-def _sums_floats(call: Call) -> bool:
-    dtype = call[1].get("dtype") or call[0][0].dtype
-    return bool(dtype.is_floating_point or dtype.is_complex)
-
-
 _ONLY_IF: dict[str, Callable[[Call], bool]] = {
     "_embedding_bag_backward": lambda call: _argument(call, 8, "mode") == _MAX and not _argument(call, 9, "sparse"),
     "_embedding_bag_dense_backward": lambda call: _argument(call, 7, "mode") == _MAX,
     "bincount": lambda call: _argument(call, 1, "weights") is not None,
-    "cumsum": _sums_floats,
     "median": lambda call: len(call[0]) > 1,
     "nanmedian": lambda call: len(call[0]) > 1,
     "nll_loss2d_forward": lambda call: _argument(call, 3, "reduction") != 0,

@@ -262,6 +262,8 @@ def set_source(
     source_device: torch.device = target.device if source is None else untyped.device
     if source_device != target.device:
         raise cuda_errors.wrong_storage(target.device, source_device)
+    if storage is not None and storage.is_slice:
+        raise cuda_errors.unsupported("Tensor.set_() with a slice of a storage", "Slice the tensor.")
     memory = active_machine().home(target._device).memory
     with torch_private.host_only():
         if source is None:

@@ -251,6 +251,7 @@ TENSORS: tuple[Patch, ...] = (
         "C++ knows no such device",
         __new__=staticmethod(storage.new_storage),
         copy_=storage.copy_on_host,
+        _share_cuda_=storage.share_on_host,
     ),
     *patch_all(
         "torch.library.Library",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from copy import deepcopy
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, cast
 
@@ -229,6 +230,9 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
         copy = cast(VirtualTensor, torch.nn.Parameter(copy, tensor.requires_grad))
     else:
         copy.requires_grad_(tensor.requires_grad)
+        vars(copy).update(
+            {name: deepcopy(value, memo) for name, value in vars(tensor).items() if name not in vars(copy)}
+        )
     memo[id(tensor)] = copy
     if tensor.grad is not None:
         copy.grad = tensor.grad.__deepcopy__(memo)

@@ -46,6 +46,8 @@ class VirtualStorage(torch.UntypedStorage):
     _host: torch.UntypedStorage
     _block: Allocation
     _gpu: torch.device
+    _start: int | None = None
+    """Bytes before a slice in its allocation; None for a whole storage."""
 
     def __new__(cls, host: torch.UntypedStorage, block: Any, device: torch.device) -> VirtualStorage:
         storage: VirtualStorage = torch_private.new_storage(cls, host.nbytes(), device=NOWHERE)
@@ -66,6 +68,10 @@ class VirtualStorage(torch.UntypedStorage):
         return cls(host, block, device)
 
     @property
+    def is_slice(self) -> bool:
+        return self._start is not None
+
+    @property
     def device(self) -> torch.device:  # type: ignore[override]
         return self._gpu
 
@@ -74,7 +80,7 @@ class VirtualStorage(torch.UntypedStorage):
         return self._host._cdata
 
     def data_ptr(self) -> int:
-        return int(self._block.address)
+        return int(self._block.address) + (self._start or 0)
 
     def nbytes(self) -> int:
         return self._host.nbytes()
@@ -92,7 +98,7 @@ class VirtualStorage(torch.UntypedStorage):
         return True
 
     def resizable(self) -> bool:
-        return True
+        return not self.is_slice
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> VirtualStorage:
         """Return the storage itself if it is on that GPU; otherwise a copy there."""
@@ -116,6 +122,8 @@ class VirtualStorage(torch.UntypedStorage):
 
     def resize_(self, size: int) -> VirtualStorage:
         """Move the bytes to memory of another size; 0 frees it, as FSDP does."""
+        if self.is_slice:
+            raise RuntimeError("Trying to resize storage that is not resizable")
         memory = active_machine().home(self.device).memory
         before = self.nbytes()
         if size > before:
@@ -141,10 +149,12 @@ class VirtualStorage(torch.UntypedStorage):
         return self
 
     def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            raise cuda_errors.unsupported("a slice of an UntypedStorage", "Slice the tensor.")
         _check_values("UntypedStorage[...]")
         value = self._host[place]
+        if isinstance(place, slice):
+            part = VirtualStorage(value, self._block, self.device)
+            part._start = (self._start or 0) + place.indices(self.nbytes())[0]
+            return part
         record_copy_of_bytes(self.device, CPU, 1, "UntypedStorage[...]")
         return value
 
@@ -209,6 +219,11 @@ def copy_on_host(self: torch.UntypedStorage, source: Any, *args: Any, **kwargs: 
         return cast(torch.UntypedStorage, torch_private.copy_storage(self, source, *args, **kwargs))
     _copy(source, self, self)
     return self
+
+
+def share_on_host(self: torch.UntypedStorage) -> None:
+    """Replace `UntypedStorage._share_cuda_` of the host's storages, which a build for the CPU does not know."""
+    raise RuntimeError("_share_cuda_: only available on CUDA")  # torch/csrc/StorageSharing.cpp
 
 
 def virtual_storage(source: object) -> VirtualStorage | None:

@@ -173,9 +173,21 @@ def test_storages_are_made_on_a_gpu(two_gpus: VirtualMachine) -> None:
             torch.UntypedStorage(size, device="cuda")
     with pytest.raises(IndexError):
         made[8]
-    with pytest.raises(NotImplementedError, match="a slice of an UntypedStorage"):
-        made[0:2]
     assert torch.UntypedStorage(8).device == torch.UntypedStorage(8, device="cpu").device == torch.device("cpu")
+
+
+def test_a_slice_of_a_storage_shares_its_memory(two_gpus: VirtualMachine) -> None:
+    whole: Any = torch.UntypedStorage([1, 2, 3, 4], device="cuda")
+    part = whole[1:3][1:]
+    whole[2] = 9
+    assert (str(part.device), part.tolist(), part.data_ptr() - whole.data_ptr()) == ("cuda:0", [9], 2)
+    assert not part.resizable()
+    with pytest.raises(RuntimeError, match="not resizable"):
+        part.resize_(4)
+    with pytest.raises(NotImplementedError, match="a slice of a storage"):
+        torch.empty(0, dtype=torch.uint8, device="cuda").set_(part)
+    del whole
+    assert torch.cuda.memory_allocated(0) == 512
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
@@ -222,8 +234,11 @@ def test_a_host_storage_takes_the_bytes_of_a_gpu() -> None:
 
 @pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
 def test_deep_copies_of_tensors_and_storages_share_memory_as_before(two_gpus: VirtualMachine) -> None:
-    x = torch.ones(2, device="cuda")
+    x: Any = torch.ones(2, device="cuda")
+    x.labels = ["a"]
     tensor, untyped, typed, view = copy.deepcopy([x, x.untyped_storage(), x.storage(), x[1:]])
+    assert tensor.labels == ["a"]
+    assert tensor.labels is not x.labels
     tensor.fill_(3)
     assert (x.tolist(), view.tolist(), typed.tolist()) == ([1.0, 1.0], [3.0], [3.0, 3.0])
     assert untyped == tensor.untyped_storage() != x.untyped_storage()
@@ -248,6 +263,18 @@ def test_what_would_read_a_gpus_memory_on_the_host_is_refused(
     for storage in (x.storage(), x.untyped_storage()):
         with pytest.raises((RuntimeError, NotImplementedError, AttributeError)):
             call(storage)
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
+def test_a_storage_without_memory_is_refused_in_torchs_words(two_gpus: VirtualMachine) -> None:
+    nowhere: Any = torch.TypedStorage([1, 2], dtype=torch.float32, device="meta")
+    for call, words in (
+        (nowhere.cuda, "Cannot copy out of meta tensor"),
+        (nowhere.untyped()._share_cuda_, "only available on CUDA"),
+        (lambda: CUDA.FloatStorage(2).copy_(nowhere), "Cannot copy out of meta tensor"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            call()
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage:UserWarning")
