@@ -31,7 +31,8 @@ SAFE = {
         _PYTHON: "StreamContext device device_of get_gencode_flags graph_pool_handle is_tf32_supported "
         "make_graphed_callables memory_cached max_memory_cached set_stream stream "
         "memory_summary memory_stats reset_max_memory_cached reset_max_memory_allocated caching_allocator_disabled "
-        "use_mem_pool",
+        "use_mem_pool FloatStorage DoubleStorage HalfStorage BFloat16Storage ByteStorage CharStorage ShortStorage "
+        "IntStorage LongStorage BoolStorage ComplexDoubleStorage ComplexFloatStorage",
         _THROUGH_C: "empty_cache get_allocator_backend get_per_process_memory_fraction memory_snapshot "
         "memory_stats_as_nested_dict reset_accumulated_memory_stats reset_peak_memory_stats host_memory_stats "
         "host_memory_stats_as_nested_dict reset_accumulated_host_memory_stats reset_peak_host_memory_stats "
