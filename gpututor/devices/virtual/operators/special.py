@@ -258,7 +258,7 @@ def set_source(
     """Run `target.set_(...)`. Raises CUDA's error for a source on another device."""
     geometry = [value for value in (storage_offset, size, stride) if value is not None]
     storage = virtual_storage(source)
-    untyped = source._untyped_storage if isinstance(source, torch.TypedStorage) else source
+    untyped: Any = source._untyped_storage if isinstance(source, torch.TypedStorage) else source
     source_device: torch.device = target.device if source is None else untyped.device
     if source_device != target.device:
         raise cuda_errors.wrong_storage(target.device, source_device)

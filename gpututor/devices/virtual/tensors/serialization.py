@@ -211,7 +211,8 @@ def deep_copy(tensor: VirtualTensor, memo: dict[int, Any]) -> VirtualTensor:
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
-    storages: dict[int, VirtualStorage] = memo.setdefault("torch", {})  # torch.storage keeps its copies there too
+    # torch.storage keeps its copies there, too.
+    storages: dict[int, VirtualStorage] = cast(Any, memo).setdefault("torch", {})
     with torch_private.host_only():
         host = tensor._host
         untyped = host.untyped_storage()

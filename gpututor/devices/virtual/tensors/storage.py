@@ -76,8 +76,8 @@ class VirtualStorage(torch.UntypedStorage):
         return self._gpu
 
     @property
-    def _cdata(self) -> int:  # type: ignore[override]
-        return self._host._cdata
+    def _cdata(self) -> int:
+        return int(self._host._cdata)
 
     def data_ptr(self) -> int:
         return int(self._block.address) + (self._start or 0)
@@ -115,7 +115,7 @@ class VirtualStorage(torch.UntypedStorage):
     def clone(self) -> VirtualStorage:
         return storage_on(self.device, self._host, self.device, "UntypedStorage.clone")
 
-    def copy_(self, source: Any, non_blocking: bool | None = None) -> VirtualStorage:
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> Any:
         """Copy the bytes of a storage of the same size into this one."""
         _copy(source, self, self._host)
         return self
@@ -169,7 +169,7 @@ class VirtualStorage(torch.UntypedStorage):
 
     def __repr__(self) -> str:
         if active_machine().values:
-            return super().__repr__()
+            return str(super().__repr__())  # type: ignore[no-untyped-call]
         return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
     def __reduce_ex__(self, protocol: Any) -> Any:

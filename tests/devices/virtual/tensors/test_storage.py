@@ -137,9 +137,9 @@ def test_a_typed_storage_of_another_dtype_is_refused_in_torchs_words(two_gpus: o
     target = torch.empty(0, device="cuda")
     x = torch.ones(2, device="cuda", dtype=torch.float64)
     with pytest.raises(RuntimeError, match="Expected a Storage of type"):
-        target.set_(x.storage())  # type: ignore[call-overload]
+        target.set_(x.storage())
     assert target.numel() == 0
-    assert target.set_(x.float().storage()).tolist() == [1.0, 1.0]  # type: ignore[call-overload]
+    assert target.set_(x.float().storage()).tolist() == [1.0, 1.0]
     assert target.set_(x.untyped_storage()).numel() == 4
 
 
