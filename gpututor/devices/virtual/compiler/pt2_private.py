@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -13,7 +14,7 @@ import torch._functorch.config
 import torch._inductor.compile_fx
 import torch._inductor.config
 from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
-from torch._dynamo import convert_frame, device_interface, trace_rules
+from torch._dynamo import convert_frame, device_interface, symbolic_convert, trace_rules
 from torch._dynamo.variables import builder, optimizer, torch_function
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext, TracingContext
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 from gpututor.devices.virtual.torch_private import eager_kernel
+from gpututor.trace.events import UNCOMPILED
 
 FakeTensor: Any = fake_tensor.FakeTensor
 FakeTensorMode: Any = fake_tensor.FakeTensorMode
@@ -62,6 +64,11 @@ CPP: Any = torch._C
 CONVOLUTION: Any = torch.ops.aten.convolution.default
 AOT_CONFIG: Any = schemas.AOTConfig
 BACKWARD_AT_ONCE = "force_non_lazy_backward_lowering"
+LOG_BREAK = "log_graph_break"
+BREAK_LOGGER: Any = (
+    symbolic_convert if hasattr(symbolic_convert, LOG_BREAK) else symbolic_convert.InstructionTranslatorBase
+)
+real_log_break: Any = getattr(BREAK_LOGGER, LOG_BREAK)
 RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
 real_recompile_reasons: Any = getattr(convert_frame, RECOMPILE_REASONS)
 real_compile_fx: Any = compile_fx.compile_fx
@@ -111,13 +118,22 @@ def values_in(module: Any) -> list[Any]:
     return tree_leaves([node.meta.get("example_value") for node in module.graph.nodes])
 
 
-def break_reason(module: Any) -> tuple[str, str, int] | None:
-    """Return why a captured graph ends where it does, with the file and the line; None if no break ended it."""
-    reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break or not reason.user_stack:
+def logged_break(given: dict[str, Any]) -> tuple[str, list[Any]] | None:
+    """Return why Dynamo ends a graph, given what it logs, with the frames; None if it has logged the break before.
+
+    Torch 2.9 and 2.10 log a text and the frames, later versions log an error.
+    """
+    error = given.get("exc")
+    if getattr(error, "logged", False):
         return None
-    frame = reason.user_stack[-1]
-    return str(reason.reason), frame.filename, int(frame.lineno or 0)
+    text = str(getattr(error, "msg", None) or given["reason"].split(":\n\n", 1)[-1]).strip()
+    reason = text.partition("\n")[0]
+    if (name := re.search(r"builtin operator (`\w+`)", text)) is not None:
+        reason += f" {name[1]}"
+    if "falling back to eager" in given["reason"]:
+        reason += UNCOMPILED
+    stack = given.get("user_stack") or getattr(error, "real_stack", None) or TracingContext.extract_stack()
+    return reason, list(stack)
 
 
 def compile_id() -> str:

@@ -375,9 +375,7 @@ def _again(call: _Bound, arguments: _Arguments, grid: Grid, l2_bytes: int) -> Ca
     kept = [replace(region, tensor=region.tensor._host) for region in arguments.regions]
 
     def compute() -> None:
-        storages = {
-            id(region.storage): replace(region.storage, writer=None, seen=None, atomics=None) for region in kept
-        }
+        storages = {id(region.storage): replace(region.storage, users={}, seen=None, atomics=None) for region in kept}
         regions = [replace(region, storage=storages[id(region.storage)]) for region in kept]
         _interpret(kernel, values, Memory(name, regions, l2_bytes), grid)
 
