@@ -48,6 +48,8 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
     host, recorder = machine.clock.host, machine.recorder
     began = host.now
     try:
+        if name := pt2.unpriced_operator(module):
+            raise NotImplementedError(f"it calls {name}")
         lowered = lower(module, inputs, options, _place)
     except Exception as error:  # the compiler's errors have no class in common
         text = str(error).strip().partition("\n")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -14,8 +15,8 @@ import torch._functorch.config
 import torch._inductor.compile_fx
 import torch._inductor.config
 from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
-from torch._dynamo import convert_frame, device_interface, symbolic_convert, trace_rules
-from torch._dynamo.variables import builder, optimizer, torch_function
+from torch._dynamo import convert_frame, device_interface, symbolic_convert, trace_rules, utils
+from torch._dynamo.variables import ConstantVariable, builder, optimizer, torch_function, user_defined
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext, TracingContext
 from torch._inductor import codecache, compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
@@ -41,8 +42,10 @@ __all__ = [
     "scheduler",
     "suggest_memory_format",
     "trace_rules",
+    "utils",
 ]
 
+from gpututor.devices.virtual.api import compile as control_flow
 from gpututor.devices.virtual.torch_private import eager_kernel
 from gpututor.trace.events import UNCOMPILED
 
@@ -60,6 +63,8 @@ OpOverload: Any = torch._ops.OpOverload
 JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
+UserClass: Any = user_defined.UserDefinedClassVariable
+constant: Any = ConstantVariable.create
 CPP: Any = torch._C
 CONVOLUTION: Any = torch.ops.aten.convolution.default
 AOT_CONFIG: Any = schemas.AOTConfig
@@ -69,6 +74,7 @@ BREAK_LOGGER: Any = (
     symbolic_convert if hasattr(symbolic_convert, LOG_BREAK) else symbolic_convert.InstructionTranslatorBase
 )
 real_log_break: Any = getattr(BREAK_LOGGER, LOG_BREAK)
+TRITON_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
 real_recompile_reasons: Any = getattr(convert_frame, RECOMPILE_REASONS)
 real_compile_fx: Any = compile_fx.compile_fx
@@ -85,12 +91,18 @@ def forget_device_properties() -> None:
     DeviceProperties.create.cache_clear()
 
 
-_FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
+_BRANCHES = {"cond": control_flow.cond, "while_loop": control_flow.while_loop}
+for _name, _stand_in in _BRANCHES.items():
+    # Dynamo captures PyTorch's own function.
+    _module = importlib.import_module(f"torch._higher_order_ops.{_name}")
+    torch.compiler.substitute_in_graph(_stand_in, skip_signature_check=True)(getattr(_module, _name))
 
-
-def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
-    """Compute flex attention of other operators, as without a compiler."""
-    return eager_kernel(_FLEX_ATTENTION)(*args, **kwargs)
+_EAGER: dict[Any, Any] = {
+    operator: _BRANCHES.get(name) or eager_kernel(operator)
+    for name in ("cond", "while_loop", "flex_attention", *TRITON_LAUNCHES)
+    if (operator := getattr(torch.ops.higher_order, name, None)) is not None
+}
+"""Operators with functions in their arguments, with what computes them from other operators."""
 
 
 def copied(module: Any) -> Any:
@@ -98,9 +110,15 @@ def copied(module: Any) -> Any:
     nodes = torch.fx.Graph()
     nodes.output(nodes.graph_copy(module.graph, {}))
     for node in nodes.nodes:
-        if node.target is _FLEX_ATTENTION:
-            node.target = eager_flex_attention
+        if node.op == "call_function":
+            node.target = _EAGER.get(node.target, node.target)
     return torch.fx.GraphModule(module, nodes)
+
+
+def unpriced_operator(module: Any) -> str:
+    """Return the name of an operator of the graph whose kernels Inductor's schedule does not list; "" if none."""
+    names = (node.target.name() for node in module.graph.nodes if node.target in _EAGER)
+    return next((name for name in names if name != "flex_attention"), "")
 
 
 def uses_cuda_graphs() -> bool:
