@@ -52,9 +52,9 @@ def test_breaks_are_named_together() -> None:
 
 
 def test_a_break_is_named_where_the_host_also_waits() -> None:
-    program = _compiled("0/0", "1/0", breaks={12: "Data-dependent branching"})
+    program = _compiled("0/0", "1/0", calls=5, breaks={12: "Data-dependent branching"})
     for _ in range(20):
-        program.kernel(9, MS)
+        program.kernel(9, 100 * US)
         program.wait(12, "aten::_local_scalar_dense")
         program.now += 50 * US
     rules = _rules(program)
@@ -64,7 +64,7 @@ def test_a_break_is_named_where_the_host_also_waits() -> None:
 def test_a_function_that_stays_uncompiled_is_named() -> None:
     program = _compiled(breaks={12: "print" + UNCOMPILED})
     for _ in range(5):
-        program.kernel(9, MS)
+        program.kernel(9, MS, name="aten::relu")
     place, _, gain = _rules(program)["graph breaks"]
     assert (place, gain) == (Place(FILE, 12), 5 * MS)
 
