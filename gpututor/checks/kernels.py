@@ -36,8 +36,8 @@ def in_bounds(
 def no_races(
     *, name: str = "no_races", why: str = WHY_NO_RACES, advice: str = "", on: Applies = _on_virtual_gpu
 ) -> Check:
-    """Check that no two programs of a Triton kernel store to the same element without an atomic operation."""
-    sentence = "No two programs of a kernel store to the same element"
+    """Check that no program of a Triton kernel stores to an element that another uses, unless atomics order them."""
+    sentence = "No program of a kernel stores to an element that another program uses"
     return _without_hazards(name, sentence, (SAME_ELEMENT,), why, advice, on)
 
 

@@ -36,7 +36,7 @@ _KINDS = OWN_KINDS | {
     "launches": "How many kernels are launched",
     "measurement": "Times are measured correctly",
     "memory": "How much memory is held",
-    "no_races": "No two programs of a kernel write the same element",
+    "no_races": "No program of a kernel writes what another uses",
     "overlap": "Copies and kernels overlap",
     "parity": "The values match the reference",
     "placement": "Where the outputs live",

@@ -37,8 +37,9 @@ def collect_advice(
     chosen: list[Advice] = []
     taken: set[Place] = set()
     for advice in sorted(slow, key=lambda advice: (-advice.gain, advice.rule, str(advice.place))):
-        # Two rules that see the same line see the same lost time; launches belong to no single line.
-        if advice.rule == "launches":
+        # Two rules that see the same line see the same lost time, with two exceptions: launches belong to no single
+        # line, and a graph break costs a call of compiled code, however long the host waits at its line.
+        if advice.rule in ("launches", "graph breaks"):
             chosen.append(advice)
         elif advice.place not in taken:
             taken |= {advice.place, *advice.others}

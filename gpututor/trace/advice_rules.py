@@ -230,7 +230,7 @@ def float32_products(rows: TraceArrays, device: str, rates: Rates | None) -> Ite
     """Find matrix products that run at float32's rate on a device whose tensor cores are faster."""
     if rates is None or rates.tensor <= rates.float32:
         return
-    products = rows.on(device) & rows.of(Kind.KERNEL) & _named(rows, MULTIPLIES) & (rows.flops > 0)
+    products = rows.on(device) & rows.of(Kind.KERNEL) & named(rows, MULTIPLIES) & (rows.flops > 0)
     products &= rows.duration > 0
     rate = np.where(products, rows.flops / np.maximum(rows.duration, 1) * 1e9, 0.0)
     # Slower products wait for memory, faster products use tensor cores already.
@@ -344,7 +344,7 @@ def made_on_the_cpu(rows: TraceArrays, device: str, rates: Rates | None) -> Iter
 
 def _made_on_the_line(rows: TraceArrays, copies: Mask) -> Mask:
     """Return the copies whose own line creates tensors of as many bytes on the CPU."""
-    makes = rows.on_host() & _named(rows, MAKES_TENSORS) & (rows.place != 0)
+    makes = rows.on_host() & named(rows, MAKES_TENSORS) & (rows.place != 0)
     places = [
         number
         for (number,), group in rows.groups(copies & (rows.place != 0), rows.place)
@@ -419,7 +419,8 @@ def copies_to(rows: TraceArrays, device: str) -> Mask:
     return mask
 
 
-def _named(rows: TraceArrays, operators: Collection[str]) -> Mask:
+def named(rows: TraceArrays, operators: Collection[str]) -> Mask:
+    """Return which rows have the name of one of the operators, whatever its namespace."""
     numbers = [number for number, name in enumerate(rows.names) if name.split("::")[-1] in operators]
     mask: Mask = np.isin(rows.name, numbers)
     return mask

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpututor.trace.advice_rules import Advice, Rates, make_advice
+from gpututor.trace.advice_rules import MULTIPLIES, Advice, Rates, make_advice, named
 from gpututor.trace.arrays import Mask, TraceArrays
-from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, Kind
+from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, UNCOMPILED, Kind
 from gpututor.trace.formatting import duration
 
 _NAMED = 3
@@ -17,19 +17,26 @@ _NAMED = 3
 
 
 def graph_breaks(rows: TraceArrays, device: str, rates: Rates | None) -> Iterator[Advice]:
-    """Find the lines at which Dynamo ends a graph. The gain is the share of compiled code that the breaks add."""
+    """Find the lines at which Dynamo ends a graph. The gain is the share of compiled code that the breaks add.
+
+    If they leave all code uncompiled, it is the time of the kernels that could be fused.
+    """
     breaks = np.flatnonzero(_ranges(rows, GRAPH_BREAK))
     lines = {int(rows.place[row]): _text(rows, row, GRAPH_BREAK) for row in breaks}
     regions = np.flatnonzero(_ranges(rows, REGION))
     graphs = np.unique(rows.name[regions]).size
-    if not lines or not regions.size:
+    is_skipped = any(reason.endswith(UNCOMPILED) for reason in lines.values())
+    if not lines or not (regions.size or is_skipped):
         return
     places = [rows.place_of(number) for number in lines]
-    named = [f"{place} ({reason})" for place, reason in zip(places, lines.values(), strict=True)][:_NAMED]
+    words = [f"{place} ({reason})" for place, reason in zip(places, lines.values(), strict=True)][:_NAMED]
     more = f", and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
     count = "A graph break" if len(lines) == 1 else f"{len(lines)} graph breaks"
-    sentence = f"{count} in compiled code: {'; '.join(named)}{more}."
+    sentence = f"{count} in compiled code: {'; '.join(words)}{more}."
     gain = int(rows.duration[regions].sum()) * len(lines) // max(graphs, len(lines))
+    if not regions.size:
+        fusible = rows.on(device) & rows.of(Kind.KERNEL) & rows.timed & ~named(rows, MULTIPLIES)
+        gain = int(rows.duration[fusible].sum())
     what_to_do = (
         "Move that code out of the compiled function, or write it with tensors (`torch.where` in place of `if`)."
         " `fullgraph=True` makes each break an error."

@@ -11,6 +11,8 @@ REGION, COMPILES = "Torch-Compiled Region: ", "torch.compile: "
 """Beginnings of the names of ranges of compiled code: a call, a compilation."""
 GRAPH_BREAK, RECOMPILES = "graph break: ", "recompile: "
 """The same for Dynamo's reasons: the end of a graph, the guard that failed."""
+UNCOMPILED = "; the whole function runs eagerly"
+"""End of the reason of a graph break that leaves its function uncompiled."""
 
 
 class Kind(StrEnum):

@@ -23,7 +23,7 @@ SAME_ELEMENT = "two programs write one element"
 _IN_KERNELS = {
     OUT_OF_BOUNDS: "{later} loads or stores outside of a tensor",
     UNWRITTEN: "{later} reads elements that nothing has written",
-    SAME_ELEMENT: "{later} stores to an element that another program stores to, and nothing says which comes last",
+    SAME_ELEMENT: "{later} uses an element that another program of the kernel stores to, and nothing orders them",
 }
 """Mistakes within one kernel; the other hazards are between two pieces of work."""
 _HOST_WAITS = "Wait before the host touches it: `event.synchronize()` of an event after the copy, or\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpututor.trace.advice import collect_advice
 from gpututor.trace.arrays import Place, TraceArrays
-from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, Kind
+from gpututor.trace.events import COMPILES, GRAPH_BREAK, RECOMPILES, REGION, UNCOMPILED, Kind
 from tests.support.traces import FILE, MS, US, Program
 
 
@@ -49,6 +49,24 @@ def test_breaks_are_named_together() -> None:
     assert gain == 2 * 20 * 200 * US
     (advice,) = collect_advice(TraceArrays(program.trace), (), {}, None)
     assert "12 (Tensor.item())" in advice.sentence
+
+
+def test_a_break_is_named_where_the_host_also_waits() -> None:
+    program = _compiled("0/0", "1/0", calls=5, breaks={12: "Data-dependent branching"})
+    for _ in range(20):
+        program.kernel(9, 100 * US)
+        program.wait(12, "aten::_local_scalar_dense")
+        program.now += 50 * US
+    rules = _rules(program)
+    assert rules["graph breaks"][0] == rules["waits in a loop"][0] == Place(FILE, 12)
+
+
+def test_a_function_that_stays_uncompiled_is_named() -> None:
+    program = _compiled(breaks={12: "print" + UNCOMPILED})
+    for _ in range(5):
+        program.kernel(9, MS, name="aten::relu")
+    place, _, gain = _rules(program)["graph breaks"]
+    assert (place, gain) == (Place(FILE, 12), 5 * MS)
 
 
 def test_repeated_compilation_costs_what_it_took() -> None:

@@ -48,12 +48,17 @@ def cond(
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
-def while_loop(cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any) -> Any:
-    """Run the body until the condition is false; return its last results."""
+def while_loop(
+    cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any, additional_inputs: Any = ()
+) -> Any:
+    """Run the body until the condition is false; return its last results.
+
+    A captured graph has `additional_inputs`: what both functions use and do not change.
+    """
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")  # torch/_higher_order_ops/while_loop.py
     carried = carried_inputs
-    while bool(cond_fn(*carried)):
-        results = body_fn(*carried)
+    while bool(cond_fn(*carried, *additional_inputs)):
+        results = body_fn(*carried, *additional_inputs)
         carried = results if isinstance(results, tuple | list) else (results,)
     return tuple(carried)

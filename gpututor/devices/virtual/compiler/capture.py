@@ -68,6 +68,8 @@ def _changes() -> Iterator[Any]:
     yield patch.object(pt2.builder, "infer_subclass_type", _plain_class(pt2.builder.infer_subclass_type))
     yield patch.dict(pt2.type_dispatch(), {VirtualTensor: pt2.wrap_tensor})
     yield patch.object(pt2.OptimizerVariable, "call_method", _call_optimizer(pt2.OptimizerVariable.call_method))
+    yield patch.object(pt2.utils, "run_node", _with_gpu_of_number(pt2.utils.run_node))
+    yield patch.object(pt2.UserClass, "call_function", _device_of_number(pt2.UserClass.call_function))
     # AOTAutograd: the machine's own function enters a function mode for hooks.
     yield patch.object(torch.autograd, "_engine_run_backward", torch_private.run_engine)
     # Inductor.
@@ -149,9 +151,34 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _with_index(value: Any) -> Any:
-    """Return the current GPU for `cuda`, and any other value as it is."""
+    """Return the current GPU for `cuda`, a GPU for its number, and any other value as it is."""
+    if type(value) is int:
+        return torch.device("cuda", value)
     is_current = value == "cuda" if isinstance(value, str) else value == torch.device("cuda")
     return torch.device("cuda", active_machine().per_thread.device_index) if is_current else value
+
+
+def _with_gpu_of_number(real: Any) -> Any:
+    """Name a GPU that an operator gets by number: C++ would look for a driver."""
+
+    def run_node(tracer: Any, node: Any, args: Any, kwargs: Any, module: Any) -> Any:
+        if type(kwargs.get("device")) is int:
+            kwargs = {**kwargs, "device": _with_index(kwargs["device"])}
+        return real(tracer, node, args, kwargs, module)
+
+    return run_node
+
+
+def _device_of_number(real: Any) -> Any:
+    """Do the same for `torch.device(0)`, which Dynamo calls while it captures."""
+
+    def call_function(self: Any, tx: Any, args: Any, kwargs: Any) -> Any:
+        if self.value is torch.device and len(args) == 1 and not kwargs and args[0].is_python_constant():
+            number = args[0].as_python_constant()
+            args = [pt2.constant(str(_with_index(number)))] if type(number) is int else args
+        return real(self, tx, args, kwargs)
+
+    return call_function
 
 
 def _without_our_mode(real: Any) -> Any:

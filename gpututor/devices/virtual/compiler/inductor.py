@@ -28,6 +28,7 @@ def capturing() -> Iterator[None]:
         seeing_virtual_tensors(),
         patch.object(pt2.compile_fx, "compile_fx", compile_fx),
         patch.object(pt2.convert_frame, pt2.RECOMPILE_REASONS, _recompile_reasons),
+        patch.object(pt2.BREAK_LOGGER, pt2.LOG_BREAK, _log_break),
     ):
         yield
 
@@ -42,15 +43,13 @@ def compile_fx(module: Any, inputs: Sequence[Any], *args: Any, **kwargs: Any) ->
         return pt2.real_compile_fx(module, inputs, *args, **kwargs)
     options = dict(kwargs.get("config_patches") or {})
     replays = bool(options.pop("triton.cudagraphs", pt2.uses_cuda_graphs()))
-    graph, reason = pt2.copied(module), pt2.break_reason(module)
+    graph = pt2.copied(module)
     machine = active_machine()
     host, recorder = machine.clock.host, machine.recorder
     began = host.now
-    if reason is not None:
-        text, file, line = reason
-        place = (file, line) if recorder.places.is_learners(file) else None
-        recorder.range(GRAPH_BREAK + text.strip().partition("\n")[0], launched=began, end=began, place=place)
     try:
+        if name := pt2.unpriced_operator(module):
+            raise NotImplementedError(f"it calls {name}")
         lowered = lower(module, inputs, options, _place)
     except Exception as error:  # the compiler's errors have no class in common
         text = str(error).strip().partition("\n")[0]
@@ -80,6 +79,18 @@ def _place(stack_trace: str) -> Place:
         if is_learners(file):
             return file, int(line)
     return NOWHERE
+
+
+def _log_break(*args: Any, **kwargs: Any) -> None:
+    """Record where and why Dynamo ends a graph, or leaves a function uncompiled."""
+    logged = pt2.logged_break(kwargs)
+    if logged is not None:
+        reason, frames = logged
+        machine = active_machine()
+        now, is_learners = machine.clock.host.now, machine.recorder.places.is_learners
+        places = [(frame.filename, frame.lineno or 0) for frame in frames if is_learners(frame.filename)]
+        machine.recorder.range(GRAPH_BREAK + reason, launched=now, end=now, place=places[-1] if places else None)
+    pt2.real_log_break(*args, **kwargs)
 
 
 def _recompile_reasons(*args: Any, **kwargs: Any) -> Any:

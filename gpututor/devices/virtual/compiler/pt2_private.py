@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -13,8 +15,8 @@ import torch._functorch.config
 import torch._inductor.compile_fx
 import torch._inductor.config
 from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
-from torch._dynamo import convert_frame, device_interface, trace_rules
-from torch._dynamo.variables import builder, optimizer, torch_function
+from torch._dynamo import convert_frame, device_interface, symbolic_convert, trace_rules, utils
+from torch._dynamo.variables import ConstantVariable, builder, optimizer, torch_function, user_defined
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext, TracingContext
 from torch._inductor import codecache, compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
@@ -40,9 +42,12 @@ __all__ = [
     "scheduler",
     "suggest_memory_format",
     "trace_rules",
+    "utils",
 ]
 
+from gpututor.devices.virtual.api import compile as control_flow
 from gpututor.devices.virtual.torch_private import eager_kernel
+from gpututor.trace.events import UNCOMPILED
 
 FakeTensor: Any = fake_tensor.FakeTensor
 FakeTensorMode: Any = fake_tensor.FakeTensorMode
@@ -58,10 +63,18 @@ OpOverload: Any = torch._ops.OpOverload
 JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
+UserClass: Any = user_defined.UserDefinedClassVariable
+constant: Any = ConstantVariable.create
 CPP: Any = torch._C
 CONVOLUTION: Any = torch.ops.aten.convolution.default
 AOT_CONFIG: Any = schemas.AOTConfig
 BACKWARD_AT_ONCE = "force_non_lazy_backward_lowering"
+LOG_BREAK = "log_graph_break"
+BREAK_LOGGER: Any = (
+    symbolic_convert if hasattr(symbolic_convert, LOG_BREAK) else symbolic_convert.InstructionTranslatorBase
+)
+real_log_break: Any = getattr(BREAK_LOGGER, LOG_BREAK)
+TRITON_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
 real_recompile_reasons: Any = getattr(convert_frame, RECOMPILE_REASONS)
 real_compile_fx: Any = compile_fx.compile_fx
@@ -78,12 +91,18 @@ def forget_device_properties() -> None:
     DeviceProperties.create.cache_clear()
 
 
-_FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
+_BRANCHES = {"cond": control_flow.cond, "while_loop": control_flow.while_loop}
+for _name, _stand_in in _BRANCHES.items():
+    # Dynamo captures PyTorch's own function.
+    _module = importlib.import_module(f"torch._higher_order_ops.{_name}")
+    torch.compiler.substitute_in_graph(_stand_in, skip_signature_check=True)(getattr(_module, _name))
 
-
-def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
-    """Compute flex attention of other operators, as without a compiler."""
-    return eager_kernel(_FLEX_ATTENTION)(*args, **kwargs)
+_EAGER: dict[Any, Any] = {
+    operator: _BRANCHES.get(name) or eager_kernel(operator)
+    for name in ("cond", "while_loop", "flex_attention", *TRITON_LAUNCHES)
+    if (operator := getattr(torch.ops.higher_order, name, None)) is not None
+}
+"""Operators with functions in their arguments, with what computes them from other operators."""
 
 
 def copied(module: Any) -> Any:
@@ -91,9 +110,15 @@ def copied(module: Any) -> Any:
     nodes = torch.fx.Graph()
     nodes.output(nodes.graph_copy(module.graph, {}))
     for node in nodes.nodes:
-        if node.target is _FLEX_ATTENTION:
-            node.target = eager_flex_attention
+        if node.op == "call_function":
+            node.target = _EAGER.get(node.target, node.target)
     return torch.fx.GraphModule(module, nodes)
+
+
+def unpriced_operator(module: Any) -> str:
+    """Return the name of an operator of the graph whose kernels Inductor's schedule does not list; "" if none."""
+    names = (node.target.name() for node in module.graph.nodes if node.target in _EAGER)
+    return next((name for name in names if name != "flex_attention"), "")
 
 
 def uses_cuda_graphs() -> bool:
@@ -111,13 +136,22 @@ def values_in(module: Any) -> list[Any]:
     return tree_leaves([node.meta.get("example_value") for node in module.graph.nodes])
 
 
-def break_reason(module: Any) -> tuple[str, str, int] | None:
-    """Return why a captured graph ends where it does, with the file and the line; None if no break ended it."""
-    reason = getattr(module, "compile_subgraph_reason", None)
-    if reason is None or not reason.graph_break or not reason.user_stack:
+def logged_break(given: dict[str, Any]) -> tuple[str, list[Any]] | None:
+    """Return why Dynamo ends a graph, given what it logs, with the frames; None if it has logged the break before.
+
+    Torch 2.9 and 2.10 log a text and the frames, later versions log an error.
+    """
+    error = given.get("exc")
+    if getattr(error, "logged", False):
         return None
-    frame = reason.user_stack[-1]
-    return str(reason.reason), frame.filename, int(frame.lineno or 0)
+    text = str(getattr(error, "msg", None) or given["reason"].split(":\n\n", 1)[-1]).strip()
+    reason = text.partition("\n")[0]
+    if (name := re.search(r"builtin operator (`\w+`)", text)) is not None:
+        reason += f" {name[1]}"
+    if "falling back to eager" in given["reason"]:
+        reason += UNCOMPILED
+    stack = given.get("user_stack") or getattr(error, "real_stack", None) or TracingContext.extract_stack()
+    return reason, list(stack)
 
 
 def compile_id() -> str:

@@ -8,8 +8,9 @@ Three mistakes end the launch with `TritonMemoryError`. On a GPU each of them is
 
 - an access outside of the tensor's own elements;
 - a read of an element that nothing has written since `torch.empty`;
-- a plain store to an element that another program of the launch has stored to. Stores under a lock, between a
-  successful `tl.atomic_cas` and the `tl.atomic_xchg` that releases it, may meet.
+- a plain store to an element that another program of the launch uses. Accesses under a lock, between a successful
+  `tl.atomic_cas` and the `tl.atomic_xchg` that releases it, may meet. So may accesses with an atomic operation after
+  the earlier and before the later: with a counter, the last program can add up what the others stored.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from gpututor.trace.hazards import OUT_OF_BOUNDS, SAME_ELEMENT, UNWRITTEN
 
 Addresses = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
+Codes = NDArray[np.int64]
 AccessKind = Literal["load", "store", "atomic"]
 
 SECTOR = 32
@@ -36,6 +38,12 @@ _MARGIN = 1 << 40
 """Bytes before a region's tensor: pointers may stray in both directions."""
 _PENDING_LANES = 1 << 18
 """Lanes that are counted together."""
+_BITS = 24
+"""Bits of an access's code for the atomic operations that its program did before. The program is above them."""
+_MEETS: dict[AccessKind, tuple[AccessKind, ...]] = {
+    "store": ("store", "load", "atomic"), "load": ("store",), "atomic": ("store",)
+}  # fmt: skip
+"""Accesses of another program that race with one of each kind."""
 
 
 class TritonMemoryError(RuntimeError):
@@ -58,8 +66,8 @@ class Storage:
     cell: int
     unwritten: Mask | None
     """True for each cell that nothing has written; None if all are written."""
-    writer: NDArray[np.int32] | None = None
-    """Number of the program that stored last, by cell; -1 for none."""
+    users: dict[AccessKind, tuple[Codes, Codes]] = field(default_factory=dict)
+    """Codes of the first and the last access of each kind, by cell; -1 for none."""
     seen: NDArray[np.int64] | None = None
     """Bytes that had moved when a sector was last used, by sector; -1 for never."""
     atomics: NDArray[np.int64] | None = None
@@ -148,6 +156,8 @@ class Memory:
         self._own: dict[int, Mask] = {}
         self._dense = {number for number, region in enumerate(regions) if region.is_dense}
         self._pending: list[tuple[AccessKind, int, Addresses, Addresses, int, bool, tuple[str, int | None]]] = []
+        self._atomics: NDArray[np.int64] | None = None
+        """Number of atomic operations by program; None before the first."""
         self._lanes = 0
         self._offsets = np.array(
             [(region.host_address - region.address) % (1 << 64) for region in regions], dtype=np.uint64
@@ -173,9 +183,13 @@ class Memory:
         if region.storage.unwritten is not None:
             self._check_written(kind, region, active, place, element_bytes)
         lanes = addresses if whole else np.where(mask, addresses, np.uint64(0))
-        self._pending.append(
-            (kind, number, _in_lane_order(lanes, addresses), active, self.program, bool(self.locks), place)
-        )
+        before = 0 if self._atomics is None else int(self._atomics[self.program])
+        code = (self.program << _BITS) + min(before, (1 << _BITS) - 1)
+        self._pending.append((kind, number, _in_lane_order(lanes, addresses), active, code, bool(self.locks), place))
+        if kind == "atomic":
+            if self._atomics is None:
+                self._atomics = np.zeros(int(np.prod(self.grid)), dtype=np.int64)
+            self._atomics[self.program] += 1
         self._lanes += lanes.size
         if self._lanes >= _PENDING_LANES:
             self.count()
@@ -301,8 +315,7 @@ class Memory:
                 storage.atomics = np.zeros(storage.size_bytes // storage.cell + 1, dtype=np.int64)
             cells = _cells(region, active, storage.cell)
             storage.atomics += np.bincount(cells, minlength=storage.atomics.size)
-        elif kind == "store":
-            self._find_conflicts(region, storage, accesses)
+        self._find_races(region, storage, kind, accesses)
 
     def _count_misses(self, region: Region, storage: Storage, active: Addresses) -> None:
         """Count the sectors that the L2 cache does not hold: first uses, and uses after more bytes than its size."""
@@ -323,35 +336,47 @@ class Memory:
         self._moved += before.size * SECTOR
         window[touched] = self._moved
 
-    def _find_conflicts(self, region: Region, storage: Storage, accesses: list[Any]) -> None:
+    def _find_races(self, region: Region, storage: Storage, kind: AccessKind, accesses: list[Any]) -> None:
         free = [access for access in accesses if not access[5]]
         if not free:
             return
-        if storage.writer is None:
-            storage.writer = np.full(storage.size_bytes // storage.cell + 1, -1, dtype=np.int32)
         active = np.concatenate([access[3].reshape(-1) for access in free])
         lengths = [access[3].size for access in free]
-        programs = np.repeat(np.array([access[4] for access in free], dtype=np.int32), lengths)
-        ratio = max(1, region.element_bytes // storage.cell)
+        codes = np.repeat(np.array([access[4] for access in free], dtype=np.int64), lengths)
         cells = _cells(region, active, region.element_bytes)
-        programs = np.tile(programs, ratio)
-        before = storage.writer[cells]
-        wrong = (before >= 0) & (before != programs)
-        storage.writer[cells] = programs
-        after = storage.writer[cells]
-        wrong |= after != programs
-        if not wrong.any():
-            return
-        lane = int(np.flatnonzero(wrong)[0])
-        other = int(before[lane]) if 0 <= before[lane] != programs[lane] else int(after[lane])
-        place = free[int(np.searchsorted(np.cumsum(lengths), lane % active.size, side="right"))][6]
-        raise self._error(
-            SAME_ELEMENT,
-            place,
-            f"it stores to {self._element(region, int(active[lane % active.size]))}, and so does"
-            f" {self.program_words(other)}. Which of them comes last is not defined: use tl.atomic_add or the like",
-            int(programs[lane]),
-        )
+        codes = np.tile(codes, cells.size // codes.size)
+        if kind not in storage.users:
+            size = storage.size_bytes // storage.cell + 1
+            storage.users[kind] = (np.full(size, -1, dtype=np.int64), np.full(size, -1, dtype=np.int64))
+        first, last = storage.users[kind]
+        new = np.flatnonzero(first[cells] < 0)[::-1]
+        first[cells[new]] = codes[new]
+        last[cells] = codes
+        for other in _MEETS[kind]:
+            for users in storage.users.get(other, ()):
+                theirs = users[cells]
+                wrong = (theirs >= 0) & (theirs >> _BITS != codes >> _BITS) & ~self._in_order(codes, theirs)
+                if wrong.any():
+                    lane = int(np.flatnonzero(wrong)[0])
+                    place = free[int(np.searchsorted(np.cumsum(lengths), lane % active.size, side="right"))][6]
+                    does, too = _WORDS[kind], "so does {}" if other == kind else "{} " + _WORDS[other].format("it")
+                    raise self._error(
+                        SAME_ELEMENT,
+                        place,
+                        f"it {does.format(self._element(region, int(active[lane % active.size])))}, and"
+                        f" {too.format(self.program_words(int(theirs[lane]) >> _BITS))}. Which of them comes last is"
+                        " not defined: give each program elements of its own, or use tl.atomic_add and the like",
+                        int(codes[lane]) >> _BITS,
+                    )
+
+    def _in_order(self, codes: Codes, others: Codes) -> Mask:
+        """Return the pairs with an atomic operation after the earlier access and one before the later access."""
+        if self._atomics is None:
+            return np.zeros(codes.size, dtype=bool)
+        # Programs run here in the order of their numbers.
+        earlier, later, low = np.minimum(codes, others), np.maximum(codes, others), (1 << _BITS) - 1
+        ordered: Mask = (self._atomics[earlier >> _BITS] > earlier & low) & (later & low > 0)
+        return ordered
 
     def finish(self) -> Traffic:
         """Count the rest; return the traffic."""
@@ -375,6 +400,7 @@ class Memory:
 
 
 _ACTIONS: dict[AccessKind, str] = {"load": "a load", "store": "a store", "atomic": "an atomic operation"}
+_WORDS: dict[AccessKind, str] = {"load": "loads {}", "store": "stores to {}", "atomic": "changes {} atomically"}
 
 
 def _elements_of(region: Region) -> str:

@@ -6,6 +6,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter_ns, thread_time
@@ -85,7 +86,7 @@ def _to_tensor(value: Any) -> Any:
 @contextmanager
 def installed() -> Iterator[None]:
     """Launch Triton's kernels on the active machine inside the block."""
-    with triton_private.replaced(_run, _call_device_function, do_bench, semantic, VirtualDriver()):
+    with triton_private.replaced(_run, _call_device_function, _bench, do_bench, semantic, VirtualDriver()):
         yield
 
 
@@ -94,6 +95,19 @@ def _call_device_function(self: Any, *args: Any, **kwargs: Any) -> Any:
     if not builder.file:
         raise RuntimeError("Cannot call @triton.jit'd outside of the scope of a kernel")  # triton/runtime/jit.py
     return interpretable(self.fn, _to_tensor, _deadline.turn)(*args, **kwargs)
+
+
+_tunes: ContextVar[bool] = ContextVar("_tunes", default=False)
+"""True while `triton.autotune` tries configurations."""
+
+
+def _bench(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Time a configuration for `triton.autotune`: its launches have no traffic that checks would judge."""
+    token = _tunes.set(True)
+    try:
+        return triton_private.bench_configuration(self, *args, **kwargs)
+    finally:
+        _tunes.reset(token)
 
 
 @dataclass
@@ -363,7 +377,8 @@ def _launch(machine: VirtualMachine, gpu: VirtualGpu, call: _Bound, grid: Grid) 
         return
     place = machine.recorder.place() if machine.recorder.enabled else None
     task = execution.launch.launch(machine, gpu, stream, call.name, work.least_bytes, cost, place)
-    machine.recorder.set_traffic(task.row, work.requested_bytes, 32 * work.sectors, work.programs)
+    if not _tunes.get():
+        machine.recorder.set_traffic(task.row, work.requested_bytes, 32 * work.sectors, work.programs)
     execution.races.of_kernel(machine, task, read, written)
     for region in arguments.regions:
         _remember_unwritten(region.tensor._block, region.storage.unwritten, region.storage.cell)
@@ -375,9 +390,7 @@ def _again(call: _Bound, arguments: _Arguments, grid: Grid, l2_bytes: int) -> Ca
     kept = [replace(region, tensor=region.tensor._host) for region in arguments.regions]
 
     def compute() -> None:
-        storages = {
-            id(region.storage): replace(region.storage, writer=None, seen=None, atomics=None) for region in kept
-        }
+        storages = {id(region.storage): replace(region.storage, users={}, seen=None, atomics=None) for region in kept}
         regions = [replace(region, storage=storages[id(region.storage)]) for region in kept]
         _interpret(kernel, values, Memory(name, regions, l2_bytes), grid)
 

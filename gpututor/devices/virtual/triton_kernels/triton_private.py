@@ -23,6 +23,7 @@ try:
     from triton.backends.nvidia.compiler import CUDAOptions, min_dot_size
     from triton.language.semantic import TritonSemantic
     from triton.runtime import driver, interpreter
+    from triton.runtime.autotuner import Autotuner
     from triton.runtime.errors import InterpreterError
     from triton.runtime.interpreter import (
         InterpretedFunction,
@@ -36,6 +37,7 @@ try:
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     _hooked = (JITFunction.run, JITFunction.__call__, InterpretedFunction.run, InterpretedFunction.__call__)
+    bench_configuration: Any = Autotuner._bench
     _used = (interpreter.interpreter_semantic, interpreter.interpreter_builder, driver.set_active)
 except (ImportError, AttributeError) as error:
     raise PackageNotSupported(
@@ -241,9 +243,17 @@ language = _Language()
 
 @contextmanager
 def replaced(
-    run: Callable[..., Any], call: Callable[..., Any], do_bench: Callable[..., Any], semantic: Any, stand_in: Any
+    run: Callable[..., Any],
+    call: Callable[..., Any],
+    bench: Callable[..., Any],
+    do_bench: Callable[..., Any],
+    semantic: Any,
+    stand_in: Any,
 ) -> Iterator[None]:
-    """Launch kernels by `run`, call device functions by `call`, and show the driver `stand_in` inside the block."""
+    """Launch kernels by `run`, call device functions by `call`, and show the driver `stand_in` inside the block.
+
+    `bench` times a configuration of `triton.autotune`.
+    """
     import triton.testing
 
     rows = [
@@ -253,6 +263,7 @@ def replaced(
         (InterpretedFunction, "__call__", call),
         (interpreter, "interpreter_semantic", semantic),
         (interpreter, "interpreter_builder", semantic.builder),
+        (Autotuner, "_bench", bench),
         (triton.testing, "do_bench", do_bench),
         (driver, "_active", stand_in),
     ]

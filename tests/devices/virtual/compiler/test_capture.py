@@ -48,6 +48,30 @@ def test_a_branch_on_data_breaks_the_graph_where_it_is(recorder: Recorder) -> No
     assert (report.graph_count, report.graph_break_count) == (2, 1)
 
 
+def test_a_break_before_the_first_operator_is_recorded(recorder: Recorder) -> None:
+    def add(x: torch.Tensor) -> torch.Tensor:
+        print(end="")
+        return x + 1
+
+    compiled = torch.compile(add)
+    for _ in range(3):
+        compiled(torch.ones(8, device="cuda"))
+    (end,) = _ranges(recorder, GRAPH_BREAK)
+    assert end.line == add.__code__.co_firstlineno + 1
+
+
+def test_a_break_in_a_loop_is_recorded_though_nothing_is_compiled(recorder: Recorder) -> None:
+    def add(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = x + 1
+            print(end="")
+        return x
+
+    assert torch.compile(add)(torch.ones(2, device="cuda")).tolist() == [3.0, 3.0]
+    assert {end.line for end in _ranges(recorder, GRAPH_BREAK)} == {add.__code__.co_firstlineno + 3}
+    assert _ranges(recorder, COMPILES) == []
+
+
 def test_fullgraph_raises_dynamos_error(two_gpus: VirtualMachine) -> None:
     with pytest.raises(torch._dynamo.exc.Unsupported, match="Data-dependent branching"):
         torch.compile(_branch, fullgraph=True)(torch.ones(8, device="cuda"))
@@ -235,7 +259,7 @@ def test_devices_that_do_not_match_are_dynamos_error(two_gpus: VirtualMachine) -
         torch.compile(lambda x, y: x + y)(torch.ones(2, device="cuda"), torch.ones(2))
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), GPU])
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda"), GPU, 0])
 def test_tensors_are_made_and_moved_inside(
     device: Any, two_gpus: VirtualMachine, recwarn: pytest.WarningsRecorder
 ) -> None:
@@ -244,6 +268,33 @@ def test_tensors_are_made_and_moved_inside(
     assert made.device == moved.device == GPU
     assert made.tolist() == moved.tolist() == [2.0, 2.0]
     assert not [str(warning.message) for warning in recwarn if "virtual GPU" in str(warning.message)]
+
+
+def test_a_number_is_a_gpu_inside(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, device="cuda:1")
+    out = torch.compile(lambda x: torch.zeros(2, device=torch.device(1)) + x.cpu().cuda(1), fullgraph=True)(x)
+    assert (out.device, out.tolist()) == (torch.device("cuda:1"), [1.0, 1.0])
+
+
+def test_control_flow_is_captured_whole_and_named(two_gpus: VirtualMachine) -> None:
+    def choose(x: torch.Tensor) -> torch.Tensor:
+        chosen: torch.Tensor = torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,))
+        return chosen * 2
+
+    def double(n: torch.Tensor, x: torch.Tensor) -> Any:
+        loop: Any = torch._higher_order_ops.while_loop
+        return loop(lambda n, x: n < 3, lambda n, x: (n + 1, x * 2), (n, x))
+
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    compiled = torch.compile(choose, fullgraph=True)
+    with pytest.warns(UserWarning, match="cond"):
+        compiled(x).sum().backward()
+    assert x.grad is not None
+    assert torch.allclose(x.grad, 2 * x.detach().cos())
+    assert torch.allclose(compiled(-x), 2 * x.cos())
+    with pytest.warns(UserWarning, match="while_loop"):
+        n, out = torch.compile(double, fullgraph=True)(torch.zeros((), device="cuda"), x.detach())
+    assert (n.item(), out.tolist()) == (3, [8.0, 8.0])
 
 
 def test_products_with_zero_are_folded(recorder: Recorder, recwarn: pytest.WarningsRecorder) -> None:

@@ -249,15 +249,32 @@ def test_without_gpus_triton_finds_no_driver(machine: VirtualMachine) -> None:
         add[(1,)](*[torch.ones(4)] * 3, 4, BLOCK=4)
 
 
-def test_benchmarks_and_autotuning_use_modelled_time(two_gpus: VirtualMachine) -> None:
+def test_benchmarks_and_autotuning_use_modelled_time(recorder: Recorder) -> None:
     n = 1 << 15
     x, out = torch.rand(n, device="cuda"), torch.empty(n, device="cuda")
     configs = [triton.Config({"BLOCK": 8}, num_warps=1), triton.Config({"BLOCK": 2048}, num_warps=4)]
     tuned = triton.autotune(configs=configs, key=["n"])(strided)
     tuned[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, out, n, 1)
     assert tuned.best_config.kwargs == {"BLOCK": 2048}
+    # Checks judge the launch with the best configuration only.
+    assert [event.programs for event in kernels(recorder) if event.programs] == [n // 2048]
     milliseconds = triton.testing.do_bench(lambda: add[(32,)](x, x, out, n, BLOCK=1024))
     assert 0 < milliseconds < 1
+
+
+def test_a_kernel_in_a_compiled_function_is_launched_and_checked(recorder: Recorder) -> None:
+    def double(x: torch.Tensor, n: int) -> torch.Tensor:
+        out = torch.empty_like(x)
+        add[(1,)](x, x, out, n, BLOCK=8)
+        return out + 1
+
+    x = torch.ones(4, device="cuda")
+    with pytest.warns(UserWarning, match="triton_kernel_wrapper_mutation"):
+        out = torch.compile(double, fullgraph=True)(x, 4)
+    assert out.tolist() == [3.0] * 4
+    assert [event.programs for event in kernels(recorder) if event.name == "add"] == [1]
+    with pytest.raises(RuntimeError, match=r"x\[4\]"):
+        torch.compile(double)(x, 5)
 
 
 def test_a_warmed_kernel_states_what_it_needs_and_can_be_launched(two_gpus: VirtualMachine) -> None:

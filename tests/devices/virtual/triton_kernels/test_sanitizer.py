@@ -51,6 +51,28 @@ def add_up(x, out, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def shift(x, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + at, tl.load(x + at + 1, mask=at + 1 < n, other=0.0), mask=at < n)
+
+
+@triton.jit
+def clear_and_add(x, out, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    if tl.program_id(0) == 0:
+        tl.store(out, 0.0)
+    tl.atomic_add(out, tl.sum(tl.load(x + at)))
+
+
+@triton.jit
+def last_adds_up(x, parts, done, out, PROGRAMS: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(parts + tl.program_id(0), tl.sum(tl.load(x + at)))
+    if tl.atomic_add(done, 1) == PROGRAMS - 1:
+        tl.store(out, tl.sum(tl.load(parts + tl.arange(0, PROGRAMS))))
+
+
+@triton.jit
 def either(left, right, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     if tl.program_id(0) == 0:
@@ -91,9 +113,11 @@ def _on_a_machine(recorder: Recorder) -> None:
             lambda: same[(2,)](empty(8).int(), BLOCK=4),
             SAME_ELEMENT,
             None,
-            r"program 0: it stores to out\[2\].*program 1",
+            r"program 1: it stores to out\[2\].*program 0",
         ),
         (lambda: count[(3,)](torch.zeros(1, device="cuda"), None, LOCKED=False), SAME_ELEMENT, None, r"out\[0\]"),
+        (lambda: shift[(4,)](ones(16), 16, BLOCK=4), SAME_ELEMENT, None, r"program 1: .*x\[4\], and program 0 loads"),
+        (lambda: clear_and_add[(2,)](ones(8), empty(1), BLOCK=4), SAME_ELEMENT, None, r"program 1: .*out\[0\] atomic"),
         (lambda: add_up[(1,)](ones(8), empty(1), 8, BLOCK=8), UNWRITTEN, None, r"an atomic operation reads out\[0\]"),
         (lambda: follow[(1,)](torch.tensor([1 << 20], device="cuda"), empty(1)), OUT_OF_BOUNDS, None, "no tensor arg"),
     ],
@@ -147,6 +171,9 @@ def test_locks_and_atomics_order_programs() -> None:
     assert total.item() == 5
     add_up[(4,)](ones(100), total, 100, BLOCK=32)
     assert total.item() == 105
+    done = torch.zeros(1, device="cuda", dtype=torch.int32)
+    last_adds_up[(4,)](ones(16), empty(4), done, total, PROGRAMS=4, BLOCK=4)
+    assert total.item() == 16
 
 
 def test_one_tensor_as_input_and_output_is_no_race() -> None:
