@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual.pilot import Pilot
 
 from gpututor.app.screens.trace import TABS, DeviceScreen, make_tab
 from gpututor.app.trace_view.chart import Chart
+from gpututor.app.trace_view.timeline_tab import Timeline
 from gpututor.grading.events import GradeRequest
 from gpututor.grading.recording import write_recording
 from gpututor.trace.columns import Trace
@@ -85,6 +87,16 @@ async def test_during_the_first_run_it_says_that_one_is_under_way(env: AppEnv) -
         await until(pilot, lambda: not main_screen(pilot).running, "for the verdicts")
         await open_device(pilot)
         assert "A run is under way." not in screen_text(pilot.app)
+
+
+async def test_traces_for_a_timeline_that_was_never_mounted_do_no_harm(pilot: Pilot[None]) -> None:
+    await run_checks(pilot)
+    await open_device(pilot)
+    view = cast(DeviceScreen, pilot.app.screen).view
+    assert view is not None and view.loaded is not None
+    left_at_once = Timeline()
+    left_at_once.show(view)
+    assert left_at_once.chart.display
 
 
 @pytest.mark.long

@@ -44,14 +44,14 @@ class Timeline(Vertical):
         self.chart = Chart(id="chart")
         self._message = PlainText("", classes="message")
         self._words = Static("", classes="words")
+        self._scroll = VerticalScroll(self._words, id="event", can_focus=False)
         self._view: RunView | None = None
         self._source_context = _CONTEXT
 
     def compose(self) -> ComposeResult:
         yield self._message
         yield self.chart
-        with VerticalScroll(id="event", can_focus=False):
-            yield self._words
+        yield self._scroll
 
     def show(self, view: RunView) -> None:
         """Show the case of `view`; while its traces are being read, say so."""
@@ -99,7 +99,7 @@ class Timeline(Vertical):
             self._describe("No line of your file caused this.")
 
     def action_scroll_words(self, by: int) -> None:
-        self.query_one("#event").scroll_relative(y=3 * by, animate=False)
+        self._scroll.scroll_relative(y=3 * by, animate=False)
 
     def _event(self) -> EventDescription | None:
         picture = self.chart.picture
@@ -115,7 +115,7 @@ class Timeline(Vertical):
         position = f"{self.chart.number + 1:,} of {len(self.chart.lane):,} in this row"
         width = self.size.width - _MARGIN
         self._words.update(_event_content(event, self._view, position, news, self._source_context, width))
-        self.query_one("#event").scroll_home(animate=False)
+        self._scroll.scroll_home(animate=False)
 
 
 def _event_content(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -33,8 +34,8 @@ def _argument(kind: str, position: int, made: str) -> Any:
     return _PLAIN.get(kind)
 
 
-def _fault(operator: Any, schema: Any, made: str) -> str:
-    """Call the operator; return its internal or empty error, or an empty text."""
+def _fault(operator: Any, schema: Any, made: str) -> tuple[str, bool]:
+    """Call the operator; return its internal or empty error, or an empty text, and True if the GPU is unusable now."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for position, argument in enumerate(schema.arguments):
@@ -45,17 +46,18 @@ def _fault(operator: Any, schema: Any, made: str) -> str:
     try:
         operator(*positional, **named)
     except (UnboundLocalError, KeyError, AttributeError, AssertionError, RecursionError) as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}", False
     except Exception as error:
-        return "" if str(error) else f"{type(error).__name__} without a word"
-    return ""
+        return "" if str(error) else f"{type(error).__name__} without a word", "device-side assert" in str(error)
+    return "", False
 
 
 def main() -> None:
     warnings.simplefilter("ignore")
     schemas = sorted(torch._C._jit_get_all_schemas(), key=lambda schema: (schema.name, schema.overload_name))
     aten = [schema for schema in schemas if schema.name.startswith("aten::")]
-    with virtual_gpu(2):
+    with ExitStack() as stack:
+        stack.enter_context(virtual_gpu(2))
         for number, schema in list(enumerate(aten))[int(sys.argv[1]) :]:
             packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)
             operator = getattr(packet, schema.overload_name or "default", None)
@@ -63,7 +65,11 @@ def main() -> None:
                 continue
             for made in _MADE:
                 print(f"start {number} {schema.name}.{schema.overload_name} {made}", flush=True)
-                print(f"end {_fault(operator, schema, made)}".replace("\n", " "), flush=True)
+                fault, is_unusable = _fault(operator, schema, made)
+                print(f"end {fault}".replace("\n", " "), flush=True)
+                if is_unusable:
+                    stack.close()
+                    stack.enter_context(virtual_gpu(2))
     print("done", flush=True)
 
 
