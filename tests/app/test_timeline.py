@@ -93,7 +93,8 @@ async def test_traces_for_a_timeline_that_was_never_mounted_do_no_harm(pilot: Pi
     await run_checks(pilot)
     await open_device(pilot)
     view = cast(DeviceScreen, pilot.app.screen).view
-    assert view is not None and view.loaded is not None
+    assert view is not None
+    assert view.loaded is not None
     left_at_once = Timeline()
     left_at_once.show(view)
     assert left_at_once.chart.display
