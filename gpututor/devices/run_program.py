@@ -190,8 +190,9 @@ def _end_on_sigterm(received: list[int]) -> None:
 
     def retry(ignored: Any) -> None:
         """Send the signal again: Python drops exceptions of finalizers and of weak references' callbacks."""
-        if ignored.exc_type is SystemExit and signal.getsignal(signal.SIGTERM) is end:
-            threading.Timer(0.01, signal.raise_signal, (signal.SIGTERM,)).start()
+        number = {SystemExit: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}.get(ignored.exc_type)
+        if number is not None and signal.getsignal(number) in (end, signal.default_int_handler):
+            threading.Timer(0.01, signal.raise_signal, (number,)).start()
         else:
             report_ignored(ignored)
 

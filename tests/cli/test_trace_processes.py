@@ -162,6 +162,10 @@ def test_sigterm_ends_any_program_with_its_exit_code(tmp_path: Path, source: str
     interrupt(tmp_path, source, signal.SIGTERM)
 
 
+def test_ctrl_c_in_a_finaliser_ends_a_program(tmp_path: Path) -> None:
+    interrupt(tmp_path, ENDLESS_FINALISERS, signal.SIGINT)
+
+
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_workers_of_a_loader_import_the_scripts_classes(tmp_path: Path, method: str) -> None:
     done = trace_script(tmp_path, WORKERS, arguments=[method])

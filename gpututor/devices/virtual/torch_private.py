@@ -148,7 +148,6 @@ storage_loaders = torch.serialization._package_registry
 
 new_storage: Any = torch.UntypedStorage.__new__
 move_storage: Any = torch.storage._StorageBase.to
-copy_storage: Any = torch.UntypedStorage.copy_
 
 
 def load_shape_rules() -> None:
@@ -311,7 +310,6 @@ def global_device_context() -> Any:
 
 wrapped_storage: Any = torch.TypedStorage._new_wrapped_storage
 warn_typed_storage: Any = torch.storage._warn_typed_storage_removal
-"""Warns as `tensor.storage()` does."""
 
 
 def forget_global_device_context() -> None:

@@ -29,6 +29,7 @@ def new_storage(cls: Any, *args: Any, device: Any = None, **options: Any) -> Any
 
 
 _real_is_storage: Any = torch.is_storage
+_real_copy: Any = torch.UntypedStorage.copy_
 
 
 def is_storage(obj: Any, /) -> bool:
@@ -185,7 +186,7 @@ def _refused(name: str) -> Any:
     return refused
 
 
-for _name in set(dir(torch._C.StorageBase)) - set(dir(object)) - vars(VirtualStorage).keys():
+for _name in set(dir(torch.UntypedStorage.__bases__[0])) - set(dir(object)) - vars(VirtualStorage).keys():
     setattr(VirtualStorage, _name, _refused(_name))
 
 
@@ -210,13 +211,13 @@ def _copy(source: Any, target: torch.UntypedStorage, target_host: torch.UntypedS
             active_machine().home(storage.device)
     record_copy_of_bytes(source.device, target.device, target.nbytes(), "UntypedStorage.copy_")
     with torch_private.host_only():
-        torch_private.copy_storage(target_host, source if virtual is None else virtual._host)
+        _real_copy(target_host, source if virtual is None else virtual._host)
 
 
 def copy_on_host(self: torch.UntypedStorage, source: Any, *args: Any, **kwargs: Any) -> torch.UntypedStorage:
     """Replace `UntypedStorage.copy_` of the host's storages."""
     if virtual_storage(source) is None:
-        return cast(torch.UntypedStorage, torch_private.copy_storage(self, source, *args, **kwargs))
+        return cast(torch.UntypedStorage, _real_copy(self, source, *args, **kwargs))
     _copy(source, self, self)
     return self
 
