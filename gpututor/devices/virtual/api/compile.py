@@ -48,6 +48,13 @@ def cond(
     return (true_fn if bool(pred) else false_fn)(*operands)
 
 
+def captured(func: Any, args: Any, kwargs: Any) -> Any:
+    """Run `torch.cond` or `while_loop` of a graph that Dynamo captured; the compiler's stand-ins go to the operator."""
+    if not any(type(value) is VirtualTensor for value in torch_private.tree_leaves((args, kwargs))):
+        return func(*args, **kwargs)
+    return (cond if func.name() == "cond" else while_loop)(*args, **kwargs)
+
+
 def while_loop(
     cond_fn: Callable[..., Any], body_fn: Callable[..., Any], carried_inputs: Any, additional_inputs: Any = ()
 ) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from gpututor.devices.virtual import cuda_errors, execution, torch_private
+from gpututor.devices.virtual.api.compile import captured
 from gpututor.devices.virtual.api.random import generator_kind
 from gpututor.devices.virtual.api.tensor_types import convert_type, legacy_new, refuse_apply
 from gpututor.devices.virtual.machine import active_machine, cpp_device, is_on, meant_device
@@ -360,6 +361,11 @@ def _attribute(name: str) -> Any:
 _CRASHING = ("_thnn_differentiable_gru_cell_backward", "_thnn_differentiable_lstm_cell_backward", "wait")
 
 
+def _control_flow(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with DeviceFunctionMode():  # for the functions that it calls
+        return captured(func, args, kwargs)
+
+
 def _refuse_crashing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise cuda_errors.unsupported(f"a direct call of torch.ops.{str(func).replace('::', '.')}")
 
@@ -397,6 +403,7 @@ def fill_handlers() -> None:
             torch.nn.functional.scaled_dot_product_attention: attention,
             torch.ctc_loss: _ctc_loss,
             torch.nn.functional.ctc_loss: _ctc_loss,
+            **dict.fromkeys((torch.ops.higher_order.cond, torch.ops.higher_order.while_loop), _control_flow),
             torch_private.set_grad: _set_gradient,
             torch_private.set_data: _set_data,
             Tensor.backward: _backward,

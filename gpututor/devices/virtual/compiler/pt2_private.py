@@ -60,6 +60,7 @@ CudaInterface: Any = device_interface.CudaInterface
 wrap_tensor: Any = builder.VariableBuilder.wrap_tensor
 META_KEY: Any = torch._C.DispatchKey.Meta
 OpOverload: Any = torch._ops.OpOverload
+HigherOrderOperator: Any = torch._ops.HigherOrderOperator
 JOINT_PASSES = "_recursive_joint_graph_passes"
 ConstantFolder: Any = joint_graph.UniformValueConstantFolder
 OptimizerVariable: Any = optimizer.OptimizerVariable
@@ -74,7 +75,6 @@ BREAK_LOGGER: Any = (
     symbolic_convert if hasattr(symbolic_convert, LOG_BREAK) else symbolic_convert.InstructionTranslatorBase
 )
 real_log_break: Any = getattr(BREAK_LOGGER, LOG_BREAK)
-TRITON_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 RECOMPILE_REASONS = "get_and_maybe_log_recompilation_reasons"
 real_recompile_reasons: Any = getattr(convert_frame, RECOMPILE_REASONS)
 real_compile_fx: Any = compile_fx.compile_fx
@@ -91,18 +91,18 @@ def forget_device_properties() -> None:
     DeviceProperties.create.cache_clear()
 
 
-_BRANCHES = {"cond": control_flow.cond, "while_loop": control_flow.while_loop}
-for _name, _stand_in in _BRANCHES.items():
+for _stand_in in (control_flow.cond, control_flow.while_loop):
     # Dynamo captures PyTorch's own function.
-    _module = importlib.import_module(f"torch._higher_order_ops.{_name}")
-    torch.compiler.substitute_in_graph(_stand_in, skip_signature_check=True)(getattr(_module, _name))
+    _module = importlib.import_module(f"torch._higher_order_ops.{_stand_in.__name__}")
+    torch.compiler.substitute_in_graph(_stand_in, skip_signature_check=True)(getattr(_module, _stand_in.__name__))
 
-_EAGER: dict[Any, Any] = {
-    operator: _BRANCHES.get(name) or eager_kernel(operator)
-    for name in ("cond", "while_loop", "flex_attention", *TRITON_LAUNCHES)
-    if (operator := getattr(torch.ops.higher_order, name, None)) is not None
-}
-"""Operators with functions in their arguments, with what computes them from other operators."""
+_FLEX_ATTENTION: Any = torch.ops.higher_order.flex_attention
+_UNPRICED = ("cond", "while_loop", "triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
+
+
+def eager_flex_attention(*args: Any, **kwargs: Any) -> Any:
+    """Compute flex attention of other operators, as without a compiler."""
+    return eager_kernel(_FLEX_ATTENTION)(*args, **kwargs)
 
 
 def copied(module: Any) -> Any:
@@ -110,15 +110,15 @@ def copied(module: Any) -> Any:
     nodes = torch.fx.Graph()
     nodes.output(nodes.graph_copy(module.graph, {}))
     for node in nodes.nodes:
-        if node.op == "call_function":
-            node.target = _EAGER.get(node.target, node.target)
+        if node.target is _FLEX_ATTENTION:
+            node.target = eager_flex_attention
     return torch.fx.GraphModule(module, nodes)
 
 
 def unpriced_operator(module: Any) -> str:
     """Return the name of an operator of the graph whose kernels Inductor's schedule does not list; "" if none."""
-    names = (node.target.name() for node in module.graph.nodes if node.target in _EAGER)
-    return next((name for name in names if name != "flex_attention"), "")
+    names = {node.target.name() for node in module.graph.nodes if isinstance(node.target, HigherOrderOperator)}
+    return next((name for name in _UNPRICED if name in names), "")
 
 
 def uses_cuda_graphs() -> bool:

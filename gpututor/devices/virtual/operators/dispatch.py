@@ -84,7 +84,11 @@ class DeviceMode(TorchDispatchMode):
         try:
             if type(types) is list:
                 # A higher-order operator, for which torch lists no types. Some compute under no mode at all.
-                raise cuda_errors.unsupported(f"torch.ops.higher_order.{func.name()}")
+                body = torch_private.higher_order_body(func)
+                if body is None:
+                    raise cuda_errors.unsupported(f"torch.ops.higher_order.{func.name()}")
+                with self:
+                    return body(*args, **kwargs)
             if torch_private.function_mode_is_on():
                 # In a backward pass; otherwise the function mode would intercept each access to a size or stride below.
                 with torch_private.no_function_modes():

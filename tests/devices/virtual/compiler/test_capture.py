@@ -292,6 +292,8 @@ def test_control_flow_is_captured_whole_and_named(two_gpus: VirtualMachine) -> N
     assert x.grad is not None
     assert torch.allclose(x.grad, 2 * x.detach().cos())
     assert torch.allclose(compiled(-x), 2 * x.cos())
+    for backend in ("eager", "aot_eager"):
+        assert torch.equal(torch.compile(choose, fullgraph=True, backend=backend)(x), choose(x))
     with pytest.warns(UserWarning, match="while_loop"):
         n, out = torch.compile(double, fullgraph=True)(torch.zeros((), device="cuda"), x.detach())
     assert (n.item(), out.tolist()) == (3, [8.0, 8.0])

@@ -273,6 +273,7 @@ def test_a_kernel_in_a_compiled_function_is_launched_and_checked(recorder: Recor
         out = torch.compile(double, fullgraph=True)(x, 4)
     assert out.tolist() == [3.0] * 4
     assert [event.programs for event in kernels(recorder) if event.name == "add"] == [1]
+    assert torch.compile(double, backend="eager")(x, 4).tolist() == [3.0] * 4
     with pytest.raises(RuntimeError, match=r"x\[4\]"):
         torch.compile(double)(x, 5)
 
