@@ -172,9 +172,12 @@ def test_flex_attention_runs_eagerly_with_gradients(two_gpus: VirtualMachine) ->
         torch.testing.assert_close(got, expected)
 
 
-def test_a_higher_order_operator_is_refused_by_name(two_gpus: VirtualMachine) -> None:
-    def call() -> object:
-        return torch.ops.higher_order.cond(True, torch.neg, torch.abs, (torch.ones(2, device="cuda"),))
+def test_an_operator_of_functions_runs_or_is_refused_by_name(two_gpus: VirtualMachine) -> None:
+    x = torch.ones(2, device="cuda")
+    assert torch.ops.higher_order.cond(True, torch.neg, torch.abs, (x,)).tolist() == [-1.0, -1.0]
 
-    with torch.no_grad(), pytest.raises(NotImplementedError, match=r"torch\.ops\.higher_order\.cond"):
-        call()
+    def scan() -> object:
+        return torch.ops.higher_order.scan(lambda total, row: (total + row, total * 1), (x,), (x.expand(3, 2),), ())
+
+    with torch.no_grad(), pytest.raises(NotImplementedError, match=r"torch\.ops\.higher_order\.scan"):
+        scan()
