@@ -39,7 +39,7 @@ def stats(values: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     return mean, torch.rsqrt(variance + eps)
 
 
-def gather_stats_with_counts(
+def gather_stats(
     values: Tensor,
     means: Tensor,
     inverse_stds: Tensor,
@@ -47,9 +47,14 @@ def gather_stats_with_counts(
     running_var: Tensor | None,
     momentum: float,
     eps: float,
-    counts: Tensor,
+    counts: Tensor | int,
 ) -> tuple[Tensor, Tensor]:
-    """Combine the statistics of each process, (processes, channels), and update the running statistics."""
+    """Combine the statistics of each process, (processes, channels), and update the running statistics.
+
+    `counts` is the number of values of a channel: of each process, or the same for all.
+    """
+    if isinstance(counts, int):
+        counts = means.new_full((means.size(0),), counts)
     weights = counts.view(-1, 1).to(means.dtype)
     count = weights.sum()
     mean = (means * weights).sum(0) / count
@@ -60,21 +65,6 @@ def gather_stats_with_counts(
     if running_var is not None:
         running_var.mul_(1 - momentum).add_(squares / (count - 1), alpha=momentum)
     return mean, torch.rsqrt(squares / count + eps)
-
-
-def gather_stats(
-    values: Tensor,
-    means: Tensor,
-    inverse_stds: Tensor,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    momentum: float,
-    eps: float,
-    count: int,
-) -> tuple[Tensor, Tensor]:
-    """Combine the statistics of processes that have `count` values of each channel."""
-    counts = means.new_full((means.size(0),), count)
-    return gather_stats_with_counts(values, means, inverse_stds, running_mean, running_var, momentum, eps, counts)
 
 
 def elementwise(
@@ -155,7 +145,7 @@ def sync_norm_rules() -> dict[Any, Rule]:
     return {
         aten.batch_norm_stats.default: _rule(stats),
         aten.batch_norm_gather_stats.default: _rule(gather_stats),
-        aten.batch_norm_gather_stats_with_counts.default: _rule(gather_stats_with_counts),
+        aten.batch_norm_gather_stats_with_counts.default: _rule(gather_stats),
         aten.batch_norm_elemt.default: _rule(elementwise),
         aten.batch_norm_backward_reduce.default: _rule(backward_reduce),
         aten.batch_norm_backward_elemt.default: _rule(backward_elementwise),
