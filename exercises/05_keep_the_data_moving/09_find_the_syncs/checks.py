@@ -34,7 +34,9 @@ def mode_left(run: Run) -> Finding | None:
     """The mode after a call, as the next case's first stage has noted it."""
     for call, following in zip(run.calls, run.calls[1:], strict=False):
         noted = next(
-            tensor.values.tolist() for path, tensor in tensors_by_path(following.state).items() if path.endswith("modes")
+            tensor.values.tolist()
+            for path, tensor in tensors_by_path(following.state).items()
+            if path.endswith("modes")
         )
         before, after = noted
         if before != after:
