@@ -117,7 +117,7 @@ def _line(line: object, source: str) -> int | None:
 
 _MEMORY = ("before", "peak", "after")
 _MEMORY_IF_KNOWN = ("left", "reserved", "reserved_peak", "largest_free")
-"""Fields of `MemoryUse`, in its order."""
+"""Fields of `MemoryUse`."""
 
 
 def _memory(data: object) -> dict[str, MemoryUse]:
@@ -126,9 +126,9 @@ def _memory(data: object) -> dict[str, MemoryUse]:
     memory: dict[str, MemoryUse] = {}
     for device, use in data.items():
         fields = _object(use, {*_MEMORY, *_MEMORY_IF_KNOWN})
-        known = [_amount(fields[name]) for name in _MEMORY]
-        others = [None if fields[name] is None else _amount(fields[name]) for name in _MEMORY_IF_KNOWN]
-        memory[str(device)[:40]] = MemoryUse(*known, *others)
+        before, peak, after = (_amount(fields[name]) for name in _MEMORY)
+        others = {name: None if fields[name] is None else _amount(fields[name]) for name in _MEMORY_IF_KNOWN}
+        memory[str(device)[:40]] = MemoryUse(before, peak, after, **others)
     return memory
 
 
