@@ -17,7 +17,7 @@ COLUMNS = 80
 CODE_COLUMNS = 74
 """Columns for a line of code in the app, next to its frame, in a terminal of 80 columns."""
 TASK_WORDS = (80, 200)
-LESSON_WORDS = (500, 1200)
+LESSON_WORDS = (500, 1600)
 LESSON_HEADINGS = ("The trap", "See it in the trace", "Remember", "Read on")
 LEAST_EXAMPLES = 3
 FEWEST_CASES = 3

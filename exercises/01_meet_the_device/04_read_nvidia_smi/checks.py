@@ -1,0 +1,72 @@
+"""Five values: four of the report, and what PyTorch says of the GPUs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpututor.checks import Check, Finding, Run
+from gpututor.checks.trees import first_difference
+from gpututor.checks.value import compare_leaves, shorten
+
+MIB = 1 << 20
+
+
+def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
+    """What was drawn; free is what neither a tensor nor the cache has."""
+    here = [
+        (machine.memory_bytes // MIB - held - cached, percent)
+        for held, cached, percent in drawn["here"][: machine.gpus]
+    ]
+    return {name: drawn[name] for name in ("driver", "cuda", "gpus", "processes")} | {"here": here}
+
+
+ADVICE = {
+    "driver": "The word after Driver Version: in the third line. It is a text.",
+    "cuda": "The word after CUDA Version: in the third line. It is a text, and has nothing to do with the CUDA of "
+    "PyTorch.",
+    "gpus": "Memory-Usage and GPU-Util are in the second and third column of a GPU's second line.",
+    "processes": "GPU, PID and GPU Memory of each line below Processes:, three numbers. There may be no process.",
+    "here": "mem_get_info says what the driver has free. PyTorch's cache is not free for the driver, although no "
+    "tensor uses it. Ask each GPU by its index.",
+}
+
+
+def parts(*names: str, check: str, sentence: str, why: str) -> Check:
+    """Values of the dict; the first one that is wrong brings its own advice."""
+
+    def find(run: Run) -> Finding | None:
+        for position, call in enumerate(run.calls, 1):
+            for name in names:
+                wanted = expected(call.drawn, run.machine)[name]
+                said = call.output.get(name) if isinstance(call.output, dict) else None
+                if first_difference(wanted, said, compare_leaves) is not None:
+                    got = f"{shorten(said)} (call {position} of {len(run.calls)})"
+                    wanted_text = f"result[{name!r}] is {shorten(wanted)}"
+                    return Finding(wanted_text, got, run.line_of(call), advice=ADVICE[name])
+        return None
+
+    return Check(check, lambda machine: sentence, find, (), why, results_only=True, kind="values")
+
+
+checks = [
+    parts(
+        "driver",
+        "cuda",
+        "gpus",
+        check="machine",
+        sentence="The versions, and memory and utilization of each GPU in the report are right",
+        why="They tell which builds of PyTorch start there, and which GPU has room.",
+    ),
+    parts(
+        "processes",
+        check="processes",
+        sentence="The processes in the report are right",
+        why="They tell who uses a GPU.",
+    ),
+    parts(
+        "here",
+        check="here",
+        sentence="Free memory and utilization of the GPUs here are right",
+        why="A program that asks before it starts can choose the GPU with room.",
+    ),
+]
