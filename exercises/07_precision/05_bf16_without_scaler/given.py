@@ -17,7 +17,7 @@ SIZES = (
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """Weights that are not near zero, where even bfloat16 has small steps, and batches of different sizes and losses."""
+    """Weights far from zero, where even bfloat16 has small steps, and batches of different sizes and losses."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     steps, rows, features, hidden, classes = SIZES[case].values()
     shapes = {"0.weight": (hidden, features), "0.bias": (hidden,), "2.weight": (classes, hidden), "2.bias": (classes,)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,9 +19,7 @@ KEPT = 768
 """Bytes of a token that may stay: the token itself, in a piece of 512 bytes. Its keys and values take 2048 or more."""
 
 
-def reference(
-    weights: dict[str, torch.Tensor], heads: int, prompts: torch.Tensor, steps: int
-) -> torch.Tensor:
+def reference(weights: dict[str, torch.Tensor], heads: int, prompts: torch.Tensor, steps: int) -> torch.Tensor:
     """Each text by itself, all of it read again for each token."""
     return torch.tensor([written(weights, heads, prompt, steps) for prompt in prompts.tolist()])
 
@@ -108,11 +107,8 @@ def find_other_shapes(run: Run) -> Finding | None:
     for call in run.calls:
         kernels = [event for event in call.trace if event.kind is Kind.KERNEL]
         ends = [event.launched for event in scored(call)]
-        steps = [
-            [event for event in kernels if begin < event.launched <= end]
-            for begin, end in zip(ends[1:], ends[2:], strict=False)
-        ]
-        for before, after in zip(steps, steps[1:], strict=False):
+        steps = [[event for event in kernels if begin < event.launched <= end] for begin, end in pairwise(ends[1:])]
+        for before, after in pairwise(steps):
             for one, other in zip(before, after, strict=False):
                 if (one.name, one.size_bytes) != (other.name, other.size_bytes):
                     expected = f"{one.name} on {one.size_bytes:,} bytes, as for the token before"
@@ -146,7 +142,7 @@ checks = [
     parity(
         reference,
         why="A cache must not change the text.",
-        advice="Put each token's key and value at the token's own position, and hide positions that are not yet written.",
+        advice="Put a token's key and value at its own position, and hide positions that are not yet written.",
     ),
     syncs(
         at_most=0,

@@ -101,7 +101,7 @@ checks = [
     parity(
         reference,
         why="Padding is no language, and a decoder that sees the next word only learns to copy it.",
-        advice="Padding of the sources is hidden twice, in the encoder and from the decoder; the target's future, once.",
+        advice="Padding of sources is hidden twice, in the encoder and from the decoder; the target's future, once.",
     ),
     syncs(
         at_most=0,

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 def train(model, batches, labels, optimizer):
     losses = torch.empty(len(batches), device=batches.device)
-    for step, (batch, wanted) in enumerate(zip(batches, labels)):
+    for step, (batch, wanted) in enumerate(zip(batches, labels, strict=True)):
         copies = {name: weight.to(torch.bfloat16) for name, weight in model.named_parameters()}
         scores = functional_call(model, copies, (batch.to(torch.bfloat16),))
         loss = functional.cross_entropy(scores.float(), wanted)

@@ -10,7 +10,7 @@ def losses(table, bias, batches, labels):
     rest = torch.zeros(len(whole), dtype=bias.dtype, device=bias.device)
     rest[:words] = bias
     means = torch.empty(len(batches), device=table.device)
-    for place, (batch, wanted) in enumerate(zip(batches, labels)):
+    for place, (batch, wanted) in enumerate(zip(batches, labels, strict=True)):
         scores = functional.linear(functional.pad(batch, (0, whole.shape[1] - features)), whole, rest)
         means[place] = functional.cross_entropy(scores[:, :words].float(), wanted)
     return means

@@ -10,7 +10,5 @@ def attend(query, key, value, lengths=None, causal=False):
     parts = []
     for text, length in enumerate(lengths.tolist()):
         one = slice(text, text + 1)
-        parts.append(
-            functional.scaled_dot_product_attention(query[one], key[one, :, :length], value[one, :, :length])
-        )
+        parts.append(functional.scaled_dot_product_attention(query[one], key[one, :, :length], value[one, :, :length]))
     return torch.cat(parts)

@@ -5,9 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 
-def generate(
-    model: nn.Module, prompts: torch.Tensor, steps: int
-) -> torch.Tensor:
+def generate(model: nn.Module, prompts: torch.Tensor, steps: int) -> torch.Tensor:
     """The tokens (n, steps) that follow `prompts` (n, p)."""
     texts, length = prompts.shape
     shape = (texts, model.heads, length + steps, model.size)
@@ -22,9 +20,7 @@ def generate(
         keys[:, :, first:end] = key
         values[:, :, first:end] = value
         mask = places <= places[first:end, None]
-        seen = functional.scaled_dot_product_attention(
-            query, keys, values, attn_mask=mask
-        )
+        seen = functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
         scores = model.score(x, seen)
         newest = scores[:, -1].argmax(dim=-1, keepdim=True)
         written.append(newest)

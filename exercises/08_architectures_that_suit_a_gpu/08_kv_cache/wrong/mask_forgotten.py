@@ -5,9 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 
-def generate(
-    model: nn.Module, prompts: torch.Tensor, steps: int
-) -> torch.Tensor:
+def generate(model: nn.Module, prompts: torch.Tensor, steps: int) -> torch.Tensor:
     """The tokens (n, steps) that follow `prompts` (n, p)."""
     texts, length = prompts.shape
     shape = (texts, model.heads, length + steps, model.size)
@@ -21,9 +19,7 @@ def generate(
         query, key, value = model.project(x)
         keys[:, :, first:end] = key
         values[:, :, first:end] = value
-        seen = functional.scaled_dot_product_attention(
-            query, keys, values
-        )
+        seen = functional.scaled_dot_product_attention(query, keys, values)
         scores = model.score(x, seen)
         newest = scores[:, -1].argmax(dim=-1, keepdim=True)
         written.append(newest)

@@ -5,9 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 
-def generate(
-    model: nn.Module, prompts: torch.Tensor, steps: int
-) -> torch.Tensor:
+def generate(model: nn.Module, prompts: torch.Tensor, steps: int) -> torch.Tensor:
     """The tokens (n, steps) that follow `prompts` (n, p)."""
     texts, length = prompts.shape
     shape = (texts, model.heads, length + steps, model.size)
@@ -23,9 +21,7 @@ def generate(
         values[:, :, first:end] = value
         mask = places <= places[first:end, None]
         mask = mask[:, :end]
-        seen = functional.scaled_dot_product_attention(
-            query, keys[:, :, :end], values[:, :, :end], attn_mask=mask
-        )
+        seen = functional.scaled_dot_product_attention(query, keys[:, :, :end], values[:, :, :end], attn_mask=mask)
         scores = model.score(x, seen)
         newest = scores[:, -1].argmax(dim=-1, keepdim=True)
         written.append(newest)

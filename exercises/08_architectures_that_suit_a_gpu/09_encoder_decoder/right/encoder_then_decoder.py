@@ -1,6 +1,5 @@
 # Encoder and decoder one after the other, a boolean causal mask, the mask of the targets as well.
 import torch
-from torch.nn import functional
 
 PAD = 0
 

@@ -1,6 +1,5 @@
 # Positions and sentences flattened for the loss; one name for each mask.
 import torch
-import torch.nn as nn
 import torch.nn.functional as F
 
 PAD = 0

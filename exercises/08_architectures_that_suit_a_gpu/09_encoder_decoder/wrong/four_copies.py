@@ -8,9 +8,7 @@ PAD = 0
 """The token that fills up short sentences."""
 
 
-def token_losses(
-    model: nn.Module, sources: torch.Tensor, targets: torch.Tensor
-) -> torch.Tensor:
+def token_losses(model: nn.Module, sources: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The loss of each target token but the first, (n, t - 1).
 
     sources: (n, s), targets: (n, t), both int64 on the CPU, filled up
@@ -20,9 +18,7 @@ def token_losses(
     sources = sources.to(device)
     inputs, labels = targets[:, :-1].to(device), targets[:, 1:].to(device)
     padding = sources == PAD
-    future = nn.Transformer.generate_square_subsequent_mask(
-        inputs.shape[1], device=device
-    )
+    future = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], device=device)
     x = model.transformer(
         model.embed(sources),
         model.embed(inputs),
@@ -32,6 +28,4 @@ def token_losses(
         memory_key_padding_mask=padding,
     )
     scores = model.head(x).transpose(1, 2)
-    return functional.cross_entropy(
-        scores, labels, ignore_index=PAD, reduction="none"
-    )
+    return functional.cross_entropy(scores, labels, ignore_index=PAD, reduction="none")

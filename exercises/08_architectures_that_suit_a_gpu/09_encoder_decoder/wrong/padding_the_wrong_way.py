@@ -8,9 +8,7 @@ PAD = 0
 """The token that fills up short sentences."""
 
 
-def token_losses(
-    model: nn.Module, sources: torch.Tensor, targets: torch.Tensor
-) -> torch.Tensor:
+def token_losses(model: nn.Module, sources: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The loss of each target token but the first, (n, t - 1).
 
     sources: (n, s), targets: (n, t), both int64 on the CPU, filled up
@@ -21,9 +19,7 @@ def token_losses(
     inputs, labels = targets[:, :-1], targets[:, 1:]
     padding = sources != PAD
     padding[:, 0] = False
-    future = nn.Transformer.generate_square_subsequent_mask(
-        inputs.shape[1], device=device
-    )
+    future = nn.Transformer.generate_square_subsequent_mask(inputs.shape[1], device=device)
     x = model.transformer(
         model.embed(sources),
         model.embed(inputs),
@@ -33,6 +29,4 @@ def token_losses(
         memory_key_padding_mask=padding,
     )
     scores = model.head(x).transpose(1, 2)
-    return functional.cross_entropy(
-        scores, labels, ignore_index=PAD, reduction="none"
-    )
+    return functional.cross_entropy(scores, labels, ignore_index=PAD, reduction="none")
