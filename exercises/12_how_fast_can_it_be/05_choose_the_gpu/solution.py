@@ -25,7 +25,9 @@ def choose(job: dict, gpus: list[dict]) -> dict | None:
         options.append(
             {"name": gpu["name"], "hours": hours, "dollars": dollars}
         )
-    return min(options, key=lambda option: option["dollars"], default=None)
+    return min(
+        options, key=lambda option: option["dollars"], default=None
+    )
 
 
 if __name__ == "__main__":
