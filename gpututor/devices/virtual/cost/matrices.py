@@ -37,7 +37,7 @@ of 256 and 1024 rows on an H200: the steps of a block are sequential. Several bl
 _THIN = 8
 """Rows or columns up to which a product has no tiles and only reads its matrix."""
 _ALIGNED = 8
-"""Numbers of half precision in 16 bytes, the piece that tensor cores load at once."""
+"""Numbers of half precision in 16 bytes: rows that begin at multiples of it are loaded in the largest pieces."""
 
 
 def _matrices(inputs: Tensors) -> list[Tensor]:
@@ -98,11 +98,6 @@ def _tiled_s(
     return best, filled
 
 
-def _is_aligned(*lengths: int) -> bool:
-    """Return True if rows of these lengths, in half precision, begin at multiples of 16 bytes."""
-    return not any(length % _ALIGNED for length in lengths)
-
-
 def product(
     gpu: AchievableRates, inputs: Tensors, outputs: Tensors, tf32: bool, transposed: bool = False
 ) -> tuple[float, float]:
@@ -115,8 +110,8 @@ def product(
     read, written = total_bytes(inputs), total_bytes(outputs)
     seconds = gpu.moved_s(read, read + written)
     tensor = gpu.tensor_rate(dtype, tf32) * gpu.tensor_share
-    if element_bytes(dtype) == 2 and not _is_aligned(rows if transposed else inner, columns):
-        tensor *= gpu.factors["matmul.unaligned"]
+    if element_bytes(dtype) == 2 and ((rows if transposed else inner) % _ALIGNED or columns % _ALIGNED):
+        tensor *= gpu.unaligned_share
     rate = max(tensor, gpu.plain_rate(dtype)) / (4 if dtype.startswith("complex") else 1)
     if min(rows, columns) <= _THIN:
         computed = 2.0 * batch * rows * columns * inner / rate
