@@ -1,4 +1,4 @@
-"""Five values: four of the report, and what PyTorch says of the GPUs here."""
+"""Five values: four from the report, and PyTorch's figures of the GPUs here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """What was drawn; free is what neither a tensor nor the cache has."""
+    """The values drawn; free memory belongs neither to a tensor nor to the cache."""
     here = [
         (machine.memory_bytes // MIB - held - cached, percent)
         for held, cached, percent in drawn["here"][: machine.gpus]
@@ -21,12 +21,12 @@ def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
 
 
 ADVICE = {
-    "driver": "The word after Driver Version: in the third line. It is a text.",
-    "cuda": "The word after CUDA Version: in the third line. It is a text, and has nothing to do with the CUDA of "
-    "PyTorch.",
+    "driver": "The word after Driver Version: in the third line. It is a string.",
+    "cuda": "The word after CUDA Version: in the third line. It is a string. PyTorch's own CUDA version has nothing to "
+    "do with it.",
     "gpus": "Memory-Usage and GPU-Util are in the second and third column of a GPU's second line.",
-    "processes": "GPU, PID and GPU Memory of each line below Processes:, three numbers. There may be no process.",
-    "here": "mem_get_info says what the driver has free. PyTorch's cache is not free for the driver, although no "
+    "processes": "Three numbers from each line below Processes: GPU, PID and GPU Memory. There may be no process.",
+    "here": "mem_get_info returns what the driver has free. PyTorch's cache is not free for the driver, although no "
     "tensor uses it. Ask each GPU by its index.",
 }
 
@@ -55,18 +55,18 @@ checks = [
         "gpus",
         check="machine",
         sentence="The versions, and memory and utilization of each GPU in the report are right",
-        why="They tell which builds of PyTorch start there, and which GPU has room.",
+        why="They show which builds of PyTorch run there, and which GPU has room.",
     ),
     parts(
         "processes",
         check="processes",
         sentence="The processes in the report are right",
-        why="They tell who uses a GPU.",
+        why="They show who is using a GPU.",
     ),
     parts(
         "here",
         check="here",
-        sentence="Free memory and utilization of the GPUs here are right",
-        why="A program that asks before it starts can choose the GPU with room.",
+        sentence="Free memory and utilization of this machine's GPUs are right",
+        why="A program that asks first can choose a GPU with enough room.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""The remedy that fits each machine."""
+"""The fix that each machine needs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
 checks = [
     value(
         expected,
-        why="Each reason has its own remedy: a new driver does not help a build without CUDA.",
-        advice="Ask first if the GPU can be used, then torch.version.cuda, and last torch.cuda.init(): its message "
-        "tells a missing driver from an old one.",
+        why="Each cause has its own fix: a new driver does not help a build without CUDA.",
+        advice="First ask if the GPU can be used, then look at torch.version.cuda, and finally call torch.cuda.init(): "
+        "its message tells a missing driver from an old driver.",
     ),
 ]

@@ -4,7 +4,7 @@ import torch
 
 
 def what_is_missing() -> str:
-    """The part that a CUDA build needs, by the error of its start."""
+    """Name what a CUDA build lacks, by the error of its start."""
     try:
         torch.cuda.init()
     except RuntimeError as error:
@@ -16,7 +16,7 @@ def what_is_missing() -> str:
 
 
 def which_build() -> dict:
-    """Whether PyTorch was built with CUDA, and what to install."""
+    """Describe this PyTorch's build, and what to install."""
     cuda_build = torch.version.cuda is not None
     if torch.cuda.is_available():
         install = "nothing"

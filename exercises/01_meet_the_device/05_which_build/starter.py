@@ -4,8 +4,8 @@ import torch
 
 
 def which_build() -> dict:
-    """Whether PyTorch was built with CUDA, and what to install."""
-    # TODO: tell the reasons apart.
+    """Describe this PyTorch's build, and what to install."""
+    # TODO: tell the causes apart.
     if torch.cuda.is_available():
         return {"cuda_build": True, "install": "nothing"}
     return {"cuda_build": True, "install": "a driver"}

@@ -1,4 +1,4 @@
-"""The waits of each stage, none besides, and a debug mode that is as it was."""
+"""The waits of each stage, no others, and an unchanged debug mode."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def all_waits(drawn: dict[str, Any], machine: Any) -> int:
 
 
 def mode_left(run: Run) -> Finding | None:
-    """The mode after a call, as the next case's first stage has noted it."""
+    """Compare the mode after a call with the mode before it, as the next case's first stage has noted them."""
     for call, following in zip(run.calls, run.calls[1:], strict=False):
         noted = next(
             tensor.values.tolist()
@@ -51,22 +51,21 @@ def mode_left(run: Run) -> Finding | None:
 checks = [
     value(
         expected,
-        why="A count that is too low hides waits; a count that is too high sends you looking for waits that are none.",
+        why="A count that is too low hides waits; a count that is too high sends you after waits that do not exist.",
         advice="Give each stage the result of the stage before it. Count the warnings about synchronizing, and no "
         "others. Turn off Python's filter that shows a warning once for each line.",
     ),
     syncs(
         at_most=all_waits,
-        why="The stages' own waits are what you measure. Further waits mean that your function changes what it "
-        "measures.",
-        advice="Run each stage once, and ask for no value of a batch.",
+        why="You measure the stages' own waits. If there are more, your function changes what it measures.",
+        advice="Run each stage once, and read no value of a batch.",
     ),
     Check(
         "mode",
-        lambda machine: "The debug mode afterwards is as before",
+        lambda machine: "The debug mode is what it was before the call",
         mode_left,
         (),
-        "The mode belongs to the whole process. A mode that you leave on warns of waits, or forbids them, in code that "
+        "The mode belongs to the whole process. If you leave it on, it warns of waits, or forbids them, in code that "
         "has nothing to do with yours.",
         "Read the mode with get_sync_debug_mode() before you change it, and set it again in a finally block.",
         wants=("arguments",),

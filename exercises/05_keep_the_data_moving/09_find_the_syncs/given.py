@@ -1,4 +1,4 @@
-"""Stages of a pipeline: some of them make the host wait, some warn of other things."""
+"""Stages of a pipeline: some make the host wait, some warn of other things."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from torch import nn
 def find_the_syncs(
     stages: dict[str, nn.Module], batch: torch.Tensor
 ) -> dict[str, int]:
-    """How often the host waits in each stage, by the stage's name.
+    """Count the host's waits in each stage, by the stage's name.
 
     Each stage runs once, on the result of the stage before it.
     """

@@ -1,4 +1,4 @@
-"""Each part, against the device's own meter during a real step; and a GPU that nobody used."""
+"""Each part against the memory of a real step, and a GPU that the function does not use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def reference(**drawn: Any) -> dict[str, int]:
 
 
 def part(name: str, sentence: str, advice: str) -> Check:
-    """A part of the budget, to 5 % of what the meter showed in the baseline's step with the same inputs."""
+    """A part of the budget, within 5 % of what the baseline's step with the same inputs took."""
 
     def find(run: Run) -> Finding | None:
         for call, measured in zip(run.calls, run.baselines[BASELINE], strict=True):
             true, said = parts_of(measured)[name], call.output[name]
             if abs(said - true) > 0.05 * true:
                 return Finding(
-                    expected=f"result[{name!r}] is {true:,} ({size(true)}) to 5 %: the meter's figure",
+                    expected=f"result[{name!r}] within 5 % of {true:,} ({size(true)}), which a real step takes",
                     got=f"{said:,} with {described(call.drawn)}{run.which(call)}",
                     line=run.line_of(call),
                 )
@@ -36,7 +36,7 @@ def part(name: str, sentence: str, advice: str) -> Check:
         lambda machine: sentence,
         find,
         ("structure",),
-        "If one part is wrong, the budget says that a model fits which does not.",
+        "If one part is wrong, the budget promises that a model fits when it does not.",
         advice,
         results_only=True,
         kind="values",
@@ -45,7 +45,7 @@ def part(name: str, sentence: str, advice: str) -> Check:
 
 
 def parts_of(step: Call) -> dict[str, int]:
-    """The four parts, by what was allocated at the five waits of the baseline's step."""
+    """Return the four parts, from the bytes allocated at the five waits of the baseline's step."""
     (device,) = step.memory
     allocated, readings = step.memory[device].before, []
     for event in step.trace:
@@ -76,7 +76,7 @@ checks = [
     part(
         "weights",
         "The bytes of the weights are right",
-        "Elements times bytes of an element, for all parameters. The dtype differs: ask the parameter.",
+        "Elements times bytes per element, for all parameters. The dtype differs: ask the parameter.",
     ),
     part(
         "gradients",
@@ -91,7 +91,7 @@ checks = [
     part(
         "activations",
         "The bytes that the forward pass keeps are right",
-        "Ask of each layer which tensor it needs in the backward pass: its input or its result. Count each tensor "
+        "Ask which tensor each layer needs in the backward pass: its input or its result. Count each tensor "
         "once, and leave the batch out.",
     ),
     memory(

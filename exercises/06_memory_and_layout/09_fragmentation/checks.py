@@ -1,4 +1,4 @@
-"""Features in order, the free blocks of the snapshot, and no more segments than the longest text needs."""
+"""Features in order, the snapshot's free blocks, and no more segments than the longest text needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def reference(texts: list[torch.Tensor], held_mib: int) -> dict[str, Any]:
 
 
 def figure(name: str, sentence: str, advice: str) -> Check:
-    """The figure that the allocator itself has, to 1 MiB: small tensors may be gone when the function returns."""
+    """The allocator's own figure, within 1 MiB: small tensors may be gone when the function returns."""
 
     def find(run: Run) -> Finding | None:
         for call in run.calls:
@@ -35,7 +35,7 @@ def figure(name: str, sentence: str, advice: str) -> Check:
             true = {"free": use.reserved - use.after, "largest": use.largest_free}[name]
             said = call.output[name]
             if abs(said - true) > MIB:
-                return run.finding(call, f"result[{name!r}] is {true:,} ({size(true)}), to 1 MiB", f"{said:,}")
+                return run.finding(call, f"result[{name!r}] within 1 MiB of {true:,} ({size(true)})", f"{said:,}")
         return None
 
     return Check(
@@ -43,14 +43,14 @@ def figure(name: str, sentence: str, advice: str) -> Check:
         lambda machine: sentence,
         find,
         ("structure",),
-        "Together they say whether memory is short or only in pieces: much free, and no large block.",
+        "Together they show if memory is short or only in pieces: much is free, but no block is large.",
         advice,
         kind="values",
     )
 
 
 def too_many_segments(run: Run) -> Finding | None:
-    """What was there, and one segment for the longest text."""
+    """Find a call that reserves more than there was, plus a segment for the longest text."""
     for call in run.calls:
         use = call.memory[run.machine.device]
         longest = max(len(text) for text in call.drawn["texts"]) * WORD_BYTES
@@ -77,19 +77,19 @@ checks = [
     ),
     figure(
         "free",
-        "What no tensor uses in the cache is right",
+        "The cache's free bytes are right",
         "Read the snapshot after the loop. Add up the blocks whose state is inactive, also those in segments that "
         "hold a tensor; other memory of the GPU is not in the cache.",
     ),
     figure(
         "largest",
         "The largest free block is right",
-        "Look at the blocks of each segment: a segment that holds a tensor has less in one piece than its total_size.",
+        "Look at the blocks of each segment. If it holds a tensor, its free blocks are smaller than its total_size.",
     ),
     syncs(
         at_most=0,
-        why="The host knows lengths, positions and the snapshot, so it can run ahead of the GPU. empty_cache() waits "
-        "too, and then the next text has to ask the driver again.",
+        why="The host knows lengths, positions and the snapshot, so it can run ahead of the GPU. empty_cache() waits, "
+        "too, and then PyTorch must ask the driver again.",
         advice="Sort by len(text), leave the features on the device, and let the cache serve the next text.",
     ),
     Check(
@@ -97,7 +97,7 @@ checks = [
         lambda machine: "PyTorch reserves no more than the longest text needs",
         too_many_segments,
         (),
-        "Cached segments that are too small for what follows are lost to the program, and to all others on the GPU.",
-        "A longer text cannot use the segment of a shorter one, but a shorter one can use that of a longer one.",
+        "Cached segments that are too small for later requests are lost, to this program and to all others on the GPU.",
+        "A longer text cannot use a shorter text's segment, but a shorter text can use a longer text's segment.",
     ),
 ]

@@ -46,7 +46,7 @@ def find_narrow(run: Run) -> Finding | None:
 
 
 def find_other_changes(run: Run) -> Finding | None:
-    """Compare what the weights have moved by with the same training in float64."""
+    """Compare how far the weights moved with the same training in float64."""
     for call in run.calls:
         before = {name: weight.double() for name, weight in call.drawn["weights"].items()}
         _, after = trained(before, call.drawn["batches"].double(), call.drawn["labels"])
@@ -56,8 +56,8 @@ def find_other_changes(run: Run) -> Finding | None:
             moved = now[name].values.double() - before[name]
             error = float((moved - wanted).norm() / wanted.norm())
             if not error <= MOVED_ERROR:
-                got = f"model.{name} has moved by {float(moved.norm()):.2e} in all, {error:.0%} off{run.which(call)}"
-                expected = f"model.{name} has moved by {float(wanted.norm()):.2e} in all, within {MOVED_ERROR:.0%}"
+                got = f"model.{name} moved by {float(moved.norm()):.2e} in total, {error:.0%} off{run.which(call)}"
+                expected = f"model.{name} moves by {float(wanted.norm()):.2e} in total, within {MOVED_ERROR:.0%}"
                 return Finding(expected, got, run.line_of(call))
     return None
 
@@ -80,7 +80,7 @@ checks = [
     parity(
         reference,
         inside=torch.bfloat16,
-        advice="One step for each batch, in order; the loss is that before the update.",
+        advice="One step for each batch, in order; each loss comes from the forward pass before the update.",
     ),
     Check(
         "weights",
@@ -94,17 +94,17 @@ checks = [
     ),
     Check(
         "updates",
-        lambda _: "The weights have moved by as much as in float32",
+        lambda _: "The weights move as far as in float32",
         find_other_changes,
         ("structure", "parity"),
-        "A training is the sum of many small updates. Each must reach the weights.",
+        "Training is the sum of many small updates. Each must reach the weights.",
         "Each step: zero the gradients, backward, optimizer.step(), and float32 weights all the time.",
         wants=("arguments",),
         kind="values",
     ),
     precision(
         {"aten::*mm": "bfloat16", "aten::_log_softmax": "float32"},
-        why="Products suffer little from few digits. A sum of exponentials, stored in bfloat16, does.",
+        why="Products suffer little from few digits. A sum of exponentials in bfloat16 suffers a lot.",
         advice="Forward pass inside torch.autocast('cuda', dtype=torch.bfloat16); widen the scores before the loss.",
     ),
     launches(

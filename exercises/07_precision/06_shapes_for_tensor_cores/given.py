@@ -11,7 +11,7 @@ SIZES = (
     {"words": 1003, "features": 148, "rows": (20, 13, 20, 8)},
     {"words": 1209, "features": 140, "rows": (16, 16, 16, 16)},
 )
-"""No size but `rows` is a multiple of 8. The first products are long; later tables exceed all scores."""
+"""Neither words nor features are multiples of 8. The first products are long; later tables exceed all scores."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def reference(
 
 
 def bytes_needed(drawn: dict[str, Any], machine: Any) -> int:
-    """The result, and what masks of the keys take. A table of scores is ten times as large, or more."""
+    """Return the bytes of the result and of a mask of keys. A table of scores is at least ten times as large."""
     return int(drawn["query"].nbytes) + SPARE
 
 
@@ -44,19 +44,19 @@ checks = [
     ),
     parity(
         reference,
-        why="A position that sees padding, or its own future, learns something that it must not know.",
+        why="A position that sees padding, or its own future, learns what it must not know.",
         advice="In a boolean attn_mask of the fused operator, True means: this key is seen. It divides by sqrt(size).",
     ),
     syncs(
         at_most=0,
-        why="In every layer, the GPU would be idle until the host knows the lengths.",
-        advice="A comparison of two tensors on the GPU is a mask. Nobody has to read the lengths.",
+        why="In every layer, the GPU would sit idle until the host knows the lengths.",
+        advice="A comparison of two tensors on the GPU is a mask. The host need not read the lengths.",
     ),
     transfers(
         to_device=0,
         to_host=0,
         why="All inputs are on the GPU already. A copy to the host also makes it wait.",
-        advice="Make the mask from `lengths` and torch.arange(n, device=query.device), without a look at the numbers.",
+        advice="Make the mask from `lengths` and torch.arange(n, device=query.device), without reading either.",
     ),
     memory(
         peak=bytes_needed,

@@ -1,4 +1,4 @@
-"""The right tokens, each read once, from a cache that is as large at the start as at the end."""
+"""The right tokens, each read once, with a cache of constant size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def written(weights: dict[str, torch.Tensor], heads: int, prompt: list[int], ste
 
 
 def sizes(drawn: dict[str, Any]) -> tuple[int, int, int, int]:
-    """Texts, tokens read of each, width, and vocabulary."""
+    """Return the number of texts, the tokens read of each text, the width, and the vocabulary."""
     vocabulary, width = drawn["weights"]["head.weight"].shape
     texts, prompt = drawn["prompts"].shape
     return int(texts), int(prompt + drawn["steps"] - 1), int(width), int(vocabulary)
@@ -109,11 +109,11 @@ def find_other_shapes(run: Run) -> Finding | None:
         ends = [event.launched for event in scored(call)]
         steps = [[event for event in kernels if begin < event.launched <= end] for begin, end in pairwise(ends[1:])]
         for before, after in pairwise(steps):
-            for one, other in zip(before, after, strict=False):
-                if (one.name, one.size_bytes) != (other.name, other.size_bytes):
-                    expected = f"{one.name} on {one.size_bytes:,} bytes, as for the token before"
-                    got = f"{other.name} on {other.size_bytes:,} bytes{run.which(call)}"
-                    return Finding(expected, got, other.line)
+            for earlier, later in zip(before, after, strict=False):
+                if (earlier.name, earlier.size_bytes) != (later.name, later.size_bytes):
+                    expected = f"{earlier.name} on {earlier.size_bytes:,} bytes, as for the token before"
+                    got = f"{later.name} on {later.size_bytes:,} bytes{run.which(call)}"
+                    return Finding(expected, got, later.line)
             if len(before) != len(after):
                 got = f"{len(after)} kernels{run.which(call)}"
                 return Finding(f"{len(before)} kernels, as for the token before", got, after[-1].line)
@@ -136,7 +136,7 @@ checks = [
     ),
     placement(
         "device",
-        why="Other texts may be generated meanwhile: reading these tokens is the caller's decision.",
+        why="The caller decides when to read the tokens, and may start other work first.",
         advice="argmax returns a tensor on the GPU, and the model accepts it as the next token.",
     ),
     parity(
@@ -146,13 +146,13 @@ checks = [
     ),
     syncs(
         at_most=0,
-        why="A wait in each step leaves the GPU idle while the host prepares the next one.",
-        advice="Positions are known without a look at the GPU: count them in Python.",
+        why="A wait in each step leaves the GPU idle while the host prepares the next step.",
+        advice="The host knows the positions without the GPU: count them in Python.",
     ),
     transfers(
         to_device=0,
         to_host=0,
-        why="Prompts and model are on the GPU. Each token that is read makes the host wait.",
+        why="Prompts and model are on the GPU. Each token that the host reads makes it wait.",
         advice="Make cache, positions and mask on the GPU; feed the token back as a tensor.",
     ),
     Check(
@@ -166,8 +166,8 @@ checks = [
     ),
     launches(
         launches_allowed,
-        why="A batch does a step of all texts in a few kernels.",
-        advice="Do the step once for all texts, and write each key and value into the cache with one assignment.",
+        why="A step of the whole batch takes a few kernels.",
+        advice="Take each step once for all texts, and write new keys and values with one assignment each.",
         on=modelled,
     ),
     Check(

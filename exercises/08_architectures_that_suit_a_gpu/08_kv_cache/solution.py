@@ -33,7 +33,7 @@ def generate(
 
 
 class Demo(nn.Module):
-    """A model as the task describes it, with random weights."""
+    """A model as in the task, with random weights."""
 
     heads, size, longest = 2, 8, 32
 

@@ -1,4 +1,4 @@
-"""The loss of each target token, from one pass over both sides, with three masks made on the device."""
+"""The loss of each target token, from one pass over both sides and three masks made on the device."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ def between(weights: Weights, x: torch.Tensor) -> torch.Tensor:
 
 
 def attended(weights: Weights, heads: int, asking: torch.Tensor, offered: torch.Tensor) -> torch.Tensor:
-    """Attention of vectors (m, width) to vectors (n, width), all of them visible."""
+    """Attention of vectors (m, width) to vectors (n, width), all visible."""
     into, shift = weights["in_proj_weight"].chunk(3), weights["in_proj_bias"].chunk(3)
     query, key, value = (
         functional.linear(x, matrix, bias).unflatten(1, (heads, -1))
         for x, matrix, bias in zip((asking, offered, offered), into, shift, strict=True)
     )
     shares = (torch.einsum("mhk,nhk->hmn", query, key) / key.shape[-1] ** 0.5).softmax(dim=-1)
-    found = torch.einsum("hmn,nhk->mhk", shares, value).flatten(1)
-    return functional.linear(found, weights["out_proj.weight"], weights["out_proj.bias"])
+    mixed = torch.einsum("hmn,nhk->mhk", shares, value).flatten(1)
+    return functional.linear(mixed, weights["out_proj.weight"], weights["out_proj.bias"])
 
 
 def find_no_graph(run: Run) -> Finding | None:
@@ -95,23 +95,23 @@ checks = [
     ),
     placement(
         "device",
-        why="The training goes on with backward(), on the GPU.",
-        advice="Move both sides first. All that is made from them is then on the GPU.",
+        why="Training continues with backward() on the GPU.",
+        advice="Move both sides first. Everything made from them is then on the GPU.",
     ),
     parity(
         reference,
-        why="Padding is no language, and a decoder that sees the next word only learns to copy it.",
-        advice="Padding of sources is hidden twice, in the encoder and from the decoder; the target's future, once.",
+        why="Padding is not language, and a decoder that sees the next word learns only to copy it.",
+        advice="Hide the sources' padding twice, from encoder and decoder, and each target's future once.",
     ),
     syncs(
         at_most=0,
-        why="The decoder compares a mask alone with a causal one, and the host waits for the answer.",
+        why="If it gets only a mask, the decoder checks whether it is causal, and the host waits for the answer.",
         advice="Pass tgt_is_causal=True with the mask, and read no value of the GPU.",
     ),
     transfers(
         to_device=2,
         to_host=0,
-        why="Two tensors of tokens cross the bus. Masks, inputs and labels are made from them on the GPU.",
+        why="Only two tensors of tokens need to cross the bus. Masks, inputs and labels come from them on the GPU.",
         advice="Move sources and targets once, then slice and compare there. Make the causal mask with device=….",
     ),
     launches(
@@ -125,7 +125,7 @@ checks = [
         lambda _: "The losses have an autograd graph",
         find_no_graph,
         ("structure",),
-        "These are losses to train with.",
+        "Training needs backward() on these losses.",
         "Leave out no_grad() and detach().",
     ),
 ]

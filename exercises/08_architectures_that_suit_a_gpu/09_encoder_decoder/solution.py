@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 PAD = 0
-"""The token that fills up short sentences."""
+"""The token that pads short sentences."""
 
 
 def token_losses(
@@ -13,7 +13,7 @@ def token_losses(
 ) -> torch.Tensor:
     """The loss of each target token but the first, (n, t - 1).
 
-    sources: (n, s), targets: (n, t), both int64 on the CPU, filled up
+    sources: (n, s), targets: (n, t), both int64 on the CPU, padded
     with PAD; each target begins with a start token.
     """
     device = model.head.weight.device
@@ -38,7 +38,7 @@ def token_losses(
 
 
 class Demo(nn.Module):
-    """A model as the task describes it, with random weights."""
+    """A model as in the task, with random weights."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Shapes on both sides of the ridge, in types of 1 to 8 bytes, and GPUs that never were."""
+"""Shapes on both sides of the ridge, in types of 1 to 8 bytes, and invented GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of ten calls by the trace, and shares and limit that follow from it."""
+"""The time of a call, by the trace, and the shares and the limit that follow from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENOUGH = 0.25
 
 
 def reference(size: int, is_product: bool) -> dict[str, Any]:
-    """Values of the right types; other checks compare them."""
+    """Values of the right types; other checks compare the figures."""
     return {"seconds": 0.0, "flops_share": 0.0, "bandwidth_share": 0.0, "limit": ""}
 
 
@@ -72,17 +72,17 @@ checks = [
             one_call,
             "seconds",
             name="seconds",
-            why="The shares are as right as the time, and a launch returns long before its kernel is done.",
-            advice="Warm up, synchronize, read the clock, call work ten times, synchronize, read it, and divide by ten.",
+            why="The shares depend on the time, and a launch returns long before its kernel is done.",
+            advice="Warm up, synchronize, read the clock, call work ten times, synchronize, read it, divide by ten.",
         ),
-        sentence=sentence("Its time is that of a call"),
+        sentence=sentence("Its time is the time of one call"),
     ),
     Check(
         "shares",
         sentence("Its shares follow from its time"),
         wrong_shares,
         needs=("structure", "seconds"),
-        why="A share tells how much of the GPU the kernel uses; a time alone does not.",
+        why="A share shows how much of the GPU the kernel uses. A time alone does not.",
         advice="flops / seconds / peak_flops, and moved / seconds / bandwidth.",
     ),
     Check(
@@ -90,7 +90,7 @@ checks = [
         sentence("It names what limits the kernel"),
         wrong_limit,
         needs=("structure", "seconds"),
-        why="What you optimize depends on the limit; work on anything else gains nothing.",
+        why="The limit decides what to optimize. Work on anything else gains nothing.",
         advice="The larger share decides, if it is at least 0.25; below that, the GPU waits for launches.",
     ),
 ]

@@ -27,7 +27,7 @@ def what_limits(
     peak_flops: float,
     bandwidth: float,
 ) -> dict:
-    """The time of a call of `work`, two shares, and what limits it.
+    """Time a call of `work`, and find what limits it.
 
     It computes `flops` and moves `moved` bytes. The GPU can do
     `peak_flops` FLOP/s and move `bandwidth` bytes/s.

@@ -13,7 +13,7 @@ def what_limits(
     peak_flops: float,
     bandwidth: float,
 ) -> dict:
-    """The time of a call of `work`, two shares, and what limits it.
+    """Time a call of `work`, and find what limits it.
 
     It computes `flops` and moves `moved` bytes. The GPU can do
     `peak_flops` FLOP/s and move `bandwidth` bytes/s.
@@ -21,7 +21,7 @@ def what_limits(
     start = time.perf_counter()
     work()
     seconds = time.perf_counter() - start
-    # TODO: time ten calls rightly, and compute the shares.
+    # TODO: time ten calls correctly, and compute the shares.
     return {
         "seconds": seconds,
         "flops_share": 0.0,

@@ -1,4 +1,4 @@
-"""The values of AdamW by its formulas, and hardly a launch more than forward and backward need."""
+"""The values of AdamW by its formulas, and few more launches than forward and backward need."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def most(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """Find losses that autograd still holds on to."""
+    """Find losses that still have their graph."""
     for call in run.calls:
         if call.output.fact.requires_grad:
             return Finding(
@@ -90,18 +90,18 @@ checks = [
     syncs(
         at_most=0,
         why="A loss that is read in the loop makes the host wait for the whole step.",
-        advice="Collect loss.detach() in a list, and join it with torch.stack after the loop.",
+        advice="Collect loss.detach() in a list, and join the losses with torch.stack after the loop.",
     ),
     transfers(to_device=0, to_host=0, why="Everything is on the device already.", advice="Copy nothing."),
     unmodified(may_change=("model",)),
     parity(
         reference,
         why="The fused update is the same AdamW: each step's moments build on those of the step before.",
-        advice="One AdamW before the loop, weight_decay=0.05; zero_grad, forward, loss, backward and step in each step.",
+        advice="One AdamW before the loop, weight_decay=0.05. In the loop: zero_grad, forward, loss, backward, step.",
     ),
     after_call(
         trained,
-        why="The parameters are what training is for; decay and moments show in them.",
+        why="Training is about the parameters, and decay and moments show in them.",
         advice="AdamW, not Adam: its decay does not pass through the moments. Step after backward, in each step.",
     ),
     Check(
@@ -114,7 +114,7 @@ checks = [
     ),
     launches(
         most,
-        why="Updates launch more than the model itself, if each operation on each parameter is a kernel.",
-        advice="An argument of torch.optim.AdamW makes one kernel of the whole update.",
+        why="If each operation on each parameter is a kernel, the update launches more than the model itself.",
+        advice="An argument of torch.optim.AdamW turns the whole update into one kernel.",
     ),
 ]

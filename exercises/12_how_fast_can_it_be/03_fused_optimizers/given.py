@@ -12,7 +12,7 @@ SIZES = ((9, 12, 16, 4), (5, 7, 11, 6), (1, 3, 6, 1))
 
 
 def network(layers: int, features: int) -> nn.Sequential:
-    """Linear layers with Tanh in between: smooth, so that rounding makes no other step of it."""
+    """Linear layers with Tanh in between: smooth, so rounding changes little."""
     parts: list[nn.Module] = []
     for _ in range(layers):
         parts += [nn.Linear(features, features), nn.Tanh()]

@@ -1,4 +1,4 @@
-"""Fused optimizers: all parameters are updated in one kernel."""
+"""Fused optimizers: one kernel updates all parameters."""
 
 import torch
 from torch import nn
@@ -10,9 +10,9 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 def train(
     model: nn.Module, batches: list[Batch], learning_rate: float
 ) -> torch.Tensor:
-    """The losses of all steps, without a graph.
+    """Train the model in place with a fused AdamW.
 
-    The model is trained in place, by a fused AdamW.
+    Returns the losses of all steps, without a graph.
     """
     # TODO: update all parameters in one launch.
     optimizer = torch.optim.AdamW(

@@ -1,4 +1,4 @@
-"""The mean of all models, in a number of launches that does not depend on theirs."""
+"""The mean of all models, in as many launches for two models as for forty."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def reference(state: dict[str, torch.Tensor], batch: torch.Tensor) -> torch.Tens
 
 
 def with_a_graph(run: Run) -> Finding | None:
-    """Find a result that autograd holds on to."""
+    """Find a result that still has its graph."""
     for call in run.calls:
         if call.output.fact.requires_grad:
             got = f"the result requires gradients{run.which(call)}"
@@ -26,11 +26,11 @@ def with_a_graph(run: Run) -> Finding | None:
 checks = [
     structure(reference, advice="One mean for each row and class."),
     placement("device", advice="Leave the mean on the device."),
-    syncs(at_most=0, why="The host needs no value.", advice="Look at no value: everything stays on the GPU."),
+    syncs(at_most=0, why="The host needs no value.", advice="Read no value: everything stays on the GPU."),
     transfers(to_device=0, to_host=0, why="Everything is on the device already.", advice="Copy nothing."),
     parity(
         reference,
-        why="Each model's layers belong together; a transposed weight or another bias gives another answer.",
+        why="Each model's layers belong together. A transposed weight or another model's bias gives another answer.",
         advice="Stack weights (models, n, k) and biases (models, n); the mean runs over the models, dimension 0.",
     ),
     Check(
@@ -44,13 +44,13 @@ checks = [
     launches(
         (1, 16),
         why="Each launch costs the host some microseconds, and these kernels end sooner than that.",
-        advice="torch.stack each kind of parameter once; then one batched product a layer computes all models.",
+        advice="Stack each kind of parameter once. Then one batched product per layer computes all models.",
     ),
     speed(
         1 / 2,
         real_at_most=0.8,
         beside="one model after the other",
         why="Forty small kernels take forty launches; one larger kernel takes one.",
-        advice="Keep loops over models for the lists that torch.stack gets, which launch nothing.",
+        advice="Loop over the models only to build the lists for torch.stack: that launches nothing.",
     ),
 ]

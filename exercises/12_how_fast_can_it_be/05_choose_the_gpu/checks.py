@@ -8,7 +8,7 @@ from gpututor.checks import value
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any] | None:
-    """The answer by the roofline, for the GPUs that will do."""
+    """The answer by the roofline, among the GPUs that will do."""
     job = drawn["job"]
     options = []
     for gpu in drawn["gpus"]:
@@ -25,7 +25,7 @@ def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any] | None:
 checks = [
     value(
         expected,
-        why="A slow GPU at a low price may cost more in the end, and a fast one may wait for its memory all the time.",
-        advice="Hours by the longer of the two times, over the efficiency; then the lowest price of the whole job.",
+        why="A slow GPU at a low price may cost more in the end, and a fast GPU may just wait for its memory.",
+        advice="Take the longer of the two times, divide by the efficiency, and compare the prices of the whole job.",
     ),
 ]

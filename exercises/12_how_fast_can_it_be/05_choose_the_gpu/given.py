@@ -1,4 +1,4 @@
-"""Jobs with one limit each, and GPUs in another order each time, at prices of the day."""
+"""Jobs with one limit each, and GPUs in random order at random prices."""
 
 from __future__ import annotations
 

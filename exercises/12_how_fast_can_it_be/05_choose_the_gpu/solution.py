@@ -1,4 +1,4 @@
-"""Choose the GPU: the cheapest one that holds a job and ends in time."""
+"""Choose the GPU: the cheapest that holds a job and meets its deadline."""
 
 
 def hours_on(job: dict, gpu: dict) -> float:
@@ -10,7 +10,7 @@ def hours_on(job: dict, gpu: dict) -> float:
 
 
 def choose(job: dict, gpus: list[dict]) -> dict | None:
-    """The name, the hours and the dollars of the cheapest GPU that will do.
+    """Name the cheapest GPU that will do, with its hours and dollars.
 
     None if no GPU has the memory and meets the deadline.
     """

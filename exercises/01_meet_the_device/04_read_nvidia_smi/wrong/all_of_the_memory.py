@@ -1,5 +1,5 @@
 # fails: here
-# Takes the second number of mem_get_info: all of the memory.
+# Takes the second number of mem_get_info, the total.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: here
-# Takes memory that no tensor uses for free: the cache belongs to PyTorch.
+# Counts all memory that no tensor uses as free, but the cache belongs to PyTorch.
 import torch
 
 

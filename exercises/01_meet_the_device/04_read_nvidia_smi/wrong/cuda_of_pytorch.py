@@ -1,5 +1,5 @@
 # fails: machine
-# Takes the CUDA that PyTorch was built with for the one that the driver can run.
+# Returns the CUDA that PyTorch was built with, not the newest that the driver can run.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: processes
-# Takes the memory of the GPU for that of its process.
+# Reports the GPU's memory as the process's.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: machine
-# Reads usage and limit of the power as memory.
+# Reads the power's usage and limit as memory.
 import torch
 
 

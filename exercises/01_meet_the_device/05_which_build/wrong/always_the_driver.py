@@ -1,5 +1,5 @@
 # fails: value
-# Sends everybody without a usable GPU to install a driver.
+# Tells everyone without a usable GPU to install a driver.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: value
-# Takes "a GPU can be used" for "built with CUDA".
+# Mistakes "a GPU can be used" for "built with CUDA".
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: activations
-# Counts the result of every layer: ReLU takes the place of its input, which is freed.
+# Counts the result of every layer, but ReLU's input is freed.
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # fails: weights
-# Takes four bytes for every element: half as much in bfloat16, twice as much in float64.
+# Counts four bytes for every element, but bfloat16 has two and float64 has eight.
 import torch
 from torch import nn
 

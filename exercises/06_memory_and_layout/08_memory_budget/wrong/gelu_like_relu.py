@@ -1,5 +1,5 @@
 # fails: activations
-# Counts one tensor for each activation: GELU keeps its input besides its result.
+# Counts one tensor for each activation, but GELU's input stays as well as its result.
 import torch
 from torch import nn
 

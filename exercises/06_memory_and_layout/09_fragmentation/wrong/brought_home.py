@@ -1,5 +1,5 @@
 # fails: placement
-# Brings the features to the host: the caller goes on on the GPU.
+# Brings the features to the host, but the caller needs them on the GPU.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: largest
-# Takes the largest segment for the largest free block: a tensor lies in it.
+# Mistakes the largest segment for the largest free block, but it holds a tensor.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: placement
-# Computes where memory is plenty, on the CPU, and leaves the result there.
+# Computes on the CPU, which has plenty of memory, and leaves the result there.
 import torch
 from torch.nn import functional
 

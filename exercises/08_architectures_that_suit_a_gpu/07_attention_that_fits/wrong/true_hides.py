@@ -1,5 +1,5 @@
 # fails: parity
-# Takes True for hidden, as nn.MultiheadAttention does: only the padding is seen.
+# Takes True to mean hidden, as nn.MultiheadAttention does: only the padding is seen.
 import torch
 from torch.nn import functional
 

@@ -1,5 +1,5 @@
 # fails: syncs
-# Leaves out tgt_is_causal: the decoder looks whether the mask is causal.
+# Leaves out tgt_is_causal: the decoder checks if the mask is causal.
 import torch
 from torch import nn
 from torch.nn import functional

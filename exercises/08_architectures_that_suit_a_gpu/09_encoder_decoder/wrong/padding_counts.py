@@ -1,5 +1,5 @@
 # fails: parity
-# Counts the padding of the targets as words to learn.
+# Counts padding of targets as words to learn.
 import torch
 from torch import nn
 from torch.nn import functional

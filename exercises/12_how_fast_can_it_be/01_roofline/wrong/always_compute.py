@@ -1,5 +1,5 @@
 # fails: value
-# Takes every product to be bound by arithmetic.
+# Treats every product as bound by arithmetic.
 import torch
 
 

@@ -1,5 +1,5 @@
 # fails: value
-# Takes every element to be a float32.
+# Counts four bytes for every element.
 import torch
 
 

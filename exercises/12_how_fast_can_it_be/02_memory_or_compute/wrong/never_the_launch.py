@@ -1,5 +1,5 @@
 # fails: limit
-# Takes the larger share, however small.
+# Names the larger share, however small it is.
 import time
 from collections.abc import Callable
 

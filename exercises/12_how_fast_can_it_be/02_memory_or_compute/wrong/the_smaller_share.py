@@ -1,5 +1,5 @@
 # fails: limit
-# Names the resource that is used least.
+# Names the resource that the kernel uses least.
 import time
 from collections.abc import Callable
 

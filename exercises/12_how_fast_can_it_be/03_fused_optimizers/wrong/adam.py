@@ -1,5 +1,5 @@
 # fails: parity
-# Takes Adam, whose decay is part of the gradient.
+# Uses Adam, whose decay is part of the gradient.
 import torch
 from torch import nn
 from torch.nn import functional

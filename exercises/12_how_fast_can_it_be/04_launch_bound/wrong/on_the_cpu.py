@@ -12,9 +12,7 @@ def layer(inputs: torch.Tensor, layers: list[nn.Linear]) -> torch.Tensor:
 
 
 @torch.no_grad()
-def ensemble(
-    models: list[nn.Sequential], batch: torch.Tensor
-) -> torch.Tensor:
+def ensemble(models: list[nn.Sequential], batch: torch.Tensor) -> torch.Tensor:
     """The mean (rows, classes) of the outputs of all models."""
     hidden = layer(batch, [model[0] for model in models]).relu()
     return layer(hidden, [model[2] for model in models]).mean(dim=0).cpu()

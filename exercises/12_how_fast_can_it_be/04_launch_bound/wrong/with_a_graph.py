@@ -11,9 +11,7 @@ def layer(inputs: torch.Tensor, layers: list[nn.Linear]) -> torch.Tensor:
     return inputs @ weight.transpose(1, 2) + bias[:, None]
 
 
-def ensemble(
-    models: list[nn.Sequential], batch: torch.Tensor
-) -> torch.Tensor:
+def ensemble(models: list[nn.Sequential], batch: torch.Tensor) -> torch.Tensor:
     """The mean (rows, classes) of the outputs of all models."""
     hidden = layer(batch, [model[0] for model in models]).relu()
     return layer(hidden, [model[2] for model in models]).mean(dim=0)

@@ -1,5 +1,5 @@
 # fails: value
-# Takes every job to be bound by arithmetic.
+# Treats every job as bound by arithmetic.
 def hours_on(job: dict, gpu: dict) -> float:
     """Hours of all steps of the job on a GPU."""
     step_s = max(job["flops"] / gpu["peak_flops"], 0.0)

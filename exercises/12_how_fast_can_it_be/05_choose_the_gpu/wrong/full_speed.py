@@ -1,5 +1,5 @@
 # fails: value
-# Takes the job to run at the speed of the roofline.
+# Assumes that the job reaches the roofline.
 def hours_on(job: dict, gpu: dict) -> float:
     """Hours of all steps of the job on a GPU."""
     step_s = max(job["flops"] / gpu["peak_flops"], job["bytes"] / gpu["bandwidth"])

@@ -1,5 +1,5 @@
 # fails: value
-# Takes the lowest price of an hour.
+# Takes the GPU with the lowest price per hour.
 def hours_on(job: dict, gpu: dict) -> float:
     """Hours of all steps of the job on a GPU."""
     step_s = max(job["flops"] / gpu["peak_flops"], job["bytes"] / gpu["bandwidth"])
