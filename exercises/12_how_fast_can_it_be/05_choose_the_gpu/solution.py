@@ -1,4 +1,4 @@
-"""Choose the GPU: the cheapest that holds a job and meets its deadline."""
+"""Choose the GPU: the cheapest that holds a job and meets a deadline."""
 
 
 def hours_on(job: dict, gpu: dict) -> float:
