@@ -89,6 +89,12 @@ class MemoryUse:
     """Bytes when the function had returned; its result is still held."""
     left: int | None = None
     """Bytes after the result was dropped and collected; None unless a check wants `left`."""
+    reserved: int | None = None
+    """Bytes of PyTorch's segments when the function had returned; None on a real device."""
+    reserved_peak: int | None = None
+    """Most bytes of PyTorch's segments during the call; None on a real device."""
+    largest_free: int | None = None
+    """Bytes of the largest free block in these segments when the function had returned; None on a real device."""
 
 
 @dataclass(frozen=True)

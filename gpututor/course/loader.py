@@ -102,6 +102,9 @@ def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
         if scenario.get("gpus") and scenario.get("backends") == ():
             problem = f"{scenario['gpus']} here, but no backend would show {'it' if scenario['gpus'] == 1 else 'them'}"
             yield Mistake(f"scenario[{position}].gpus", problem, 'Write gpus = 0, or backends = ["cuda"].')
+        if (driver := scenario.get("driver", "fits")) != "fits" and scenario.get("gpus", _ANY_SCENARIO.gpus):
+            problem = f"GPUs cannot be used with a driver that is {driver}"
+            yield Mistake(f"scenario[{position}].driver", problem, "Write gpus = 0.")
 
 
 EXERCISE_FILES = ("task.md", "starter.py", "given.py", "checks.py", "solution.py", "hints.md")

@@ -7,6 +7,8 @@ from typing import Any
 
 ACCELERATORS = ("cuda", "mps", "xpu")
 """Backends of real accelerators. Any of them can report itself as available in a scenario."""
+DRIVERS = ("fits", "missing", "too old")
+"""States of NVIDIA's driver on a machine without a usable GPU."""
 KINDS = ("virtual", *ACCELERATORS, "cpu")
 """Kinds of device that an exercise can allow."""
 
@@ -30,6 +32,9 @@ class Scenario:
     """The virtual GPU's model; empty on a real device."""
     memory_mib: int | None = key("whole", None, least=1, most=1024 * 1024)
     """MiB of memory of each device; None: the memory of the model."""
+
+    driver: str = key("choice", "fits", choices=DRIVERS)
+    """The driver of a machine without GPUs: with `missing` or `too old`, CUDA's errors say so."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

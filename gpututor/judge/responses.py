@@ -115,15 +115,20 @@ def _line(line: object, source: str) -> int | None:
     return line if type(line) is int and 0 < line <= source.count("\n") + 1 else None
 
 
+_MEMORY = ("before", "peak", "after")
+_MEMORY_IF_KNOWN = ("left", "reserved", "reserved_peak", "largest_free")
+"""Fields of `MemoryUse`."""
+
+
 def _memory(data: object) -> dict[str, MemoryUse]:
     if not isinstance(data, dict) or len(data) > MAX_DEVICES:
         raise FrameError("the memory of a call must be an object")
     memory: dict[str, MemoryUse] = {}
     for device, use in data.items():
-        fields = _object(use, {"before", "peak", "after", "left"})
-        before, peak, after = (_amount(fields[name]) for name in ("before", "peak", "after"))
-        left = None if fields["left"] is None else _amount(fields["left"])
-        memory[str(device)[:40]] = MemoryUse(before, peak, after, left)
+        fields = _object(use, {*_MEMORY, *_MEMORY_IF_KNOWN})
+        before, peak, after = (_amount(fields[name]) for name in _MEMORY)
+        others = {name: None if fields[name] is None else _amount(fields[name]) for name in _MEMORY_IF_KNOWN}
+        memory[str(device)[:40]] = MemoryUse(before, peak, after, **others)
     return memory
 
 

@@ -40,6 +40,9 @@ class DeviceMeter(Protocol):
     def peaks(self) -> dict[str, int]:
         """Return the peak since `begin_peaks`, if the device's allocator reports it."""
 
+    def segments(self) -> dict[str, dict[str, int]]:
+        """Return figures of PyTorch's segments, by device, under names of `MemoryUse`; empty if unknown."""
+
     def begin_peaks(self) -> None:
         """Start new peaks. The submission's own peak statistics of a virtual GPU are not reset."""
 
@@ -74,6 +77,9 @@ class VirtualMeter:
 
     def peaks(self) -> dict[str, int]:
         return {gpu.name: gpu.memory.peak_of_call for gpu in self._machine.gpus}
+
+    def segments(self) -> dict[str, dict[str, int]]:
+        return {gpu.name: gpu.memory.segments_of_call() for gpu in self._machine.gpus}
 
     def begin_peaks(self) -> None:
         for gpu in self._machine.gpus:
@@ -122,6 +128,9 @@ class RealMeter:
     def peaks(self) -> dict[str, int]:
         return self._by_device(getattr(self._module, "max_memory_allocated", None))
 
+    def segments(self) -> dict[str, dict[str, int]]:
+        return {}  # observing them would cost time
+
     def begin_peaks(self) -> None:
         if reset := getattr(self._module, "reset_peak_memory_stats", None):
             for index in self._indices():
@@ -145,6 +154,7 @@ class CallMeasurement:
         self._before: dict[str, int] = {}
         self._after: dict[str, int] = {}
         self._peaks: dict[str, int] = {}
+        self._segments: dict[str, dict[str, int]] = {}
         self.span = {"started": 0, "returned": 0, "finished": 0}
         self.unpriced: dict[str, int | None] = {}
         """Work of the host that the clock cannot price."""
@@ -164,6 +174,7 @@ class CallMeasurement:
         meter.result_returned(result)
         self.span["finished"] = meter.synchronize()
         self._after, self._peaks = meter.allocated(), meter.peaks()
+        self._segments = meter.segments()
 
     def memory(self, *, left: bool) -> dict[str, dict[str, int | None]]:
         """Return the memory by device. With `left`, unused objects are collected first."""
@@ -176,6 +187,8 @@ class CallMeasurement:
                 "peak": max(self._peaks.get(device, 0), self._after[device], before),
                 "after": self._after[device],
                 "left": remains.get(device),
+                **dict.fromkeys(("reserved", "reserved_peak", "largest_free")),
+                **self._segments.get(device, {}),
             }
             for device, before in self._before.items()
         }
@@ -202,6 +215,7 @@ def enter_machine(spec: MachineSpec, learner_file: str, *, observed: bool = True
         memory_bytes = None if scenario.memory_mib is None else scenario.memory_mib << 20
         options: dict[str, Any] = {"memory_bytes": memory_bytes, "backends": scenario.backends, "recorder": recorder}
         with virtual.virtual_gpu(scenario.gpus, scenario.gpu, obey_environment=False, **options) as machine:
+            machine.driver = scenario.driver
             yield EnteredMachine(recorder, _virtual_view(), VirtualMeter(machine), machine)
         return
     if spec.kind in ("cuda", "xpu"):  # there is only one mps

@@ -195,7 +195,17 @@ def test_gpus_require_a_backend(tmp_path: Path, lines: str) -> None:
     assert "gpus = 0" in mistake.advice
 
 
-@pytest.mark.parametrize("lines", ["gpus = 0\nbackends = []", "gpus = 0", 'backends = ["mps"]', "gpus = 2"])
+@pytest.mark.parametrize("lines", ['driver = "missing"', 'gpus = 2\ndriver = "too old"'])
+def test_gpus_require_a_driver(tmp_path: Path, lines: str) -> None:
+    (mistake,) = exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))
+    assert mistake.key == "scenario[1].driver"
+    assert "gpus = 0" in mistake.advice
+
+
+CONSISTENT = ["gpus = 0\nbackends = []", "gpus = 0", 'backends = ["mps"]', "gpus = 2", 'gpus = 0\ndriver = "missing"']
+
+
+@pytest.mark.parametrize("lines", CONSISTENT)
 def test_consistent_scenarios_are_accepted(tmp_path: Path, lines: str) -> None:
     assert list(exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))) == []
 

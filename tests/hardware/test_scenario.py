@@ -14,7 +14,7 @@ from gpututor.toml_schema import REQUIRED
 from tests.support import ROOT
 
 FIELDS = {field.name: field for field in fields(Scenario)}
-UNUSUAL = Scenario("two", 2, ("cuda", "xpu"), "H100", 64)
+UNUSUAL = Scenario("two", 2, ("cuda", "xpu"), "H100", 64, "missing")
 
 
 def test_every_field_is_a_manifest_key_with_the_same_default() -> None:

@@ -101,12 +101,34 @@ def left_over_graph() -> RuntimeError:
     return RuntimeError("This graph was captured on a virtual GPU that is switched off: capture it again.")
 
 
-def no_gpus() -> RuntimeError:
-    """Return the error of a CUDA build on a machine whose driver shows no GPU.
+def no_gpus(driver: str) -> RuntimeError:
+    """Return the error of a CUDA build on a machine without a usable GPU, by one of `DRIVERS`.
 
-    The other message, "Found no NVIDIA driver on your system", sends people to install one, which would not help here.
+    The texts for a missing and an old driver are those of c10/cuda/CUDAFunctions.cpp.
     """
+    url = "http://www.nvidia.com/Download/index.aspx"
+    if driver == "missing":
+        return RuntimeError(
+            "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver "
+            f"from {url}"
+        )
+    if driver == "too old":
+        return RuntimeError(
+            f"The NVIDIA driver on your system is too old (found version {OLD_DRIVER}). Please update your GPU driver "
+            f"by downloading and installing a new version from the URL: {url} Alternatively, go to: "
+            "https://pytorch.org to install a PyTorch version that has been compiled with your version of the CUDA "
+            "driver."
+        )
     return RuntimeError("No CUDA GPUs are available")
+
+
+OLD_DRIVER = 11040
+"""The newest CUDA of a driver that is too old: 11.4, as 1000 times 11 plus 10 times 4."""
+
+
+def not_compiled() -> AssertionError:
+    """Return the error of a build without CUDA (torch/cuda/__init__.py)."""
+    return AssertionError("Torch not compiled with CUDA enabled")
 
 
 def switched_off() -> RuntimeError:

@@ -194,6 +194,8 @@ class VirtualMachine:
         """The mode that `torch.cuda.set_sync_debug_mode` chose: 1 warns of waits, 2 forbids them."""
         self.waits_in_real_time = False
         """True once learner code has waited in a way that the clock does not follow; the trace names the first wait."""
+        self.driver = "fits"
+        """The driver of a machine without GPUs, one of `DRIVERS`: it decides which error CUDA gives."""
         self.started = False
         """True if anything needed a GPU so far; counting GPUs does not."""
         self.gives_way = False
@@ -244,8 +246,12 @@ class VirtualMachine:
             for gpu in self.gpus if settings.text else ():
                 gpu.memory.settings = settings
         if not self.gpus:
-            raise cuda_errors.no_gpus()
+            raise self.why_no_gpus()
         self.started = True
+
+    def why_no_gpus(self) -> Exception:
+        """Return the error for the use of CUDA on a machine without a usable GPU."""
+        return cuda_errors.no_gpus(self.driver) if "cuda" in self.backends else cuda_errors.not_compiled()
 
     @property
     def current(self) -> VirtualGpu:

@@ -34,7 +34,7 @@ from gpututor.devices.virtual.operators import (
 )
 from gpututor.devices.virtual.operators.special import special_rules
 from gpututor.devices.virtual.options import DEFAULT_MODEL, check_arguments
-from gpututor.devices.virtual.patches import CUDA_BUILD, PATCHES, TIME, patch
+from gpututor.devices.virtual.patches import CPU_BUILD, CUDA_BUILD, PATCHES, TIME, patch
 from gpututor.devices.virtual.profiler import profile
 from gpututor.devices.virtual.tensors import module_to, moves, serialization, subclasses, tensor
 from gpututor.devices.virtual.tensors.tensor import Hooks
@@ -96,7 +96,7 @@ def virtual_gpu(
         set_active_machine(machine)
     context_before = torch_private.global_device_context()
     try:
-        table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else ()))
+        table = (*PATCHES, *(CUDA_BUILD if "cuda" in machine.backends else CPU_BUILD))
         with (
             patch.apply_patches(table),
             _on_clock(machine, virtual_time),

@@ -144,7 +144,7 @@ def pin_memory(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     machine = active_machine()
     if not machine.gpus and not machine.backends & {"mps", "xpu"}:
-        raise cuda_errors.no_gpus()
+        raise machine.why_no_gpus()
     if pinned(tensor):
         return tensor
     began = machine.clock.host.now

@@ -43,6 +43,8 @@ class AchievableRates:
     """Resident threads of the whole GPU."""
     tensor_share: float
     """Share of the tensor cores' peak that a large matrix product achieves, at the clock under load."""
+    unaligned_share: float
+    """Share of that rate for half precision if rows do not begin at multiples of 16 bytes."""
 
     def tensor_rate(self, dtype: str, tf32: bool) -> float:
         """Return the tensor cores' peak in FLOPs per second, at the clock under load; 0 if they lack the dtype."""
@@ -81,6 +83,7 @@ def attainable(spec: GpuSpec, factors: CalibrationFactors) -> AchievableRates:
         spec, factors, spec.bytes_per_s * factors[f"memory.{memory}"], hertz * throttle, spec.float32_flops * share,
         spec.float64_flops * share, spec.multiprocessors, lanes, spec.multiprocessors * spec.threads_per_multiprocessor,
         factors.get(f"matmul.tensor_{spec.capability[0]}", factors["matmul.tensor"]),
+        factors.get(f"matmul.unaligned_{spec.capability[0]}", factors["matmul.unaligned"]),
     )  # fmt: skip
 
 

@@ -36,6 +36,8 @@ STEP_CYCLES = {1: 6.0, 2: 12.0, 4: 22.0, 8: 22.0}
 of 256 and 1024 rows on an H200: the steps of a block are sequential. Several blocks a multiprocessor hide it."""
 _THIN = 8
 """Rows or columns up to which a product has no tiles and only reads its matrix."""
+_ALIGNED = 8
+"""Numbers of half precision in 16 bytes: rows that begin at multiples of it are loaded in the largest pieces."""
 
 
 def _matrices(inputs: Tensors) -> list[Tensor]:
@@ -108,6 +110,8 @@ def product(
     read, written = total_bytes(inputs), total_bytes(outputs)
     seconds = gpu.moved_s(read, read + written)
     tensor = gpu.tensor_rate(dtype, tf32) * gpu.tensor_share
+    if element_bytes(dtype) == 2 and ((rows if transposed else inner) % _ALIGNED or columns % _ALIGNED):
+        tensor *= gpu.unaligned_share
     rate = max(tensor, gpu.plain_rate(dtype)) / (4 if dtype.startswith("complex") else 1)
     if min(rows, columns) <= _THIN:
         computed = 2.0 * batch * rows * columns * inner / rate

@@ -216,6 +216,14 @@ class CachingAllocator:
             self._settle()
             return self.statistics.peak_of_call
 
+    def segments_of_call(self) -> dict[str, int]:
+        """Return the bytes of the segments now and at most since `begin_peaks`, and of the largest free block."""
+        with self._lock:
+            self._settle()
+            free = [pool.free[-1][0] for pool in self.pools if pool.free]
+            peak = self.statistics.reserved_peak_of_call
+            return {"reserved": self.reserved, "reserved_peak": peak, "largest_free": max(free, default=0)}
+
     def empty_cache(self) -> None:
         """Return all segments without storages to the driver."""
         with self._lock:

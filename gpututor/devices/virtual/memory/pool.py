@@ -312,6 +312,11 @@ class Statistics:
         return self._all["allocated_bytes"].peak
 
     @property
+    def reserved_peak_of_call(self) -> int:
+        """Most bytes reserved since `begin_peaks` or `reset_peaks`."""
+        return self._all["reserved_bytes"].peak
+
+    @property
     def peak_reserved(self) -> int:
         return self._all["reserved_bytes"].meter
 

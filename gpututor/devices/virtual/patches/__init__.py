@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gpututor.devices.virtual.patches import cuda, torch
-from gpututor.devices.virtual.patches.cuda import CUDA_BUILD
+from gpututor.devices.virtual.patches.cuda import CPU_BUILD, CUDA_BUILD
 from gpututor.devices.virtual.patches.patch import Patch, unsupported_calls
 from gpututor.devices.virtual.patches.torch import TIME
 
-__all__ = ["CUDA_BUILD", "PATCHES", "TIME"]
+__all__ = ["CPU_BUILD", "CUDA_BUILD", "PATCHES", "TIME"]
 
 PATCHES: tuple[Patch, ...] = (
     *cuda.CUDA,

@@ -148,6 +148,8 @@ CUDA_BUILD: tuple[Patch, ...] = (
     ),
 )
 """Only for a machine whose backends include cuda."""
+CPU_BUILD: tuple[Patch, ...] = (*patch_all("torch.version", "this passes for a build without CUDA", cuda=None),)
+"""For any other machine."""
 
 
 ACCELERATOR: tuple[Patch, ...] = (

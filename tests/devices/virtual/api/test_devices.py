@@ -68,6 +68,29 @@ def test_the_grader_ignores_cuda_visible_devices(monkeypatch: pytest.MonkeyPatch
         assert torch.cuda.device_count() == 2
 
 
+@pytest.mark.parametrize(
+    ("backends", "driver", "error", "words"),
+    [
+        ((), "fits", AssertionError, "Torch not compiled with CUDA enabled"),
+        (("cuda",), "fits", RuntimeError, "No CUDA GPUs are available"),
+        (("cuda",), "missing", RuntimeError, "Found no NVIDIA driver on your system."),
+        (("cuda",), "too old", RuntimeError, r"driver on your system is too old \(found version 11040\)"),
+    ],
+)
+def test_a_machine_without_gpus_says_what_is_missing(
+    backends: tuple[str, ...], driver: str, error: type[Exception], words: str
+) -> None:
+    spec = MachineSpec(Scenario("none", 0, backends, "T4", None, driver), "virtual", 0)
+    with enter_machine(spec, "solution.py"):
+        assert not CUDA.is_available()
+        assert torch.backends.cuda.is_built() is ("cuda" in backends)
+        assert (torch.version.cuda is None) is ("cuda" not in backends)
+        with pytest.raises(error, match=words):
+            CUDA.init()
+        with pytest.raises(error, match=words):
+            torch.zeros(1, device="cuda")
+
+
 def test_cuda_visible_devices_is_read_at_the_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with virtual_gpu(3):

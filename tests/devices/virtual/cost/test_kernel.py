@@ -95,6 +95,21 @@ def test_without_tensor_cores_half_precision_halves_only_traffic() -> None:
     assert product_s("T4", 4096, "bfloat16") > 0.9 * product_s("T4", 4096)
 
 
+@pytest.mark.parametrize(("name", "slower"), [("T4", 1.3), ("A100 40", 1.3), ("H100", 3.2)])
+def test_half_precision_is_slower_if_rows_do_not_begin_at_multiples_of_16_bytes(name: str, slower: float) -> None:
+    for size in (4092, 4095):
+        assert product_s(name, size, "float16") > slower * product_s(name, 4096, "float16")
+        assert product_s(name, size) <= product_s(name, 4096)
+
+    def wide_s(rows: int, columns: int, inner: int) -> float:
+        sides = [tensor(*sizes, dtype="float16") for sizes in ((rows, inner), (inner, columns), (rows, columns))]
+        return seconds(name, "aten.mm.default", sides[:2], sides[2:])
+
+    aligned = wide_s(4096, 4096, 4096)
+    assert wide_s(4095, 4096, 4096) <= aligned
+    assert min(wide_s(4096, 4095, 4096), wide_s(4096, 4096, 4095)) > slower * aligned
+
+
 def test_double_precision_is_half_the_rate_on_server_gpus_and_a_fraction_on_others() -> None:
     assert product_s("A100", 4096, "float64") < 2.5 * product_s("A100", 4096)
     assert product_s("RTX 4090", 4096, "float64") > 25 * product_s("RTX 4090", 4096)

@@ -251,3 +251,21 @@ def test_without_gpus_statistics_are_those_of_a_cuda_build() -> None:
         assert torch.accelerator.current_accelerator(check_available=True) is None
         assert not torch.accelerator.is_available()
         assert torch.get_device_module() is torch.cpu
+
+
+def test_a_graded_call_knows_its_segments_and_the_largest_free_block(two_gpus: VirtualMachine) -> None:
+    memory = two_gpus.gpus[0].memory
+    before = torch.empty(40 * MIB, dtype=torch.uint8, device="cuda")
+    del before
+    memory.begin_peaks()
+    held = torch.empty(16 * MIB, dtype=torch.uint8, device="cuda")
+    torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
+    assert memory.segments_of_call() == {
+        "reserved": 100 * MIB,
+        "reserved_peak": 100 * MIB,
+        "largest_free": 60 * MIB,
+    }
+    torch.cuda.empty_cache()
+    memory.begin_peaks()
+    assert memory.segments_of_call() == {"reserved": 40 * MIB, "reserved_peak": 40 * MIB, "largest_free": 24 * MIB}
+    del held

@@ -1,0 +1,51 @@
+"""Read nvidia-smi: driver, memory, utilization and processes."""
+
+import torch
+
+
+def columns(line: str) -> list[str]:
+    """The parts of a line between its bars, without outer spaces."""
+    return [part.strip() for part in line.strip("|").split("|")]
+
+
+def mib(text: str) -> int:
+    """The number in a text such as `4321MiB`."""
+    return int(text.strip().removesuffix("MiB"))
+
+
+def read_nvidia_smi(report: str) -> dict:
+    """Figures of a report and of this machine's GPUs."""
+    driver = cuda = ""
+    gpus, processes, here = [], [], []
+    for line in report.splitlines():
+        words = line.split()
+        if "Driver Version" in line:
+            driver, cuda = words[5], words[8]
+        elif "MiB /" in line:
+            used, total = columns(line)[1].split("/")
+            percent = columns(line)[2].partition("%")[0]
+            gpus.append((mib(used), mib(total), int(percent)))
+        elif "MiB" in line:
+            gpu, pid, used = words[1], words[4], words[-2]
+            processes.append((int(gpu), int(pid), mib(used)))
+    for index in range(torch.cuda.device_count()):
+        free, _ = torch.cuda.mem_get_info(index)
+        here.append((free >> 20, torch.cuda.utilization(index)))
+    return {
+        "driver": driver,
+        "cuda": cuda,
+        "gpus": gpus,
+        "processes": processes,
+        "here": here,
+    }
+
+
+if __name__ == "__main__":
+    report = """
+| NVIDIA-SMI 550.54.15   Driver Version: 550.54.15  CUDA Version: 12.4 |
+|   0  Tesla T4              Off |   00000000:00:04.0 Off |          0 |
+| N/A   71C    P0    61W /   70W |  4321MiB /  15360MiB |     87%      |
+| Processes:                                                           |
+|    0   N/A  N/A      2211      C   python                    4318MiB |
+"""
+    print(read_nvidia_smi(report))

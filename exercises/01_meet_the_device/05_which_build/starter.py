@@ -1,0 +1,16 @@
+"""Which build? Why a GPU cannot be used, and what to install."""
+
+import torch
+
+
+def which_build() -> dict:
+    """Describe this PyTorch's build, and what to install."""
+    # TODO: tell the causes apart.
+    if torch.cuda.is_available():
+        return {"cuda_build": True, "install": "nothing"}
+    return {"cuda_build": True, "install": "a driver"}
+
+
+if __name__ == "__main__":
+    print(f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
+    print(which_build())

@@ -1,0 +1,10 @@
+# fails: value
+# Counts GPUs: every machine without one looks alike.
+import torch
+
+
+def which_build():
+    built = torch.backends.cuda.is_built()
+    if not built:
+        return {"cuda_build": False, "install": "a CUDA build"}
+    return {"cuda_build": True, "install": "nothing" if torch.cuda.device_count() else "a GPU"}

@@ -1,0 +1,13 @@
+# fails: runs
+# Starts CUDA without asking for the build: a CPU build raises an AssertionError, not a RuntimeError.
+import torch
+
+
+def which_build():
+    try:
+        torch.cuda.init()
+    except RuntimeError as error:
+        for words, install in {"too old": "a newer driver", "Found no": "a driver", "No CUDA": "a GPU"}.items():
+            if words in str(error):
+                return {"cuda_build": True, "install": install}
+    return {"cuda_build": True, "install": "nothing"}

@@ -1,0 +1,18 @@
+# fails: value
+# Counts all warnings, also those about other things.
+import warnings
+
+import torch
+
+
+def find_the_syncs(stages, batch):
+    waits = {}
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("warn")
+    for name, stage in stages.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            batch = stage(batch)
+        waits[name] = len(caught)
+    torch.cuda.set_sync_debug_mode(before)
+    return waits

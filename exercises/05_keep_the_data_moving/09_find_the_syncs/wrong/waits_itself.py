@@ -1,0 +1,19 @@
+# fails: syncs
+# Synchronizes after each stage, as for a measurement of time.
+import warnings
+
+import torch
+
+
+def find_the_syncs(stages, batch):
+    waits = {}
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("warn")
+    for name, stage in stages.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            batch = stage(batch)
+            torch.cuda.synchronize()
+        waits[name] = sum("synchronizing" in str(warning.message) for warning in caught)
+    torch.cuda.set_sync_debug_mode(before)
+    return waits

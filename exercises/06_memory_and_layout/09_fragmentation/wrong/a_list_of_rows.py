@@ -1,0 +1,11 @@
+# fails: structure
+# Returns the rows as a list: the caller expects one tensor.
+import torch
+
+
+def fragmentation(texts, embed):
+    rows = [None] * len(texts)
+    for i in sorted(range(len(texts)), key=lambda i: -len(texts[i])):
+        rows[i] = embed(texts[i])
+    sizes = [b["size"] for s in torch.cuda.memory_snapshot() for b in s["blocks"] if b["state"] == "inactive"]
+    return {"features": rows, "free": sum(sizes), "largest": max(sizes)}

@@ -1,0 +1,17 @@
+# fails: reserved
+# Embeds the texts as they come: each longer one needs a new segment.
+import torch
+
+
+def free_blocks():
+    return [
+        block["size"]
+        for segment in torch.cuda.memory_snapshot()
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
+
+
+def fragmentation(texts, embed):
+    features = torch.stack([embed(text) for text in texts])
+    return {"features": features, "free": sum(free_blocks()), "largest": max(free_blocks())}

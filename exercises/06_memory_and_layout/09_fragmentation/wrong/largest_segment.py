@@ -1,0 +1,20 @@
+# fails: largest
+# Mistakes the largest segment for the largest free block, but it holds a tensor.
+import torch
+
+
+def free_blocks():
+    return [
+        block["size"]
+        for segment in torch.cuda.memory_snapshot()
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
+
+
+def fragmentation(texts, embed):
+    rows = [None] * len(texts)
+    for i in sorted(range(len(texts)), key=lambda i: -len(texts[i])):
+        rows[i] = embed(texts[i])
+    sizes = [segment["total_size"] for segment in torch.cuda.memory_snapshot()]
+    return {"features": torch.stack(rows), "free": sum(free_blocks()), "largest": max(sizes)}

@@ -1,0 +1,17 @@
+# fails: parity
+# The rows stay in the order of the lengths.
+import torch
+
+
+def free_blocks():
+    return [
+        block["size"]
+        for segment in torch.cuda.memory_snapshot()
+        for block in segment["blocks"]
+        if block["state"] == "inactive"
+    ]
+
+
+def fragmentation(texts, embed):
+    features = torch.stack([embed(text) for text in sorted(texts, key=len, reverse=True)])
+    return {"features": features, "free": sum(free_blocks()), "largest": max(free_blocks())}

@@ -1,0 +1,25 @@
+# fails: structure
+# Converts the whole model, and its losses with it.
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def train(
+    model: nn.Module,
+    batches: torch.Tensor,
+    labels: torch.Tensor,
+    optimizer: torch.optim.Optimizer,
+) -> torch.Tensor:
+    """Take one step for each batch; the losses (steps,), float32."""
+    model.bfloat16()
+    losses = []
+    for batch, wanted in zip(batches, labels, strict=True):
+        optimizer.zero_grad()
+        with torch.autocast(batch.device.type, dtype=torch.bfloat16):
+            scores = model(batch.bfloat16())
+        loss = functional.cross_entropy(scores, wanted)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)

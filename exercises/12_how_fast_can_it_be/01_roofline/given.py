@@ -1,0 +1,27 @@
+"""Shapes on both sides of the ridge, in types of 1 to 8 bytes, and invented GPUs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+SHAPES = ((2048, 2048, 2048), (4096, 4096, 1), (8, 1024, 4096), (3, 5, 7), (512, 64, 512))
+DTYPES = (torch.float32, torch.float32, torch.bfloat16, torch.float64, torch.float8_e4m3fn)
+
+
+def draw(seed: int, case: int) -> dict[str, Any]:
+    """A shape near that of the case, and a GPU with a ridge from 10 to 60 FLOPs a byte."""
+    chance = torch.Generator().manual_seed(seed * 10 + case)
+    more = torch.randint(0, 9, (3,), generator=chance).tolist()
+    rows, inner, columns = (size + extra if size > 1 else 1 for size, extra in zip(SHAPES[case], more, strict=True))
+    bandwidth = float(torch.randint(200, 3000, (), generator=chance)) * 1e9
+    ridge = 10 + 50 * torch.rand((), generator=chance).item()
+    return {
+        "rows": rows,
+        "inner": inner,
+        "columns": columns,
+        "dtype": DTYPES[case],
+        "peak_flops": bandwidth * ridge,
+        "bandwidth": bandwidth,
+    }

@@ -1,0 +1,96 @@
+"""The time of a call, by the trace, and the shares and the limit that follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import isclose
+from typing import Any
+
+from gpututor.checks import Call, Check, Finding, Machine, Run, Taken, measurement, structure, taken
+from gpututor.hardware.gpus import gpu_spec
+from gpututor.trace.events import Event, Kind
+
+CALLS = 10
+ENOUGH = 0.25
+
+
+def reference(size: int, is_product: bool) -> dict[str, Any]:
+    """Values of the right types; other checks compare the figures."""
+    return {"seconds": 0.0, "flops_share": 0.0, "bandwidth_share": 0.0, "limit": ""}
+
+
+def kernels(call: Call) -> list[Event]:
+    """Return the kernels of the last ten calls."""
+    names = ("aten::mm", "aten::add")
+    return [event for event in call.trace if event.kind is Kind.KERNEL and event.name.startswith(names)][-CALLS:]
+
+
+def one_call(call: Call) -> Taken:
+    """Return a tenth of the seconds of the last ten kernels."""
+    return taken(call, kernels(call), CALLS)._replace(work="a call")
+
+
+def shares(run: Run, call: Call) -> tuple[float, float]:
+    """Return the shares of arithmetic and bandwidth that follow from the reported time."""
+    spec, size = gpu_spec(run.machine.gpu_name), call.drawn["size"]
+    elements = size * size if call.drawn["is_product"] else size
+    flops = 2 * size**3 if call.drawn["is_product"] else size
+    seconds = call.output["seconds"]
+    return flops / seconds / spec.float32_flops, 12 * elements / seconds / spec.bytes_per_s
+
+
+def wrong_shares(run: Run) -> Finding | None:
+    """Find a share that does not follow from the reported time."""
+    for call in run.calls:
+        for part, wanted in zip(("flops_share", "bandwidth_share"), shares(run, call), strict=True):
+            if not isclose(call.output[part], wanted, rel_tol=1e-5):
+                got = f"result[{part!r}] is {call.output[part]:.3g}{run.which(call)}"
+                return Finding(f"{wanted:.3g}, by the seconds that it reports", got, run.line_of(call))
+    return None
+
+
+def wrong_limit(run: Run) -> Finding | None:
+    """Find a limit that does not follow from the shares."""
+    for call in run.calls:
+        compute, memory = shares(run, call)
+        wanted = "launch" if max(compute, memory) < ENOUGH else "compute" if compute > memory else "memory"
+        if call.output["limit"] != wanted:
+            got = f"result['limit'] is {call.output['limit']!r}{run.which(call)}"
+            return Finding(f"{wanted!r}: the shares are {compute:.2g} and {memory:.2g}", got, run.line_of(call))
+    return None
+
+
+def sentence(text: str) -> Callable[[Machine], str]:
+    return lambda machine: text
+
+
+checks = [
+    structure(reference, advice="A dict of three floats and a string, under the names of the task."),
+    replace(
+        measurement(
+            one_call,
+            "seconds",
+            name="seconds",
+            why="The shares depend on the time, and a launch returns long before its kernel is done.",
+            advice="Warm up, synchronize, read the clock, call work ten times, synchronize, read it, divide by ten.",
+        ),
+        sentence=sentence("Its time is the time of one call"),
+    ),
+    Check(
+        "shares",
+        sentence("Its shares follow from its time"),
+        wrong_shares,
+        needs=("structure", "seconds"),
+        why="A share shows how much of the GPU the kernel uses. A time alone does not.",
+        advice="flops / seconds / peak_flops, and moved / seconds / bandwidth.",
+    ),
+    Check(
+        "limit",
+        sentence("It names what limits the kernel"),
+        wrong_limit,
+        needs=("structure", "seconds"),
+        why="The limit decides what to optimize. Work on anything else gains nothing.",
+        advice="The larger share decides, if it is at least 0.25; below that, the GPU waits for launches.",
+    ),
+]

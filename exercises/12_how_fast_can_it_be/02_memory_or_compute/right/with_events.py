@@ -1,0 +1,46 @@
+# Times with CUDA events.
+from collections.abc import Callable
+
+import torch
+
+CALLS = 10
+ENOUGH = 0.25
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """The seconds of a call, from ten in a row after one to warm up."""
+    work()
+    begin = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(CALLS):
+        work()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) / 1e3 / CALLS
+
+
+def what_limits(
+    work: Callable[[], object],
+    flops: int,
+    moved: int,
+    peak_flops: float,
+    bandwidth: float,
+) -> dict:
+    """The time of a call of `work`, two shares, and what limits it.
+
+    It computes `flops` and moves `moved` bytes. The GPU can do
+    `peak_flops` FLOP/s and move `bandwidth` bytes/s.
+    """
+    seconds = seconds_of(work)
+    shares = {
+        "compute": flops / seconds / peak_flops,
+        "memory": moved / seconds / bandwidth,
+    }
+    limit = max(shares, key=shares.get)
+    return {
+        "seconds": seconds,
+        "flops_share": shares["compute"],
+        "bandwidth_share": shares["memory"],
+        "limit": limit if shares[limit] >= ENOUGH else "launch",
+    }

@@ -1,0 +1,27 @@
+# Lets the model clear its gradients, and joins the losses by cat.
+import torch
+from torch import nn
+from torch.nn import functional
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+def train(model: nn.Module, batches: list[Batch], learning_rate: float) -> torch.Tensor:
+    """The losses of all steps, without a graph.
+
+    The model is trained in place, by a fused AdamW.
+    """
+    optimizer = torch.optim.AdamW(
+        model.parameters(),
+        lr=learning_rate,
+        weight_decay=0.05,
+        fused=True,
+    )
+    losses = []
+    for inputs, targets in batches:
+        model.zero_grad(set_to_none=True)
+        loss = functional.mse_loss(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach().reshape(1))
+    return torch.cat(losses)
