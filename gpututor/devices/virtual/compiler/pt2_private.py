@@ -14,6 +14,7 @@ import torch._inductor.compile_fx
 import torch._inductor.config
 from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
 from torch._dynamo import convert_frame, device_interface, trace_rules
+from torch._dynamo.mutation_guard import GenerationTracker
 from torch._dynamo.variables import builder, optimizer, torch_function
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext, TracingContext
@@ -117,12 +118,19 @@ def break_reason(module: Any) -> tuple[str, str, int] | None:
     if reason is None or not reason.graph_break or not reason.user_stack:
         return None
     frame = reason.user_stack[-1]
-    return str(reason.reason), frame.filename, int(frame.lineno or 0)
+    # Dynamo's logs say it in words.
+    text = "Data-dependent branching" if reason.reason.startswith("generic_jump") else str(reason.reason)
+    return text, frame.filename, int(frame.lineno or 0)
 
 
 def compile_id() -> str:
     """Return the number of the compilation that runs, such as `0/1`."""
     return str(CompileContext.current_compile_id() or "0/0")
+
+
+def generation() -> int:
+    """Return the number of calls of compiled functions so far; a call that runs several graphs counts once."""
+    return int(GenerationTracker.generation)
 
 
 def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:
