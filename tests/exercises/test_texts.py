@@ -17,9 +17,9 @@ from tests.support.shipped_course import COURSE, EXERCISES, LESSONS, SOME_LESSON
 
 def test_the_course_has_no_mistakes() -> None:
     assert COURSE.problems == ()
-    assert (COURSE.id, len(COURSE.lessons)) == ("gpututor", 11)
+    assert (COURSE.id, len(COURSE.lessons)) == ("gpututor", 12)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"eleven lessons with {len(COURSE.exercises)} exercises" in readme
+    assert f"twelve lessons with {len(COURSE.exercises)} exercises" in readme
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
