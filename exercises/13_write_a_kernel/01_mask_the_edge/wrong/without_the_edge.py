@@ -1,10 +1,10 @@
-# fails: coalesced
-# Starts a program for each element.
+# fails: structure
+# Leaves the edge out of the result.
 import torch
 import triton
 import triton.language as tl
 
-BLOCK = 1
+BLOCK = 128
 
 
 @triton.jit
@@ -27,4 +27,4 @@ def largest_neighbor(x: torch.Tensor) -> torch.Tensor:
     rows, columns = x.shape
     grid = (rows, triton.cdiv(columns, BLOCK))
     neighbor_kernel[grid](x, out, columns, SIZE=BLOCK)
-    return out
+    return out[:, 1:-1]
