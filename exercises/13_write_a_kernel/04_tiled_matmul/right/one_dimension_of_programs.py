@@ -1,5 +1,4 @@
 # One dimension of programs, pointers that move on, and strides as arguments.
-import torch
 import triton
 import triton.language as tl
 
