@@ -1,10 +1,10 @@
 # fails: coalesced
-# Takes blocks of two columns: each row of a block is a small part of a sector.
+# Takes blocks of four columns: each row of a block is a small part of a sector.
 import torch
 import triton
 import triton.language as tl
 
-BLOCK = 2
+BLOCK = 4
 
 
 @triton.jit
