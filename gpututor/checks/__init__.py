@@ -1,6 +1,7 @@
 """The vocabulary of exercise authors: each word makes a check, and reads as a sentence."""
 
 from gpututor.checks.after_call import after_call
+from gpututor.checks.compilations import compilations
 from gpututor.checks.files import Wanted, files
 from gpututor.checks.identity import aliasing, identity, unmodified
 from gpututor.checks.kernels import coalesced, in_bounds, no_races, traffic
@@ -33,6 +34,7 @@ __all__ = [
     "attribute",
     "called",
     "coalesced",
+    "compilations",
     "copies",
     "enclosed",
     "files",

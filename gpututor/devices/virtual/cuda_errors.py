@@ -144,6 +144,16 @@ def left_over() -> RuntimeError:
     )
 
 
+def overwritten() -> RuntimeError:
+    """Return the error for a result of compiled code whose memory a later call uses (_inductor/cudagraph_trees.py)."""
+    return RuntimeError(
+        "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run. "
+        "Stack trace: [Could not find stack trace]. "
+        "To prevent overwriting, clone the tensor outside of torch.compile() "
+        "or call torch.compiler.cudagraph_mark_step_begin() before each model invocation."
+    )
+
+
 def unsupported(call: str, instead: str = "") -> NotImplementedError:
     return NotImplementedError(f"The virtual GPU does not support {call}." + (f" {instead}" if instead else ""))
 

@@ -186,6 +186,8 @@ class VirtualMachine:
         """Asynchronous copies of page-locked memory whose end the host has not waited for yet."""
         self.brought: dict[tuple[int, int], UploadedBytes] = {}
         """The last copy of each host storage to each GPU (see `execution.copies`)."""
+        self.overwritten: dict[int, torch.device] = {}
+        """For each GPU's index the device object of results that later calls of compiled code overwrite."""
         self.capture: GraphCapture | None = None
         """The graph that is being captured; None if no graph is."""
         self.has_failed = False
@@ -271,6 +273,8 @@ class VirtualMachine:
         gpu = self.by_device.get(id(device))
         if gpu is None:
             self.check()
+            if any(device is each for each in self.overwritten.values()):
+                raise cuda_errors.overwritten()
             raise cuda_errors.forked_tensor() if self.in_bad_fork else cuda_errors.left_over()
         return gpu
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
+from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.compiler.gradients import differentiable, needs_gradient
 from gpututor.devices.virtual.compiler.lowering import Kernel, Lowered, Schedule, Size
 from gpututor.devices.virtual.cost import compiled
@@ -34,6 +36,8 @@ class CompiledGraph:
         self._lowered = lowered
         self._name = REGION + number
         self._replays = replays
+        replayed = replays and not lowered.forward.no_cuda_graph
+        self._results = _ReplayedResults(active_machine()) if replayed else None
         self._calls = {id(lowered.forward): 0, id(lowered.backward): 0}
         self._costs: dict[Any, list[tuple[str, int, Cost]]] = {}
         self._symbols = [
@@ -46,7 +50,11 @@ class CompiledGraph:
         with torch.profiler.record_function(self._name):
             trains = torch.is_grad_enabled() and any(map(needs_gradient, args))
             if not trains or self._lowered.backward is None or self._lowered.needs_eager_gradients:
-                return self.forward(args, self.numbers(args))
+                numbers, is_replay = self.numbers(args), self._is_replayed(self._lowered.forward)
+                out = self.forward(args, numbers)
+                if self._results is not None:
+                    self._results.take(out, args, tuple(numbers.values()), is_replay=is_replay)
+                return out
             return differentiable(self, args, self._lowered.written)
 
     def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
@@ -66,6 +74,9 @@ class CompiledGraph:
         assert self._lowered.backward is not None
         return self.run(run, gradients, self._lowered.backward, numbers)
 
+    def _is_replayed(self, schedule: Schedule) -> bool:
+        return self._replays and not schedule.no_cuda_graph and self._calls[id(schedule)] >= _WARM_UP
+
     def run(self, function: Any, args: Sequence[Any], schedule: Schedule, numbers: dict[Any, int]) -> Any:
         """Compute a function of virtual tensors, and launch the kernels of `schedule` instead of its own."""
         machine = active_machine()
@@ -79,7 +90,7 @@ class CompiledGraph:
         kernels = self._costs.get(key)
         if kernels is None:
             kernels = self._costs[key] = [_priced(spec, kernel, numbers) for kernel in schedule.kernels]
-        replays = self._replays and not schedule.no_cuda_graph and self._calls[id(schedule)] >= _WARM_UP
+        replays = self._is_replayed(schedule)
         self._calls[id(schedule)] += 1
         if replays:
             machine.clock.host.spend(round(compiled.launch_s(spec) * 1e9))
@@ -90,6 +101,47 @@ class CompiledGraph:
         if last is not None:
             execution.races.replayed(machine, last, region.read, region.written, ())
         return out
+
+
+class _ReplayedResults:
+    """The results of a graph that does not train, whose memory the next call of the compiled function uses again.
+
+    The results of the calls that prepare the CUDA graph cannot be used after that, as PyTorch's cudagraph trees have
+    it. Those of replays share their memory: all of them have the values of the last one.
+    """
+
+    def __init__(self, machine: VirtualMachine) -> None:
+        self._machine = weakref.ref(machine)
+        self._generation = -1
+        self._prepared: list[weakref.ref[VirtualTensor]] = []
+        self._memory: dict[tuple[Any, ...], tuple[torch.Tensor, Any]] = {}
+        """CPU tensor and block of each result, by the values of the graph's symbols and its position."""
+
+    def take(self, out: Any, args: Sequence[Any], sizes: tuple[int, ...], *, is_replay: bool) -> None:
+        """Put the results of a call where those of earlier calls are."""
+        machine, generation = active_machine(), pt2.generation()
+        if machine is not self._machine():
+            self._machine = weakref.ref(machine)
+            self._prepared, self._memory = [], {}
+        if machine.capture is not None or generation == self._generation:
+            return
+        self._generation = generation
+        for reference in self._prepared:
+            if (tensor := reference()) is not None:
+                index = machine.home(tensor._device).index
+                tensor._device = machine.overwritten.setdefault(index, torch.device("cuda", index))
+        given = {id(value._block) for value in args if type(value) is VirtualTensor}
+        results = enumerate(torch_private.tree_leaves(out))
+        made = [
+            (place, each) for place, each in results if type(each) is VirtualTensor and id(each._block) not in given
+        ]
+        self._prepared = [] if is_replay else [weakref.ref(tensor) for _, tensor in made]
+        for place, tensor in made if is_replay else ():
+            host, block = self._memory.setdefault((*sizes, place), (tensor._host, tensor._block))
+            if host is not tensor._host:
+                with torch_private.host_only():
+                    host.copy_(tensor._host)
+                tensor._host, tensor._block = host, block
 
 
 def _gpu_of(machine: VirtualMachine, args: Sequence[Any]) -> VirtualGpu:

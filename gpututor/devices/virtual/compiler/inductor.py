@@ -99,5 +99,6 @@ def _recompile_reasons(*args: Any, **kwargs: Any) -> Any:
     machine = active_machine()
     for reason in reasons[:1]:
         now = machine.clock.host.now
-        machine.recorder.range(RECOMPILES + reason.partition("\n")[0], launched=now, end=now)
+        guard = reason.partition("\n")[0].partition("  #")[0].strip()  # without its source
+        machine.recorder.range(RECOMPILES + guard, launched=now, end=now)
     return reasons

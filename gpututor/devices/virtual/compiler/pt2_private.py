@@ -16,6 +16,7 @@ import torch._inductor.compile_fx
 import torch._inductor.config
 from torch._decomp import decomposition_table, meta_table, pre_autograd_decomposition_table
 from torch._dynamo import convert_frame, device_interface, symbolic_convert, trace_rules, utils
+from torch._dynamo.mutation_guard import GenerationTracker
 from torch._dynamo.variables import ConstantVariable, builder, optimizer, torch_function, user_defined
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext, TracingContext
@@ -157,6 +158,11 @@ def logged_break(given: dict[str, Any]) -> tuple[str, list[Any]] | None:
 def compile_id() -> str:
     """Return the number of the compilation that runs, such as `0/1`."""
     return str(CompileContext.current_compile_id() or "0/0")
+
+
+def generation() -> int:
+    """Return the number of calls of compiled functions so far; a call that runs several graphs counts once."""
+    return int(GenerationTracker.generation)
 
 
 def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:

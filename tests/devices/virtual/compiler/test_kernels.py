@@ -159,6 +159,42 @@ def test_mutated_inputs_are_not_replayed() -> None:
     assert _launches(_events(write, (64, 64), mode="reduce-overhead")) == 3
 
 
+def _results_of(calls: int, mode: str | None, *, grad: bool = False) -> list[torch.Tensor]:
+    """Return the results of calls with 1, 2, … of a graph that doubles its input."""
+    double = torch.compile(lambda x: x * 2, mode=mode)
+    inputs = [torch.full((3,), float(number), device="cuda", requires_grad=grad) for number in range(1, calls + 1)]
+    return [double(x) for x in inputs]
+
+
+def test_results_of_the_calls_that_prepare_a_replay_end_at_the_next_call() -> None:
+    with virtual_gpu():
+        first, second, third = _results_of(3, "reduce-overhead")
+        for result in (first, second):
+            for use in (lambda x: x + 1, lambda x: torch.stack([third, x]), lambda x: x.tolist(), lambda x: x[0]):
+                with pytest.raises(RuntimeError, match="CUDAGraphs that has been overwritten by a subsequent run"):
+                    use(result)
+        assert third.tolist() == [6.0] * 3
+        assert first.device == third.device
+
+
+def test_results_of_replays_share_memory_and_clones_do_not() -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x: (x * 2, x), mode="reduce-overhead")
+        inputs = [torch.full((3,), float(number), device="cuda") for number in range(1, 7)]
+        pairs = [double(x) for x in inputs]
+        assert [pair[0].tolist()[0] for pair in pairs[2:]] == [12.0] * 4
+        assert pairs[3][0].data_ptr() == pairs[5][0].data_ptr()
+        assert [pair[1].tolist()[0] for pair in pairs] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "arguments are not results"
+        kept = [double(x)[0].clone() for x in inputs]
+        assert [result.tolist()[0] for result in kept] == [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
+
+
+def test_results_that_no_replay_overwrites_stay() -> None:
+    with virtual_gpu():
+        for mode, grad in ((None, False), ("reduce-overhead", True)):
+            assert [result.tolist()[0] for result in _results_of(5, mode, grad=grad)] == [2.0, 4.0, 6.0, 8.0, 10.0]
+
+
 def test_a_graph_with_tensors_of_the_cpu_is_not_replayed_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
     with virtual_gpu():
         double = torch.compile(lambda x, y: (x * 2, y + 1), mode="reduce-overhead")

@@ -1,0 +1,22 @@
+# fails: syncs
+# Prints each norm in the loop around the compiled function.
+import torch
+from torch.nn import functional
+
+
+@torch.compile(fullgraph=True)
+def step(batch: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
+    hidden = functional.gelu(batch)
+    norm = hidden.norm()
+    limited = hidden * (limit / norm)
+    hidden = torch.where(norm > limit, limited, hidden)
+    return hidden.mean(dim=0), norm
+
+
+def pool_all(batches: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
+    results = []
+    for batch in batches:
+        results.append(step(batch, limit))
+        print(f"norm {results[-1][1]:.2f}")
+    pooled, norms = zip(*results, strict=True)
+    return torch.stack(pooled), torch.stack(norms)

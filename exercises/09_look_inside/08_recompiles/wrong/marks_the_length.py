@@ -1,0 +1,15 @@
+# fails: one_graph
+# Marks the length as dynamic, and forgets that the last batch has fewer rows.
+import torch
+from torch.nn import functional
+
+
+@torch.compile
+def pool(batch: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+    return functional.gelu(batch * scale + shift).mean(dim=1)
+
+
+def pool_sentences(batches: list[torch.Tensor], scale: torch.Tensor, shift: torch.Tensor) -> list[torch.Tensor]:
+    for batch in batches:
+        torch._dynamo.mark_dynamic(batch, 1)
+    return [pool(batch, scale, shift) for batch in batches]

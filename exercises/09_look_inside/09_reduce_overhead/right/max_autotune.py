@@ -1,0 +1,9 @@
+# The mode that also searches for faster kernels; it records CUDA graphs, too.
+import torch
+from torch import nn
+
+
+def run_steps(model: nn.Module, batches: torch.Tensor) -> torch.Tensor:
+    compiled = torch.compile(model, mode="max-autotune")
+    # The next replay overwrites the output, so each is copied.
+    return torch.stack([compiled(batch).clone() for batch in batches])

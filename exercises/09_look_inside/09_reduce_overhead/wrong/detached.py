@@ -1,0 +1,10 @@
+# fails: runs
+# Detaches each output, which shares its memory.
+import torch
+from torch import nn
+
+
+def run_steps(model: nn.Module, batches: torch.Tensor) -> torch.Tensor:
+    compiled = torch.compile(model, mode="reduce-overhead")
+    # The next replay overwrites the output, so each is copied.
+    return torch.stack([compiled(batch).detach() for batch in batches])

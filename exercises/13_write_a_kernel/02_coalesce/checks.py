@@ -1,0 +1,42 @@
+"""The sums of columns, from a kernel whose warps use all of the sectors that they move."""
+
+from __future__ import annotations
+
+import torch
+
+from gpututor.checks import coalesced, in_bounds, launches, no_races, parity, placement, structure, syncs, traffic
+
+
+def reference(x: torch.Tensor) -> torch.Tensor:
+    """The sum over the rows."""
+    return x.sum(dim=0)
+
+
+checks = [
+    structure(reference, advice="x.new_empty(columns) has the right shape, dtype and device."),
+    in_bounds(advice="The last block of columns has lanes beyond the edge: mask the load and the store."),
+    no_races(advice="Each column belongs to one program, which goes through all rows. Only that program stores it."),
+    placement("device"),
+    parity(
+        reference,
+        why="Each column has a sum of its own, over all rows.",
+        advice="Add whole rows of a block: total += tl.load(…), once for each row. The lanes are the columns.",
+    ).with_points(2),
+    syncs(at_most=0, why="The host needs no value.", advice="Take the sizes from x.shape."),
+    launches(
+        1,
+        by_name={"aten::*": 0},
+        why="One launch adds up all columns.",
+        advice="Launch the kernel once, with a program for each block of columns, and store every sum there.",
+    ),
+    coalesced(
+        at_least=0.75,
+        why="Lanes that are a row apart move a sector of 32 bytes for each 4 bytes that they use.",
+        advice="tl.arange belongs to the columns: neighboring lanes, neighboring columns. Rows are the loop.",
+    ),
+    traffic(
+        at_most=1.3,
+        why="Each element is needed once.",
+        advice="Load each row of the block once, and keep the sums in a variable of the program.",
+    ),
+]

@@ -1,0 +1,24 @@
+# fails: launches
+# Takes the maximum with PyTorch.
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def softmax_kernel(x_ptr, largest_ptr, out_ptr, columns, SIZE: tl.constexpr):
+    at = tl.arange(0, SIZE)
+    inside = at < columns
+    row = tl.program_id(0) * columns
+    x = tl.load(x_ptr + row + at, mask=inside, other=float("-inf"))
+    powers = tl.exp(x - tl.load(largest_ptr + tl.program_id(0)))
+    softmax = powers / tl.sum(powers, axis=0)
+    tl.store(out_ptr + row + at, softmax, mask=inside)
+
+
+def row_softmax(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    rows, columns = x.shape
+    size = triton.next_power_of_2(columns)
+    softmax_kernel[(rows,)](x, x.amax(1), out, columns, SIZE=size)
+    return out
