@@ -18,6 +18,8 @@ CODE_COLUMNS = 74
 """Columns for a line of code in the app, next to its frame, in a terminal of 80 columns."""
 TASK_WORDS = (80, 200)
 LESSON_WORDS = (500, 1200)
+MANY_EXERCISES, WORDS_FOR_ANOTHER = 4, 150
+"""A lesson's text may be this much longer for each exercise after the fourth."""
 LESSON_HEADINGS = ("The trap", "See it in the trace", "Remember", "Read on")
 LEAST_EXAMPLES = 3
 FEWEST_CASES = 3
@@ -128,7 +130,9 @@ def lesson_problems(lesson: Lesson, course: Course) -> Iterator[Problem]:
     except CourseError as error:
         yield from_error(error, file)
         return
-    yield from _length(file, text, LESSON_WORDS)
+    least, most = LESSON_WORDS
+    more = WORDS_FOR_ANOTHER * max(0, len(lesson.exercises) - MANY_EXERCISES)
+    yield from _length(file, text, (least, most + more))
     for heading in LESSON_HEADINGS:
         if heading not in headings(text):
             advice = "Every lesson has one; others show what it holds."
