@@ -12,7 +12,7 @@ from gpututor.checks.model import Call, Check, Finding, Machine, Run
 from gpututor.checks.parity import parity
 from gpututor.checks.placement import placement
 from gpututor.checks.precision import precision
-from gpututor.checks.processes import processes
+from gpututor.checks.processes import collectives, processes
 from gpututor.checks.source import attribute, called, imported, in_loop, source, within
 from gpututor.checks.speed import speed
 from gpututor.checks.streams import overlap, races
@@ -34,6 +34,7 @@ __all__ = [
     "attribute",
     "called",
     "coalesced",
+    "collectives",
     "compilations",
     "copies",
     "enclosed",

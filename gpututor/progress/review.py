@@ -30,6 +30,7 @@ _KINDS = OWN_KINDS | {
     "after_call": "The state of the arguments after the call",
     "aliasing": "Which tensors share memory",
     "coalesced": "Which bytes neighboring lanes of a kernel use",
+    "collectives": "How much ranks communicate",
     "files": "The contents of written files",
     "identity": "Which outputs are the passed objects themselves",
     "in_bounds": "Kernels stay inside their tensors",

@@ -1,140 +1,170 @@
-"""Both times are those that the trace shows, the GPUs work together, and the efficiency follows from the times."""
+"""The three times are those that the trace of each rank shows, and the efficiencies follow from them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 
-from gpututor.checks import Call, Check, Finding, Taken, measurement, overlap, structure, taken
-from gpututor.trace.events import Event, Kind
+from gpututor.checks import Call, Check, Finding, Run, processes, structure, unmodified
+from gpututor.trace.events import WORK, Event, Kind
+from gpututor.trace.formatting import duration
 
-PRODUCT = "aten::mm"
-
-
-def reference(batch: torch.Tensor, weight: torch.Tensor) -> dict[str, float]:
-    return {"one": 0.0, "all": 0.0, "efficiency": 0.0}
-
-
-def work(batch: torch.Tensor, weight: torch.Tensor) -> float:
-    """Floating-point operations of the whole product."""
-    return 2.0 * batch.shape[0] * batch.shape[1] * weight.shape[1]
+RANKS = 2
+LOW, HIGH = 0.9, 1.2
+SLACK_NS = 20_000
+"""A launch and a wait around a single step: on a fast GPU they take longer than its kernels."""
+FIGURES = ("one", "strong", "weak", "strong_efficiency", "weak_efficiency")
 
 
-def products(call: Call, least: float, most: float) -> list[Event]:
-    """The last product of each GPU whose operations are between two shares of the whole work."""
-    whole = work(**call.drawn)
-    last: dict[str, Event] = {}
-    for event in call.trace:
-        if event.kind is Kind.KERNEL and event.name == PRODUCT and least * whole <= event.flops <= most * whole:
-            last[event.device] = event
-    return list(last.values())
+def reference(weights: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor) -> list[dict[str, float]]:
+    return [dict.fromkeys(FIGURES, 0.0) for _ in range(RANKS)]
 
 
-def on_one(call: Call) -> Taken:
-    """The last whole product on cuda:0."""
-    return taken(call, [event for event in products(call, 1, 1) if event.device == "cuda:0"])
+class Step(NamedTuple):
+    """A training step of a rank, from its first product to that of the next step."""
+
+    rows: int
+    start: int
+    work: list[Event]
+
+    @property
+    def shared(self) -> bool:
+        return any(event.kind is Kind.COLLECTIVE and "allreduce" in event.name for event in self.work)
 
 
-def on_all(call: Call) -> Taken:
-    """The last parts of the product, and the copies of them to cuda:0 that came after; all of it where one GPU is."""
-    parts = products(call, 0, 0.9)
-    if not parts:
-        return on_one(call)
-    launched = min(event.launched for event in parts)
-    gathered = [
-        event
-        for event in call.trace
-        if event.between_devices and event.target == "cuda:0" and event.launched >= launched
-    ]
-    return taken(call, parts + gathered)
+def steps_of(rank: Call, drawn: dict[str, Any]) -> list[Step]:
+    """The steps of a rank: each begins with the product of the first layer, whose operations tell the rows."""
+    hidden, features = drawn["weights"]["0.weight"].shape
+    every = drawn["inputs"].shape[1]
+    steps: list[Step] = []
+    for event in rank.trace:
+        if event.kind not in WORK:
+            continue
+        if event.kind is Kind.KERNEL and event.name == "aten::addmm":
+            rows = event.flops / (2 * hidden * features)
+            for size in (every, every // RANKS):
+                if math.isclose(rows, size, rel_tol=0.1):
+                    steps.append(Step(size, event.start, []))
+        if steps:
+            steps[-1].work.append(event)
+    return steps
 
 
-def brought_together(run: Any) -> Finding | None:
-    """The first call that copies less to cuda:0 than the parts of the product that begin elsewhere."""
-    for call in run.calls:
-        batch, weight = call.drawn["batch"], call.drawn["weight"]
-        wanted = 8 * (len(batch) - len(batch.chunk(run.machine.gpus)[0])) * weight.shape[1]
-        copied = sum(event.size_bytes for event in call.trace if event.between_devices and event.target == "cuda:0")
-        if copied < wanted:
-            got = f"{copied:,} bytes{run.which(call)}"
-            return Finding(f"{wanted:,} bytes of the product copied to cuda:0", got, run.line_of(call))
+def problem_of(
+    rank: Call, drawn: dict[str, Any], reported: float, share: int, shared: bool, by_events: bool
+) -> tuple[str, str] | None:
+    """Expected and got, if a figure is not the time of a step on `1 / share` of the rows."""
+    steps = steps_of(rank, drawn)
+    rows = drawn["inputs"].shape[1] // share
+    chosen = [place for place, step in enumerate(steps) if step.rows == rows and step.shared == shared]
+    how = "with an all-reduce of its gradients" if shared else "without an all-reduce"
+    times = [steps[place + 1].start - steps[place].start for place in chosen if place + 1 in chosen]
+    if not times:
+        return f"two or more steps on {rows} rows, {how}", f"{len(chosen)}"
+    usual = sorted(times[len(times) // 2 :])
+    if not LOW * usual[0] <= reported * 1e9 <= HIGH * (usual[-1] + SLACK_NS):
+        took = " to ".join(dict.fromkeys(duration(time) for time in (usual[0], usual[-1])))
+        expected = f"{LOW:g} to {HIGH:g} times the {took} of a step on {rows} rows, {how}, modelled"
+        return expected, duration(reported * 1e9) if math.isfinite(reported) else "no number"
+    return waits_missing(rank, steps, chosen, by_events)
+
+
+def waits_missing(rank: Call, steps: list[Step], chosen: list[int], by_events: bool) -> tuple[str, str] | None:
+    """Expected and got, if the host cannot know that the GPU was idle when it read the clock.
+
+    On a fast GPU, steps take as long as their launches, and the figure is right by chance. Events need one wait only.
+    """
+    first, last = steps[chosen[0]].work[0].launched, steps[chosen[-1]].work[0].launched
+    own = len(steps[chosen[-2]].work)
+    end = steps[chosen[-1]].work[:own][-1].launched
+    following = steps[chosen[-1] + 1].work[0].launched if chosen[-1] + 1 < len(steps) else math.inf
+    waits = [event.launched for event in rank.trace if event.kind is Kind.SYNCHRONISE]
+    if not any(end <= wait < following for wait in waits):
+        return "a wait for the GPU right after the last step", "none"
+    if not by_events and not any(first < wait < last for wait in waits):
+        return "a wait for the GPU between the warm-up and the steps that are timed", "none"
     return None
 
 
-def all_take_part(run: Any) -> Finding | None:
-    """The first call in which a GPU did no part of the product."""
+def time_is_true(name: str, share: int, shared: bool) -> Callable[[Run], Finding | None]:
+    """Compare the figure `name` of each rank with its trace."""
+
+    def find(run: Run) -> Finding | None:
+        by_events = "elapsed_time(" in run.source
+        for call in run.calls:
+            for number, (rank, figures) in enumerate(zip(call.ranks, call.output, strict=True)):
+                problem = problem_of(rank, call.drawn, figures[name], share, shared, by_events)
+                if problem is not None:
+                    expected, got = problem
+                    return run.finding(call, expected, f"{got} in rank {number}")
+        return None
+
+    return find
+
+
+def efficiencies(run: Run) -> Finding | None:
+    """The first efficiency that is not that of its rank's own times."""
     for call in run.calls:
-        done = {event.device for event in products(call, 0, 0.9)}
-        for gpu in (f"cuda:{index}" for index in range(run.machine.gpus)):
-            if gpu not in done:
-                got = f"{gpu} multiplied no part of the rows{run.which(call)}"
-                return Finding("a part of the product on each GPU", got, run.line_of(call))
+        for number, figures in enumerate(call.output):
+            one, strong, weak = (figures[name] for name in ("one", "strong", "weak"))
+            for name, wanted in (("strong_efficiency", one / (RANKS * strong)), ("weak_efficiency", one / weak)):
+                if not math.isclose(figures[name], wanted, rel_tol=1e-6):
+                    got = f"{figures[name]:.4g} as {name!r} in rank {number}"
+                    return run.finding(call, f"{wanted:.4g}, of your times and {RANKS} GPUs", got)
     return None
 
 
-def efficiency_of(run: Any) -> Finding | None:
-    """The first call whose efficiency is not that of its own two times."""
-    for call in run.calls:
-        single, together, efficiency = (call.output[name] for name in ("one", "all", "efficiency"))
-        wanted = single / (run.machine.gpus * together)
-        if not math.isclose(efficiency, wanted, rel_tol=1e-6):
-            got = f"{efficiency:.4g}{run.which(call)}"
-            gpus = "one GPU" if run.machine.gpus == 1 else f"{run.machine.gpus} GPUs"
-            return Finding(f"{wanted:.4g}, of your times and {gpus}", got, run.line_of(call))
-    return None
-
-
-def several(machine: Any) -> bool:
-    return bool(machine.gpus > 1)
+def timed(name: str, figure: str, share: int, shared: bool, sentence: str, advice: str) -> Check:
+    return Check(
+        name,
+        lambda _: sentence,
+        time_is_true(figure, share, shared),
+        needs=("structure",),
+        why="A time is right only between two moments at which the GPU is idle, after the first steps.",
+        advice=advice,
+        on="gpu",
+        kind="values",
+    )
 
 
 checks = [
     structure(reference),
-    Check(
-        "every_gpu",
-        lambda _: "Every GPU multiplies a part of the rows",
-        all_take_part,
-        why="The time on all GPUs is that of the same work, divided among them.",
-        advice="batch.chunk(number of GPUs) gives the parts. Send each to its GPU, and weight to all.",
-        on=several,
+    processes({"allreduce": (1, None)}, why="A group that never ends keeps its GPU."),
+    timed(
+        "one_gpu",
+        "one",
+        1,
+        False,
+        "The time on one GPU is that of a step on all rows, alone",
+        "Warm up, synchronize, read the clock, do some steps, synchronize, read it again; divide by the steps.",
     ),
-    Check(
-        "gathered",
-        lambda _: "The parts of the product are brought to one GPU",
-        brought_together,
-        why="The parts must come together on one GPU: that cost belongs to the time on two.",
-        advice="Within the timed part, move each part of the product to cuda:0.",
-        on=several,
+    timed(
+        "strong",
+        "strong",
+        RANKS,
+        True,
+        "The time of strong scaling is that of a step on a share of the rows, with DDP",
+        "The same batch, divided: each rank calls the wrapper on its part of the rows.",
     ),
-    overlap(
-        kernels=0.35,
-        why="GPUs that take turns take as long as one, and their efficiency is at most 0.5.",
-        advice="Launch the product on every GPU before you move or wait for any part.",
-        on=several,
-    ),
-    replace(
-        measurement(on_one, part="one", name="one_gpu"),
-        sentence=lambda _: "The time on one GPU is the time that the work took there",
-    ),
-    replace(
-        measurement(
-            on_all,
-            part="all",
-            name="all_gpus",
-            advice="Synchronize each GPU, read the clock; launch and gather all parts; synchronize, read the clock.",
-        ),
-        sentence=lambda _: "The time on all GPUs is the time that the work took on them",
+    timed(
+        "weak",
+        "weak",
+        1,
+        True,
+        "The time of weak scaling is that of a step on all rows in each rank, with DDP",
+        "A batch for each GPU: each rank calls the wrapper on all of its rows.",
     ),
     Check(
         "efficiency",
-        lambda _: "The efficiency follows from the two times",
-        efficiency_of,
-        needs=("structure", "one_gpu", "all_gpus"),
-        why="It says whether another GPU is worth its price.",
-        advice="Divide the time on one GPU by the number of GPUs times the time on all of them.",
+        lambda _: "Both efficiencies follow from the times",
+        efficiencies,
+        needs=("structure", "one_gpu", "strong", "weak"),
+        why="They say whether another GPU is worth its price: for a result sooner, or for more data.",
+        advice="Divide the time that a perfect machine would need by the time that yours needed.",
         on="gpu",
     ),
+    unmodified(may_change=("model",)),
 ]

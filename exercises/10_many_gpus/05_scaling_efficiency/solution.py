@@ -1,71 +1,78 @@
-"""Scaling efficiency: the same work on one GPU and on all of them."""
+"""Scaling efficiency: training on one GPU, and on all of them."""
 
+import tempfile
 import time
 
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+WARM_UP, STEPS = 3, 4
 
 
-def wait(gpus: list[torch.device]) -> None:
-    """Until each of them has done all its work."""
-    for gpu in gpus:
-        torch.cuda.synchronize(gpu)
-
-
-def seconds_on(
-    gpus: list[torch.device], batch: torch.Tensor, weight: torch.Tensor
+def seconds(
+    network: nn.Module, batch: torch.Tensor, wanted: torch.Tensor
 ) -> float:
-    """Seconds of batch @ weight, of which each of `gpus` does a part.
-
-    From the first launch until all parts are on the first of `gpus`.
-    """
-    shares = [
-        rows.to(gpu)
-        for rows, gpu in zip(batch.chunk(len(gpus)), gpus, strict=True)
-    ]
-    weights = [weight.to(gpu) for gpu in gpus]
-    elapsed = 0.0
-    for _ in range(2):  # the first round warms up
-        wait(gpus)
-        start = time.perf_counter()
-        parts = [
-            rows @ factor
-            for rows, factor in zip(shares, weights, strict=True)
-        ]
-        parts = [part.to(gpus[0]) for part in parts]
-        wait(gpus)
-        elapsed = time.perf_counter() - start
-    return elapsed
+    """Seconds of a training step on this batch, after a warm-up."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    start = 0.0
+    for step in range(WARM_UP + STEPS):
+        if step == WARM_UP:
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(batch), wanted).backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / STEPS
 
 
 def scaling_efficiency(
-    batch: torch.Tensor, weight: torch.Tensor
+    model: nn.Module,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    rank: int,
+    world_size: int,
+    init_method: str,
 ) -> dict[str, float]:
-    """Seconds of batch (n, d) @ weight (d, k) on one GPU and on all.
+    """Seconds of a step alone, of strong and of weak scaling.
 
-    And the efficiency, which is 1 at the best.
+    And both efficiencies. inputs: (n, d), targets: (n, k).
     """
-    gpus = [
-        torch.device("cuda", index)
-        for index in range(torch.cuda.device_count())
-    ]
-    single = seconds_on(gpus[:1], batch, weight)
-    together = seconds_on(gpus, batch, weight)
+    torch.cuda.set_device(rank)
+    dist.init_process_group(
+        "nccl", init_method=init_method, rank=rank, world_size=world_size
+    )
+    one = seconds(model.cuda(), inputs, targets)
+    network = DistributedDataParallel(model, device_ids=[rank])
+    rows = len(inputs) // world_size
+    strong = seconds(network, inputs[:rows], targets[:rows])
+    weak = seconds(network, inputs, targets)
+    dist.destroy_process_group()
     return {
-        "one": single,
-        "all": together,
-        "efficiency": single / (len(gpus) * together),
+        "one": one,
+        "strong": strong,
+        "weak": weak,
+        "strong_efficiency": one / (world_size * strong),
+        "weak_efficiency": one / weak,
     }
 
 
+def show(rank: int, init_method: str) -> None:
+    """Run one process of the example."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(512, 512), nn.Tanh())
+    inputs = torch.rand(2048, 512, device=f"cuda:{rank}")
+    data = (inputs, inputs)
+    figures = scaling_efficiency(model, *data, rank, 2, init_method)
+    print(rank, {key: f"{value:.2g}" for key, value in figures.items()})
+
+
 if __name__ == "__main__":
-    if not torch.cuda.is_available():
-        print("This needs a GPU, better two: `gpututor run --gpus 2`.")
+    if torch.cuda.device_count() < 2:
+        print("This needs two GPUs: `gpututor run --gpus 2` has them.")
     else:
-        random = torch.Generator().manual_seed(0)
-        options = {"dtype": torch.float64, "generator": random}
-        for rows in (100, 400, 800):
-            batch = torch.rand(rows, 300, **options)
-            weight = torch.rand(300, 300, **options)
-            result = scaling_efficiency(batch, weight)
-            shown = {key: f"{value:.2g}" for key, value in result.items()}
-            print(rows, shown)
+        with tempfile.TemporaryDirectory() as folder:
+            store = f"file://{folder}/store"
+            torch.multiprocessing.spawn(show, (store,), nprocs=2)

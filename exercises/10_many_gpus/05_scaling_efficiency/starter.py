@@ -1,49 +1,62 @@
-"""Scaling efficiency: the same work on one GPU and on all of them."""
+"""Scaling efficiency: training on one GPU, and on all of them."""
 
+import tempfile
 import time
 
 import torch
-
-
-def seconds_on(
-    gpus: list[torch.device], batch: torch.Tensor, weight: torch.Tensor
-) -> float:
-    """Seconds of batch @ weight, of which each of `gpus` does a part.
-
-    From the first launch until all parts are on the first of `gpus`.
-    """
-    # TODO: this uses one GPU only, and looks at the clock before the GPU
-    # is done.
-    start = time.perf_counter()
-    batch.to(gpus[0]) @ weight.to(gpus[0])
-    return time.perf_counter() - start
+import torch.distributed as dist
+from torch import nn
 
 
 def scaling_efficiency(
-    batch: torch.Tensor, weight: torch.Tensor
+    model: nn.Module,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    rank: int,
+    world_size: int,
+    init_method: str,
 ) -> dict[str, float]:
-    """Seconds of batch (n, d) @ weight (d, k) on one GPU and on all.
+    """Seconds of a step alone, of strong and of weak scaling.
 
-    And the efficiency, which is 1 at the best.
+    And both efficiencies. inputs: (n, d), targets: (n, k).
     """
-    gpus = [
-        torch.device("cuda", index)
-        for index in range(torch.cuda.device_count())
-    ]
-    single = seconds_on(gpus[:1], batch, weight)
-    together = seconds_on(gpus, batch, weight)
-    return {"one": single, "all": together, "efficiency": 1.0}
+    torch.cuda.set_device(rank)
+    dist.init_process_group(
+        "nccl", init_method=init_method, rank=rank, world_size=world_size
+    )
+    # TODO: time a step alone, of strong scaling and of weak scaling. This
+    # is neither waited for, nor warmed up, and it never communicates.
+    model = model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    start = time.perf_counter()
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(inputs), targets).backward()
+    optimizer.step()
+    one = time.perf_counter() - start
+    dist.destroy_process_group()
+    return {
+        "one": one,
+        "strong": one / world_size,
+        "weak": one,
+        "strong_efficiency": 1.0,
+        "weak_efficiency": 1.0,
+    }
+
+
+def show(rank: int, init_method: str) -> None:
+    """Run one process of the example."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(512, 512), nn.Tanh())
+    inputs = torch.rand(2048, 512, device=f"cuda:{rank}")
+    data = (inputs, inputs)
+    figures = scaling_efficiency(model, *data, rank, 2, init_method)
+    print(rank, {key: f"{value:.2g}" for key, value in figures.items()})
 
 
 if __name__ == "__main__":
-    if not torch.cuda.is_available():
-        print("This needs a GPU, better two: `gpututor run --gpus 2`.")
+    if torch.cuda.device_count() < 2:
+        print("This needs two GPUs: `gpututor run --gpus 2` has them.")
     else:
-        random = torch.Generator().manual_seed(0)
-        options = {"dtype": torch.float64, "generator": random}
-        for rows in (100, 400, 800):
-            batch = torch.rand(rows, 300, **options)
-            weight = torch.rand(300, 300, **options)
-            result = scaling_efficiency(batch, weight)
-            shown = {key: f"{value:.2g}" for key, value in result.items()}
-            print(rows, shown)
+        with tempfile.TemporaryDirectory() as folder:
+            store = f"file://{folder}/store"
+            torch.multiprocessing.spawn(show, (store,), nprocs=2)

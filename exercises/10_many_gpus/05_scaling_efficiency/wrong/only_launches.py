@@ -3,22 +3,37 @@
 import time
 
 import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 
-def seconds_on(gpus, batch, weight):
-    shares = [rows.to(gpu) for rows, gpu in zip(batch.chunk(len(gpus)), gpus, strict=True)]
-    weights = [weight.to(gpu) for gpu in gpus]
-    elapsed = 0.0
-    for _ in range(2):  # the first round warms up
-        start = time.perf_counter()
-        parts = [rows @ factor for rows, factor in zip(shares, weights, strict=True)]
-        parts = [part.to(gpus[0]) for part in parts]
-        elapsed = time.perf_counter() - start
-    return elapsed
+def seconds(network, batch, wanted):
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    start = 0.0
+    for step in range(8):
+        if step == 4:
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(batch), wanted).backward()
+        optimizer.step()
+    return (time.perf_counter() - start) / 4
 
 
-def scaling_efficiency(batch, weight):
-    gpus = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
-    single = seconds_on(gpus[:1], batch, weight)
-    together = seconds_on(gpus, batch, weight)
-    return {"one": single, "all": together, "efficiency": single / (len(gpus) * together)}
+def scaling_efficiency(model, inputs, targets, rank, world_size, init_method):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    one = seconds(model.cuda(), inputs, targets)
+    network = DistributedDataParallel(model, device_ids=[rank])
+    rows = len(inputs) // world_size
+    strong = seconds(network, inputs[:rows], targets[:rows])
+    weak = seconds(network, inputs, targets)
+    dist.destroy_process_group()
+    return {
+        "one": one,
+        "strong": strong,
+        "weak": weak,
+        "strong_efficiency": one / (world_size * strong),
+        "weak_efficiency": one / weak,
+    }

@@ -1,0 +1,174 @@
+"""The run's losses, the best epoch's file, bytes without waits, and half precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from gpututor.checks import (
+    Check,
+    Finding,
+    Machine,
+    Run,
+    Wanted,
+    files,
+    parity,
+    placement,
+    precision,
+    structure,
+    syncs,
+    transfers,
+    unmodified,
+)
+
+State = dict[str, torch.Tensor]
+HALF_TOLERANCE = 200
+"""Times the tolerance of float32: that of float16."""
+
+
+def network(weights: State) -> nn.Sequential:
+    """The network of given.py, in the precision of its weights."""
+    filters, channels, _, _ = weights["0.weight"].shape
+    model = nn.Sequential(
+        nn.Conv2d(channels, filters, 3, padding=1),
+        nn.BatchNorm2d(filters),
+        nn.Tanh(),
+        nn.Conv2d(filters, filters, 3, padding=1),
+        nn.Tanh(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(4 * filters, len(weights["7.bias"])),
+    ).to(weights["0.weight"].dtype)
+    model.load_state_dict(weights)
+    return model
+
+
+def augmented(x: torch.Tensor, epoch: int) -> torch.Tensor:
+    x = x.roll(epoch, dims=3)
+    return 1 - x if epoch % 2 else x
+
+
+def epochs(
+    weights: State,
+    training: torch.Tensor,
+    training_labels: torch.Tensor,
+    validation: torch.Tensor,
+    validation_labels: torch.Tensor,
+    rates: list[float],
+    batch_size: int,
+) -> Iterator[tuple[torch.Tensor, State]]:
+    """The validation loss and the state after each epoch, without half precision."""
+    model = network(weights)
+    kind = weights["0.weight"].dtype
+    x, seen = training.to(kind) / 255, validation.to(kind) / 255
+    for epoch, rate in enumerate(rates):
+        model.train()
+        for rows in range(0, len(x), batch_size):
+            chosen = slice(rows, rows + batch_size)
+            loss = functional.cross_entropy(model(augmented(x[chosen], epoch)), training_labels[chosen])
+            gradients = torch.autograd.grad(loss, list(model.parameters()))
+            with torch.no_grad():
+                for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                    parameter -= rate * gradient
+        model.eval()
+        with torch.no_grad():
+            loss = functional.cross_entropy(model(seen), validation_labels)
+        yield loss, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+
+def reference(**drawn: Any) -> dict[str, Any]:
+    losses = torch.stack([loss for loss, _ in epochs(**drawn)])
+    return {"losses": losses, "best": int(losses.argmin())}
+
+
+def best_state(**drawn: Any) -> State:
+    """The state after the epoch with the smallest loss."""
+    return min(epochs(**drawn), key=lambda pair: float(pair[0]))[1]
+
+
+def best_epoch(run: Run) -> Finding | None:
+    """The first call that names another epoch than that of its own smallest loss."""
+    for call in run.calls:
+        wanted = int(call.output["losses"].values.argmin())
+        if call.output["best"] != wanted:
+            return run.finding(call, f"{wanted}, the epoch with the smallest of your losses", f"{call.output['best']}")
+    return None
+
+
+def batches(drawn: dict[str, Any], machine: Machine) -> int:
+    """Copies of pictures and labels, for all epochs."""
+    sizes = (len(drawn["training"]), len(drawn["validation"]))
+    return 2 * len(drawn["rates"]) * sum(-(-size // int(drawn["batch_size"])) for size in sizes)
+
+
+def all_copies(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    return 1, batches(drawn, machine) + 2 * len(drawn["weights"]) + 4
+
+
+def few_bytes(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
+    """Pictures as bytes and labels in each epoch, and the weights."""
+    data = sum(drawn[name].nbytes for name in ("training", "training_labels", "validation", "validation_labels"))
+    return 1, len(drawn["rates"]) * data + 2 * sum(tensor.nbytes for tensor in drawn["weights"].values()) + 256
+
+
+def few_waits(drawn: dict[str, Any], machine: Machine) -> int:
+    """The model's move, one for each step (the scaler), a few for each epoch, and the states that are saved."""
+    steps = -(-len(drawn["training"]) // int(drawn["batch_size"]))
+    names = len(drawn["weights"])
+    return names + len(drawn["rates"]) * (steps + 2 + names) + 4
+
+
+def asynchronous(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
+    return batches(drawn, machine), None
+
+
+checks = [
+    structure(
+        reference,
+        advice="A dict with a float32 tensor of one loss for each epoch, and a whole number.",
+    ),
+    placement({"losses": "cpu", "best": None}, advice="The losses are for the host: one number for each epoch."),
+    parity(
+        reference,
+        inside=torch.float16,
+        why="A validation that differs from training's rules chooses the wrong epoch.",
+        advice="Training: train(), augmented, the epoch's rate. Validation: eval(), as they are, a mean over pictures.",
+    ),
+    Check(
+        "best",
+        lambda _: "The best epoch is that of the smallest loss",
+        best_epoch,
+        needs=("structure",),
+        why="The checkpoint and its number are what others use.",
+        advice="losses.index(min(losses)): epochs count from 0.",
+        kind="values",
+    ),
+    files(
+        {"best.pt": Wanted("torch", like=best_state, devices="cpu", times=HALF_TOLERANCE)},
+        name="file",
+        why="A state dict holds the model's own tensors: the next epoch changes them.",
+        advice="Copy the state to the CPU and save it when an epoch is the best so far.",
+    ).with_kind("values"),
+    transfers(
+        to_device=all_copies,
+        bytes_to_device=few_bytes,
+        asynchronous_to_device=asynchronous,
+        why="Pictures are bytes: as floats they take four times as long on the bus. And nothing should wait for them.",
+        advice="pin_memory=True in the loaders, non_blocking=True at both copies, .float() after them.",
+    ),
+    syncs(
+        at_most=few_waits,
+        why="The scaler waits once a step. A loss that is read in each step is another wait.",
+        advice="Add up the losses on the device, and read one number an epoch.",
+    ),
+    precision(
+        half_share=0.8,
+        why="Half precision is what the matrix units of the GPU are made for.",
+        advice="The model's call and the loss belong under torch.autocast.",
+    ),
+    unmodified(may_change=("model",)),
+]

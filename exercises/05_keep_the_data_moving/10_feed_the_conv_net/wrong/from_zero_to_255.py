@@ -1,0 +1,13 @@
+# fails: parity
+# Forgets to divide by 255.
+import torch
+from torch.utils.data import DataLoader
+
+
+@torch.inference_mode()
+def feed_the_conv_net(model, dataset, batch_size, workers, device):
+    loader = DataLoader(dataset, batch_size, num_workers=workers, pin_memory=True)
+    scores = []
+    for pictures in loader:
+        scores.append(model(pictures.to(device, non_blocking=True).float()))
+    return torch.cat(scores)

@@ -1,0 +1,39 @@
+# fails: processes
+# Returns without ending the process group.
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def seconds(network, batch, wanted):
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+    start = 0.0
+    for step in range(8):
+        if step == 4:
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(batch), wanted).backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / 4
+
+
+def scaling_efficiency(model, inputs, targets, rank, world_size, init_method):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    one = seconds(model.cuda(), inputs, targets)
+    network = DistributedDataParallel(model, device_ids=[rank])
+    rows = len(inputs) // world_size
+    strong = seconds(network, inputs[:rows], targets[:rows])
+    weak = seconds(network, inputs, targets)
+    return {
+        "one": one,
+        "strong": strong,
+        "weak": weak,
+        "strong_efficiency": one / (world_size * strong),
+        "weak_efficiency": one / weak,
+    }

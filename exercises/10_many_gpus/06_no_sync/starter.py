@@ -1,0 +1,59 @@
+"""No sync: add up gradients on each GPU, and average them once a step."""
+
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def no_sync(
+    model: nn.Module,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    rank: int,
+    world_size: int,
+    init_method: str,
+) -> dict[str, torch.Tensor]:
+    """Train with the other ranks, on GPU `rank`: the plain model's state.
+
+    inputs: (steps, parts, n, d), targets: (steps, parts, n, k).
+    """
+    torch.cuda.set_device(rank)
+    dist.init_process_group(
+        "nccl", init_method=init_method, rank=rank, world_size=world_size
+    )
+    network = DistributedDataParallel(model.cuda(), device_ids=[rank])
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    parts = inputs.shape[1]
+    # TODO: each backward pass averages the gradients of both ranks, but
+    # only the average after a step's last part is used.
+    for batch, wanted in zip(inputs, targets, strict=True):
+        optimizer.zero_grad()
+        for part in range(parts):
+            outputs = network(batch[part])
+            loss = nn.functional.mse_loss(outputs, wanted[part])
+            (loss / parts).backward()
+        optimizer.step()
+    dist.destroy_process_group()
+    return model.state_dict()
+
+
+def show(rank: int, init_method: str) -> None:
+    """Run one process of the example."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 1))
+    inputs = torch.rand(2, 4, 8, 3, device=f"cuda:{rank}")
+    targets = inputs.sum(-1, keepdim=True)
+    state = no_sync(model, inputs, targets, rank, 2, init_method)
+    print(f"rank {rank}: {state['0.weight'].tolist()}")
+
+
+if __name__ == "__main__":
+    if torch.cuda.device_count() < 2:
+        print("This needs two GPUs: `gpututor run --gpus 2` has them.")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            store = f"file://{folder}/store"
+            torch.multiprocessing.spawn(show, (store,), nprocs=2)

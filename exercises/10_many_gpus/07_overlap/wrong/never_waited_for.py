@@ -1,0 +1,24 @@
+# fails: races
+# Starts all-reduces in hooks of eight layers at once, and does not wait before the step.
+import torch
+import torch.distributed as dist
+from torch import nn
+
+
+def overlap(model, inputs, targets, rank, world_size, init_method):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
+    model = model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def send(parameter):
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, async_op=True)
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(send)
+    for batch, wanted in zip(inputs, targets, strict=True):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(batch), wanted).backward()
+        optimizer.step()
+    dist.destroy_process_group()
+    return model.state_dict()

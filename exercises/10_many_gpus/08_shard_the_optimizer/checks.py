@@ -1,0 +1,80 @@
+"""The same training as Adam's on one GPU, and no rank keeps all of its state."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import torch
+
+from gpututor.checks import Machine, memory, parity, placement, processes, structure, syncs, unmodified
+
+RANKS = 2
+RATE, BETAS, EPS = 0.01, (0.9, 0.999), 1e-4
+MOST = 3.8
+"""Times the bytes of the weights."""
+OWN_WAITS = 7
+"""In each rank: the wrapper itself waits some five times, when it is made and when it lays out its buckets."""
+
+
+def reference(
+    weights: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor
+) -> list[OrderedDict[str, torch.Tensor]]:
+    """Adam by hand, in a single process that takes the rows of both ranks at once."""
+    state = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
+    means = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+    squares = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+    for step in range(inputs.shape[1]):
+        values = inputs[:, step]
+        for layer in range(0, len(state), 2):
+            values = torch.tanh(values @ state[f"{layer}.weight"].T + state[f"{layer}.bias"])
+        loss = (values - targets[:, step]).square().mean()
+        gradients = torch.autograd.grad(loss, list(state.values()))
+        for name, gradient in zip(list(state), gradients, strict=True):
+            means[name] = BETAS[0] * means[name] + (1 - BETAS[0]) * gradient
+            squares[name] = BETAS[1] * squares[name] + (1 - BETAS[1]) * gradient.square()
+            mean = means[name] / (1 - BETAS[0] ** (step + 1))
+            deviation = (squares[name] / (1 - BETAS[1] ** (step + 1))).sqrt()
+            state[name] = (state[name] - RATE * mean / (deviation + EPS)).detach().requires_grad_()
+    return [OrderedDict((name, tensor.detach()) for name, tensor in state.items()) for _ in range(RANKS)]
+
+
+def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
+    return [f"cuda:{rank}" for rank in range(RANKS)]
+
+
+def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
+    return int(MOST * sum(tensor.nbytes for tensor in drawn["weights"].values()))
+
+
+checks = [
+    structure(
+        reference,
+        why="A checkpoint has to load without the wrapper, which puts `module.` before each name.",
+        advice="Return the state dict of the model that you were given, not that of DistributedDataParallel.",
+    ),
+    placement(
+        own_gpu, advice="The starter's first line makes GPU number `rank` the current one. Leave the state there."
+    ),
+    processes(
+        {"allreduce": (1, None)},
+        same=("",),
+        why="A rank that does not get the weights that others have updated goes on with old ones.",
+    ),
+    parity(
+        reference,
+        why="Who keeps the state must not change the training: it is Adam's, on the rows of both ranks.",
+        advice="Average the gradients in each step, clear all of them, and pass Adam's settings on.",
+    ),
+    memory(
+        peak=most_bytes,
+        why="Adam's state takes twice the memory of the weights. With many ranks, a share of it is almost nothing.",
+        advice="Each rank needs the state of the parameters that it updates itself, and of no others.",
+    ),
+    syncs(
+        at_most=OWN_WAITS * RANKS,
+        why="One rank that waits for its GPU keeps the other waiting, too.",
+        advice="Nothing in the loop needs a value on the CPU: look for .item(), print and .cpu().",
+    ),
+    unmodified(may_change=("model",)),
+]

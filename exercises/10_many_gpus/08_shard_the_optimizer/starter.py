@@ -1,0 +1,57 @@
+"""Shard the optimizer: each rank keeps Adam's state for its share."""
+
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def shard_the_optimizer(
+    model: nn.Module,
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    rank: int,
+    world_size: int,
+    init_method: str,
+) -> dict[str, torch.Tensor]:
+    """Train with the other ranks, on GPU `rank`: the plain model's state.
+
+    inputs, targets: (steps, n, d), the share of this rank.
+    """
+    torch.cuda.set_device(rank)
+    dist.init_process_group(
+        "nccl", init_method=init_method, rank=rank, world_size=world_size
+    )
+    network = DistributedDataParallel(
+        model.cuda(), device_ids=[rank], gradient_as_bucket_view=True
+    )
+    # TODO: every rank keeps Adam's state of all parameters.
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.01, eps=1e-4)
+    for batch, wanted in zip(inputs, targets, strict=True):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(network(batch), wanted).backward()
+        optimizer.step()
+    dist.destroy_process_group()
+    return model.state_dict()
+
+
+def show(rank: int, init_method: str) -> None:
+    """Run one process of the example."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
+    inputs = torch.rand(4, 8, 64, device=f"cuda:{rank}")
+    targets = inputs.flip(-1)
+    shard_the_optimizer(model, inputs, targets, rank, 2, init_method)
+    most = torch.cuda.max_memory_allocated()
+    print(f"rank {rank}: {most:,} bytes at the peak")
+
+
+if __name__ == "__main__":
+    if torch.cuda.device_count() < 2:
+        print("This needs two GPUs: `gpututor run --gpus 2` has them.")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            store = f"file://{folder}/store"
+            torch.multiprocessing.spawn(show, (store,), nprocs=2)

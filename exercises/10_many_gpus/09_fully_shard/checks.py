@@ -1,0 +1,70 @@
+"""The same training as on one GPU, and no rank holds all weights, gradients or states at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpututor.checks import Machine, memory, parity, placement, processes, structure, syncs
+
+RANKS = 2
+RATE, MOMENTUM = 0.1, 0.9
+MOST = 2.0
+"""Times the bytes of the weights."""
+OWN_WAITS = 2
+"""In each rank: nothing needs them, but a last wait does no harm."""
+
+
+def reference(
+    weights: dict[str, torch.Tensor], inputs: torch.Tensor, targets: torch.Tensor
+) -> list[dict[str, torch.Tensor]]:
+    """SGD by hand, in a single process that takes the rows of both ranks at once; then each rank's rows."""
+    state = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
+    moving = {name: torch.zeros_like(tensor) for name, tensor in weights.items()}
+    for step in range(inputs.shape[1]):
+        values = inputs[:, step]
+        for layer in range(0, len(state), 2):
+            values = torch.tanh(values @ state[f"{layer}.weight"].T + state[f"{layer}.bias"])
+        loss = (values - targets[:, step]).square().mean()
+        gradients = torch.autograd.grad(loss, list(state.values()))
+        for name, gradient in zip(list(state), gradients, strict=True):
+            moving[name] = MOMENTUM * moving[name] + gradient
+            state[name] = (state[name] - RATE * moving[name]).detach().requires_grad_()
+    return [{name: tensor.detach().chunk(RANKS)[rank] for name, tensor in state.items()} for rank in range(RANKS)]
+
+
+def own_gpu(drawn: dict[str, Any], machine: Any) -> list[Any]:
+    return [f"cuda:{rank}" for rank in range(RANKS)]
+
+
+def most_bytes(drawn: dict[str, Any], machine: Machine) -> int:
+    return int(MOST * sum(tensor.nbytes for tensor in drawn["weights"].values()))
+
+
+checks = [
+    structure(
+        reference,
+        why="The parts of all ranks together are the model. A rank that returns everything must hold everything.",
+        advice="After fully_shard, a parameter is a DTensor. to_local() is the part of this rank, a plain tensor.",
+    ),
+    placement(
+        own_gpu, advice="The starter's first line makes GPU number `rank` the current one. Leave the parts there."
+    ),
+    processes({}, why="A group that never ends keeps its GPU."),
+    parity(
+        reference,
+        why="Where the weights are must not change the training: it is that of all rows of both ranks.",
+        advice="fully_shard replaces the parameters and averages the gradients. Which parameters has the optimizer?",
+    ),
+    memory(
+        peak=most_bytes,
+        why="Sharding is for models that do not fit. Layers that are gathered together must fit together.",
+        advice="Shard each layer, then the model. Weights that forward has used are freed until backward needs them.",
+    ),
+    syncs(
+        at_most=OWN_WAITS * RANKS,
+        why="One rank that waits for its GPU keeps the other waiting, too.",
+        advice="Nothing in the loop needs a value on the CPU: look for .item(), print and .cpu().",
+    ),
+]

@@ -1,0 +1,69 @@
+"""Fully shard: weights, gradients and state divided among the ranks."""
+
+import tempfile
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+
+def fully_sharded(
+    make_model: Callable[[], nn.Sequential],
+    inputs: torch.Tensor,
+    targets: torch.Tensor,
+    rank: int,
+    world_size: int,
+    init_method: str,
+) -> dict[str, torch.Tensor]:
+    """Train with the other ranks: this rank's part of each weight.
+
+    inputs, targets: (steps, n, d), the share of this rank.
+    """
+    torch.cuda.set_device(rank)
+    dist.init_process_group(
+        "nccl", init_method=init_method, rank=rank, world_size=world_size
+    )
+    model = make_model()
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for batch, wanted in zip(inputs, targets, strict=True):
+        optimizer.zero_grad()
+        nn.functional.mse_loss(model(batch), wanted).backward()
+        optimizer.step()
+    parts = {
+        name: parameter.detach().to_local()
+        for name, parameter in model.named_parameters()
+    }
+    dist.destroy_process_group()
+    return parts
+
+
+def small_model() -> nn.Sequential:
+    """The same model in each process."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
+
+
+def show(rank: int, init_method: str) -> None:
+    """Run one process of the example."""
+    inputs = torch.rand(4, 8, 64, device=f"cuda:{rank}")
+    targets = inputs.flip(-1)
+    make = small_model
+    parts = fully_sharded(make, inputs, targets, rank, 2, init_method)
+    most = torch.cuda.max_memory_allocated()
+    print(f"rank {rank}: {most:,} bytes at the peak")
+    print({name: tuple(part.shape) for name, part in parts.items()})
+
+
+if __name__ == "__main__":
+    if torch.cuda.device_count() < 2:
+        print("This needs two GPUs: `gpututor run --gpus 2` has them.")
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            store = f"file://{folder}/store"
+            torch.multiprocessing.spawn(show, (store,), nprocs=2)
