@@ -61,7 +61,7 @@ def destination(course: Course, target: str, here: Lesson | Exercise) -> Destina
 def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
     """Return the text of `page` with links at "lesson 5" and "exercise 2.3".
 
-    Links to a lesson's exercises, or to a task's lesson, are added at the end. Lines keep their numbers.
+    Links to a lesson's exercises, or facts about a task, are added at the end. Lines keep their numbers.
     """
     own = str(page.number) if isinstance(page, Lesson) else page.label
     names = {*(str(lesson.number) for lesson in course.lessons), *(each.label for each in course.exercises)} - {own}
@@ -72,14 +72,26 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
 
     linked = "\n".join(part if is_code else _PROSE_LINK.sub(link, part) for is_code, part in _parts(text))
     if isinstance(page, Exercise):
-        lesson = course.lesson_of(page)
-        return f"{linked.rstrip()}\n\n*Lesson {lesson.number}:* [{_plain(lesson.title)}]({lesson.number})\n"
+        return f"{linked.rstrip()}\n\n{_about(course, page)}\n"
     if not page.exercises:
         return linked
     lines = (
         f"- [{each.label} {_plain(each.title)}]({each.label}): {_plain(each.summary)}\n" for each in page.exercises
     )
     return f"{linked.rstrip()}\n\n## Exercises\n\n{''.join(lines)}"
+
+
+def _about(course: Course, exercise: Exercise) -> str:
+    """Describe an exercise in a line of Markdown: time, difficulty, lesson, prerequisites, learning paths."""
+    lesson = course.lesson_of(exercise)
+    parts = [
+        f"{exercise.minutes} minutes, {exercise.difficulty}",
+        f"*Lesson {lesson.number}:* [{_plain(lesson.title)}]({lesson.number})",
+    ]
+    if needed := course.prerequisites_of(exercise):
+        parts.append(f"*After:* {', '.join(f'[{each.label} {_plain(each.title)}]({each.label})' for each in needed)}")
+    parts += [f"*Path:* {_plain(path.title)}" for path in course.paths_of(exercise)]
+    return " · ".join(parts)
 
 
 def _plain(text: str) -> str:

@@ -32,7 +32,7 @@ from gpututor.toml_schema import text_of
 SCHEMA_VERSION = 1
 MARK = 'for = "students"'
 """Line of `course.toml` that marks a course for students."""
-_SOLUTION_KEYS = ("excused_mutant",)
+_SOLUTION_KEYS = ("excused_mutant", "timeline")
 """Keys of `exercise.toml` that reveal something of the solution."""
 _BLOCK = r"\n[ \t]*(?:\n|<!--|[-*+>#]|\d+[.)]|```|~~~)"
 """Possible start of a new block, which ends a code span."""

@@ -41,7 +41,16 @@ from gpututor.grading.events import (
     WaitingForDevice,
 )
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
-from gpututor.grading.report_text import count, device_words, elapsed, evidence, mark, outcome_line, remarks
+from gpututor.grading.report_text import (
+    count,
+    device_words,
+    elapsed,
+    evidence,
+    mark,
+    outcome_line,
+    remarks,
+    timeline_line,
+)
 from gpututor.text import escape_control_chars, lines_of
 
 if TYPE_CHECKING:
@@ -103,7 +112,9 @@ def main(arguments: argparse.Namespace) -> int:
         with ProgressLine() as progress:
             events = progress.follow(client.grade(request))
             finished = _follow(events, exercise, request.submission, quiet=arguments.json)
-        show = partial(_print_json if arguments.json else _print_end, finished.report)
+        show = (
+            partial(_print_json, finished.report) if arguments.json else partial(_print_end, finished.report, exercise)
+        )
         if writer is None:
             show()
         else:
@@ -181,15 +192,15 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
         if isinstance(event, GradingFinished):
             return event
         if not quiet:
-            print_event(event, source)
+            print_event(event, exercise, source)
     raise KeyboardInterrupt  # only Ctrl-C cancels a grading here
 
 
-def print_event(event: GradingEvent, source: str) -> None:
-    """Print an event of the grading of `source`."""
+def print_event(event: GradingEvent, exercise: Exercise, source: str) -> None:
+    """Print an event of the grading of `source`, a solution of `exercise`."""
     match event:
         case GradingFinished(report):
-            _print_end(report)
+            _print_end(report, exercise)
         case ScenarioStarted(scenario, device):
             print(fitting(f"\n{escape_control_chars(f'{scenario}: {device_words(device)}')}"), flush=True)
         case WaitingForDevice(device):
@@ -224,7 +235,7 @@ def _labelled(label: str, text: str) -> str:
     return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
 
 
-def _print_end(report: Report) -> None:
+def _print_end(report: Report, exercise: Exercise) -> None:
     for run in report.runs:
         for title, text in (("Traceback", run.traceback), ("Printed", run.output)):
             if text.strip():
@@ -236,6 +247,8 @@ def _print_end(report: Report) -> None:
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):
         print(fitting(textwrap.indent(escape_control_chars(text), "  ")))
+    if words := timeline_line(report, exercise.timeline):
+        print(fitting(textwrap.indent(escape_control_chars(words), "  "), 2))
     known = evidence(report)
     print(fitting(f"  device {escape_control_chars(device_words(report.device))}{'; ' + known if known else ''}", 4))
     driver = f"driver {environment.driver}; " if environment.driver else ""

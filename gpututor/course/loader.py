@@ -23,7 +23,16 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from gpututor.course.model import DEFAULT_PROCESSES, Course, Exercise, Lesson, Limits, MutantWaiver, split_hints
+from gpututor.course.model import (
+    DEFAULT_PROCESSES,
+    Course,
+    Exercise,
+    LearningPath,
+    Lesson,
+    Limits,
+    MutantWaiver,
+    split_hints,
+)
 from gpututor.errors import CourseError
 from gpututor.files import ordinary
 from gpututor.hardware.gpus import gpu_names
@@ -55,6 +64,9 @@ EXERCISE_KEYS = (
     Key("limits", "table", default={}, keys=LIMITS_KEYS),
     Key("packages", "choices", default=(), choices=("triton",)),
     Key("allowed_names", "lines", default=(), most=60),
+    Key("difficulty", "choice", default="medium", choices=("easy", "medium", "hard")),
+    Key("prerequisites", "lines", default=(), most=60),
+    Key("timeline", "line", default="", most=150),
     Key("excused_mutant", "tables", default=(), most=40, keys=EXCUSE_KEYS),
 )
 LESSON_KEYS = (
@@ -62,10 +74,12 @@ LESSON_KEYS = (
     Key("summary", "line", most=200),
     Key("gpus", "whole", default=1, least=0, most=8),
 )
+PATH_KEYS = (Key("name", "line", most=30), Key("title", "line", most=60), Key("exercises", "lines", least=1, most=60))
 COURSE_KEYS = (
     Key("id", "line", most=60),
     Key("title", "line", most=60),
     Key("for", "choice", default="", choices=("students",)),
+    Key("path", "tables", default=(), most=20, keys=PATH_KEYS),
 )
 
 
@@ -144,9 +158,28 @@ def load_course(folder: Path) -> Course:
     taken: dict[str, Path] = {}
     for_students = about.get("for") == "students"
     lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in folders)
+    paths = tuple(LearningPath(**path) for path in about.get("path", ()))
+    problems += _reference_mistakes(folder, lessons, paths, list(taken))
     once = {problem.title: problem for problem in problems}  # a broken link can count as a file and as a folder
     id, title = about.get("id", ""), about.get("title", "")
-    return Course(folder, lessons, tuple(once.values()), id=id, title=title, for_students=for_students)
+    return Course(folder, lessons, tuple(once.values()), id, title, for_students, paths)
+
+
+def _reference_mistakes(
+    folder: Path, lessons: Sequence[Lesson], paths: Sequence[LearningPath], known: Sequence[str]
+) -> Iterator[CourseError]:
+    """Yield mistakes in names of other exercises. `known`: all slugs in their order, also of broken exercises."""
+    for position, path in enumerate(paths):
+        for place, name in enumerate(path.exercises):
+            if name not in known:
+                key = f"path[{position}].exercises[{place}]"
+                yield as_error(folder / "course.toml", Mistake(key, f"no exercise {name!r}", nearest(name, known)))
+    for exercise in (exercise for lesson in lessons for exercise in lesson.exercises):
+        earlier = known[: known.index(exercise.slug)]
+        for place, name in enumerate(exercise.prerequisites):
+            if name not in earlier:
+                problem, key = f"no earlier exercise {name!r}", f"prerequisites[{place}]"
+                yield as_error(exercise.folder / "exercise.toml", Mistake(key, problem, nearest(name, earlier)))
 
 
 def load_exercise(folder: Path) -> Exercise:
@@ -215,6 +248,9 @@ def _read_exercise(
         excused_mutants=tuple(MutantWaiver(**excuse) for excuse in values["excused_mutant"]),
         packages=values["packages"],
         allowed_names=values["allowed_names"],
+        difficulty=values["difficulty"],
+        prerequisites=values["prerequisites"],
+        timeline=values["timeline"],
     )
 
 

@@ -70,6 +70,12 @@ class Exercise:
     """Optional packages that the exercise needs; without one it is not gradable here."""
     allowed_names: tuple[str, ...] = ()
     """Suspicious names that a submission may use; see `gpututor.judge.source_review`."""
+    difficulty: str = "medium"
+    """`easy`, `medium` or `hard`."""
+    prerequisites: tuple[str, ...] = ()
+    """Slugs of earlier exercises whose ideas this exercise needs."""
+    timeline: str = ""
+    """A sentence for learners who have passed: what changed on the timeline."""
 
     @property
     def subject(self) -> str:
@@ -171,6 +177,17 @@ class Lesson:
 
 
 @dataclass(frozen=True)
+class LearningPath:
+    """A named part of a course, such as its core."""
+
+    name: str
+    """Name on the command line."""
+    title: str
+    exercises: tuple[str, ...]
+    """Slugs of its exercises."""
+
+
+@dataclass(frozen=True)
 class Course:
     """The lessons in a folder, and the mistakes in their files."""
 
@@ -182,6 +199,7 @@ class Course:
     title: str = ""
     for_students: bool = False
     """True for a course without checks and solutions, for students. See `gpututor pack-course`."""
+    learning_paths: tuple[LearningPath, ...] = ()
 
     def check_has_checks(self) -> None:
         """Raise `UsageError` for a course without checks."""
@@ -214,6 +232,21 @@ class Course:
 
     def lesson_of(self, exercise: Exercise) -> Lesson:
         return next(lesson for lesson in self.lessons if lesson.slug == exercise.lesson_slug)
+
+    def prerequisites_of(self, exercise: Exercise) -> tuple[Exercise, ...]:
+        return tuple(other for other in self.exercises if other.slug in exercise.prerequisites)
+
+    def learning_path(self, name: str) -> LearningPath:
+        """Return the learning path of that name. Raises `UsageError` with the names of all."""
+        for path in self.learning_paths:
+            if path.name == name:
+                return path
+        known = ", ".join(path.name for path in self.learning_paths)
+        advice = f"Its paths: {known}." if known else "This course has no learning paths."
+        raise UsageError(f"There is no learning path called {name!r}.", advice)
+
+    def paths_of(self, exercise: Exercise) -> tuple[LearningPath, ...]:
+        return tuple(path for path in self.learning_paths if exercise.slug in path.exercises)
 
     def after(self, exercise: Exercise) -> Exercise | None:
         """Return the next exercise; None at the end."""

@@ -105,6 +105,11 @@ def own_gpu(report: Report) -> str:
     return " and ".join(dict.fromkeys(run.own_gpu for run in report.runs if run.own_gpu))
 
 
+def timeline_line(report: Report, change: str) -> str:
+    """Return a line on `change`, the exercise's sentence on the timeline, for a run that passed; else nothing."""
+    return f"On the timeline: {change}" if change and report.outcome is Outcome.PASSED else ""
+
+
 def remarks(report: Report) -> list[str]:
     """Return lines about the report as a whole, such as the reason for its outcome."""
     lines = [report.reason] if report.reason else []

@@ -32,6 +32,8 @@ class ExerciseRow:
     state: State
     attempts: int
     hints_used: int
+    paths: tuple[str, ...] = ()
+    """Titles of the learning paths that contain the exercise."""
 
     @property
     def id(self) -> str:
@@ -65,19 +67,25 @@ FilteredRows = tuple[tuple[LessonRow, tuple[ExerciseRow, ...]], ...]
 """Rows of a list: lessons, each with its visible exercises."""
 
 
-def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", state: State | None = None) -> FilteredRows:
-    """Return the exercises in `state`, or in any, whose texts contain all the words in any order.
+def path_titles(lessons: tuple[LessonRow, ...]) -> tuple[str, ...]:
+    """Return the titles of the course's learning paths."""
+    return tuple(dict.fromkeys(path for lesson in lessons for row in lesson.exercises for path in row.paths))
 
-    Lessons without such an exercise are left out, except when there is no filter.
+
+def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", view: State | str | None = None) -> FilteredRows:
+    """Return the exercises of `view` whose texts contain all the words in any order.
+
+    `view` is a state, the title of a learning path, or None for all exercises. Lessons without such an exercise are
+    left out, except when there is no filter.
     """
     wanted = words.casefold().split()
 
     def fits(row: ExerciseRow, lesson: LessonRow) -> bool:
         text = f"{row.label} {row.title} {row.summary} {lesson.title}".casefold()
-        return state in (None, row.state) and all(word in text for word in wanted)
+        return view in (None, row.state, *row.paths) and all(word in text for word in wanted)
 
     rows = ((lesson, tuple(row for row in lesson.exercises if fits(row, lesson))) for lesson in lessons)
-    return tuple(row for row in rows if row[1] or (not wanted and state is None))
+    return tuple(row for row in rows if row[1] or (not wanted and view is None))
 
 
 def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tuple[LessonRow, ...]:
@@ -85,12 +93,15 @@ def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tup
     nothing = ExerciseProgress()
     rows = []
     for lesson in course.lessons:
-        exercises = tuple(_exercise_row(exercise, progress.get(exercise.key, nothing)) for exercise in lesson.exercises)
+        exercises = tuple(
+            _exercise_row(course, exercise, progress.get(exercise.key, nothing)) for exercise in lesson.exercises
+        )
         rows.append(LessonRow(lesson.slug, lesson.number, lesson.title, lesson.summary, exercises))
     return tuple(rows)
 
 
-def _exercise_row(exercise: Exercise, progress: ExerciseProgress) -> ExerciseRow:
+def _exercise_row(course: Course, exercise: Exercise, progress: ExerciseProgress) -> ExerciseRow:
     state = State.PASSED if progress.passed else State.STARTED if progress.attempts else State.TO_DO
     texts = (exercise.key, exercise.label, exercise.title, exercise.summary)
-    return ExerciseRow(*texts, exercise.minutes, state, progress.attempts, progress.hints_used)
+    paths = tuple(path.title for path in course.paths_of(exercise))
+    return ExerciseRow(*texts, exercise.minutes, state, progress.attempts, progress.hints_used, paths)

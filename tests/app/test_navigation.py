@@ -69,6 +69,22 @@ def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
     assert [row.label for _, kept in filter_rows(passed, "", State.PASSED) for row in kept] == ["1.1"]
 
 
+async def test_v_shows_a_learning_path(long_env: AppEnv) -> None:
+    with (long_env.course.folder / "course.toml").open("a") as manifest:
+        slug = long_env.course.find("3.2").slug
+        manifest.write(f'[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["{slug}"]\n')
+    long_env.course = load_course(long_env.course.folder)
+    async with long_env.start() as pilot:
+        await pilot.press("1")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+        assert screen_text(pilot.app).count("★") == 1
+        await pilot.press("v", "v", "v", "v")
+        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the learning path")
+        await until_shown(pilot, "Course: core path, 1 of 20")
+        await pilot.press("v")
+        await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list again")
+
+
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
 async def test_a_slash_opens_a_filter_that_narrows_the_list_at_once(long_env: AppEnv, pilot: Pilot[None]) -> None:
     await pilot.press("1", "slash", *"pinn")

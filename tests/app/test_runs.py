@@ -167,6 +167,27 @@ async def test_a_failure_is_shown_with_the_headline_however_many_checks_come_bef
         assert "✗ failed   The check called placement holds" in text
 
 
+async def test_a_pass_says_what_changed_on_the_timeline(env: AppEnv) -> None:
+    settings = env.course.exercises[0].folder / "exercise.toml"
+    settings.write_text(f'timeline = "One copy instead of ten."\n{settings.read_text()}')
+    env.course = load_course(env.course.folder)
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads")))
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "On the timeline: One copy instead of ten.")
+
+
+async def test_a_failed_run_says_nothing_of_the_timeline(env: AppEnv) -> None:
+    settings = env.course.exercises[0].folder / "exercise.toml"
+    settings.write_text(f'timeline = "One copy instead of ten."\n{settings.read_text()}')
+    env.course = load_course(env.course.folder)
+    env.client = ScriptedClient(lambda request: report(request, verdict("loads", Status.FAILED)))
+    async with env.start() as pilot:
+        await pilot.press("r")
+        await until_shown(pilot, "✗ Failed")
+        assert "On the timeline" not in screen_text(pilot.app)
+
+
 @pytest.mark.long
 async def test_a_title_that_ends_in_a_question_mark_gets_no_full_stop(env: AppEnv) -> None:
     settings = env.course.exercises[1].folder / "exercise.toml"

@@ -106,12 +106,32 @@ def test_list_json_has_course_progress_and_problems(gpututor: Call, course_folde
         "title": "Twice 1",
         "summary": "Double a number.",
         "minutes": 5,
+        "difficulty": "medium",
+        "prerequisites": [],
+        "paths": [],
         "devices": ["virtual", "cuda", "cpu"],
         "state": "passed",
         "attempts": 1,
         "hints_used": 1,
     }
     assert listed["problems"][0]["title"].startswith(f"{path}: ")
+
+
+def test_list_shows_one_learning_path(gpututor: Call, course_folder: Path) -> None:
+    with (course_folder / "course.toml").open("a") as manifest:
+        manifest.write('[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["twice_2_1"]\n')
+    record("lesson_2/twice_2_1", Outcome.PASSED)
+    said = gpututor("list", "--path", "core")
+    assert (said.code, said.err) == (0, "")
+    assert "2.1" in said.out
+    assert "1.1" not in said.out
+    assert "1 of 1 passed" in said.out
+    listed = json.loads(gpututor("list", "--path", "core", "--json").out)
+    assert [each["paths"] for lesson in listed["lessons"] for each in lesson["exercises"]] == [["core"]]
+    assert gpututor("list").out.count("★") == 1
+    said = gpututor("list", "--path", "short")
+    assert said.code == 2
+    assert "core" in said.err
 
 
 def test_list_works_without_readable_progress(gpututor: Call) -> None:

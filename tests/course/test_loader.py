@@ -54,6 +54,34 @@ def test_a_valid_course_loads_completely(folder: Path) -> None:
     assert course.lessons[1].text.startswith("# Lesson 2")
 
 
+PATH = '[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["twice_1_1", "{}"]\n'
+
+
+def test_a_learning_path_names_exercises(folder: Path) -> None:
+    manifest = folder / "course.toml"
+    plain = manifest.read_text()
+    manifest.write_text(plain + PATH.format("twice_2_2"))
+    course = load_course(folder)
+    assert course.problems == ()
+    on_path = [exercise.label for exercise in course.exercises if course.paths_of(exercise)]
+    assert (on_path, course.learning_path("core").title) == (["1.1", "2.2"], "core path")
+    with pytest.raises(UsageError, match="'short'.*\n.*core"):
+        course.learning_path("short")
+    manifest.write_text(plain + PATH.format("twice_2_9"))
+    assert titles(load_course(folder)) == ["course.toml: path[0].exercises[1]: no exercise 'twice_2_9'"]
+
+
+def test_prerequisites_are_earlier_exercises(folder: Path, broken: Path) -> None:
+    manifest = broken / "exercise.toml"
+    plain = manifest.read_text()
+    manifest.write_text(f'prerequisites = ["twice_1_1"]\n{plain}')
+    course = load_course(folder)
+    assert [each.label for each in course.prerequisites_of(course.find("1.2"))] == ["1.1"]
+    manifest.write_text(f'prerequisites = ["twice_1_1", "twice_1_3"]\n{plain}')
+    (problem,) = titles(load_course(folder))
+    assert problem.endswith("exercise.toml: prerequisites[1]: no earlier exercise 'twice_1_3'")
+
+
 @pytest.mark.parametrize(("line", "processes"), [("", 2), ("processes = 3\n", 3)])
 def test_the_default_number_of_processes_is_two(broken: Path, line: str, processes: int) -> None:
     manifest = broken / "exercise.toml"

@@ -13,8 +13,8 @@ CASES = (
     {"training": 36, "validation": 15, "batch": 4, "side": 9, "classes": 4, "rates": [0.2, 0.2, 0.4], "shift": 1},
     {"training": 30, "validation": 13, "batch": 8, "side": 10, "classes": 2, "rates": [0.2, 0.02, 0.2], "shift": 0},
 )
-"""Epochs with an odd number train on inverted pictures, which harms. With labels that are shifted by one class it helps,
-and the other epochs harm. So the best epoch is the first, one in the middle, or the last."""
+"""Epochs with an odd number train on inverted pictures, which harms. With labels that are shifted by one class it
+helps, and the other epochs harm. So the best epoch is the first, one in the middle, or the last."""
 FILTERS = 6
 
 

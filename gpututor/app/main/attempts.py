@@ -19,7 +19,7 @@ from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import moment
 from gpututor.errors import CourseError, ProgressError, TutorError
 from gpututor.grading.report import Outcome
-from gpututor.grading.report_text import outcome_line
+from gpututor.grading.report_text import outcome_line, timeline_line
 from gpututor.progress.attempt_writer import AttemptWriter, FinishedRun, NotYetStored, ProgressEvent
 from gpututor.progress.database import BRIEFLY_S
 from gpututor.progress.overview import LessonRow, lesson_rows
@@ -230,7 +230,8 @@ class AttemptController:
 
         report, text = attempt.report, host.editor_text
         same = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest() == report.submission_sha256
-        results.show_report(report, text if same else attempt.source or "", "This is your last run.")
+        news = "\n".join(filter(None, ["This is your last run.", timeline_line(report, host.exercise.timeline)]))
+        results.show_report(report, text if same else attempt.source or "", news)
         results.compare_with(text)
         in_thread(self._read_costs, attempt)
 

@@ -30,7 +30,7 @@ from gpututor.grading.events import (
     WaitingForDevice,
 )
 from gpututor.grading.report import Outcome, Report
-from gpututor.grading.report_text import outcome_line
+from gpututor.grading.report_text import outcome_line, timeline_line
 from gpututor.progress.attempt_writer import FinishedRun
 
 if TYPE_CHECKING:
@@ -253,10 +253,12 @@ class RunController:
         if finished != finished_before and self._host.panes.current is Pane.RESULTS and self._is_for_open_exercise:
             self._host.lesson_finished(lesson.slug)
         if len(finished) == len(course.lessons) and finished != finished_before:
-            return "You have passed every exercise of the course."
-        if lesson.slug in finished - finished_before:
-            return f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}".rstrip()
-        return next_words or "This was the last exercise of the course."
+            news = "You have passed every exercise of the course."
+        elif lesson.slug in finished - finished_before:
+            news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}".rstrip()
+        else:
+            news = next_words or "This was the last exercise of the course."
+        return "\n".join(filter(None, [news, timeline_line(report, exercise.timeline)]))
 
     def _finished_lessons(self) -> frozenset[str]:
         return frozenset(lesson.slug for lesson in self._attempts.lessons if lesson.finished)

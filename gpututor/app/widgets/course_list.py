@@ -17,7 +17,7 @@ from textual.widgets.option_list import Option
 from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import ExerciseChosen, LessonChosen
 from gpututor.app.widgets.base import PlainText, turn_page
-from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows
+from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows, path_titles
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
 _WIDE = 70
@@ -118,11 +118,14 @@ class CourseList(OptionList):
     def _exercise_line(self, row: ExerciseRow) -> Content:
         arrow = "▸" if row.key == self._current else " "
         name = f"{arrow} {row.state.glyph} {row.label} {row.title}"
+        star = "★" if row.paths else ""
         word = "" if row.state is State.TO_DO else row.state.value
         if self._width >= _WIDE:
-            word = f"{row.minutes} min   {word:>7}"
-        elif len(name) + len(word) >= self._width:
-            word = ""  # the title is more useful, and the glyph means the same
+            word = f"{star} {row.minutes:>3} min   {word:>7}"
+        elif len(name) + len(f"{star} {word}") >= self._width:
+            word = star  # the title is more useful, and the glyph means the same
+        else:
+            word = f"{star} {word}".strip()
         return self._line((name, ""), (word, _COLOURS[row.state]), glyph_colour=_COLOURS[row.state])
 
     def _line(self, left: tuple[str, str], right: tuple[str, str], glyph_colour: str = "") -> Content:
@@ -146,9 +149,6 @@ def _name(lesson: LessonRow) -> str:
 
 def _passed_words(lesson: LessonRow) -> str:
     return f"{lesson.passed} of {len(lesson.exercises)} passed"
-
-
-_VIEWS: tuple[State | None, ...] = (None, State.TO_DO, State.STARTED, State.PASSED)
 
 
 class CourseFilter(Input):
@@ -177,7 +177,8 @@ class CoursePane(Vertical):
         self._heading = PlainText("", id="course-heading")
         self._lessons: tuple[LessonRow, ...] = ()
         self._current = ""
-        self._view: State | None = None
+        self._view: State | str | None = None
+        """State or title of the learning path whose exercises are listed."""
         self._words = ""
 
     def compose(self) -> ComposeResult:
@@ -199,9 +200,14 @@ class CoursePane(Vertical):
         return self.filter is not None and self.filter.has_focus
 
     @property
+    def _next_view(self) -> State | str | None:
+        views = (None, State.TO_DO, State.STARTED, State.PASSED, *path_titles(self._lessons))
+        return views[(views.index(self._view) + 1) % len(views)]
+
+    @property
     def next_view(self) -> str:
-        state = _VIEWS[(_VIEWS.index(self._view) + 1) % len(_VIEWS)]
-        return str(state).capitalize() if state is not None else "All"
+        """Name of the list that the next press of its key shows."""
+        return str(self._next_view or "all").capitalize()
 
     def clear(self) -> None:
         """Show everything again; the cursor stays on its row."""
@@ -224,7 +230,7 @@ class CoursePane(Vertical):
         self.filter.focus()
 
     def action_cycle_view(self) -> None:
-        self._view = _VIEWS[(_VIEWS.index(self._view) + 1) % len(_VIEWS)]
+        self._view = self._next_view
         self._draw()
 
     @on(Input.Changed)
@@ -261,7 +267,7 @@ class CoursePane(Vertical):
     def _nothing(self) -> str:
         if words := self._words.strip():
             return f"Nothing matches “{words}”. Esc shows all."
-        return f"No exercise is {self._view}. Esc shows all." if self._view is not None else "There is no exercise."
+        return f"No exercise is {self._view}. Esc shows all." if self._view else "There is no exercise."
 
     def _show_heading(self) -> None:
         """Show the filter in the pane's title, and above the list if it has no frame."""
