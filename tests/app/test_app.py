@@ -28,6 +28,7 @@ from gpututor.progress.overview import State
 from gpututor.progress.store import ProgressStore
 from tests.support.app_in_terminal import launch, start
 from tests.support.apps import AppEnv, main_screen, ready, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
 from tests.support.random_actions import ACTIONS, LEAVING, Action, blow, key_event
 from tests.support.screens import SIZES, screen_text
 from tests.support.terminals import Terminal
@@ -151,7 +152,7 @@ async def test_leaving_while_the_first_exercise_opens_does_no_harm(env: AppEnv) 
 OPENING = "show_help reset search show_settings show_devices show_progress show_history show_glossary"
 
 
-@pytest.mark.parametrize("command", OPENING.split())
+@pytest.mark.parametrize("command", mostly_long(OPENING.split(), ["reset", "show_devices"]))
 async def test_leaving_while_a_screen_opens_does_no_harm(env: AppEnv, command: str) -> None:
     (env.course.folder / "glossary.md").write_text("# Glossary\n\n**host**: the CPU. (1)\n")
     async with env.start() as pilot:

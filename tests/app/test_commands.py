@@ -33,6 +33,7 @@ from gpututor.app.screens.palette import CommandProvider, PaletteScreen
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.app.screens.trace import TABS, DeviceScreen
 from tests.support.apps import main_screen, run_checks, until, until_shown
+from tests.support.parameters import mostly_long
 from tests.support.random_actions import key_event
 from tests.support.recorded_runs import is_read
 
@@ -248,7 +249,7 @@ def test_other_names_are_of_commands_and_nobody_elses() -> None:
     assert not set(names) & titles
 
 
-@pytest.mark.parametrize("title", DEVICE_TABS)
+@pytest.mark.parametrize("title", mostly_long(DEVICE_TABS, list(DEVICE_TABS)[:2]))
 async def test_a_tab_of_the_device_screen_is_opened_by_its_name(pilot: Pilot[None], title: str) -> None:
     await run_checks(pilot)
     await pilot.press("ctrl+p", *title.lower())

@@ -242,7 +242,7 @@ CHOSEN = {
 """Keys, and the text under the cursor after them."""
 
 
-@pytest.mark.parametrize("what", CHOSEN)
+@pytest.mark.parametrize("what", mostly_long(CHOSEN, list(CHOSEN)[::3]))
 async def test_without_colours_what_is_chosen_is_reversed(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

@@ -19,6 +19,7 @@ def content_of(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_verify_accepts_a_new_exercise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     course = tmp_path / "pack"
     assert main(["new", "--course", str(course), "first_steps/one_product"]) == 0

@@ -84,7 +84,13 @@ def test_a_peak_can_be_compared_with_a_baselines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "line"), [("loss.item()", None), ("loss.detach().cpu()", None), ("loss", 7), ("loss.detach().clone()", 10)]
+    ("kept", "line"),
+    [
+        ("loss.item()", None),
+        ("loss", 7),
+        pytest.param("loss.detach().cpu()", None, marks=pytest.mark.long),
+        pytest.param("loss.detach().clone()", 10, marks=pytest.mark.long),
+    ],
 )
 def test_keeping_the_loss_tensor_leaks_and_keeping_a_number_does_not(kept: str, line: int | None) -> None:
     finding = memory(left=0).find(recorded(TRAINS.replace("{kept}", kept), X, repeats=3))

@@ -156,6 +156,7 @@ def test_an_impossible_device_is_an_error(
     assert (done.returncode, words in done.stdout + done.stderr) == (exit_code, True)
 
 
+@pytest.mark.long
 def test_output_of_the_solution_cannot_control_the_terminal(grade_file: GradeFile, solution: Path) -> None:
     solution.write_text("print('\\x1b[31mred\\x07 [/int]')\n" + RIGHT)
     done = grade_file()

@@ -52,11 +52,13 @@ def test_a_traceback_shows_only_the_learners_lines(course: Path, script: Path) -
     assert "gpututor/" not in done.stderr.replace(str(script), "")
 
 
+@pytest.mark.long
 def test_the_cpu_has_no_gpu(course: Path, script: Path) -> None:
     script.write_text("import torch\nprint(torch.cuda.is_available())\n")
     assert _run(course, "1.1", "--file", script, "--device", "cpu").stdout == "False\n"
 
 
+@pytest.mark.long
 def test_options_describe_the_machine(course: Path, script: Path) -> None:
     script.write_text("import torch; print(torch.cuda.get_device_name(1), torch.cuda.mem_get_info()[1])\n")
     machine = ("--device", "virtual", "--gpus", 2, "--model", "L4", "--memory", "1GiB")
@@ -68,6 +70,7 @@ def test_options_describe_the_machine(course: Path, script: Path) -> None:
     "words",
     mostly_long([["--seed", "1"], ["--file", "x", "-h"], ["--", "a"], ["a b", ""], []], [["--file", "x", "-h"]]),
 )
+@pytest.mark.long
 def test_words_after_two_dashes_are_the_scripts(course: Path, script: Path, words: list[str]) -> None:
     script.write_text("import sys; print(sys.argv[1:])\n")
     done = _run(course, "1.1", "--file", script, "--device", "virtual", "--", *words)

@@ -76,6 +76,7 @@ def test_a_full_disk_is_named_and_loses_no_solution(folder: Path) -> None:
         assert "disk is full" in words or "No space left" in words, line
 
 
+@pytest.mark.long
 def test_a_database_that_another_process_locks_delays_the_attempt_only(folder: Path) -> None:
     def grade() -> subprocess.CompletedProcess[str]:
         words = [*GPUTUTOR.replace("disk/mine", "mine").split(), "grade", "1.1", "--isolation", "process"]

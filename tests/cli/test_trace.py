@@ -78,10 +78,10 @@ MIXED = "import torch\nx = torch.ones(3, device='cuda')\nx.to(torch.ones(2)[0] +
     ("source", "code", "before", "after"),
     [
         ("raise SystemExit(7)", 7, "", "exit code 7"),
-        ("import sys\nsys.exit('enough')", 1, "enough", "exit code 1"),
-        ("x = = 3", 1, 'script.py", line 1\n    x = = 3', "SyntaxError"),
+        pytest.param("import sys\nsys.exit('enough')", 1, "enough", "exit code 1", marks=pytest.mark.long),
+        pytest.param("x = = 3", 1, 'script.py", line 1\n    x = = 3', "SyntaxError", marks=pytest.mark.long),
         (MIXED, 1, "Traceback", "RuntimeError"),
-        ("import os\nos._exit(9)", 9, "", "exit code 9, before its trace"),
+        pytest.param("import os\nos._exit(9)", 9, "", "exit code 9, before its trace", marks=pytest.mark.long),
         ("import os\nos.kill(os.getpid(), 9)", 137, "", "SIGKILL, before its trace"),
     ],
 )
@@ -165,6 +165,7 @@ def test_json_has_the_documented_keys(folder: Path) -> None:
     assert {key for key in keys if f"`{key}`" not in page} == set()
 
 
+@pytest.mark.long
 def test_json_on_stdout_follows_the_scripts_output(tmp_path: Path) -> None:
     done = trace_script(tmp_path, "print('mine')\n", "--json", "-")
     first, rest = done.stdout.split("\n", 1)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.parameters import mostly_long
 from tests.support.trace_command import LIMIT_S, trace_script
 
 ENDLESS = """\
@@ -157,7 +158,11 @@ def test_an_interrupted_program_is_summarized(tmp_path: Path, number: signal.Sig
     assert [note.split(":")[0].strip() for note in notes] == ["T4", "L4"]
 
 
-@pytest.mark.parametrize("source", [ENDLESS_FINALISERS, SWALLOWED], ids=["in a finaliser", "exception replaced in C"])
+@pytest.mark.parametrize(
+    "source",
+    [ENDLESS_FINALISERS, pytest.param(SWALLOWED, marks=pytest.mark.long)],
+    ids=["in a finaliser", "exception replaced in C"],
+)
 def test_sigterm_ends_any_program_with_its_exit_code(tmp_path: Path, source: str) -> None:
     interrupt(tmp_path, source, signal.SIGTERM)
 
@@ -166,7 +171,7 @@ def test_ctrl_c_in_a_finaliser_ends_a_program(tmp_path: Path) -> None:
     interrupt(tmp_path, ENDLESS_FINALISERS, signal.SIGINT)
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.parametrize("method", mostly_long(["spawn", "fork"], ["spawn"]))
 def test_workers_of_a_loader_import_the_scripts_classes(tmp_path: Path, method: str) -> None:
     done = trace_script(tmp_path, WORKERS, arguments=[method])
     assert (done.returncode, done.stdout) == (0, "112.0\n"), done.stderr

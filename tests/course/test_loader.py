@@ -65,7 +65,7 @@ def test_a_learning_path_names_exercises(folder: Path) -> None:
     assert course.problems == ()
     on_path = [exercise.label for exercise in course.exercises if course.paths_of(exercise)]
     assert (on_path, course.learning_path("core").title) == (["1.1", "2.2"], "core path")
-    with pytest.raises(UsageError, match="'short'.*\n.*core"):
+    with pytest.raises(UsageError, match="short"):
         course.learning_path("short")
     manifest.write_text(plain + PATH.format("twice_2_9"))
     assert titles(load_course(folder)) == ["course.toml: path[0].exercises[1]: no exercise 'twice_2_9'"]

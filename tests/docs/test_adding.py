@@ -60,6 +60,7 @@ def test_a_page_has_a_diff_and_names_the_tests_that_need_it(page: Path) -> None:
     assert len(page.read_text(encoding="utf-8").splitlines()) <= 120
 
 
+@pytest.mark.long
 def test_the_worked_diffs_pass_the_tests_that_their_pages_name(tmp_path: Path) -> None:
     for name in COPIED:
         if (ROOT / name).is_dir():

@@ -18,6 +18,7 @@ PAGE = ROOT / "docs" / "authors" / "own-checks.md"
 FILE = re.compile(r"^```python\n# file: (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_example_passes_its_solution_and_fails_its_wrong_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from tests.support import ROOT
 from tests.support.parameters import mostly_long
 
 PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("virtual-gpu.md", "trace.md", "real-devices.md"))]
-QUICK = [page for page in PAGES if page.name in ("README.md", "real-devices.md")]
+QUICK = [page for page in PAGES if page.name == "README.md"]
 """The others take up to half a minute each."""
 _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAMS = {

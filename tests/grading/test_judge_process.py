@@ -71,6 +71,7 @@ def twice(number):
 @pytest.mark.parametrize(
     "most", [pytest.param(1, id="the judge"), pytest.param(2, marks=pytest.mark.long, id="the judge and its keeper")]
 )
+@pytest.mark.long
 def test_a_stopped_judge_is_an_error_and_is_replaced(
     exercise_folder: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:

@@ -66,6 +66,7 @@ def tool() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_each_end_of_a_test_is_counted(tool: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "test_small.py").write_text(SUITE)

@@ -27,6 +27,7 @@ from gpututor.worker.guard import TamperGuard, _patched_names, code_of_machine
 from gpututor.worker.integrity import Snapshot, snapshot_machine
 from gpututor.worker.machine import EnteredMachine, enter_machine
 from gpututor.worker.submission import call, load
+from tests.support.parameters import mostly_long
 
 SPEC = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 LIMIT = 1000
@@ -171,7 +172,7 @@ def test_a_renewed_snapshot_keeps_the_original_code() -> None:
     assert renewed.changed() == ["module.TABLE[b]", "module.TABLE[a]"]
 
 
-@pytest.mark.parametrize("kind", ["cpu", "virtual"])
+@pytest.mark.parametrize("kind", mostly_long(["cpu", "virtual"], ["virtual"]))
 def test_a_warm_worker_reports_no_changes(kind: str) -> None:
     code = (
         "import gpututor.worker.__main__ as worker; worker.warm_up()\n"

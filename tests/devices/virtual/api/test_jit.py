@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from gpututor.devices.virtual import VirtualMachine, virtual_gpu
+from tests.support.parameters import mostly_long
 from tests.support.virtual_gpus import printed
 
 pytestmark = [
@@ -216,7 +217,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize("kind", mostly_long(REFUSED, ["moving"]))
 def test_calls_that_run_only_in_cpp_are_refused_by_name(kind: str, tmp_path: pathlib.Path) -> None:
     program = (
         "import torch\nfrom torch import nn\nfrom gpututor.devices.virtual import virtual_gpu\n"

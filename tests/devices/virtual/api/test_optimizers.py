@@ -177,6 +177,7 @@ def test_optimizers_and_clipping_use_foreach_kernels_as_on_cuda(recorder: Record
     assert "aten::addcdiv_" not in names
 
 
+@pytest.mark.long
 def test_an_optimizer_works_in_a_new_process() -> None:
     """The first optimizer imports torch._dynamo, which allows a function only under names with the same rule."""
     program = (

@@ -54,6 +54,7 @@ def test_autorange_ends_for_plain_python(machine: VirtualMachine) -> None:
     assert benchmark.Timer("1 + 1").blocked_autorange().median == pytest.approx(100e-9, rel=1e-3)
 
 
+@pytest.mark.long
 def test_timeit_as_a_program_ends(tmp_path: Path) -> None:
     command = ["-m", "gpututor.devices.virtual", "-m", "timeit", "-v", "1 + 1"]
     assert "100 nsec per loop" in printed(*command, cwd=tmp_path)

@@ -11,7 +11,7 @@ from gpututor.hardware.gpus import GpuSpec, gpu_names, gpu_spec
 from tests.support.workloads import Workload, workloads
 
 WORKLOADS = workloads()
-SIZES = [2**power for power in range(29)]
+SIZES = [4**power for power in range(15)]
 DTYPES = ["float32", "float16", "bfloat16", "float64"]
 BY_BANDWIDTH = ["T4", "A100 40", "A100 80", "H100", "H200", "B200"]
 _WAVES = 0.98

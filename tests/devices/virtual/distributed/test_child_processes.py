@@ -69,6 +69,7 @@ def test_pools_of_processes_see_the_machine(machine: Any) -> None:
         assert older_pool.apply_async(child_programs.report, (1,)).get(timeout=LIMIT_S) == REPORT
 
 
+@pytest.mark.long
 def test_spawned_workers_of_a_data_loader_compute_on_the_device(machine: Any) -> None:
     loader = DataLoader(
         child_programs.OnDevice(), batch_size=2, num_workers=1, multiprocessing_context="spawn", timeout=LIMIT_S
@@ -126,6 +127,7 @@ def test_a_plain_subprocess_enters_the_machine_when_it_imports_torch(machine: An
     assert printed("-c", "import torch; print(torch.ones(1, device='cuda:1'))") == "tensor([1.], device='cuda:1')\n"
 
 
+@pytest.mark.long
 def test_a_child_sees_the_gpus_that_its_own_environment_names(machine: Any) -> None:
     program = "import torch; print(torch.cuda.device_count())"
     assert printed("-c", program, environment={"CUDA_VISIBLE_DEVICES": "1"}) == "1\n"
@@ -151,6 +153,7 @@ def test_a_subprocess_that_imports_the_virtual_gpu_before_torch_asks_for_itself(
     assert printed("-c", program) == "3\n"
 
 
+@pytest.mark.long
 def test_a_sitecustomize_of_the_installation_is_imported_too(machine: Any, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     path = os.pathsep.join((os.environ["PYTHONPATH"], str(tmp_path)))
@@ -158,6 +161,7 @@ def test_a_sitecustomize_of_the_installation_is_imported_too(machine: Any, tmp_p
     assert printed("-c", program, environment={"PYTHONPATH": path}) == "theirs\n2\n"
 
 
+@pytest.mark.long
 def test_a_child_of_an_isolated_python_sees_the_machine_as_a_graders_does(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(ISOLATED)
@@ -200,6 +204,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(again, marks=pytest.mark.long) for again in range(1, 20))])
+@pytest.mark.long
 def test_torchruns_workers_train_on_virtual_gpus(tmp_path: Path, attempt: int) -> None:
     """Repeated in long runs, because gloo's threads may still be busy at exit."""
     script = tmp_path / "train.py"

@@ -22,6 +22,7 @@ from gpututor.devices.virtual import NoValues, torch_private, virtual_gpu
 from gpututor.devices.virtual.operator_facts import tables
 from tests.support import operator_samples as samples
 from tests.support.layer_samples import LAYERS
+from tests.support.parameters import mostly_long
 from tests.support.virtual_gpus import loss_of
 
 HERE = str(Path(__file__).parent)
@@ -270,6 +271,7 @@ def test_each_operator_that_is_listed_needs_values() -> None:
 
 _BY_VALUES = {"CTCLoss", "AdaptiveLogSoftmaxWithLoss", "GaussianNLLLoss"}
 """They ask tensors for values: lengths, which class is in which part, and whether a variance is negative."""
+_COMPARED = sorted(set(LAYERS) - _BY_VALUES)
 
 
 def _train_layer(kind: str, *, train: bool = True, dtype: torch.dtype | None = None, autocast: Any = None) -> None:
@@ -308,7 +310,7 @@ def _compare(program: Callable[[], object], **machine: Any) -> list[Any]:
 @pytest.mark.parametrize(
     "training", [True, pytest.param(False, marks=pytest.mark.long)], ids=["training", "evaluating"]
 )
-@pytest.mark.parametrize("kind", sorted(set(LAYERS) - _BY_VALUES))
+@pytest.mark.parametrize("kind", mostly_long(_COMPARED, _COMPARED[::5]))
 def test_a_layer_has_the_same_trace_and_memory_as_with_values(kind: str, training: bool) -> None:
     events = _compare(lambda: _train_layer(kind, train=training))
     assert any(event.kind == "kernel" and event.device == "cuda:0" for event in events)
