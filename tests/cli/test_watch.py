@@ -6,9 +6,7 @@ import builtins
 import contextlib
 import io
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -27,6 +25,7 @@ from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import GradingError
 from gpututor.progress.store import ProgressStore
+from tests.support.command_line import on_a_terminal, read_until
 from tests.support.scripted_client import ScriptedClient
 from tests.support.timeouts import PATIENCE_S
 from tests.support.tiny_course import RIGHT
@@ -187,45 +186,6 @@ def test_the_watch_continues_after_a_broken_grading(session: Session) -> None:
 
 INTERRUPTED = (130, -signal.SIGINT)
 """Exit codes after Ctrl-C. Python ends by the signal if it interrupted an `exec`, as dataclasses use."""
-
-
-@contextlib.contextmanager
-def on_a_terminal(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "gpututor.cli.main", *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color"},
-        preexec_fn=lambda: take_terminal(theirs),
-    )
-    os.close(theirs)
-    try:
-        yield process, ours
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
-
-
-def take_terminal(descriptor: int) -> None:
-    """Make the terminal send Ctrl-C as a signal to this process."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(descriptor, termios.TIOCSCTTY, 0)
-
-
-def read_until(terminal: int, text: str, patience_s: float = 90.0) -> str:
-    seen, deadline = "", time.monotonic() + patience_s
-    while text not in seen:
-        assert time.monotonic() < deadline, f"waited in vain for {text!r} in\n{seen}"
-        if select.select([terminal], [], [], 0.1)[0]:
-            with contextlib.suppress(OSError):
-                seen += os.read(terminal, 65536).decode("utf-8", "replace").replace("\r\n", "\n")
-    return seen
 
 
 def test_a_learner_fails_passes_continues_and_quits_on_a_terminal(course_folder: Path, tmp_path: Path) -> None:
