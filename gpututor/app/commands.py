@@ -367,7 +367,7 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
              shown="j k  g G"),
         _row("open", "", "Open", "Open the exercise, or read the lesson.", shown="Enter"),
         _row("filter", "slash", "Filter", "Type words to narrow the list; Esc shows all again."),
-        _row("cycle_view", "v", "View", "Show exercises to do, started, passed, or all."),
+        _row("cycle_view", "v", "View", "Show exercises to do, started, passed, on a learning path (★), or all."),
     ),
     "course_filter": (
         _row("open", "", "Open", "Open the first match.", bar="Enter: Open"),

@@ -15,7 +15,7 @@ from gpututor.text import escape_control_chars
 
 _WHAT_TO_WRITE = {
     "lesson.md": "the idea, with examples that run; `gpututor verify` says what its form has to be",
-    "exercise.toml": "title, summary, minutes; [[scenario]] for other machines than one GPU",
+    "exercise.toml": "title, summary, minutes, difficulty; [[scenario]] for other machines than one GPU",
     "task.md": "why, what, the signature, an example, what it is graded on: 80 to 200 words",
     "solution.py": "what an expert would write",
     "given.py": "draw(): random inputs, another shape in each case; build(): where they live",

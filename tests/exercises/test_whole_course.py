@@ -81,7 +81,7 @@ def test_watch_leads_through_the_whole_course(tmp_path: Path, home: Path) -> Non
             read_until(terminal, "q quit: ", PATIENCE_S)
             if starts_lesson(exercise):
                 os.write(terminal, b"h\n")
-                read_until(terminal, "q quit: ")
+                read_until(terminal, "more to come.")
             file = folder / exercise.folder.parent.name / f"{exercise.folder.name}.py"
             file.write_text(exercise.solution)
             following = COURSE.after(exercise)
