@@ -10,11 +10,11 @@ from gpututor.checks import value
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
     """By the scenario: its GPUs, its backends and its driver."""
     if "cuda" not in machine.backends:
-        return {"cuda_build": False, "install": "a CUDA build"}
+        return {"cuda_build": False, "missing": "a CUDA build"}
     if machine.gpus:
-        return {"cuda_build": True, "install": "nothing"}
+        return {"cuda_build": True, "missing": "nothing"}
     missing = {"fits": "a GPU", "missing": "a driver", "too old": "a newer driver"}
-    return {"cuda_build": True, "install": missing[machine.scenario.driver]}
+    return {"cuda_build": True, "missing": missing[machine.scenario.driver]}
 
 
 checks = [

@@ -1,4 +1,4 @@
-"""Which build? Why a GPU cannot be used, and what to install."""
+"""Which build? Why a GPU cannot be used, and what is missing."""
 
 import torch
 
@@ -16,15 +16,15 @@ def what_is_missing() -> str:
 
 
 def which_build() -> dict:
-    """Describe this PyTorch's build, and what to install."""
+    """Describe this PyTorch's build, and what is missing."""
     cuda_build = torch.version.cuda is not None
     if torch.cuda.is_available():
-        install = "nothing"
+        missing = "nothing"
     elif not cuda_build:
-        install = "a CUDA build"
+        missing = "a CUDA build"
     else:
-        install = what_is_missing()
-    return {"cuda_build": cuda_build, "install": install}
+        missing = what_is_missing()
+    return {"cuda_build": cuda_build, "missing": missing}
 
 
 if __name__ == "__main__":

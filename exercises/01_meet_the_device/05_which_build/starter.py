@@ -1,14 +1,14 @@
-"""Which build? Why a GPU cannot be used, and what to install."""
+"""Which build? Why a GPU cannot be used, and what is missing."""
 
 import torch
 
 
 def which_build() -> dict:
-    """Describe this PyTorch's build, and what to install."""
+    """Describe this PyTorch's build, and what is missing."""
     # TODO: tell the causes apart.
     if torch.cuda.is_available():
-        return {"cuda_build": True, "install": "nothing"}
-    return {"cuda_build": True, "install": "a driver"}
+        return {"cuda_build": True, "missing": "nothing"}
+    return {"cuda_build": True, "missing": "a driver"}
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ from gpututor.checks import (
 )
 
 State = dict[str, torch.Tensor]
-HALF_TOLERANCE = 200
-"""Times the tolerance of float32: that of float16."""
+TIMES = 1000
+"""Times the tolerance of float32: that of bfloat16, because training in float16 adds up many rounding errors."""
 
 
 def network(weights: State) -> nn.Sequential:
@@ -37,11 +37,9 @@ def network(weights: State) -> nn.Sequential:
         nn.Conv2d(channels, filters, 3, padding=1),
         nn.BatchNorm2d(filters),
         nn.Tanh(),
-        nn.Conv2d(filters, filters, 3, padding=1),
-        nn.Tanh(),
         nn.AdaptiveAvgPool2d(2),
         nn.Flatten(),
-        nn.Linear(4 * filters, len(weights["7.bias"])),
+        nn.Linear(4 * filters, len(weights["5.bias"])),
     ).to(weights["0.weight"].dtype)
     model.load_state_dict(weights)
     return model
@@ -116,10 +114,9 @@ def few_bytes(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 
 
 def few_waits(drawn: dict[str, Any], machine: Machine) -> int:
-    """The model's move, one for each step (the scaler), a few for each epoch, and the states that are saved."""
+    """One wait for each step, which the scaler needs, for each loss, and for each tensor that is saved."""
     steps = -(-len(drawn["training"]) // int(drawn["batch_size"]))
-    names = len(drawn["weights"])
-    return names + len(drawn["rates"]) * (steps + 2 + names) + 4
+    return len(drawn["rates"]) * (steps + 1 + len(drawn["weights"]))
 
 
 def asynchronous(drawn: dict[str, Any], machine: Machine) -> tuple[int, None]:
@@ -134,7 +131,7 @@ checks = [
     placement({"losses": "cpu", "best": None}, advice="The losses are for the host: one number for each epoch."),
     parity(
         reference,
-        inside=torch.float16,
+        inside=torch.bfloat16,  # float16 in each step, and the errors of all steps
         why="A validation that differs from training's rules chooses the wrong epoch.",
         advice="Training: train(), augmented, the epoch's rate. Validation: eval(), as they are, a mean over pictures.",
     ),
@@ -145,14 +142,13 @@ checks = [
         needs=("structure",),
         why="The checkpoint and its number are what others use.",
         advice="losses.index(min(losses)): epochs count from 0.",
-        kind="values",
     ),
     files(
-        {"best.pt": Wanted("torch", like=best_state, devices="cpu", times=HALF_TOLERANCE)},
+        {"best.pt": Wanted("torch", like=best_state, devices="cpu", times=TIMES)},
         name="file",
         why="A state dict holds the model's own tensors: the next epoch changes them.",
         advice="Copy the state to the CPU and save it when an epoch is the best so far.",
-    ).with_kind("values"),
+    ),
     transfers(
         to_device=all_copies,
         bytes_to_device=few_bytes,
@@ -166,9 +162,10 @@ checks = [
         advice="Add up the losses on the device, and read one number an epoch.",
     ),
     precision(
-        half_share=0.8,
+        {"aten::convolution_backward": "float16"},
+        half_share=0.7,
         why="Half precision is what the matrix units of the GPU are made for.",
-        advice="The model's call and the loss belong under torch.autocast.",
+        advice="In training, the model's call and the loss belong under torch.autocast, with dtype=torch.float16.",
     ),
     unmodified(may_change=("model",)),
 ]

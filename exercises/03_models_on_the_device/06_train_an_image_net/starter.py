@@ -30,8 +30,8 @@ def train_an_image_net(
     model.to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=rates[0])
     scaler = torch.amp.GradScaler(device.type)
-    # TODO: one picture after the other, a loss of training instead of
-    # validation, and the last epoch instead of the best.
+    # TODO: This trains on one picture at a time, reports the training
+    # loss, and saves the last epoch. Repair all three.
     losses: list[float] = []
     for epoch, rate in enumerate(rates):
         optimizer.param_groups[0]["lr"] = rate

@@ -44,8 +44,8 @@ def show(rank: int, init_method: str) -> None:
     """Run one process of the example."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 1))
-    inputs = torch.rand(2, 4, 8, 3, device=f"cuda:{rank}")
-    targets = inputs.sum(-1, keepdim=True)
+    inputs = torch.rand(2, 4, 8, 3).cuda(rank)
+    targets = inputs[..., :1]
     state = no_sync(model, inputs, targets, rank, 2, init_method)
     print(f"rank {rank}: {state['0.weight'].tolist()}")
 

@@ -45,7 +45,7 @@ def show(rank: int, init_method: str) -> None:
     """Run one process of the example."""
     torch.manual_seed(0)
     layers = [nn.Linear(64, 64) for _ in range(8)]
-    inputs = torch.rand(4, 8, 64, device=f"cuda:{rank}")
+    inputs = torch.rand(4, 8, 64).cuda(rank)
     model = nn.Sequential(*layers)
     state = overlap(model, inputs, inputs.flip(-1), rank, 2, init_method)
     print(f"rank {rank}: {state['7.bias'].sum().item():.3f}")

@@ -24,8 +24,8 @@ def overlap(
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
-    # TODO: all gradients are in one bucket. Its all-reduce begins when
-    # the backward pass is over.
+    # TODO: most gradients share a bucket. Its all-reduce begins when the
+    # backward pass is over.
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     for batch, wanted in zip(inputs, targets, strict=True):
@@ -40,7 +40,7 @@ def show(rank: int, init_method: str) -> None:
     """Run one process of the example."""
     torch.manual_seed(0)
     layers = [nn.Linear(64, 64) for _ in range(8)]
-    inputs = torch.rand(4, 8, 64, device=f"cuda:{rank}")
+    inputs = torch.rand(4, 8, 64).cuda(rank)
     model = nn.Sequential(*layers)
     state = overlap(model, inputs, inputs.flip(-1), rank, 2, init_method)
     print(f"rank {rank}: {state['7.bias'].sum().item():.3f}")

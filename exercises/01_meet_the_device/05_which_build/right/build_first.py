@@ -4,16 +4,16 @@ import torch
 
 def which_build():
     if not torch.backends.cuda.is_built():
-        return {"cuda_build": False, "install": "a CUDA build"}
-    install = "nothing"
+        return {"cuda_build": False, "missing": "a CUDA build"}
+    missing = "nothing"
     try:
         torch.cuda.current_device()
     except RuntimeError as error:
         message = str(error)
         if "Found no" in message:
-            install = "a driver"
+            missing = "a driver"
         elif "old" in message:
-            install = "a newer driver"
+            missing = "a newer driver"
         else:
-            install = "a GPU"
-    return {"cuda_build": True, "install": install}
+            missing = "a GPU"
+    return {"cuda_build": True, "missing": missing}

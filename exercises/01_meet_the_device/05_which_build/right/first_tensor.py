@@ -12,7 +12,7 @@ REASONS = {
 def which_build():
     try:
         torch.zeros(1, device="cuda")
-        install = "nothing"
+        missing = "nothing"
     except (RuntimeError, AssertionError) as error:
-        install = next(remedy for words, remedy in REASONS.items() if words in str(error))
-    return {"cuda_build": torch.backends.cuda.is_built(), "install": install}
+        missing = next(remedy for words, remedy in REASONS.items() if words in str(error))
+    return {"cuda_build": torch.backends.cuda.is_built(), "missing": missing}

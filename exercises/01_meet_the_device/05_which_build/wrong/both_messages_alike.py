@@ -4,7 +4,7 @@ import torch
 
 
 def what_is_missing() -> str:
-    """The part that a CUDA build needs, by the error of its start."""
+    """Name what a CUDA build lacks, by the error of its start."""
     try:
         torch.cuda.init()
     except RuntimeError as error:
@@ -16,12 +16,12 @@ def what_is_missing() -> str:
 
 
 def which_build() -> dict:
-    """Whether PyTorch was built with CUDA, and what to install."""
+    """Describe this PyTorch's build, and what is missing."""
     cuda_build = torch.version.cuda is not None
     if torch.cuda.is_available():
-        install = "nothing"
+        missing = "nothing"
     elif not cuda_build:
-        install = "a CUDA build"
+        missing = "a CUDA build"
     else:
-        install = what_is_missing()
-    return {"cuda_build": cuda_build, "install": install}
+        missing = what_is_missing()
+    return {"cuda_build": cuda_build, "missing": missing}

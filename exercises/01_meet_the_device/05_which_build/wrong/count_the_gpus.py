@@ -6,5 +6,5 @@ import torch
 def which_build():
     built = torch.backends.cuda.is_built()
     if not built:
-        return {"cuda_build": False, "install": "a CUDA build"}
-    return {"cuda_build": True, "install": "nothing" if torch.cuda.device_count() else "a GPU"}
+        return {"cuda_build": False, "missing": "a CUDA build"}
+    return {"cuda_build": True, "missing": "nothing" if torch.cuda.device_count() else "a GPU"}

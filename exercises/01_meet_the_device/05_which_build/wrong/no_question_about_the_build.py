@@ -7,7 +7,7 @@ def which_build():
     try:
         torch.cuda.init()
     except RuntimeError as error:
-        for words, install in {"too old": "a newer driver", "Found no": "a driver", "No CUDA": "a GPU"}.items():
+        for words, missing in {"too old": "a newer driver", "Found no": "a driver", "No CUDA": "a GPU"}.items():
             if words in str(error):
-                return {"cuda_build": True, "install": install}
-    return {"cuda_build": True, "install": "nothing"}
+                return {"cuda_build": True, "missing": missing}
+    return {"cuda_build": True, "missing": "nothing"}

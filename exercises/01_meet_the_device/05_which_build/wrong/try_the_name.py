@@ -5,10 +5,10 @@ import torch
 
 def which_build():
     if torch.version.cuda is None:
-        return {"cuda_build": False, "install": "a CUDA build"}
+        return {"cuda_build": False, "missing": "a CUDA build"}
     try:
         torch.device("cuda")
     except RuntimeError as error:
-        install = "a newer driver" if "too old" in str(error) else "a driver"
-        return {"cuda_build": True, "install": install}
-    return {"cuda_build": True, "install": "nothing"}
+        missing = "a newer driver" if "too old" in str(error) else "a driver"
+        return {"cuda_build": True, "missing": missing}
+    return {"cuda_build": True, "missing": "nothing"}
