@@ -31,6 +31,7 @@ _KINDS = OWN_KINDS | {
     "aliasing": "Which tensors share memory",
     "coalesced": "Which bytes neighboring lanes of a kernel use",
     "collectives": "How much ranks communicate",
+    "compilations": "How often the compiler runs, and where a graph breaks",
     "files": "The contents of written files",
     "identity": "Which outputs are the passed objects themselves",
     "in_bounds": "Kernels stay inside their tensors",
