@@ -52,8 +52,8 @@ checks = [
     value(
         expected,
         why="A count that is too low hides waits; a count that is too high sends you after waits that do not exist.",
-        advice="Give each stage the result of the stage before it. Count the warnings about synchronizing, and no "
-        "others. Turn off Python's filter that shows a warning once for each line.",
+        advice="Give each stage the result of the stage before it. Count the warnings that a stage called "
+        "a synchronizing operation, and no others. Turn off Python's filter that shows a warning once for each line.",
     ),
     syncs(
         at_most=all_waits,

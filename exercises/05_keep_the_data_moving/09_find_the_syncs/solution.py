@@ -22,7 +22,7 @@ def find_the_syncs(
                 warnings.simplefilter("always")
                 batch = stage(batch)
             waits[name] = sum(
-                "synchronizing" in str(warning.message)
+                "called a synchronizing" in str(warning.message)
                 for warning in caught
             )
     finally:
@@ -48,7 +48,8 @@ if __name__ == "__main__":
             return x
 
     if torch.cuda.is_available():
-        batch = torch.randn(8, 4, device="cuda")
+        batch = torch.ones(8, 4, device="cuda")
+        batch[5:] = -1
         print(find_the_syncs({"clean": Clean(), "check": Check()}, batch))
     else:
         print("There is no GPU here, so there is nothing to wait for.")

@@ -39,7 +39,8 @@ if __name__ == "__main__":
             return x
 
     if torch.cuda.is_available():
-        batch = torch.randn(8, 4, device="cuda")
+        batch = torch.ones(8, 4, device="cuda")
+        batch[5:] = -1
         print(find_the_syncs({"clean": Clean(), "check": Check()}, batch))
     else:
         print("There is no GPU here, so there is nothing to wait for.")

@@ -54,6 +54,14 @@ def has_gaps(run: Run) -> Finding | None:
     return None
 
 
+def with_a_graph(run: Run) -> Finding | None:
+    """The first scores that autograd still holds on to."""
+    for call in run.calls:
+        if call.output.fact.requires_grad:
+            return run.finding(call, "scores that require no gradients", "the result requires gradients")
+    return None
+
+
 checks = [
     structure(reference, advice="Join the scores of the batches with torch.cat, along the pictures."),
     placement(
@@ -73,6 +81,14 @@ checks = [
         advice="Nothing in the loop needs a value on the CPU: look for .item(), .cpu() and print.",
     ),
     parity(reference, advice="Keep the order of the data set, and divide by 255."),
+    Check(
+        "graph",
+        lambda _: "The scores have no graph",
+        with_a_graph,
+        needs=("structure",),
+        why="With a graph, what every layer computed stays in memory.",
+        advice="Keep torch.inference_mode().",
+    ),
     Check(
         "busy",
         lambda _: "The device is busy nearly all of the time",

@@ -13,7 +13,8 @@ def fragmentation(
 
     "free" and "largest" are bytes of the cache after the loop.
     """
-    # TODO: the shortest text comes first, and the figures are missing.
+    # TODO: Often a text is longer than the one before, and needs a new
+    # segment. The figures of the cache are missing, too.
     rows = [embed(text) for text in texts]
     return {"features": torch.stack(rows), "free": 0, "largest": 0}
 

@@ -10,7 +10,7 @@ from torch.nn import functional
 from gpututor.checks import Machine, compilations, launches, parity, placement, structure, syncs
 
 KERNELS = 5
-"""Kernels of a compiled step and of saving its results, at most; without the compiler there are eight."""
+"""Most kernels of a compiled step and of saving its results; without the compiler there are eight."""
 
 
 def reference(batches: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -22,7 +22,7 @@ def reference(batches: torch.Tensor, limit: float) -> tuple[torch.Tensor, torch.
 
 
 def few_kernels(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
-    """Those of compiled steps, and some to put the results together."""
+    """Return the bounds: kernels of compiled steps, and some to put the results together."""
     return 1, KERNELS * len(drawn["batches"]) + 4
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -24,5 +25,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """The batches on the device."""
+    """Put the batches on the device; nothing is compiled yet, as in a new process."""
+    if "torch._dynamo" in sys.modules:  # imported by the first compilation
+        torch.compiler.reset()
     return {**drawn, "batches": drawn["batches"].to(device)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ import torch
 SIZES = ((11, 6, 32), (10, 4, 24), (9, 7, 40))
 """Batches, rows and columns for each case."""
 LENGTHS = range(9, 23)
-"""No length is equal to a number of rows or columns: such sizes would share a variable in compiled code."""
+"""Lengths, all above the numbers of rows and below those of columns: equal sizes share a variable in compiled code."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
@@ -27,6 +28,8 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """All tensors on the device."""
+    """Put all tensors on the device; nothing is compiled yet, as in a new process."""
+    if "torch._dynamo" in sys.modules:  # imported by the first compilation
+        torch.compiler.reset()
     batches = [batch.to(device) for batch in drawn["batches"]]
     return {"batches": batches, "scale": drawn["scale"].to(device), "shift": drawn["shift"].to(device)}

@@ -16,16 +16,16 @@ def scaling_efficiency(
     world_size: int,
     init_method: str,
 ) -> dict[str, float]:
-    """Seconds of a step alone, of strong and of weak scaling.
+    """Seconds of a step on one GPU and with DDP, and both efficiencies.
 
-    And both efficiencies. inputs: (n, d), targets: (n, k).
+    inputs: (n, d), targets: (n, k).
     """
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
-    # TODO: time a step alone, of strong scaling and of weak scaling. This
-    # is neither waited for, nor warmed up, and it never communicates.
+    # TODO: time a step alone, with strong and with weak scaling. This
+    # never waits for the GPU, warms up or communicates.
     model = model.cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     start = time.perf_counter()
@@ -47,7 +47,7 @@ def show(rank: int, init_method: str) -> None:
     """Run one process of the example."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(512, 512), nn.Tanh())
-    inputs = torch.rand(2048, 512, device=f"cuda:{rank}")
+    inputs = torch.rand(2048, 512).cuda(rank)
     data = (inputs, inputs)
     figures = scaling_efficiency(model, *data, rank, 2, init_method)
     print(rank, {key: f"{value:.2g}" for key, value in figures.items()})

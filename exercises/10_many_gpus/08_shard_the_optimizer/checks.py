@@ -57,7 +57,6 @@ checks = [
         own_gpu, advice="The starter's first line makes GPU number `rank` the current one. Leave the state there."
     ),
     processes(
-        {"allreduce": (1, None)},
         same=("",),
         why="A rank that does not get the weights that others have updated goes on with old ones.",
     ),

@@ -40,12 +40,13 @@ def shard_the_optimizer(
 def show(rank: int, init_method: str) -> None:
     """Run one process of the example."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
-    inputs = torch.rand(4, 8, 64, device=f"cuda:{rank}")
+    model = nn.Sequential(*[nn.Linear(256, 256) for _ in range(6)])
+    inputs = torch.rand(4, 2, 256).cuda(rank)
     targets = inputs.flip(-1)
     shard_the_optimizer(model, inputs, targets, rank, 2, init_method)
     most = torch.cuda.max_memory_allocated()
-    print(f"rank {rank}: {most:,} bytes at the peak")
+    most /= sum(weight.nbytes for weight in model.parameters())
+    print(f"rank {rank}: {most:.1f} times the weights at the peak")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Fused optimizers: one kernel updates all parameters."""
 
+import time
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -36,4 +38,8 @@ if __name__ == "__main__":
     model.to(device)
     data = torch.randn(5, 2, 8, 16, device=device)
     batches = [(inputs, targets) for inputs, targets in data]
-    print(train(model, batches, 1e-3))
+    for _ in range(2):  # the first call warms up
+        start = time.perf_counter()
+        losses = train(model, batches, 1e-3).tolist()
+        took_ms = 1000 * (time.perf_counter() - start)
+    print([round(loss, 4) for loss in losses], f"{took_ms:.1f} ms")

@@ -127,7 +127,9 @@ def train(model: nn.Module, text: torch.Tensor, batch: int, device: torch.device
     """Train; the losses, and a moving average of the weights."""
     parameters = list(model.parameters())
     optimizer = Adam(parameters)
-    average = {n: p.detach().cpu() for n, p in model.named_parameters()}
+    average = {}
+    for name, value in model.named_parameters():
+        average[name] = value.detach().cpu().clone()
     losses = []
     for start in range(0, len(text), batch):
         rows = range(start, start + batch)

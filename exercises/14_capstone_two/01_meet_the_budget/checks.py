@@ -135,7 +135,7 @@ checks = [
         advice="Training belongs on the device that the script finds.",
     ),
     memory(
-        peak_ratio=1 / 3,
+        peak_ratio=0.36,
         why="Memory that holds what is not needed any more is a smaller batch, or a larger machine.",
         advice="Look at the line that reached the peak: what is alive there, and what refers to it?",
     ).with_points(5),

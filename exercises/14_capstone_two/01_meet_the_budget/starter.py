@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-# TODO: this works. Twelve faults cost time and memory: find them, and
+# TODO: this works, but many faults cost time and memory. Find them, and
 # fix them one by one.
 
 WORDS, WIDTH, HEADS, LAYERS, LENGTH = 48, 32, 4, 2, 64
@@ -132,7 +132,9 @@ def train(
     """Train; the losses, and a moving average of the weights."""
     parameters = list(model.parameters())
     optimizer = Adam(parameters)
-    average = {n: p.detach().cpu() for n, p in model.named_parameters()}
+    average = {}
+    for name, value in model.named_parameters():
+        average[name] = value.detach().cpu().clone()
     losses = []
     for start in range(0, len(text), batch):
         rows = range(start, start + batch)

@@ -13,6 +13,6 @@ def find_the_syncs(stages, batch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             stage(batch)
-        waits[name] = sum("synchronizing" in str(warning.message) for warning in caught)
+        waits[name] = sum("called a synchronizing" in str(warning.message) for warning in caught)
     torch.cuda.set_sync_debug_mode(before)
     return waits

@@ -12,5 +12,5 @@ def find_the_syncs(stages, batch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             batch = stage(batch)
-        waits[name] = sum("synchronizing" in str(warning.message) for warning in caught)
+        waits[name] = sum("called a synchronizing" in str(warning.message) for warning in caught)
     return waits

@@ -14,6 +14,6 @@ def find_the_syncs(stages, batch):
             warnings.simplefilter("always")
             batch = stage(batch)
             torch.cuda.synchronize()
-        waits[name] = sum("synchronizing" in str(warning.message) for warning in caught)
+        waits[name] = sum("called a synchronizing" in str(warning.message) for warning in caught)
     torch.cuda.set_sync_debug_mode(before)
     return waits

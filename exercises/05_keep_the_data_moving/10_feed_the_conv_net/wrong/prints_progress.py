@@ -1,5 +1,5 @@
-# fails: syncs
-# Prints a score of each batch, and waits for it.
+# fails: transfers
+# Prints a score of each batch: it comes to the host, which waits for it.
 import torch
 from torch.utils.data import DataLoader
 

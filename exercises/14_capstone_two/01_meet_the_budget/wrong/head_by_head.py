@@ -1,5 +1,5 @@
-# fails: speed
-# Computes one head after the other, each with a mask from the CPU.
+# fails: memory
+# Computes one head after the other, each with scores of all places and a mask from the CPU.
 """Train a small language model: within its budgets of time and memory.
 
 python 01_meet_the_budget.py --seed 1 --steps 4 --batch 8
