@@ -91,9 +91,8 @@ def test_watch_leads_through_the_whole_course(tmp_path: Path, home: Path) -> Non
             if following:
                 read_until(terminal, f"{CLEAR}{following.label} {following.title}\n")
         assert process.wait(PATIENCE_S) == 0
-    listed = run_gpututor("list")
-    assert f"{len(COURSE.exercises)} of {len(COURSE.exercises)} passed" in listed.stdout
-    told = json.loads(run_gpututor("list", "--json").stdout)
-    rows = [row for lesson in told["lessons"] for row in lesson["exercises"]]
+    assert f"{len(COURSE.exercises)} of {len(COURSE.exercises)} passed" in run_gpututor("list").stdout
+    listed = json.loads(run_gpututor("list", "--json").stdout)
+    rows = [row for lesson in listed["lessons"] for row in lesson["exercises"]]
     assert {row["state"] for row in rows} == {"passed"}
     assert [row["hints_used"] for row in rows] == [int(starts_lesson(exercise)) for exercise in COURSE.exercises]

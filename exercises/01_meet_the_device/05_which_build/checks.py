@@ -8,7 +8,7 @@ from gpututor.checks import value
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, Any]:
-    """By the scenario: its GPUs, its backends and its driver."""
+    """Return the answer from the scenario: its GPUs, its backends and its driver."""
     if "cuda" not in machine.backends:
         return {"cuda_build": False, "missing": "a CUDA build"}
     if machine.gpus:

@@ -1,4 +1,4 @@
-"""Which build? Why a GPU cannot be used, and what is missing."""
+"""The build: why a GPU cannot be used, and what is missing."""
 
 import torch
 

@@ -114,7 +114,7 @@ def few_bytes(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
 
 
 def few_waits(drawn: dict[str, Any], machine: Machine) -> int:
-    """One wait for each step, which the scaler needs, for each loss, and for each tensor that is saved."""
+    """Return a wait for each step, which the scaler needs, for each loss, and for each tensor that is saved."""
     steps = -(-len(drawn["training"]) // int(drawn["batch_size"]))
     return len(drawn["rates"]) * (steps + 1 + len(drawn["weights"]))
 

@@ -13,7 +13,7 @@ NAMES = ("off", "warn", "error")
 
 
 def expected(drawn: dict[str, Any], machine: Any) -> dict[str, int]:
-    """By the rows that reach each stage."""
+    """Count the waits from the rows that reach each stage."""
     x: torch.Tensor = drawn["batch"]
     waits = {}
     for name in drawn["plan"]:

@@ -46,7 +46,7 @@ class Clean(nn.Module):
 
 
 class Check(nn.Module):
-    """One wait for each row."""
+    """Stage that waits once for each row."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for row in x:
@@ -56,7 +56,7 @@ class Check(nn.Module):
 
 
 class Each(nn.Module):
-    """One wait for each row and column, in two lines."""
+    """Stage that waits once for each row and column, in two lines."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         largest = max((row.max().item() for row in x), default=1.0)

@@ -25,7 +25,7 @@ def reference(pictures: torch.Tensor, weights: dict[str, torch.Tensor], batch_si
 
 
 def copies(drawn: dict[str, Any], machine: Any) -> int:
-    """One for each batch."""
+    """Return the number of batches."""
     return -(-len(drawn["pictures"]) // int(drawn["batch_size"]))
 
 

@@ -12,7 +12,7 @@ from gpututor.trace.formatting import size
 MIB = 1 << 20
 WORD_BYTES = 2 * MIB
 SLACK = 4 * MIB
-"""For segments of small tensors: 2 MiB each."""
+"""Bytes for segments of small tensors, which have 2 MiB each."""
 
 
 def features_of(texts: list[torch.Tensor]) -> torch.Tensor:

@@ -18,7 +18,7 @@ SIZES = (
 
 
 class TextModel(nn.Module):
-    """One layer: embeddings, attention, and a head that scores the next token."""
+    """Layer with embeddings, attention, and a head that scores the next token."""
 
     def __init__(self, vocabulary: int, width: int, heads: int) -> None:
         """Make the parts; `width` is a multiple of `heads`."""

@@ -13,7 +13,7 @@ RANKS = 2
 OWN_WAITS = 8
 """In each rank: the wrapper itself waits some five times, when it is made and when it lays out its buckets."""
 FEW_BYTES = 64
-"""For a loss that is averaged as well."""
+"""Bytes for a loss that is averaged as well."""
 
 
 def reference(

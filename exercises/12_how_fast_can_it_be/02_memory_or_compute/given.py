@@ -20,7 +20,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """One kernel on tensors that exist already, so that a call takes no memory."""
+    """Return a function that runs a kernel on existing tensors, so that a call takes no memory."""
     size = drawn["size"]
     shape = (size, size) if drawn["is_product"] else (size,)
     x, y, out = torch.ones(shape, device=device), torch.ones(shape, device=device), torch.empty(shape, device=device)

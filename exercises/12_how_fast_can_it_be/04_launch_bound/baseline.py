@@ -1,4 +1,4 @@
-"""One model after the other."""
+"""Models that run one after the other."""
 
 import torch
 from torch import nn

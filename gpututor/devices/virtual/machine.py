@@ -187,7 +187,7 @@ class VirtualMachine:
         self.brought: dict[tuple[int, int], UploadedBytes] = {}
         """The last copy of each host storage to each GPU (see `execution.copies`)."""
         self.overwritten: dict[int, torch.device] = {}
-        """For each GPU's index the device object of results that later calls of compiled code overwrite."""
+        """GPU index to device object of the results that later calls of compiled code overwrite."""
         self.capture: GraphCapture | None = None
         """The graph that is being captured; None if no graph is."""
         self.has_failed = False

@@ -19,7 +19,7 @@ def batches(dataset: Dataset, batch_size: int, device: torch.device):
 
 
 def train_epoch(model, loader, epoch, optimizer, scaler, device):
-    """One pass over augmented pictures."""
+    """Train once on augmented pictures."""
     model.train()
     for x, y in loader:
         optimizer.zero_grad()

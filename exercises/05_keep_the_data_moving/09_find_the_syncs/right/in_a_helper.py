@@ -9,7 +9,7 @@ def run(stage, x):
     try:
         with warnings.catch_warnings(record=True, action="always") as seen:
             torch.cuda.set_sync_debug_mode(1)
-            return stage(x), [one for one in seen if "called a synchronizing" in one.message.args[0]]
+            return stage(x), [each for each in seen if "called a synchronizing" in each.message.args[0]]
     finally:
         torch.cuda.set_sync_debug_mode(before)
 

@@ -9,6 +9,6 @@ def attend(query, key, value, lengths=None, causal=False):
         return functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
     parts = []
     for text, length in enumerate(lengths.tolist()):
-        one = slice(text, text + 1)
-        parts.append(functional.scaled_dot_product_attention(query[one], key[one, :, :length], value[one, :, :length]))
+        row = slice(text, text + 1)
+        parts.append(functional.scaled_dot_product_attention(query[row], key[row, :, :length], value[row, :, :length]))
     return torch.cat(parts)

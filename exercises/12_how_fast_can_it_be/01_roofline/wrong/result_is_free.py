@@ -11,7 +11,7 @@ def roofline(
     peak_flops: float,
     bandwidth: float,
 ) -> dict:
-    """What bounds the product of (rows, inner) and (inner, columns).
+    """Bound the time of a product of (rows, inner) and (inner, columns).
 
     `peak_flops` is in FLOP/s, `bandwidth` in bytes/s.
     """

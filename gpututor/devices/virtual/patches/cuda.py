@@ -149,7 +149,7 @@ CUDA_BUILD: tuple[Patch, ...] = (
 )
 """Only for a machine whose backends include cuda."""
 CPU_BUILD: tuple[Patch, ...] = (*patch_all("torch.version", "this passes for a build without CUDA", cuda=None),)
-"""For any other machine."""
+"""Version of a build without CUDA, on any other machine."""
 
 
 ACCELERATOR: tuple[Patch, ...] = (
