@@ -109,8 +109,8 @@ def efficiencies(run: Run) -> Finding | None:
     """The first efficiency that is not that of its rank's own times."""
     for call in run.calls:
         for number, figures in enumerate(call.output):
-            one, strong, weak = (figures[name] for name in ("one", "strong", "weak"))
-            for name, wanted in (("strong_efficiency", one / (RANKS * strong)), ("weak_efficiency", one / weak)):
+            alone, strong, weak = (figures[name] for name in ("one", "strong", "weak"))
+            for name, wanted in (("strong_efficiency", alone / (RANKS * strong)), ("weak_efficiency", alone / weak)):
                 if not math.isclose(figures[name], wanted, rel_tol=1e-6):
                     got = f"{figures[name]:.4g} as {name!r} in rank {number}"
                     return run.finding(call, f"{wanted:.4g}, of your times and {RANKS} GPUs", got)

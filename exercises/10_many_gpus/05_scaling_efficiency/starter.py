@@ -32,11 +32,11 @@ def scaling_efficiency(
     optimizer.zero_grad()
     nn.functional.mse_loss(model(inputs), targets).backward()
     optimizer.step()
-    one = time.perf_counter() - start
+    alone = time.perf_counter() - start
     dist.destroy_process_group()
     return {
-        "one": one,
-        "strong": one / world_size,
+        "one": alone,
+        "strong": alone / world_size,
         "weak": one,
         "strong_efficiency": 1.0,
         "weak_efficiency": 1.0,

@@ -25,15 +25,15 @@ def seconds(network, batch, wanted):
 def scaling_efficiency(model, inputs, targets, rank, world_size, init_method):
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
-    one = seconds(model.cuda(), inputs, targets)
+    alone = seconds(model.cuda(), inputs, targets)
     network = DistributedDataParallel(model, device_ids=[rank])
     rows = len(inputs) // world_size
     strong = seconds(network, inputs[:rows], targets[:rows])
     weak = seconds(network, inputs, targets)
     return {
-        "one": one,
+        "one": alone,
         "strong": strong,
         "weak": weak,
-        "strong_efficiency": one / (world_size * strong),
-        "weak_efficiency": one / weak,
+        "strong_efficiency": alone / (world_size * strong),
+        "weak_efficiency": alone / weak,
     }

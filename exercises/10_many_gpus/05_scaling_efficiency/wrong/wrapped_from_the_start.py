@@ -26,15 +26,15 @@ def scaling_efficiency(model, inputs, targets, rank, world_size, init_method):
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", init_method=init_method, rank=rank, world_size=world_size)
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
-    one = seconds(network, inputs, targets)
+    alone = seconds(network, inputs, targets)
     rows = len(inputs) // world_size
     strong = seconds(network, inputs[:rows], targets[:rows])
     weak = seconds(network, inputs, targets)
     dist.destroy_process_group()
     return {
-        "one": one,
+        "one": alone,
         "strong": strong,
         "weak": weak,
-        "strong_efficiency": one / (world_size * strong),
-        "weak_efficiency": one / weak,
+        "strong_efficiency": alone / (world_size * strong),
+        "weak_efficiency": alone / weak,
     }
