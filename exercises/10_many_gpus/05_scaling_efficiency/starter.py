@@ -37,7 +37,7 @@ def scaling_efficiency(
     return {
         "one": alone,
         "strong": alone / world_size,
-        "weak": one,
+        "weak": alone,
         "strong_efficiency": 1.0,
         "weak_efficiency": 1.0,
     }
