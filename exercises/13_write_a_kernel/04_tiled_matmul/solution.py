@@ -36,7 +36,7 @@ if __name__ == "__main__":
     if torch.cuda.is_available():
         a = torch.randn(70, 50, device="cuda")
         b = torch.randn(50, 90, device="cuda")
-        same = torch.allclose(tiled_matmul(a, b), a @ b, atol=1e-4)
-        print(same)
+        same = torch.allclose(tiled_matmul(a, b), a @ b, atol=0.05)
+        print(same)  # on a real GPU, tl.dot may round to TF32
     else:
         print("Triton kernels need a GPU, and there is none here.")
