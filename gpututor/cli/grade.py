@@ -113,7 +113,9 @@ def main(arguments: argparse.Namespace) -> int:
             events = progress.follow(client.grade(request))
             finished = _follow(events, exercise, request.submission, quiet=arguments.json)
         show = (
-            partial(_print_json, finished.report) if arguments.json else partial(_print_end, finished.report, exercise)
+            partial(_print_json, finished.report)
+            if arguments.json
+            else partial(_print_end, finished.report, exercise.timeline)
         )
         if writer is None:
             show()
@@ -192,15 +194,15 @@ def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, 
         if isinstance(event, GradingFinished):
             return event
         if not quiet:
-            print_event(event, exercise, source)
+            print_event(event, source)
     raise KeyboardInterrupt  # only Ctrl-C cancels a grading here
 
 
-def print_event(event: GradingEvent, exercise: Exercise, source: str) -> None:
-    """Print an event of the grading of `source`, a solution of `exercise`."""
+def print_event(event: GradingEvent, source: str, timeline: str = "") -> None:
+    """Print an event of the grading of `source`; `timeline` is the exercise's sentence on the timeline."""
     match event:
         case GradingFinished(report):
-            _print_end(report, exercise)
+            _print_end(report, timeline)
         case ScenarioStarted(scenario, device):
             print(fitting(f"\n{escape_control_chars(f'{scenario}: {device_words(device)}')}"), flush=True)
         case WaitingForDevice(device):
@@ -235,7 +237,7 @@ def _labelled(label: str, text: str) -> str:
     return "\n".join((first if number == 0 else rest) + line for number, line in enumerate(wrapped))
 
 
-def _print_end(report: Report, exercise: Exercise) -> None:
+def _print_end(report: Report, timeline: str) -> None:
     for run in report.runs:
         for title, text in (("Traceback", run.traceback), ("Printed", run.output)):
             if text.strip():
@@ -247,7 +249,7 @@ def _print_end(report: Report, exercise: Exercise) -> None:
     print(fitting(f"\n{outcome_line(report)}"))
     for text in remarks(report):
         print(fitting(textwrap.indent(escape_control_chars(text), "  ")))
-    if words := timeline_line(report, exercise.timeline):
+    if words := timeline_line(report, timeline):
         print(fitting(textwrap.indent(escape_control_chars(words), "  "), 2))
     known = evidence(report)
     print(fitting(f"  device {escape_control_chars(device_words(report.device))}{'; ' + known if known else ''}", 4))

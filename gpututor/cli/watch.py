@@ -328,7 +328,7 @@ class Watcher:
             self._print_next_steps(None)
             return
         source = grading.request.submission
-        show = partial(print_event, event, self._exercise, source)
+        show = partial(print_event, event, source, self._exercise.timeline)
         if isinstance(event, GradingFinished):
             save_attempt(self._writer, event.report, source, grading.recording, show)
             self._print_next_steps(event.report)
