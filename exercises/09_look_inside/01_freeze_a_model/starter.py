@@ -32,7 +32,7 @@ if __name__ == "__main__":
     fresh = torch.randn(7, 3, 16, 16)
     outputs = freeze(model, torch.randn(4, 3, 16, 16), fresh, device)
     with torch.no_grad():
-        true = model.eval()(fresh)
+        true = model.eval().cpu()(fresh)
     for name, output in outputs.items():
         same = torch.allclose(output.cpu(), true, atol=1e-5)
         print(name, tuple(output.shape), output.device, same)

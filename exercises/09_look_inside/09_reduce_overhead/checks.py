@@ -25,7 +25,7 @@ def reference(model: dict[str, torch.Tensor], batches: torch.Tensor) -> torch.Te
 
 
 def few_launches(drawn: dict[str, Any], machine: Machine) -> tuple[int, int]:
-    """At least one replay a step; at most that, two copies each, and three passes without a replay."""
+    """Return the bounds: a replay and two copies for each step, and three passes without a replay."""
     steps = len(drawn["batches"])
     return steps, 3 * steps + 3 * KERNELS
 

@@ -1,5 +1,5 @@
-# fails: runs
-# Detaches each output, which shares its memory.
+# fails: parity
+# Detaches each output: the detached tensor shares the memory that the next replay overwrites.
 import torch
 from torch import nn
 
