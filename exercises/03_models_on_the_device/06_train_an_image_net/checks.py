@@ -141,7 +141,7 @@ checks = [
         best_epoch,
         needs=("structure",),
         why="The checkpoint and its number are what others use.",
-        advice="losses.index(min(losses)): epochs count from 0.",
+        advice="Return the number of the epoch with the smallest of your losses; epochs count from 0.",
     ),
     files(
         {"best.pt": Wanted("torch", like=best_state, devices="cpu", times=TIMES)},
