@@ -120,6 +120,7 @@ def run_examples(file: Path, gpus: int) -> list[dict[str, Any]]:
     from gpututor.devices.virtual import virtual_gpu
 
     text = file.read_text(encoding="utf-8")
+    name = f"<{file.name}>"
     namespace: dict[str, Any] = {"__name__": "lesson"}
     results = []
     with virtual_gpu(gpus):
@@ -129,15 +130,15 @@ def run_examples(file: Path, gpus: int) -> list[dict[str, Any]]:
             error: dict[str, Any] | None = None
             try:
                 source = "\n" * line + example["code"]
-                # Compilers read the source of a function: they must not see the text of the lesson after it.
-                linecache.cache[str(file)] = (len(source), None, source.splitlines(keepends=True), str(file))
-                code = compile(source, str(file), "exec")
+                # Compilers read the file of a function, which must not be the text of a lesson.
+                linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+                code = compile(source, name, "exec")
                 with contextlib.redirect_stdout(printed):
                     exec(code, namespace)
             except Exception as raised:
                 # Further lines of a CUDA error are about tools.
                 words = f"{type(raised).__name__}: {raised}".splitlines()[0]
-                error = {"line": _line_of(raised, str(file)) or line + 1, "words": words}
+                error = {"line": _line_of(raised, name) or line + 1, "words": words}
             result = {"line": line + 1, "printed": printed.getvalue(), "expected": example["printed"], "error": error}
             results.append(result)
             if error is not None:
