@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-RANKS, STEPS = 2, 3
+RANKS, STEPS = 2, 2
 CASES = (
-    {"layers": 8, "width": 144, "rows": 3},
-    {"layers": 12, "width": 96, "rows": 2},
-    {"layers": 10, "width": 128, "rows": 1},
+    {"layers": 12, "width": 144, "rows": 3},
+    {"layers": 14, "width": 96, "rows": 2},
+    {"layers": 12, "width": 128, "rows": 1},
 )
 """Widths divide by two, so the ranks hold equal parts. Weights are large against a batch's activations."""
 

@@ -17,7 +17,7 @@ def fully_sharded(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train with the other ranks: this rank's part of each weight.
+    """Train with the other ranks: this rank's rows of each weight.
 
     inputs, targets: (steps, n, d), the share of this rank.
     """
@@ -26,8 +26,8 @@ def fully_sharded(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
     model = make_model()
-    # TODO: every rank keeps all weights, gradients and momenta. Divide
-    # them, and return this rank's part of the weights.
+    # TODO: every rank keeps all weights, gradients and optimizer state.
+    # Divide them, and return this rank's rows of the weights.
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(
         network.parameters(), lr=0.1, momentum=0.9
@@ -43,18 +43,20 @@ def fully_sharded(
 def small_model() -> nn.Sequential:
     """The same model in each process."""
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64))
+    layers = [(nn.Linear(256, 256), nn.Tanh()) for _ in range(12)]
+    return nn.Sequential(*[layer for pair in layers for layer in pair])
 
 
 def show(rank: int, init_method: str) -> None:
     """Run one process of the example."""
-    inputs = torch.rand(4, 8, 64, device=f"cuda:{rank}")
+    inputs = torch.rand(4, 2, 256).cuda(rank)
     targets = inputs.flip(-1)
     make = small_model
     parts = fully_sharded(make, inputs, targets, rank, 2, init_method)
     most = torch.cuda.max_memory_allocated()
-    print(f"rank {rank}: {most:,} bytes at the peak")
-    print({name: tuple(part.shape) for name, part in parts.items()})
+    most /= sum(weight.nbytes for weight in make().parameters())
+    print(f"rank {rank}: {most:.1f} times the weights at the peak")
+    print(f"rank {rank}: 0.weight {tuple(parts['0.weight'].shape)}")
 
 
 if __name__ == "__main__":
