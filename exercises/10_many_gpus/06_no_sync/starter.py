@@ -23,9 +23,9 @@ def no_sync(
     )
     network = DistributedDataParallel(model.cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-    parts = inputs.shape[1]
     # TODO: each backward pass averages the gradients of both ranks, but
     # only the average after a step's last part is used.
+    parts = inputs.shape[1]
     for batch, wanted in zip(inputs, targets, strict=True):
         optimizer.zero_grad()
         for part in range(parts):

@@ -21,10 +21,10 @@ def shard_the_optimizer(
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
     )
+    # TODO: every rank keeps Adam's state of all parameters.
     network = DistributedDataParallel(
         model.cuda(), device_ids=[rank], gradient_as_bucket_view=True
     )
-    # TODO: every rank keeps Adam's state of all parameters.
     optimizer = torch.optim.Adam(network.parameters(), lr=0.01, eps=1e-4)
     for batch, wanted in zip(inputs, targets, strict=True):
         optimizer.zero_grad()

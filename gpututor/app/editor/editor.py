@@ -70,9 +70,13 @@ class Editor(CodeArea):
         self.redraw()
 
     def scroll_to_cursor(self) -> None:
-        """Scroll to the cursor of an editor that was just displayed, with more lines above it than below."""
+        """Scroll to the cursor of an editor that was just displayed, with the head of its function if both fit."""
         row, room = self.cursor_location[0], self.scrollable_content_region.height
-        y = 0 if row < room - 2 else row - 2 * room // 3
+        lines = self.document.lines[: row + 1]
+        head = max(
+            (at for at, line in enumerate(lines) if line.startswith(("def ", "async def ", "class "))), default=0
+        )
+        y = 0 if row < room - 2 else head if row - head < room - 3 else row - 2 * room // 3
         self.scroll_to(x=0, y=y, animate=False, force=True, immediate=True)
         self.scroll_cursor_visible()  # sideways, too
 
