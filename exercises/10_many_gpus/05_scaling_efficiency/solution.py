@@ -36,10 +36,7 @@ def scaling_efficiency(
     world_size: int,
     init_method: str,
 ) -> dict[str, float]:
-    """Seconds of a step on one GPU and with DDP, and both efficiencies.
-
-    inputs: (n, d), targets: (n, k).
-    """
+    """Seconds of a step alone and with DDP, and both efficiencies."""
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size

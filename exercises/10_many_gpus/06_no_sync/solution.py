@@ -17,10 +17,7 @@ def no_sync(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train with the other ranks, on GPU `rank`: the plain model's state.
-
-    inputs: (steps, parts, n, d), targets: (steps, parts, n, k).
-    """
+    """Train on inputs (steps, parts, n, d); return the model's state."""
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size

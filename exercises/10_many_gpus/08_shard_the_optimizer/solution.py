@@ -17,10 +17,7 @@ def shard_the_optimizer(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train with the other ranks, on GPU `rank`: the plain model's state.
-
-    inputs, targets: (steps, n, d), the share of this rank.
-    """
+    """Train on inputs (steps, n, d); return the model's state."""
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size

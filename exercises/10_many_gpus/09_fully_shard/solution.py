@@ -17,10 +17,7 @@ def fully_sharded(
     world_size: int,
     init_method: str,
 ) -> dict[str, torch.Tensor]:
-    """Train with the other ranks: this rank's rows of each weight.
-
-    inputs, targets: (steps, n, d), the share of this rank.
-    """
+    """Train on inputs (steps, n, d); return this rank's rows."""
     torch.cuda.set_device(rank)
     dist.init_process_group(
         "nccl", init_method=init_method, rank=rank, world_size=world_size
