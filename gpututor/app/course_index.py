@@ -90,7 +90,7 @@ def _about(course: Course, exercise: Exercise) -> str:
     ]
     if needed := course.prerequisites_of(exercise):
         parts.append(f"*After:* {', '.join(f'[{each.label} {_plain(each.title)}]({each.label})' for each in needed)}")
-    parts += [f"*Path:* {_plain(path.title)}" for path in course.paths_of(exercise)]
+    parts += [f"★ {_plain(path.title)}" for path in course.paths_of(exercise)]
     return " · ".join(parts)
 
 

@@ -359,3 +359,12 @@ async def test_a_course_without_a_glossary_says_so(pilot: Pilot[None]) -> None:
     await until_shown(pilot, "This course has no glossary.")
     assert main_screen(pilot).is_active
     assert "Glossary" not in screen_text(pilot.app).splitlines()[0]
+
+
+def test_a_task_ends_with_its_facts() -> None:
+    course = load_course(builtin_course())
+    exercise = course.find("move_a_model")
+    facts = with_links(course, exercise.task, exercise).rstrip().splitlines()[-1]
+    assert facts.startswith(f"{exercise.minutes} minutes, {exercise.difficulty}")
+    assert "[2.2 There and back](2.2)" in facts
+    assert facts.endswith("★ core path")
