@@ -137,7 +137,7 @@ checks = [
     ),
     Check(
         "best",
-        lambda _: "The best epoch is that of the smallest loss",
+        lambda _: "The best epoch has the smallest loss",
         best_epoch,
         needs=("structure",),
         why="The checkpoint and its number are what others use.",

@@ -24,7 +24,7 @@ def reference(weights: dict[str, torch.Tensor], inputs: torch.Tensor, targets: t
 
 
 class Step(NamedTuple):
-    """A training step of a rank, from its first product to that of the next step."""
+    """A training step of a rank, from its first product to the first of the next step."""
 
     rows: int
     start: int

@@ -11,7 +11,7 @@ DTYPES = (torch.float32, torch.float32, torch.bfloat16, torch.float64, torch.flo
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """A shape near that of the case, and a GPU with a ridge from 10 to 60 FLOPs a byte."""
+    """A shape near the shape of the case, and a GPU with a ridge from 10 to 60 FLOPs a byte."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     more = torch.randint(0, 9, (3,), generator=chance).tolist()
     rows, inner, columns = (size + extra if size > 1 else 1 for size, extra in zip(SHAPES[case], more, strict=True))

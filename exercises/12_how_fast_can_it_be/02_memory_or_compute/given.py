@@ -14,7 +14,7 @@ product, a large addition and a launch, but the CPU computes eleven of each in a
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """A size near that of the case."""
+    """A size near the size of the case."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
     return {"size": SIZES[case] + int(torch.randint(0, 33, (), generator=chance)), "is_product": case == 0}
 

@@ -26,7 +26,7 @@ urgent for all."""
 
 
 def draw(seed: int, case: int) -> dict[str, Any]:
-    """A job near that of the case, and the GPUs in a random order."""
+    """A job near the job of the case, and the GPUs in a random order."""
     chance = torch.Generator().manual_seed(seed * 10 + case)
 
     def about(figure: float, part: float = 0.1) -> float:

@@ -124,7 +124,7 @@ checks = [
         {"result.pt": Wanted("torch", like=reference, devices="cpu", look=detached, times=10)},
         name="result",
         why="A program that is fast and wrong is useless.",
-        advice="Change one thing at a time, and compare result.pt with that of the script you began with.",
+        advice="Change one thing at a time, and compare result.pt with the first script's.",
     )
     .with_points(4)
     .with_kind("values"),
