@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from importlib import import_module
+from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
@@ -37,6 +41,24 @@ class Row(NamedTuple):
         return f"torch.{self.owner}.{self.name}" if self.owner else f"torch.{self.name}"
 
 
+_PACKAGES = Path(torch.__file__).parent.parent
+_LIBRARIES = tuple(f"{_PACKAGES / name}{os.sep}" for name in ("torch", "triton"))
+_COMPILERS = tuple(f"{_PACKAGES / name}{os.sep}" for name in ("torch/_dynamo", "torch/_inductor", "triton/runtime"))
+
+
+def _is_for_a_compiler() -> bool:
+    """Return True if a compiler made the watched call, not a program.
+
+    Inductor and Triton wait while they compare variants of a kernel; Inductor waits before it records a CUDA graph.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        if frame.f_code.co_filename.startswith(_COMPILERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch:
     """Record a call as a wait for the device and stream that `waits_for(observation, *args, **kwargs)` returns."""
 
@@ -45,6 +67,8 @@ def _waiting(waits_for: Callable[..., tuple[torch.device | None, int]]) -> Watch
         def synchronize(*args: Any, **kwargs: Any) -> Any:
             began = seen.now()
             real(*args, **kwargs)
+            if _is_for_a_compiler():
+                return
             device, stream = waits_for(seen, *args, **kwargs)
             if device is not None:
                 seen.waited(name, device, stream, began)
@@ -142,6 +166,8 @@ def _emptying(seen: Observation, real: Real, name: str) -> Real:
         backend, began = seen.backends.get("cuda"), seen.now()
         before = [] if backend is None else [backend.reserved(index) for index in range(backend.count())]
         real(*args, **kwargs)
+        if _is_for_a_compiler():
+            return
         for index, reserved in enumerate(before):
             if backend is not None and backend.reserved(index) < reserved:
                 seen.returned_memory(torch.device("cuda", index), began)

@@ -144,8 +144,18 @@ def left_over() -> RuntimeError:
     )
 
 
-def overwritten() -> RuntimeError:
+def overwritten(*, is_gradient: bool = False) -> RuntimeError:
     """Return the error for a result of compiled code whose memory a later call uses (_inductor/cudagraph_trees.py)."""
+    if is_gradient:
+        return RuntimeError(
+            "Error: accessing gradient tensor output of CUDAGraphs that has been overwritten by a subsequent run. "
+            "Stack trace: [Could not find stack trace]. This can happen with "
+            "torch.compile(mode='reduce-overhead') and gradient accumulation when a .grad tensor is allocated during "
+            "CUDAGraph capture. If you need gradient accumulation, allocate stable .grad buffers outside CUDAGraph "
+            "capture before the compiled backward runs, for example by running an eager warmup iteration or by "
+            "preallocating zeroed .grad tensors. If you do not need gradient accumulation, set .grad to None before "
+            "each backward."
+        )
     return RuntimeError(
         "Error: accessing tensor output of CUDAGraphs that has been overwritten by a subsequent run. "
         "Stack trace: [Could not find stack trace]. "

@@ -186,8 +186,7 @@ class VirtualMachine:
         """Asynchronous copies of page-locked memory whose end the host has not waited for yet."""
         self.brought: dict[tuple[int, int], UploadedBytes] = {}
         """The last copy of each host storage to each GPU (see `execution.copies`)."""
-        self.overwritten: dict[int, torch.device] = {}
-        """GPU index to device object of the results that later calls of compiled code overwrite."""
+        self._overwritten: dict[tuple[int, bool], torch.device] = {}
         self.capture: GraphCapture | None = None
         """The graph that is being captured; None if no graph is."""
         self.has_failed = False
@@ -273,10 +272,15 @@ class VirtualMachine:
         gpu = self.by_device.get(id(device))
         if gpu is None:
             self.check()
-            if any(device is each for each in self.overwritten.values()):
-                raise cuda_errors.overwritten()
+            for (_, is_gradient), overwritten in self._overwritten.items():
+                if device is overwritten:
+                    raise cuda_errors.overwritten(is_gradient=is_gradient)
             raise cuda_errors.forked_tensor() if self.in_bad_fork else cuda_errors.left_over()
         return gpu
+
+    def overwritten_device(self, index: int, *, is_gradient: bool) -> torch.device:
+        """Return the device of results on that GPU that a later call of compiled code overwrote: no work finds it."""
+        return self._overwritten.setdefault((index, is_gradient), torch.device("cuda", index))
 
     def fail(self) -> None:
         """Make every later call of CUDA raise the error of a failed assertion, until `recover`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +165,21 @@ def test_emptying_the_cache_waits_if_memory_is_returned(watched: Watched, monkey
         torch.cuda.empty_cache()
     (wait,) = watched.events(Kind.SYNCHRONISE)
     assert (wait.name, wait.device, wait.line is not None) == ("cudaFree", "cuda:0", True)
+
+
+@pytest.mark.parametrize("file", ["_inductor/runtime/benchmarking.py", "_inductor/cudagraph_trees.py"])
+def test_waits_of_a_compiler_are_not_those_of_the_program(
+    file: str, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def empty_cache() -> None:
+        watched.device.bytes -= 4096
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device=None: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", empty_cache)
+    watched.device.bytes = 8192
+    source = "def prepare():\n    torch.cuda.synchronize()\n    torch.cuda.empty_cache()\n    run()"
+    prepare: dict[str, Any] = {"torch": torch, "run": lambda: torch.cuda.synchronize()}
+    exec(compile(source, str(Path(torch.__file__).parent / file), "exec"), prepare)
+    with observe(watched.recorder, backends={"cuda": watched.device}, clock_ns=watched.clock):
+        prepare["prepare"]()
+    assert [wait.name for wait in watched.events(Kind.SYNCHRONISE)] == ["torch.cuda.synchronize"], "run() waits itself"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,9 +11,9 @@ import torch
 
 from gpututor.devices.virtual import execution, torch_private
 from gpututor.devices.virtual.clock.timeline import WHOLE
-from gpututor.devices.virtual.compiler import pt2_private as pt2
 from gpututor.devices.virtual.compiler.gradients import differentiable, needs_gradient
 from gpututor.devices.virtual.compiler.lowering import Kernel, Lowered, Schedule, Size
+from gpututor.devices.virtual.compiler.replayed_results import results_of
 from gpututor.devices.virtual.cost import compiled
 from gpututor.devices.virtual.cost.kernel import Cost
 from gpututor.devices.virtual.execution import prices
@@ -36,8 +35,6 @@ class CompiledGraph:
         self._lowered = lowered
         self._name = REGION + number
         self._replays = replays
-        replayed = replays and not lowered.forward.no_cuda_graph
-        self._results = _ReplayedResults(active_machine()) if replayed else None
         self._calls = {id(lowered.forward): 0, id(lowered.backward): 0}
         self._costs: dict[Any, list[tuple[str, int, Cost]]] = {}
         self._symbols = [
@@ -49,13 +46,13 @@ class CompiledGraph:
     def __call__(self, *args: Any) -> Any:
         with torch.profiler.record_function(self._name):
             trains = torch.is_grad_enabled() and any(map(needs_gradient, args))
-            if not trains or self._lowered.backward is None or self._lowered.needs_eager_gradients:
-                numbers, is_replay = self.numbers(args), self._is_replayed(self._lowered.forward)
-                out = self.forward(args, numbers)
-                if self._results is not None:
-                    self._results.take(out, args, tuple(numbers.values()), is_replay=is_replay)
+            if trains and self._lowered.backward is not None and not self._lowered.needs_eager_gradients:
+                out = self._replayable(
+                    self._lowered.forward, args, lambda: differentiable(self, args, self._lowered.written)
+                )
+                results_of(active_machine()).backward_is_due = True
                 return out
-            return differentiable(self, args, self._lowered.written)
+            return self._replayable(self._lowered.forward, args, lambda: self.forward(args, self.numbers(args)))
 
     def numbers(self, args: Sequence[Any]) -> dict[Any, int]:
         """Return the values of the graph's symbols in a call."""
@@ -65,17 +62,35 @@ class CompiledGraph:
         """Compute the results, and launch the kernels of the forward graph."""
         return self.run(self._module, args, self._lowered.forward, numbers)
 
-    def backward(self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int]) -> Any:
+    def backward(
+        self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int], owners: Sequence[Any]
+    ) -> Any:
         """Compute the gradients of `inputs`, and launch the kernels of the backward graph."""
 
         def run(*grads: Any) -> Any:
             return torch.autograd.grad(outputs, inputs, grads, retain_graph=keep, allow_unused=True)
 
-        assert self._lowered.backward is not None
-        return self.run(run, gradients, self._lowered.backward, numbers)
+        schedule = self._lowered.backward
+        assert schedule is not None
+        out = self._replayable(schedule, gradients, lambda: self.run(run, gradients, schedule, numbers), owners)
+        results_of(active_machine()).backward_is_due = False
+        return out
 
     def _is_replayed(self, schedule: Schedule) -> bool:
         return self._replays and not schedule.no_cuda_graph and self._calls[id(schedule)] >= _WARM_UP
+
+    def _replayable(
+        self, schedule: Schedule, args: Sequence[Any], run: Callable[[], Any], owners: Sequence[Any] = ()
+    ) -> Any:
+        """Run a graph. If it becomes a CUDA graph, its results get the memory of such graphs."""
+        machine = active_machine()
+        if not self._replays or schedule.no_cuda_graph or machine.capture is not None:
+            return run()
+        results, is_replay = results_of(machine), self._is_replayed(schedule)
+        results.begin()
+        out = run()
+        results.add(out, args, is_replay=is_replay, owners=owners)
+        return out
 
     def run(self, function: Any, args: Sequence[Any], schedule: Schedule, numbers: dict[Any, int]) -> Any:
         """Compute a function of virtual tensors, and launch the kernels of `schedule` instead of its own."""
@@ -101,47 +116,6 @@ class CompiledGraph:
         if last is not None:
             execution.races.replayed(machine, last, region.read, region.written, ())
         return out
-
-
-class _ReplayedResults:
-    """The results of a graph that does not train, whose memory the next call of the compiled function uses again.
-
-    The results of the calls that prepare the CUDA graph cannot be used after that, as PyTorch's cudagraph trees have
-    it. Those of replays share their memory: all of them have the values of the last one.
-    """
-
-    def __init__(self, machine: VirtualMachine) -> None:
-        self._machine = weakref.ref(machine)
-        self._generation = -1
-        self._prepared: list[weakref.ref[VirtualTensor]] = []
-        self._memory: dict[tuple[Any, ...], tuple[torch.Tensor, Any]] = {}
-        """CPU tensor and block of each result, by the values of the graph's symbols and its position."""
-
-    def take(self, out: Any, args: Sequence[Any], sizes: tuple[int, ...], *, is_replay: bool) -> None:
-        """Put the results of a call where those of earlier calls are."""
-        machine, generation = active_machine(), pt2.generation()
-        if machine is not self._machine():
-            self._machine = weakref.ref(machine)
-            self._prepared, self._memory = [], {}
-        if machine.capture is not None or generation == self._generation:
-            return
-        self._generation = generation
-        for reference in self._prepared:
-            if (tensor := reference()) is not None:
-                index = machine.home(tensor._device).index
-                tensor._device = machine.overwritten.setdefault(index, torch.device("cuda", index))
-        given = {id(value._block) for value in args if type(value) is VirtualTensor}
-        results = enumerate(torch_private.tree_leaves(out))
-        made = [
-            (place, each) for place, each in results if type(each) is VirtualTensor and id(each._block) not in given
-        ]
-        self._prepared = [] if is_replay else [weakref.ref(tensor) for _, tensor in made]
-        for place, tensor in made if is_replay else ():
-            host, block = self._memory.setdefault((*sizes, place), (tensor._host, tensor._block))
-            if host is not tensor._host:
-                with torch_private.host_only():
-                    host.copy_(tensor._host)
-                tensor._host, tensor._block = host, block
 
 
 def _gpu_of(machine: VirtualMachine, args: Sequence[Any]) -> VirtualGpu:

@@ -7,6 +7,7 @@ a view again, and a write to an argument is done again, where autograd sees it.
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -23,7 +24,11 @@ class Graph(Protocol):
 
     def forward(self, args: Sequence[Any], numbers: dict[Any, int]) -> Any: ...
 
-    def backward(self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int]) -> Any: ...
+    def backward(
+        self, outputs: Any, inputs: Any, gradients: Any, keep: bool, numbers: dict[Any, int], owners: Sequence[Any]
+    ) -> Any:
+        """Return the gradients of `inputs`; `owners` are the tensors outside that they belong to."""
+        ...
 
 
 def needs_gradient(value: Any) -> bool:
@@ -45,6 +50,8 @@ class _Call:
     def __init__(self, graph: Graph, args: Sequence[Any], written: Sequence[int]) -> None:
         self.graph = graph
         self.numbers = graph.numbers(args)
+        self.owners = [weakref.ref(value) for value in args if needs_gradient(value)]
+        """The arguments that need gradients, outside of the node."""
         self.leaves = [value.detach().requires_grad_() if needs_gradient(value) else None for value in args]
         self.made: list[Any] = []
         """The node's results, seen from inside: arguments that were written to, then the memory of other results."""
@@ -138,5 +145,6 @@ class CompiledFunction(torch.autograd.Function):
         results, given = zip(*pairs, strict=True)
         inputs = [leaf for leaf in leaves if leaf is not None]
         numbers, keep = ctx.call.numbers, torch_private.keeps_graph()
-        slopes = iter(ctx.call.graph.backward(results, inputs, given, keep, numbers))
+        owners = [each() for each in ctx.call.owners]
+        slopes = iter(ctx.call.graph.backward(results, inputs, given, keep, numbers, owners))
         return None, *[None if leaf is None else next(slopes) for leaf in leaves]

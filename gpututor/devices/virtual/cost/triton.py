@@ -9,8 +9,9 @@ A launch takes the longest of four times, as a roofline does (Williams, Waterman
   which have an eighth of the lanes (CUDA C++ Programming Guide, "Arithmetic Instructions": 16 of 128 results a cycle).
 - **products**: FLOPs of `tl.dot` on tensor cores, by dtype. Tiles smaller than 128 x 128 reuse their operands less:
   the factor is that of a tile's arithmetic intensity (NVIDIA, Matrix Multiplication Background, "Tile Quantization").
-- **latency**: accesses in a row of one program, each a trip to memory that `num_stages` buffers overlap (Luo et al.,
-  Benchmarking and Dissecting the NVIDIA Hopper GPU, 2024: about 480 cycles to memory).
+- **latency**: accesses in a row of one program, each a trip to the L2 cache or to memory (Luo et al., Benchmarking and
+  Dissecting the NVIDIA Hopper GPU, 2024: about 270 and 480 cycles). `num_stages` buffers overlap those of products.
+  Others overlap as measured on an H100: a loop over rows in the L2 cache takes 93 cycles a row.
 
 Programs run in waves: each multiprocessor holds as many as its threads and its shared memory allow, and the last wave
 takes as long as a full one (NVIDIA, GPU Performance Background, "Wave Quantization").
@@ -30,7 +31,10 @@ _L2_BYTES_PER_CYCLE = 64
 """Bytes that a multiprocessor gets from the L2 cache in a cycle."""
 _SPECIAL_COST = 8
 """Plain operations that take as long as one of the special function units."""
+_L2_LATENCY_CYCLES = 270
 _LATENCY_CYCLES = 480
+_ACCESSES_AT_ONCE = 3
+"""Accesses of a loop without products that overlap."""
 _FULL_TILE = 128
 _BLOCKS_AT_MOST = 32
 """Programs that a multiprocessor holds at most (CUDA C++ Programming Guide, "Technical Specifications")."""
@@ -122,8 +126,11 @@ def launch_price(gpu: AchievableRates, work: LaunchWork) -> Price:
     # A multiplication with an addition counts two FLOPs of the peak: an operation here is one instruction.
     arithmetic = float64 + 2 * (other + _SPECIAL_COST * work.special) / gpu.float32
     compute = (arithmetic + sum(_dot_s(gpu, *key, flops) for key, flops in work.dot.items())) * tail
-    in_a_row = work.accesses / work.programs / max(1, work.num_stages - 1)
-    latency = waves * in_a_row * _LATENCY_CYCLES / gpu.clock_hz
+    missed = work.dram_sectors / work.sectors if work.sectors else 0.0
+    cycles = (_L2_LATENCY_CYCLES + missed * (_LATENCY_CYCLES - _L2_LATENCY_CYCLES)) / _ACCESSES_AT_ONCE
+    if work.dot:
+        cycles = _LATENCY_CYCLES / max(1, work.num_stages - 1)
+    latency = waves * work.accesses / work.programs * cycles / gpu.clock_hz
     seconds = max(memory, compute, latency) + gpu.factors["memory.floor_us"] / 1e6
     fill = min(1.0, work.programs / slots)
     return Price(seconds, work.least_bytes, work.flops, fill)

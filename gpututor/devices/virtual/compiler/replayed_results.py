@@ -1,0 +1,136 @@
+"""Memory of the results of compiled code that is replayed as CUDA graphs (torch/_inductor/cudagraph_trees.py).
+
+All graphs share a pool. A new call of a compiled function uses it from the start, and so overwrites the results of
+earlier calls; the graphs of one call follow each other. While a backward pass is due, all results are kept.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from gpututor.devices.virtual import torch_private
+from gpututor.devices.virtual.compiler import pt2_private as pt2
+from gpututor.devices.virtual.machine import VirtualMachine, active_machine
+from gpututor.devices.virtual.memory.allocator import Allocation
+from gpututor.devices.virtual.tensors.tensor import VirtualTensor
+
+_GRANULE = 512
+"""Bytes: each result begins at a multiple, as in the allocator."""
+
+
+class _Place(NamedTuple):
+    """A result's place in the pool, in bytes, and its layout."""
+
+    start: int
+    end: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+
+class _Prepared(NamedTuple):
+    """A result of a call that prepared a CUDA graph. `owner` is the parameter whose gradient it is."""
+
+    result: weakref.ref[VirtualTensor]
+    block: weakref.ref[Allocation]
+    owner: weakref.ref[torch.Tensor] | None
+
+
+class ReplayedResults:
+    """The results of a machine's replayed graphs.
+
+    Results of the calls that prepare a CUDA graph cannot be used after the next call. Results of replays share their
+    memory: all of them have the values of the last replay.
+    """
+
+    def __init__(self) -> None:
+        self.backward_is_due = False
+        """True between a forward graph and its backward graph."""
+        self._call: int | None = None
+        self._first_mark = pt2.steps_marked()
+        self._prepared: list[_Prepared] = []
+        self._live: list[weakref.ref[VirtualTensor]] = []
+        """Results since the pool was last used from the start."""
+        self._end = 0
+        """The end of these results in the pool, in bytes."""
+        self._memory: dict[_Place, tuple[torch.Tensor, Any]] = {}
+        """CPU tensor and block of each result of a replay."""
+
+    def begin(self) -> None:
+        """Use the pool from the start if a graph's run belongs to a new call, or if no result is left."""
+        if self._number_of_call() != self._call and (self._is_marked() or not self.backward_is_due):
+            for each in self._prepared:
+                _overwrite(each)
+        elif any(reference() is not None for reference in self._live):
+            return
+        self._prepared, self._live, self._end = [], [], 0
+
+    def add(
+        self, out: Any, args: Sequence[Any], *, is_replay: bool, owners: Sequence[torch.Tensor | None] = ()
+    ) -> None:
+        """Put the results of a run where those of earlier runs are. `owners` are the parameters of gradients."""
+        self._call = self._number_of_call()
+        given = {id(value._block) for value in args if type(value) is VirtualTensor}
+        results = torch_private.tree_leaves(out)
+        for position, tensor in enumerate(results):
+            if type(tensor) is not VirtualTensor or id(tensor._block) in given:
+                continue
+            self._live.append(weakref.ref(tensor))
+            start, self._end = self._end, self._end + -(-tensor._host.untyped_storage().nbytes() // _GRANULE) * _GRANULE
+            if is_replay:
+                host = tensor._host
+                self._write(tensor, _Place(start, self._end, host.dtype, tuple(host.shape), host.stride()))
+            else:
+                owner = owners[position] if owners else None
+                kept = None if owner is None else weakref.ref(owner)
+                self._prepared.append(_Prepared(weakref.ref(tensor), weakref.ref(tensor._block), kept))
+
+    def _is_marked(self) -> bool:
+        """Return True if the program marks its steps with `torch.compiler.cudagraph_mark_step_begin()`."""
+        return pt2.steps_marked() != self._first_mark
+
+    def _number_of_call(self) -> int:
+        """Return the number of the step if the program marks steps; else that of the call of a compiled function."""
+        return pt2.steps_marked() if self._is_marked() else pt2.generation()
+
+    def _write(self, tensor: VirtualTensor, place: _Place) -> None:
+        """Give a result its place, and overwrite what was there."""
+        written = tensor._host
+        tensor._host, tensor._block = self._memory.setdefault(place, (tensor._host, tensor._block))
+        with torch_private.host_only():
+            if tensor._host is not written:
+                tensor._host.copy_(written)
+            for other, (host, _) in self._memory.items():
+                if other != place and other.start < place.end and place.start < other.end and not host.is_meta:
+                    _copy_bytes(tensor._host, place.start, host, other.start)
+
+
+def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, target_start: int) -> None:
+    """Copy the bytes of a storage to another one as far as their places overlap."""
+    start = max(source_start, target_start)
+    storages = source.untyped_storage(), target.untyped_storage()
+    one, two = (torch.empty(0, dtype=torch.uint8).set_(storage) for storage in storages)
+    one, two = one[start - source_start :], two[start - target_start :]
+    two[: len(one)].copy_(one[: len(two)])
+
+
+def _overwrite(prepared: _Prepared) -> None:
+    """Make a result, or the gradient that autograd made of it, raise PyTorch's error from now on."""
+    machine, block = active_machine(), prepared.block()
+    owner = None if prepared.owner is None else prepared.owner()
+    for tensor in (prepared.result(), None if owner is None else owner.grad):
+        if type(tensor) is VirtualTensor and tensor._block is block:
+            index = machine.home(tensor._device).index
+            tensor._device = machine.overwritten_device(index, is_gradient=prepared.owner is not None)
+
+
+_results: weakref.WeakKeyDictionary[VirtualMachine, ReplayedResults] = weakref.WeakKeyDictionary()
+
+
+def results_of(machine: VirtualMachine) -> ReplayedResults:
+    """Return the results of the machine's replayed graphs."""
+    return _results.setdefault(machine, ReplayedResults())
