@@ -48,7 +48,6 @@ checks = [
     ),
     speed(
         1 / 2,
-        real_at_most=0.8,
         beside="one model after the other",
         why="Forty small kernels take forty launches; one larger kernel takes one.",
         advice="Loop over the models only to build the lists for torch.stack: that launches nothing.",

@@ -186,6 +186,8 @@ class VirtualMachine:
         """Asynchronous copies of page-locked memory whose end the host has not waited for yet."""
         self.brought: dict[tuple[int, int], UploadedBytes] = {}
         """The last copy of each host storage to each GPU (see `execution.copies`)."""
+        self.marked_steps = 0
+        """Calls of `torch.compiler.cudagraph_mark_step_begin()`."""
         self._overwritten: dict[tuple[int, bool], torch.device] = {}
         self.capture: GraphCapture | None = None
         """The graph that is being captured; None if no graph is."""

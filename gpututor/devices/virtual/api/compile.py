@@ -9,6 +9,7 @@ import torch
 
 from gpututor.devices.virtual import cuda_errors, torch_private
 from gpututor.devices.virtual.execution.host_work import not_counted
+from gpututor.devices.virtual.machine import active_machine
 from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _real_compile: Any = torch.compile
@@ -23,6 +24,11 @@ def compile(model: Any = None, **kwargs: Any) -> Any:
         raise cuda_errors.unsupported('torch.compile(backend="cudagraphs")', 'Use mode="reduce-overhead".')
     with not_counted():  # it imports Dynamo
         return _real_compile(model, **kwargs)
+
+
+def mark_step() -> None:
+    """Stand in for `torch.compiler.cudagraph_mark_step_begin`: results of earlier steps may be overwritten."""
+    active_machine().marked_steps += 1
 
 
 def _flex_attention(*args: Any, **kwargs: Any) -> Any:

@@ -20,7 +20,7 @@ from torch._dynamo.mutation_guard import GenerationTracker
 from torch._dynamo.variables import ConstantVariable, builder, optimizer, torch_function, user_defined
 from torch._functorch._aot_autograd import runtime_wrappers, schemas
 from torch._guards import CompileContext, TracingContext
-from torch._inductor import codecache, compile_fx, cudagraph_trees, cudagraph_utils, dependencies, graph, ir, scheduler
+from torch._inductor import codecache, compile_fx, cudagraph_utils, dependencies, graph, ir, scheduler
 from torch._inductor.debug import DebugContext
 from torch._inductor.fx_passes import joint_graph
 from torch._inductor.fx_passes.post_grad import view_to_reshape
@@ -163,11 +163,6 @@ def compile_id() -> str:
 def generation() -> int:
     """Return the number of calls of compiled functions so far; a call that runs several graphs counts once."""
     return int(GenerationTracker.generation)
-
-
-def steps_marked() -> int:
-    """Return a number that each call of `torch.compiler.cudagraph_mark_step_begin` changes."""
-    return int(cudagraph_trees.MarkStepBox.mark_step_counter)
 
 
 def settings_of_compilation() -> Iterator[AbstractContextManager[None]]:

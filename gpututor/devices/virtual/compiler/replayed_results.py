@@ -50,8 +50,7 @@ class ReplayedResults:
     def __init__(self) -> None:
         self.backward_is_due = False
         """True between a forward graph and its backward graph."""
-        self._call: int | None = None
-        self._first_mark = pt2.steps_marked()
+        self._call: tuple[int, int] | None = None
         self._prepared: list[_Prepared] = []
         self._live: list[weakref.ref[VirtualTensor]] = []
         """Results since the pool was last used from the start."""
@@ -62,7 +61,7 @@ class ReplayedResults:
 
     def begin(self) -> None:
         """Use the pool from the start if a graph's run belongs to a new call, or if no result is left."""
-        if self._number_of_call() != self._call and (self._is_marked() or not self.backward_is_due):
+        if _current_call() != self._call and (active_machine().marked_steps or not self.backward_is_due):
             for each in self._prepared:
                 _overwrite(each)
         elif any(reference() is not None for reference in self._live):
@@ -73,7 +72,7 @@ class ReplayedResults:
         self, out: Any, args: Sequence[Any], *, is_replay: bool, owners: Sequence[torch.Tensor | None] = ()
     ) -> None:
         """Put the results of a run where those of earlier runs are. `owners` are the parameters of gradients."""
-        self._call = self._number_of_call()
+        self._call = _current_call()
         given = {id(value._block) for value in args if type(value) is VirtualTensor}
         results = torch_private.tree_leaves(out)
         for position, tensor in enumerate(results):
@@ -89,14 +88,6 @@ class ReplayedResults:
                 kept = None if owner is None else weakref.ref(owner)
                 self._prepared.append(_Prepared(weakref.ref(tensor), weakref.ref(tensor._block), kept))
 
-    def _is_marked(self) -> bool:
-        """Return True if the program marks its steps with `torch.compiler.cudagraph_mark_step_begin()`."""
-        return pt2.steps_marked() != self._first_mark
-
-    def _number_of_call(self) -> int:
-        """Return the number of the step if the program marks steps; else that of the call of a compiled function."""
-        return pt2.steps_marked() if self._is_marked() else pt2.generation()
-
     def _write(self, tensor: VirtualTensor, place: _Place) -> None:
         """Give a result its place, and overwrite what was there."""
         written = tensor._host
@@ -107,6 +98,12 @@ class ReplayedResults:
             for other, (host, _) in self._memory.items():
                 if other != place and other.start < place.end and place.start < other.end and not host.is_meta:
                     _copy_bytes(tensor._host, place.start, host, other.start)
+
+
+def _current_call() -> tuple[int, int]:
+    """Return the number of the marked step, or else that of the call of a compiled function."""
+    steps = active_machine().marked_steps
+    return steps, 0 if steps else pt2.generation()
 
 
 def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, target_start: int) -> None:

@@ -77,7 +77,7 @@ MODULES: tuple[Patch, ...] = (
         while_loop=compile.while_loop,
     ),
     *patch_all("torch", "flex attention compiles its own kernel", compile=compile.compile),
-    *patch_all("torch.compiler", "would look for CUDA graphs", cudagraph_mark_step_begin=lambda: None),
+    *patch_all("torch.compiler", "would look for CUDA graphs", cudagraph_mark_step_begin=compile.mark_step),
     *patch_all("torch.export", "would look into the memory of constants", export=compile.export),
     *patch_all(
         "torch._C",

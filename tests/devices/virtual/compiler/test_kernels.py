@@ -189,6 +189,62 @@ def test_results_of_replays_share_memory_and_clones_do_not() -> None:
         assert [result.tolist()[0] for result in kept] == [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
 
 
+def test_a_call_overwrites_earlier_results_before_it_reads_its_arguments() -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x: x * 2, mode="reduce-overhead")
+        x = torch.ones(3, device="cuda")
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="has been overwritten by a subsequent run"):
+                double(double(x))
+        once = double(x)
+        assert (double(once).tolist(), once.tolist()) == ([4.0] * 3, [4.0] * 3), "as measured on an H100"
+
+
+def test_graphs_of_several_functions_and_sizes_share_a_pool() -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x: x * 2, mode="reduce-overhead")
+        repeat = torch.compile(lambda x: x.repeat(200) + 3, mode="reduce-overhead")
+        results = [
+            function(torch.full((4,), float(n), device="cuda")) for n in range(4) for function in (double, repeat)
+        ]
+        assert [result[0].item() for result in results[4:]] == [6.0] * 4, "as measured on an H100"
+
+
+def test_a_marked_step_keeps_the_results_of_all_its_calls() -> None:
+    with virtual_gpu():
+        double = torch.compile(lambda x: x * 2, mode="reduce-overhead")
+        for n in range(5):
+            torch.compiler.cudagraph_mark_step_begin()
+            once = double(torch.full((3,), float(n), device="cuda"))
+            assert (double(once).tolist(), once.tolist()) == ([4.0 * n] * 3, [2.0 * n] * 3)
+
+
+def _train(steps: int, **options: Any) -> list[torch.Tensor]:
+    """Return the outputs of a model that is trained in replayed graphs; `set_to_none` as for `zero_grad`."""
+    model = nn.Linear(4, 1, device="cuda")
+    compiled, outputs = torch.compile(model, mode="reduce-overhead"), []
+    for step in range(steps):
+        outputs.append(compiled(torch.full((2, 4), float(step), device="cuda")))
+        outputs[-1].sum().backward()
+        if options:
+            model.zero_grad(**options)
+    return outputs
+
+
+def test_results_of_training_end_after_their_backward_pass() -> None:
+    with virtual_gpu():
+        outputs = _train(5, set_to_none=True)
+        for prepared in outputs[:2]:
+            with pytest.raises(RuntimeError, match="accessing tensor output of CUDAGraphs"):
+                prepared.tolist()
+        assert outputs[2].tolist() == outputs[4].tolist()
+
+
+def test_gradients_that_a_graph_made_cannot_be_added_to() -> None:
+    with virtual_gpu(), pytest.raises(RuntimeError, match="accessing gradient tensor output of CUDAGraphs"):
+        _train(2)
+
+
 def test_results_that_no_replay_overwrites_stay() -> None:
     with virtual_gpu():
         for mode, grad in ((None, False), ("reduce-overhead", True)):
