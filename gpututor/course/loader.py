@@ -169,7 +169,11 @@ def _reference_mistakes(
     folder: Path, lessons: Sequence[Lesson], paths: Sequence[LearningPath], known: Sequence[str]
 ) -> Iterator[CourseError]:
     """Yield mistakes in names of other exercises. `known`: all slugs in their order, also of broken exercises."""
+    names = [path.name for path in paths]
     for position, path in enumerate(paths):
+        if path.name in names[:position]:
+            problem, advice = f"a second path {path.name!r}", "Give each path a name of its own."
+            yield as_error(folder / "course.toml", Mistake(f"path[{position}].name", problem, advice))
         for place, name in enumerate(path.exercises):
             if name not in known:
                 key = f"path[{position}].exercises[{place}]"

@@ -215,8 +215,7 @@ def _answer_to_call(
     before = len(recorder.complete())
     recorder.trace.limit = before + sizes.events
     measurement = CallMeasurement(machine.meter)
-    if scenario.spec.kind != "virtual":
-        forget_compiled()
+    forget_compiled()
     try:
         # A tuple: code of the submission that reaches this frame cannot write to it.
         digests = (*Encoder(machine.view).digests(arguments).items(),)

@@ -69,6 +69,8 @@ def test_a_learning_path_names_exercises(folder: Path) -> None:
         course.learning_path("short")
     manifest.write_text(plain + PATH.format("twice_2_9"))
     assert titles(load_course(folder)) == ["course.toml: path[0].exercises[1]: no exercise 'twice_2_9'"]
+    manifest.write_text(plain + 2 * PATH.format("twice_2_2"))
+    assert titles(load_course(folder)) == ["course.toml: path[1].name: a second path 'core'"]
 
 
 def test_prerequisites_are_earlier_exercises(folder: Path, broken: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
@@ -25,7 +24,5 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Put the batches on the device; nothing is compiled yet, as in a new process."""
-    if "torch._dynamo" in sys.modules:  # imported by the first compilation
-        torch.compiler.reset()
+    """Put the batches on the device."""
     return {**drawn, "batches": drawn["batches"].to(device)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import torch
@@ -28,8 +27,6 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Put all tensors on the device; nothing is compiled yet, as in a new process."""
-    if "torch._dynamo" in sys.modules:  # imported by the first compilation
-        torch.compiler.reset()
+    """Put all tensors on the device."""
     batches = [batch.to(device) for batch in drawn["batches"]]
     return {"batches": batches, "scale": drawn["scale"].to(device), "shift": drawn["shift"].to(device)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import pairwise
 from typing import Any
 
@@ -35,9 +34,7 @@ def draw(seed: int, case: int) -> dict[str, Any]:
 
 
 def build(drawn: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    """Put the model, in evaluation mode, and all batches on the device; nothing is compiled yet."""
-    if "torch._dynamo" in sys.modules:  # imported by the first compilation
-        torch.compiler.reset()
+    """Put the model, in evaluation mode, and all batches on the device."""
     first, last = drawn["model"]["0.0.weight"], drawn["model"][f"{BLOCKS}.weight"]
     model = network(first.shape[1], first.shape[0], last.shape[0])
     model.load_state_dict(drawn["model"])
