@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ def _find_devices() -> Inventory:
 
 def run(course_folder: Path | None = None, workspace_folder: Path | None = None) -> int:
     """Run the app and return the exit status. Raises `TutorError` if the app cannot start."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and "TEXTUAL_DRIVER" not in os.environ:
         raise UsageError(
             "The app needs a terminal, and this is not one.",
             "Without a terminal, use verbs such as `gpututor list` and `gpututor grade EXERCISE`.",

@@ -48,6 +48,7 @@ VERBS = (
     Verb("trace", "run a script and report its device time, copies and waits by line"),
     Verb("grade", "grade your file, check by check"),
     Verb("watch", "grade your file each time you save it in your own editor"),
+    Verb("serve", "serve the app to a browser on this machine"),
     Verb("hint", "show the next hint"),
     Verb("solution", "show the solution, once you have passed"),
     Verb("diff", "compare your file with the solution, once you have passed"),

@@ -36,5 +36,5 @@ def scaling_efficiency(model, inputs, targets, rank, world_size, init_method):
         "strong": strong,
         "weak": weak,
         "strong_efficiency": alone / (world_size * strong),
-        "weak_efficiency": weak / one,
+        "weak_efficiency": weak / alone,
     }
