@@ -87,9 +87,9 @@ class CompiledGraph:
         if not self._replays or schedule.no_cuda_graph or machine.capture is not None:
             return run()
         results, is_replay = results_of(machine), self._is_replayed(schedule)
-        results.begin()
+        results.begin(id(schedule))
         out = run()
-        results.add(out, args, is_replay=is_replay, owners=owners)
+        results.add(id(schedule), out, args, is_replay=is_replay, owners=owners)
         return out
 
     def run(self, function: Any, args: Sequence[Any], schedule: Schedule, numbers: dict[Any, int]) -> Any:

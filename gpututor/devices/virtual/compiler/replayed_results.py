@@ -6,7 +6,9 @@ earlier calls; the graphs of one call follow each other. While a backward pass i
 
 from __future__ import annotations
 
+import warnings
 import weakref
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +22,14 @@ from gpututor.devices.virtual.tensors.tensor import VirtualTensor
 
 _GRANULE = 512
 """Bytes: each result begins at a multiple, as in the allocator."""
+
+
+_RUNS_BEFORE_WARNING = 2
+_NO_BACKWARD = (
+    "Unable to hit fast path of CUDAGraphs because outputs from a previous step still require backward. "
+    "Ensure backward() is invoked or detach outputs. "
+    "You may also call torch.compiler.cudagraph_mark_step_begin() before each model invocation."
+)
 
 
 class _Place(NamedTuple):
@@ -52,27 +62,36 @@ class ReplayedResults:
         """True between a forward graph and its backward graph."""
         self._call: tuple[int, int] | None = None
         self._prepared: list[_Prepared] = []
+        self._runs: Counter[object] = Counter()
+        """Runs of each graph since the pool was last used from the start."""
         self._live: list[weakref.ref[VirtualTensor]] = []
-        """Results since the pool was last used from the start."""
+        """Their results."""
         self._end = 0
         """The end of these results in the pool, in bytes."""
         self._memory: dict[_Place, tuple[torch.Tensor, Any]] = {}
         """CPU tensor and block of each result of a replay."""
 
-    def begin(self) -> None:
+    def begin(self, graph: object) -> None:
         """Use the pool from the start if a graph's run belongs to a new call, or if no result is left."""
-        if _current_call() != self._call and (active_machine().marked_steps or not self.backward_is_due):
+        is_new_call = _current_call() != self._call
+        self._live = [reference for reference in self._live if reference() is not None]
+        if is_new_call and (active_machine().marked_steps or not self.backward_is_due):
             for each in self._prepared:
                 _overwrite(each)
-        elif any(reference() is not None for reference in self._live):
+        elif self._live:
+            if is_new_call and self._runs[graph] == _RUNS_BEFORE_WARNING:
+                warnings.warn(_NO_BACKWARD, stacklevel=2)
             return
         self._prepared, self._live, self._end = [], [], 0
+        self._runs.clear()
 
     def add(
-        self, out: Any, args: Sequence[Any], *, is_replay: bool, owners: Sequence[torch.Tensor | None] = ()
+        self, graph: object, out: Any, args: Sequence[Any], *, is_replay: bool, owners: Sequence[torch.Tensor | None]
     ) -> None:
         """Put the results of a run where those of earlier runs are. `owners` are the parameters of gradients."""
         self._call = _current_call()
+        self._runs[graph] += 1
+        self._prepared = [each for each in self._prepared if each.block() is not None]
         given = {id(value._block) for value in args if type(value) is VirtualTensor}
         results = torch_private.tree_leaves(out)
         for position, tensor in enumerate(results):
@@ -80,7 +99,7 @@ class ReplayedResults:
                 continue
             self._live.append(weakref.ref(tensor))
             start, self._end = self._end, self._end + -(-tensor._host.untyped_storage().nbytes() // _GRANULE) * _GRANULE
-            if is_replay:
+            if is_replay and self._runs[graph] == 1:
                 host = tensor._host
                 self._write(tensor, _Place(start, self._end, host.dtype, tuple(host.shape), host.stride()))
             else:
@@ -109,10 +128,9 @@ def _current_call() -> tuple[int, int]:
 def _copy_bytes(source: torch.Tensor, source_start: int, target: torch.Tensor, target_start: int) -> None:
     """Copy the bytes of a storage to another one as far as their places overlap."""
     start = max(source_start, target_start)
-    storages = source.untyped_storage(), target.untyped_storage()
-    one, two = (torch.empty(0, dtype=torch.uint8).set_(storage) for storage in storages)
-    one, two = one[start - source_start :], two[start - target_start :]
-    two[: len(one)].copy_(one[: len(two)])
+    new, old = (torch.empty(0, dtype=torch.uint8).set_(each.untyped_storage()) for each in (source, target))
+    new, old = new[start - source_start :], old[start - target_start :]
+    old[: len(new)].copy_(new[: len(old)])
 
 
 def _overwrite(prepared: _Prepared) -> None:

@@ -7,6 +7,7 @@ import importlib
 import json
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -240,13 +241,19 @@ def test_results_of_training_end_after_their_backward_pass() -> None:
         assert outputs[2].tolist() == outputs[4].tolist()
 
 
+def test_pytorch_warns_of_results_whose_backward_pass_does_not_run() -> None:
+    with virtual_gpu(), pytest.warns(UserWarning, match="outputs from a previous step still require backward"):
+        _results_of(4, "reduce-overhead", grad=True)
+
+
 def test_gradients_that_a_graph_made_cannot_be_added_to() -> None:
     with virtual_gpu(), pytest.raises(RuntimeError, match="accessing gradient tensor output of CUDAGraphs"):
         _train(2)
 
 
 def test_results_that_no_replay_overwrites_stay() -> None:
-    with virtual_gpu():
+    with virtual_gpu(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         for mode, grad in ((None, False), ("reduce-overhead", True)):
             assert [result.tolist()[0] for result in _results_of(5, mode, grad=grad)] == [2.0, 4.0, 6.0, 8.0, 10.0]
 
