@@ -8,7 +8,7 @@ TEST_ALL_READY := $(VENV)/.test-all-ready
 # Each process gets tests that stand together, so that what they share is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
-.PHONY: tutor setup test test-quick test-all lint clean
+.PHONY: tutor setup test test-quick test-all lint dist clean
 
 tutor: $(READY)
 	@$(BIN)/gpututor
@@ -49,6 +49,10 @@ test-quick: $(TEST_READY)
 
 test-all: $(TEST_ALL_READY) lint
 	$(PYTEST)
+
+dist: $(TEST_READY)
+	@rm -rf dist
+	$(BIN)/python -m build --no-isolation
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

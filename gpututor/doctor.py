@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from gpututor import __version__, paths
+from gpututor import describe_version, paths
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
 from gpututor.course.workspace import check_not_missing, find_workspace
@@ -45,7 +45,7 @@ class Diagnosis:
 
 def findings(course_folder: Path | None = None, workspace_folder: Path | None = None) -> Iterator[Diagnosis]:
     """Yield the results of all checks, in seconds. Default folders: gpututor's course, the learner's workspace."""
-    yield Diagnosis(OK, "gpututor", f"{__version__} in {paths.PACKAGE}")
+    yield Diagnosis(OK, "gpututor", f"{describe_version()} in {paths.PACKAGE}")
     yield Diagnosis(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
     yield from _packages()
     yield from _devices()

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from gpututor import __version__
+from gpututor import describe_version
 from gpututor.cli.options import print_error
 from gpututor.errors import GradingError, TutorError, UsageError
 
@@ -173,7 +173,20 @@ def add_common_options(parser: argparse.ArgumentParser, *, default: str | None) 
     for option, help_line in _OPTIONS_WITH_A_FOLDER.items():
         to_path = _course if option == "--course" else _folder
         parser.add_argument(option, type=to_path, metavar="DIR", default=default, help=help_line)
-    parser.add_argument("--version", action="version", version=f"gpututor {__version__}")
+    _add_version(parser)
+
+
+def _add_version(parser: argparse.ArgumentParser) -> None:
+    """Add `--version`; git is called only when the option is read."""
+    import argparse
+
+    class PrintVersion(argparse.Action):
+        def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+            print(f"gpututor {describe_version()}")
+            parser.exit()
+
+    help_line = "print the version and exit"
+    parser.add_argument("--version", action=PrintVersion, nargs=0, default=argparse.SUPPRESS, help=help_line)
 
 
 def _folder(word: str) -> Path:

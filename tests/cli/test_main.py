@@ -7,13 +7,14 @@ import importlib
 import os
 import pkgutil
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gpututor import __version__, cli
+from gpututor import __version__, cli, describe_version
 from gpututor.cli import main as main_module
 from gpututor.cli.main import VERBS, main
 from tests.support.command_line import run_gpututor as run
@@ -55,7 +56,35 @@ def test_every_verb_has_help_and_the_common_options(verb: main_module.Verb, caps
 def test_version_works_before_and_after_a_verb(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(words)
-    assert capsys.readouterr().out == f"gpututor {__version__}\n"
+    assert re.fullmatch(rf"gpututor {re.escape(__version__)}( \(commit \w+(, changed)?\))?\n", capsys.readouterr().out)
+
+
+def test_the_version_names_the_commit_of_a_clone_and_its_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*words: str) -> str:
+        author = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        return subprocess.run(["git", *author, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    module = tmp_path / "gpututor" / "__init__.py"
+    module.parent.mkdir()
+    module.write_text("")
+    monkeypatch.setattr("gpututor.__file__", str(module))
+    assert describe_version() == __version__, "no clone, as in a wheel"
+    git("init", "-q")
+    assert describe_version() == __version__, "no commit yet"
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    git("tag", "-m", "a name", "v1")
+    commit = git("rev-parse", "--short", "HEAD").strip()
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    assert describe_version() == f"{__version__} (commit {commit})"
+    module.write_text("changed = True\n")
+    assert describe_version() == f"{__version__} (commit {commit}, changed)"
+    monkeypatch.setenv("PATH", "")
+    assert describe_version() == __version__, "no git"
 
 
 def test_course_and_workspace_work_before_and_after_the_verb(

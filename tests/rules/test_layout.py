@@ -8,7 +8,7 @@ import pytest
 
 from tests.support import ROOT
 
-OTHERS = {"docs", "exercises", "fidelity", "hostile", "rules", "support", "tools"}
+OTHERS = {"docs", "exercises", "fidelity", "hostile", "packaging", "rules", "support", "tools"}
 """Folders of tests without a package of the same name."""
 _IMPORT = re.compile(r"^(?:from|import) tests\.[\w.]*\btest_\w+|^from tests[\w.]* import test_", re.MULTILINE)
 
