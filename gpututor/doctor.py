@@ -21,7 +21,9 @@ from gpututor.course.loader import load_course
 from gpututor.course.model import Course
 from gpututor.course.workspace import check_not_missing, find_workspace
 from gpututor.errors import ProgressError, TutorError
-from gpututor.hardware.inventory import device_line, load_inventory
+from gpututor.hardware.inventory import Inventory, device_line, load_inventory
+from gpututor.hardware.nvidia_driver import has_nvidia_gpu, installed_driver
+from gpututor.hardware.torch_build import find_misfit, installed_build
 from gpututor.processes import python_module
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
@@ -48,7 +50,9 @@ def findings(course_folder: Path | None = None, workspace_folder: Path | None = 
     yield Diagnosis(OK, "gpututor", f"{describe_version()} in {paths.PACKAGE}")
     yield Diagnosis(OK, "Python", f"{platform.python_version()}, {sys.executable}, {platform.platform()}")
     yield from _packages()
-    yield from _devices()
+    inventory = load_inventory(refresh=True)
+    yield from _devices(inventory)
+    yield from _torch_build(inventory)
     yield _isolation()
     yield _terminal()
     course: Course | None = None
@@ -92,8 +96,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))
 
 
-def _devices() -> Iterator[Diagnosis]:
-    inventory = load_inventory(refresh=True)
+def _devices(inventory: Inventory) -> Iterator[Diagnosis]:
     if inventory.error:
         yield Diagnosis(WRONG, "devices", inventory.error, "PyTorch must import: `python -c 'import torch'` says more.")
         return
@@ -101,6 +104,22 @@ def _devices() -> Iterator[Diagnosis]:
         yield Diagnosis(OK, "device", device_line(device))
     if not inventory.accelerators:
         yield Diagnosis(OK, "device", "no accelerator; exercises run on the virtual GPU")
+
+
+def _torch_build(inventory: Inventory) -> Iterator[Diagnosis]:
+    """Compare the build of PyTorch with NVIDIA's driver; nothing without PyTorch."""
+    build = installed_build()
+    if build is None:
+        return
+    driver = installed_driver()
+    sees_gpu = any(device.kind == "cuda" for device in inventory.accelerators)
+    misfit = find_misfit(build, inventory.torch, driver, has_nvidia_gpu(), sees_gpu)
+    if misfit:
+        yield Diagnosis(NOTE, "PyTorch", f"built for {build.title}, {misfit.words}", misfit.advice)
+    elif driver and build.cuda:
+        yield Diagnosis(OK, "PyTorch", f"built for {build.title}, which NVIDIA's driver {driver.version} runs")
+    else:
+        yield Diagnosis(OK, "PyTorch", f"built for {build.title}")
 
 
 def _isolation() -> Diagnosis:

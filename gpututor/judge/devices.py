@@ -1,25 +1,21 @@
-"""Devices of a grading: the machine of a scenario, locks on real devices, and NVML's view of memory.
+"""Devices of a grading: the machine of a scenario, and locks on real devices.
 
 Locks are files in a folder of the machine, used by the app, class gradings and Ray workers. The system releases a lock
 when its process ends. Each device has two files: the lock, and the turn, which a process holds while it waits for the
 lock. So a process that waits for an exclusive lock is not starved by processes that share it.
-
-NVML (docs.nvidia.com/deploy/nvml-api) is called through ctypes if the driver is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from gpututor import paths
 from gpututor.checks.model import Machine
@@ -202,72 +198,3 @@ def _open_lock(folder: Path, file: str) -> int | None:
         finally:
             os.umask(before)
     return None
-
-
-_LIBRARY = "libnvidia-ml.so.1"
-_SUCCESS = 0
-_INSUFFICIENT_SIZE = 7
-_UNKNOWN = (1 << 64) - 1
-"""`usedGpuMemory` if the driver cannot tell, as on Windows."""
-
-
-class _ProcessInfo(ctypes.Structure):
-    """`nvmlProcessInfo_t`, as nvmlDeviceGetComputeRunningProcesses_v3 fills it."""
-
-    _fields_ = (
-        ("pid", ctypes.c_uint),
-        ("usedGpuMemory", ctypes.c_ulonglong),
-        ("gpuInstanceId", ctypes.c_uint),
-        ("computeInstanceId", ctypes.c_uint),
-    )
-
-
-def driver_version() -> str:
-    """Return the driver's version, such as `550.54.15`; empty without a driver."""
-    text = ctypes.create_string_buffer(96)
-    with _nvml() as library:
-        if library is None or library.nvmlSystemGetDriverVersion(text, ctypes.c_uint(96)) != _SUCCESS:
-            return ""
-    return text.value.decode("ascii", "replace")
-
-
-def memory_of(pids: Collection[int]) -> int | None:
-    """Return the bytes that these processes hold on all GPUs; None if unknown, as in another process namespace."""
-    devices = ctypes.c_uint()
-    memory: list[int] = []
-    with _nvml() as library:
-        if library is None or library.nvmlDeviceGetCount_v2(ctypes.byref(devices)) != _SUCCESS:
-            return None
-        for index in range(devices.value):
-            device = ctypes.c_void_p()
-            if library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(device)) == _SUCCESS:
-                memory += [used for pid, used in _processes(library, device) if pid in pids and used != _UNKNOWN]
-    return sum(memory) if memory else None
-
-
-@contextlib.contextmanager
-def _nvml() -> Iterator[Any]:
-    """Yield the driver's library; None without one."""
-    library: Any = None
-    try:
-        loaded = ctypes.CDLL(_LIBRARY)
-        if loaded.nvmlInit_v2() == _SUCCESS and hasattr(loaded, "nvmlDeviceGetComputeRunningProcesses_v3"):
-            library = loaded
-    except (OSError, AttributeError):
-        pass
-    try:
-        yield library
-    finally:
-        if library is not None:
-            library.nvmlShutdown()
-
-
-def _processes(library: Any, device: ctypes.c_void_p) -> list[tuple[int, int]]:
-    for capacity in (64, 256, 1024, 4096):
-        count, infos = ctypes.c_uint(capacity), (_ProcessInfo * capacity)()
-        answer = library.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), infos)
-        if answer == _SUCCESS:
-            return [(info.pid, info.usedGpuMemory) for info in infos[: count.value]]
-        if answer != _INSUFFICIENT_SIZE:
-            break
-    return []

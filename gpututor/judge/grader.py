@@ -45,16 +45,15 @@ from gpututor.grading.report import (
     Workers,
 )
 from gpututor.hardware.inventory import torch_version
+from gpututor.hardware.nvidia_driver import driver_version, memory_of
 from gpututor.hardware.packages import require_package
 from gpututor.judge.author_code import AuthorRuns, ExerciseCode, draw_inputs, load_code
 from gpututor.judge.cross_checks import changed_inputs, unread_inputs
 from gpututor.judge.devices import (
     describe_device,
-    driver_version,
     journal_device,
     locks_for,
     machine_specs,
-    memory_of,
     to_machine,
 )
 from gpututor.judge.isolation.probe import working

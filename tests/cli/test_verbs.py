@@ -293,7 +293,18 @@ def test_doctor_finds_nothing_wrong_here(gpututor: Call) -> None:
     gpututor("hint", "1.1")
     said = gpututor("doctor")
     assert said.code == 0, said.out
-    for about in ("gpututor", "Python", "torch", "device", "isolation", "course", "workspace", "progress", "cache"):
+    for about in (
+        "gpututor",
+        "Python",
+        "torch",
+        "device",
+        "PyTorch",
+        "isolation",
+        "course",
+        "workspace",
+        "progress",
+        "cache",
+    ):
         assert f"  {about:<12}  " in said.out
 
 

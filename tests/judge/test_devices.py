@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import subprocess
 import sys
@@ -11,18 +10,18 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 from gpututor.checks.model import Call, MemoryUse, Run
+from gpututor.hardware.nvidia_driver import driver_version
 from gpututor.hardware.scenario import Scenario
 from gpututor.judge import devices
 from gpututor.judge.devices import DeviceLocks, locks_for, to_machine
 from gpututor.judge.grader import placement_of
 from gpututor.protocol.messages import MachineSpec
 from gpututor.trace.columns import Trace
+from tests.support.nvidia_drivers import SimulatedDriver, install_driver
 
 SOON_S = 10.0
 
@@ -163,40 +162,6 @@ VIRTUAL = MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0)
 WORKER = 4242
 
 
-class Driver:
-    """A libnvidia-ml with processes on its GPUs."""
-
-    nvmlInit_v2 = nvmlShutdown = staticmethod(lambda: 0)
-
-    def __init__(self, processes: list[list[tuple[int, int]]]) -> None:
-        self._processes = processes
-
-    def nvmlSystemGetDriverVersion(self, text: Any, size: Any) -> int:
-        text.value = b"550.54.15"
-        return 0
-
-    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
-        count._obj.value = len(self._processes)
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index: Any, device: Any) -> int:
-        device._obj.value = index.value + 1
-        return 0
-
-    def nvmlDeviceGetComputeRunningProcesses_v3(self, device: Any, count: Any, infos: Any) -> int:
-        known = self._processes[device.value - 1]
-        if len(known) > count._obj.value:
-            return 7
-        for place, (pid, used) in enumerate(known):
-            infos[place].pid, infos[place].usedGpuMemory = pid, used
-        count._obj.value = len(known)
-        return 0
-
-
-def install_driver(patch: pytest.MonkeyPatch, *processes: list[tuple[int, int]]) -> None:
-    patch.setattr(ctypes, "CDLL", lambda name: Driver(list(processes)))
-
-
 def run_on(spec: MachineSpec, held: int = 1000) -> Run:
     call = Call({}, {}, None, Trace(), memory={"cuda:0": MemoryUse(0, held, held)})
     return Run(to_machine(VIRTUAL, []), (call,), "", "work")
@@ -224,27 +189,14 @@ def test_a_placement_without_a_driver_is_traced_self_reported_or_absent() -> Non
 def test_the_driver_corroborates_the_memory_of_the_worker(
     monkeypatch: pytest.MonkeyPatch, processes: list[list[tuple[int, int]]], expected: str
 ) -> None:
-    install_driver(monkeypatch, *processes)
+    install_driver(monkeypatch, SimulatedDriver(processes=processes))
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(run_on(real), real, WORKER) == expected
-    assert devices.driver_version() == "550.54.15"
+    assert driver_version() == "550.54.15"
 
 
 def test_without_a_driver_a_placement_is_self_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise OSError(f"{name}: cannot open shared object file")
-
-    monkeypatch.setattr(ctypes, "CDLL", missing)
+    install_driver(monkeypatch, None)
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(run_on(real), real, WORKER) == "self-reported"
-    assert devices.driver_version() == ""
-
-
-def test_the_structure_is_as_large_as_nvmls() -> None:
-    assert ctypes.sizeof(devices._ProcessInfo) == 24
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
-def test_a_real_driver_has_a_version() -> None:
-    assert devices.driver_version()
+    assert driver_version() == ""
