@@ -56,6 +56,7 @@ VERBS = (
     Verb("pack", "make a zip of your solution files, to submit"),
     Verb("devices", "the devices of this machine"),
     Verb("doctor", "check this installation, and say what to fix"),
+    Verb("completion", "complete verbs, options and exercises in your shell", takes_words=True),
     Verb("verify", "for authors: check exercises and lessons"),
     Verb("new", "for authors: begin an exercise, with all of its files"),
     Verb("pack-course", "for instructors: the course as students get it, without checks and solutions"),
@@ -112,7 +113,7 @@ def _run(words: list[str]) -> int:
     if not words:
         return _start_app()  # the most frequent use: argparse with all verbs takes 15 ms
 
-    verb = _verb_in(words)
+    verb = find_verb(words)
     module = importlib.import_module(verb.module) if verb else None
     parser = _parser()
     subparsers = parser.add_subparsers(title="verbs", metavar="VERB")
@@ -199,7 +200,7 @@ def _course(word: str) -> Path:
     return course_folder(word)
 
 
-def _verb_in(words: list[str]) -> Verb | None:
+def find_verb(words: list[str]) -> Verb | None:
     """Return the verb among the words; None if there are only options. Raises `UsageError` for an unknown verb."""
     rest = iter(words)
     for word in rest:

@@ -39,10 +39,10 @@ from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
 from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
 from gpututor.cli.options import whole_number
+from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
-from gpututor.hardware.gpus import gpu_names
+from gpututor.hardware.gpus import gpu_names, gpu_spec
 from gpututor.text import escape_control_chars
-from gpututor.toml_schema import nearest
 
 MOST_WORKERS = 64
 MOST_BY_DEFAULT = 8
@@ -81,14 +81,12 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _models(word: str) -> tuple[str, ...]:
-    known = gpu_names()
     if word == "all":
-        return known
-    wanted = tuple(dict.fromkeys(name.strip() for name in word.split(",")))
-    for name in wanted:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"there is no GPU {name!r}. {nearest(name, known)}")
-    return wanted
+        return gpu_names()
+    try:
+        return tuple(dict.fromkeys(gpu_spec(name).name for name in word.split(",")))
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(f"{error.title} {error.advice}") from error
 
 
 def _cores() -> int:

@@ -54,7 +54,7 @@ class NvidiaDriver:
     """An installed driver."""
 
     version: str
-    """Such as `550.54.15`; empty if unknown."""
+    """Text like `550.54.15`; empty if unknown."""
     cuda: tuple[int, int]
     """Newest CUDA that the driver runs, such as (12, 4)."""
     gpus: tuple[NvidiaGpu, ...]
