@@ -8,7 +8,7 @@ TEST_ALL_READY := $(VENV)/.test-all-ready
 # Each process gets tests that stand together, so that what they share is made once.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
-.PHONY: tutor setup test test-quick test-all lint dist clean
+.PHONY: tutor setup test test-quick test-all lint dist matrix clean
 
 tutor: $(READY)
 	@$(BIN)/gpututor
@@ -54,5 +54,9 @@ dist: $(TEST_READY)
 	@rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
+# Says what it would run and how long that takes; `make matrix ARGS='--run --torch 2.13'` runs it.
+matrix:
+	@$(PYTHON) tools/matrix.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .matrix build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
