@@ -15,6 +15,7 @@ import pytest
 from gpututor.cli.completion import SCRIPTS, VALUES, candidates
 from gpututor.cli.main import FIRST_VERBS, VERBS, add_verb_arguments, main
 from gpututor.errors import UsageError
+from gpututor.hardware.gpus import gpu_names
 from tests.support.command_line import Call
 
 INSTALLED = [shell for shell in SCRIPTS if shutil.which(shell)]
@@ -93,6 +94,16 @@ def test_candidates_follow_the_words_before(words: tuple[str, ...], expected: li
 def test_candidates_come_from_the_course_that_the_words_name(course_folder: Path) -> None:
     assert offered("--course", str(course_folder), "hint", "tw")[:2] == ["twice_1_1", "twice_1_2"]
     assert offered("hint", f"--course={course_folder}", "2") == ["2.1", "2.2"]
+
+
+def test_each_offered_model_is_accepted() -> None:
+    parser = argparse.ArgumentParser()
+    add_verb_arguments(parser, importlib.import_module("gpututor.cli.verify"))
+    names = offered("verify", "--models", "")
+    assert parser.parse_args(["--models", ",".join(names)]).models == gpu_names()
+    assert parser.parse_args(["--models", "h100, a100-40"]).models == ("H100", "A100 40")
+    with pytest.raises(SystemExit, match="2"):
+        parser.parse_args(["--models", "H1000000"])
 
 
 def test_an_unknown_verb_has_no_candidates() -> None:

@@ -35,7 +35,7 @@ def matrix() -> ModuleType:
 
 def test_without_run_it_only_says_how_long_it_takes(tmp_path: Path) -> None:
     folder = tmp_path / "environments"
-    command = [sys.executable, ROOT / "tools" / "matrix.py", "--folder", folder, "--python", "3.11,2.0"]
+    command = [sys.executable, str(ROOT / "tools" / "matrix.py"), "--folder", str(folder), "--python", "3.11,2.0"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "hours for all" in done.stdout
     assert "not on this machine: " in done.stdout
