@@ -248,9 +248,9 @@ def _line_of(text: str, key: str) -> int:
 
 
 def _nearest(key: str) -> str:
-    import difflib
+    from gpututor.fuzzy import nearest
 
-    near = difflib.get_close_matches(key, BY_KEY, n=1)
+    near = nearest(key, BY_KEY, lambda name: (name,))
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(BY_KEY)}."
 
 

@@ -82,11 +82,10 @@ _SHOWN = 60
 
 def nearest(word: str, known: Sequence[str]) -> str:
     """Return advice with the nearest of `known`; else with all of them, or the first of very many."""
-    import difflib  # 3 ms: only a course with a mistake pays for it
+    from gpututor.fuzzy import did_you_mean  # only a course with a mistake pays for it
 
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    if near:
-        return f"Did you mean {near[0]!r}?"
+    if question := did_you_mean(word, known).strip():
+        return question
     more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
     return f"Known here: {', '.join(known[:_MOST_NAMED])}{more}."
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.errors import CourseError
+from gpututor.fuzzy import marks, ranked
 
 _PROSE_LINK = re.compile(
     r"""(?P<skip> (?P<ticks>`+).+?(?P=ticks)(?!`) | !?\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\]) | <[^>\s]+> )
@@ -143,8 +144,6 @@ def line_of(text: str, anchor: str) -> int | None:
 MOST_RESULTS = 60
 """Number of passages that a search shows; more are only counted."""
 _NAME, _HEADING, _TEXT = 40, 20, 0
-_WHOLE_WORD, _WORD_START = 4, 2
-_SIDE_BY_SIDE = 10
 
 
 @dataclass(frozen=True)
@@ -191,30 +190,15 @@ class TextIndex:
                 self._passages += _passages(exercise)
 
     def find(self, query: str) -> SearchResults:
-        """Return the passages with all the words of `query`, in any order and case, best first."""
-        words = query.casefold().split()
-        if not words:
+        """Return the passages that fit all the words of `query`, in any order and case, best first."""
+        if not query.strip():
             return SearchResults((), 0)
-        together = " ".join(words)
-        matches = [passage for passage in self._passages if all(word in passage.lowered for word in words)]
-        matches.sort(key=lambda passage: -_score(passage, words, together))
+        matches = ranked(query, self._passages, lambda passage: (passage.lowered,), lambda passage: passage.weight)
         # A heading is shown with the paragraph below it, which may have the words too.
         places: dict[tuple[str, str], Passage] = {}
-        for passage in matches:
+        for passage, _ in matches:
             places.setdefault((passage.where, passage.text), passage)
         return SearchResults(tuple(places.values())[:MOST_RESULTS], len(places))
-
-
-def _score(passage: Passage, words: list[str], together: str) -> int:
-    score = passage.weight
-    if len(words) > 1 and together in passage.lowered:
-        score += _SIDE_BY_SIDE
-    for word in words:
-        if re.search(rf"\b{re.escape(word)}\b", passage.lowered):
-            score += _WHOLE_WORD
-        elif re.search(rf"\b{re.escape(word)}", passage.lowered):
-            score += _WORD_START
-    return score
 
 
 def _passages(page: Lesson | Exercise) -> Iterator[Passage]:
@@ -259,10 +243,7 @@ def excerpt(text: str, query: str, width: int) -> tuple[str, tuple[tuple[int, in
 
     Omissions are marked with `…`.
     """
-    words = query.casefold().split()
-    lowered = text.casefold()
-    places = [place for word in words if (place := lowered.find(word)) >= 0]
-    first = min(places, default=0)
+    first = next((start for start, _ in marks(query, text)), 0)
     start = 0
     if len(text) > width and first > width // 3:
         start = min(first - width // 3, len(text) - width)
@@ -272,8 +253,4 @@ def excerpt(text: str, query: str, width: int) -> tuple[str, tuple[tuple[int, in
         shown = "…" + shown
     if len(shown) > width:
         shown = shown[: width - 1].rstrip() + "…"
-    lowered = shown.casefold()
-    if len(lowered) != len(shown):
-        return shown, ()  # some letters grow when they are folded, which moves positions
-    marks = [match.span() for word in words for match in re.finditer(re.escape(word), lowered)]
-    return shown, tuple(sorted(set(marks)))
+    return shown, marks(query, shown)

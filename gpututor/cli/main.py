@@ -213,11 +213,9 @@ def find_verb(words: list[str]) -> Verb | None:
     verbs = {verb.name: verb for verb in FIRST_VERBS}
     if word in verbs:
         return verbs[word]
-    import difflib
+    from gpututor.fuzzy import did_you_mean
 
-    near = difflib.get_close_matches(word, verbs, n=1, cutoff=0.5)
-    question = f"Did you mean {near[0]!r}? " if near else ""
-    raise UsageError(f"There is no verb {word!r}.", f"{question}`gpututor --help` names them all.")
+    raise UsageError(f"There is no verb {word!r}.", f"{did_you_mean(word, verbs)}`gpututor --help` names them all.")
 
 
 if __name__ == "__main__":

@@ -381,12 +381,10 @@ def course_folder(word: str) -> Path:
     if not packs:
         return folder
     if word not in packs:
-        import difflib  # 2 ms: only a wrong name pays for it
+        from gpututor.fuzzy import did_you_mean  # only a wrong name pays for it
 
-        near = difflib.get_close_matches(word, packs, n=1)
-        question = f"Did you mean {near[0]!r}? " if near else ""
         problem = f"{word}: there is no such folder, and no installed course of that name"
-        raise CourseError(problem, f"{question}Installed: {', '.join(sorted(packs))}.")
+        raise CourseError(problem, f"{did_you_mean(word, packs)}Installed: {', '.join(sorted(packs))}.")
     module = packs[word].module
     with contextlib.suppress(ImportError):
         spec = importlib.util.find_spec(module)

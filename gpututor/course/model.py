@@ -261,16 +261,16 @@ class Course:
         for exercise in self.exercises:
             if names & {exercise.label, exercise.slug, exercise.key, exercise.folder.name}:
                 return exercise
-        import difflib
+        from gpututor.fuzzy import nearest  # only a wrong name pays for it
 
         path_pattern = _names_folder_of(words)
         if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
             raise UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
-        known = [exercise.slug for exercise in self.exercises]
-        near = difflib.get_close_matches(words, known, n=3, cutoff=0.6)
-        advice = f"Did you mean {' or '.join(near)}? " if near else ""
+        near = nearest(words, self.exercises, lambda each: (each.slug, each.title, each.summary), most=3)
+        names = " or ".join(f"{each.label} {each.slug}" for each in near)
+        advice = f"Did you mean {names}? " if near else ""
         if Path(words).is_file():
             advice = "To grade a file with another name, add --file after the exercise's name. "
         defects = f"\n{len(self.problems)} defects in the course: `gpututor list` shows them." if self.problems else ""
-        advice = f"{advice}`gpututor list` names all {len(known)} of them.{defects}"
+        advice = f"{advice}`gpututor list` names all {len(self.exercises)} of them.{defects}"
         raise UsageError(f"There is no exercise called {words!r}.", advice)

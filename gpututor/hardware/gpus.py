@@ -159,8 +159,10 @@ def gpu_spec(name: str) -> GpuSpec:
     spelling = normalized(name)
     if spelling in spellings:
         return spellings[spelling]
-    from difflib import get_close_matches  # 3 ms: only a wrong name pays for it
+    from gpututor.fuzzy import nearest  # only a wrong name pays for it
 
-    near = get_close_matches(spelling, spellings, n=1, cutoff=0.3)
-    nearest = f"The nearest name is {spellings[near[0]].name!r}. " if near else ""
-    raise UsageError(f"No GPU is called {name!r}.", f"{nearest}Known: {', '.join(gpu_names())}.")
+    near = dict.fromkeys(
+        spellings[known].name for known in nearest(spelling, spellings, lambda known: (known,), most=3)
+    )
+    question = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    raise UsageError(f"No GPU is called {name!r}.", f"{question}Known: {', '.join(gpu_names())}.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpututor.course.model import Course, Exercise
+from gpututor.fuzzy import ranked
 from gpututor.progress.store import ExerciseProgress
 
 
@@ -38,6 +39,10 @@ class ExerciseRow:
     @property
     def id(self) -> str:
         return f"exercise {self.key}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.label} {self.title}"
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,23 @@ def path_titles(lessons: tuple[LessonRow, ...]) -> tuple[str, ...]:
 
 
 def filter_rows(lessons: tuple[LessonRow, ...], words: str = "", view: State | str | None = None) -> FilteredRows:
-    """Return the exercises of `view` whose texts contain all the words in any order.
+    """Return the exercises of `view` that fit all the words: the best first, below their lessons.
 
     `view` is a state, the title of a learning path, or None for all exercises. Lessons without such an exercise are
     left out, except when there is no filter.
     """
-    wanted = words.casefold().split()
+    if not words.strip() and view is None:
+        return tuple((lesson, lesson.exercises) for lesson in lessons)
+    rows = [(lesson, row) for lesson in lessons for row in lesson.exercises if view in (None, row.state, *row.paths)]
+    kept: dict[str, tuple[LessonRow, list[ExerciseRow]]] = {}
+    for (lesson, row), _ in ranked(words, rows, _texts_of):
+        kept.setdefault(lesson.slug, (lesson, []))[1].append(row)
+    return tuple((lesson, tuple(rows)) for lesson, rows in kept.values())
 
-    def fits(row: ExerciseRow, lesson: LessonRow) -> bool:
-        text = f"{row.label} {row.title} {row.summary} {lesson.title}".casefold()
-        return view in (None, row.state, *row.paths) and all(word in text for word in wanted)
 
-    rows = ((lesson, tuple(row for row in lesson.exercises if fits(row, lesson))) for lesson in lessons)
-    return tuple(row for row in rows if row[1] or (not wanted and view is None))
+def _texts_of(place: tuple[LessonRow, ExerciseRow]) -> tuple[str, ...]:
+    lesson, row = place
+    return row.name, row.summary, lesson.title, row.key
 
 
 def lesson_rows(course: Course, progress: Mapping[str, ExerciseProgress]) -> tuple[LessonRow, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -131,7 +132,21 @@ async def test_the_cursor_moves_to_the_nearest_listed_row_and_back(long_env: App
         await pilot.press(*["backspace"] * 6)
         await until(pilot, lambda: cursor_row(pilot) == keys["1.3"], "for the row of before")
         await pilot.press(*"twice", "down", "down", "up", "enter")
-        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.4", "for the row below the cursor")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the row below the first match")
+
+
+async def test_the_first_match_is_chosen_and_its_letters_are_marked(long_env: AppEnv) -> None:
+    async with long_env.start() as pilot:
+        await pilot.press("1", "G", "slash", *"2.")
+        first = f"exercise {long_env.course.find('2.1').key}"
+        await until(pilot, lambda: cursor_row(pilot) == first, "for the first match")
+        await pilot.press("backspace", "backspace", *"pimned")
+        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for a match in spite of the mistake")
+        row = main_screen(pilot).panes.course.list.highlighted_option
+        assert row is not None
+        assert isinstance(row.prompt, Content)
+        accented = [span for span in row.prompt.spans if "accent" in str(span.style)]
+        assert [row.prompt.plain[span.start : span.end] for span in accented] == ["Pinned"]
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from textual.widgets import Input, OptionList
 
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.screens.jump import JumpScreen
+from gpututor.fuzzy import marks, ranked
 from gpututor.settings import prepare_to_write
 
 
@@ -50,17 +51,20 @@ class CommandProvider(Provider):
             )
 
     async def search(self, query: str) -> Hits:
-        match = self.matcher(query).fuzzy_search.match
-        for number, entry in enumerate(self.entries(query)):
-            names = (entry.title, *(f"{entry.title} ({name})" for name in entry.other_names))
-            (score, places), name = max(((match(query, name), name) for name in names), key=lambda scored: scored[0][0])
-            if not score:
+        names = (
+            (entry, name)
+            for entry in self.entries(query)
+            for name in (entry.title, *(f"{entry.title} ({other})" for other in entry.other_names))
+        )
+        listed: set[int] = set()
+        for number, ((entry, name), _) in enumerate(ranked(query, names, lambda named: (named[1],))):
+            if id(entry) in listed:
                 continue
+            listed.add(id(entry))
             title = Text(name)
-            for place in places:
-                title.stylize(self._style, place, place + 1)
-            # So small a difference orders only entries with equal scores.
-            yield Hit(score - number * 1e-9, _shown(title, entry), entry.act, text=name, help=escape(entry.sentence))
+            for start, end in marks(query, name):
+                title.stylize(self._style, start, end)
+            yield Hit(-number, _shown(title, entry), entry.act, text=name, help=escape(entry.sentence))
 
     def entries(self, query: str = "") -> Iterator[Entry]:
         """List the entries for the screen that is shown; some depend on `query`."""

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.course_index import MOST_RESULTS, Passage, SearchResults, TextIndex, excerpt
 from gpututor.app.screens.base import BaseModal
-from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.base import PlainText, marked
 from gpututor.grading.report_text import count
 
 
@@ -91,15 +91,12 @@ class SearchScreen(BaseModal[tuple[Passage | None, str]]):
         return f"Search: {count(total, 'place')}" + (f", the best {MOST_RESULTS}" if total > MOST_RESULTS else "")
 
     def _row(self, passage: Passage) -> Content:
-        where = self._marked(*excerpt(passage.where, self._query, self._width)).stylize_before("bold")
-        text = self._marked(*excerpt(passage.text, self._query, self._width - 2))
-        return Content.assemble(where, "\n  ", text)
+        where = self._excerpt(passage.where, self._width).stylize_before("bold")
+        return Content.assemble(where, "\n  ", self._excerpt(passage.text, self._width - 2))
 
-    def _marked(self, text: str, marks: tuple[tuple[int, int], ...]) -> Content:
-        content = Content(text)
-        for start, end in marks:
-            content = content.stylize("underline" if self.app.no_color else "$text-accent bold", start, end)
-        return content
+    def _excerpt(self, text: str, width: int) -> Content:
+        shown, spans = excerpt(text, self._query, width)
+        return marked(Content(shown), spans, no_color=self.app.no_color)
 
     @on(Input.Submitted)
     def _open(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 
+from textual.content import Content
 from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
@@ -16,6 +17,13 @@ def turn_page(turn: Callable[[], object]) -> None:
     """Turn a page of an option list; ignore a key that comes before the list is laid out."""
     with contextlib.suppress(KeyError, IndexError):
         turn()
+
+
+def marked(content: Content, spans: Iterable[tuple[int, int]], *, no_color: bool) -> Content:
+    """Return a text with its parts that fit a query marked."""
+    for start, end in spans:
+        content = content.stylize("underline" if no_color else "$text-accent bold", start, end)
+    return content
 
 
 class OptionRows(OptionList):

@@ -16,7 +16,8 @@ from textual.widgets.option_list import Option
 
 from gpututor.app.commands import screen_bindings
 from gpututor.app.messages import ExerciseChosen, LessonChosen
-from gpututor.app.widgets.base import PlainText, turn_page
+from gpututor.app.widgets.base import PlainText, marked, turn_page
+from gpututor.fuzzy import marks
 from gpututor.progress.overview import ExerciseRow, FilteredRows, LessonRow, State, filter_rows, path_titles
 
 _COLOURS = {State.PASSED: "$text-success", State.STARTED: "$text-warning", State.TO_DO: "$foreground-muted"}
@@ -36,23 +37,44 @@ class CourseList(OptionList):
         """The whole course, also what is not listed now."""
         self._wanted = ""
         """Id of the cursor's row, which may not be listed now."""
+        self._placed = ""
+        """Id of the row that the cursor was put on last."""
+        self._words = ""
+        """Typed words, whose letters are marked in the rows."""
         self._current = ""
         self._empty = ""
         self._drawn_width = 0
 
-    def show(self, listed: FilteredRows, lessons: tuple[LessonRow, ...], current: str, empty: str = "") -> None:
-        """Draw the rows of `lessons` that are `listed`, or else `empty`. `current`: key of the open exercise."""
+    def show(
+        self,
+        listed: FilteredRows,
+        lessons: tuple[LessonRow, ...],
+        current: str,
+        empty: str = "",
+        words: str = "",
+    ) -> None:
+        """Draw the rows of `lessons` that are `listed`, or else `empty`; new `words` choose the first exercise.
+
+        `current`: key of the open exercise.
+        """
         if current != self._current:
-            self._wanted = f"exercise {current}"
-        elif (here := self._cursor_id) and here != self._nearest(self._wanted):
-            self._wanted = here  # the learner moved the cursor
+            self._wanted = self._placed = f"exercise {current}"
+        else:
+            self._note_cursor()
+        if words != self._words:
+            self._placed = next((row.id for _, rows in listed for row in rows), "") if words else self._wanted
         self._listed, self._lessons, self._current, self._empty = listed, lessons, current, empty
+        self._words = words
         self._draw()
+
+    def _note_cursor(self) -> None:
+        """Remember the cursor's row if the learner moved the cursor."""
+        if (here := self._cursor_id) and here != self._placed:
+            self._wanted = self._placed = here
 
     def on_resize(self, event: events.Resize) -> None:
         if self._width != self._drawn_width:
-            if here := self._cursor_id:
-                self._wanted = here
+            self._note_cursor()
             self._draw()
 
     @property
@@ -76,9 +98,9 @@ class CourseList(OptionList):
         if not options and self._empty:
             options.append(Option(Content(self._empty), disabled=True))
         self.set_options(options)
-        cursor = self._nearest(self._wanted)
-        if any(option.id == cursor for option in self.options):
-            self.highlighted = self.get_option_index(cursor)
+        self._placed = self._nearest(self._placed)
+        if any(option.id == self._placed for option in self.options):
+            self.highlighted = self.get_option_index(self._placed)
 
     def _nearest(self, wanted: str) -> str:
         """Return the wanted row if it is listed, else the next exercise after it, else the last one before it."""
@@ -117,7 +139,8 @@ class CourseList(OptionList):
 
     def _exercise_line(self, row: ExerciseRow) -> Content:
         arrow = "▸" if row.key == self._current else " "
-        name = f"{arrow} {row.state.glyph} {row.label} {row.title}"
+        before = f"{arrow} {row.state.glyph} "
+        name = f"{before}{row.name}"
         star = "★" if row.paths else ""
         word = "" if row.state is State.TO_DO else row.state.value
         if self._width >= _WIDE:
@@ -126,7 +149,9 @@ class CourseList(OptionList):
             word = star  # the title is more useful, and the glyph means the same
         else:
             word = f"{star} {word}".strip()
-        return self._line((name, ""), (word, _COLOURS[row.state]), glyph_colour=_COLOURS[row.state])
+        line = self._line((name, ""), (word, _COLOURS[row.state]), glyph_colour=_COLOURS[row.state])
+        spans = ((start + len(before), end + len(before)) for start, end in marks(self._words, row.name))
+        return marked(line, spans, no_color=self.app.no_color)
 
     def _line(self, left: tuple[str, str], right: tuple[str, str], glyph_colour: str = "") -> Content:
         """Return a line with `left`, cut to fit, and `right` at the right edge."""
@@ -260,7 +285,7 @@ class CoursePane(Vertical):
 
     def _draw(self) -> None:
         rows = filter_rows(self._lessons, self._words, self._view)
-        self.list.show(rows, self._lessons, self._current, self._nothing())
+        self.list.show(rows, self._lessons, self._current, self._nothing(), self._words.strip())
         self._show_heading()
         self.post_message(self.Narrowed())
 

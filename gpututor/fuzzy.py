@@ -1,0 +1,138 @@
+"""Fuzzy search: the matcher of lists, search, the palette and "did you mean". It forgives missing and wrong letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TypeVar
+
+_EARLIER_TEXT, _WHOLE_TEXT, _TEXT_START, _SIDE_BY_SIDE, _WHOLE_WORD, _WORD_START = 20, 6, 4, 10, 4, 2
+_LONGEST = 24
+"""Letters up to which a word may be misspelt."""
+_TYPO_LEAST = 5
+"""Letters from which on a word may have a wrong letter, a letter too much, or two letters swapped."""
+_LETTER = r"[^\W_]"
+_START = rf"(?<!{_LETTER})"
+_SKIP = rf"(?:{_LETTER}{{0,2}}?|{_LETTER}*[\W_]+(?:{_LETTER}+[\W_]+){{0,2}}?)"
+"""Skipped text between two letters of a misspelt word: two letters at most, or a word's rest and two words more."""
+
+Item = TypeVar("Item")
+
+
+def ranked(
+    query: str,
+    items: Iterable[Item],
+    texts: Callable[[Item], Sequence[str]],
+    weight: Callable[[Item], float] = lambda _: 0.0,
+) -> list[tuple[Item, float]]:
+    """Return the items that fit the query, the best first, with their scores; `weight` is added to the score.
+
+    Every word of the query must fit one of the item's texts. Misspelt words count only if no item has all words as
+    they are written. Equal items keep their order.
+    """
+    items = list(items)
+    for inexact in (False, True):
+        fitting = [
+            (item, points + weight(item))
+            for item in items
+            if (points := score(query, *texts(item), inexact=inexact)) is not None
+        ]
+        if fitting:
+            return sorted(fitting, key=lambda pair: -pair[1])
+    return []
+
+
+def score(query: str, *texts: str, inexact: bool = False) -> float | None:
+    """Rate how well texts fit the words of `query`, in any order and case; None if a word is in none of them.
+
+    Higher is better, and earlier texts count more. `inexact`: words may be misspelt or shortened.
+    """
+    lowered = [text.casefold() for text in texts]
+    words = query.casefold().split()
+    total = 0.0
+    for word in words:
+        points = [
+            at + _EARLIER_TEXT * before
+            for before, text in enumerate(reversed(lowered))
+            if (at := _points(word, text, inexact)) is not None
+        ]
+        if not points:
+            return None
+        total += max(points)
+    first, together = lowered[0], " ".join(words)
+    return total + _SIDE_BY_SIDE * (len(words) > 1 and together in first) + _WHOLE_TEXT * (together == first)
+
+
+def _points(word: str, text: str, inexact: bool) -> float | None:
+    if word in text:
+        points = _TEXT_START * text.startswith(word)
+        at = text.find(word)
+        while at >= 0:
+            if not text[at - 1 : at].isalnum():
+                is_whole = not text[at + len(word) : at + len(word) + 1].isalnum()
+                return points + (_WHOLE_WORD if is_whole else _WORD_START)
+            at = text.find(word, at + 1)
+        return points
+    if not inexact or (fit := _misspelt(word).search(text)) is None:
+        return None
+    return -len(_spans(fit))  # the fewer pieces, the better
+
+
+@lru_cache(maxsize=64)
+def _misspelt(word: str) -> re.Pattern[str]:
+    """Return the pattern of a word with letters left out, as in `bufer` and `trmod`, or with one other mistake."""
+    if not 1 < len(word) <= _LONGEST or not any(map(str.isalpha, word)):
+        return re.compile(r"(?!)")  # fits nothing: numbers are meant as they are
+    letters = [re.escape(letter) for letter in word]
+    patterns = [_SKIP.join(f"({letter})" for letter in letters)]
+    if len(word) >= _TYPO_LEAST:
+        typos = []
+        for at in range(1, len(word)):
+            before, after = "".join(letters[:at]), "".join(letters[at + 1 :])
+            typos += [f"{before}{_LETTER}{after}", before + after]
+            typos += [before + letters[at + 1] + letters[at] + "".join(letters[at + 2 :])] if at + 1 < len(word) else []
+        patterns.append(f"({'|'.join(typos)})")
+    return re.compile(f"{_START}(?:{'|'.join(patterns)})")
+
+
+def marks(query: str, text: str) -> tuple[tuple[int, int], ...]:
+    """Return (start, end) of the parts of a text that fit words of the query."""
+    lowered = text.casefold()
+    if len(lowered) != len(text):
+        return ()  # some letters grow when they are folded, which moves positions
+    spans = set[tuple[int, int]]()
+    for word in query.casefold().split():
+        exact = [fit.span() for fit in re.finditer(re.escape(word), lowered)]
+        fit = None if exact else _misspelt(word).search(lowered)
+        spans.update(exact or (_spans(fit) if fit is not None else ()))
+    return tuple(sorted(spans))
+
+
+def _spans(fit: re.Match[str]) -> list[tuple[int, int]]:
+    """Return (start, end) of the pieces of a match."""
+    spans: list[tuple[int, int]] = []
+    for start, end in fit.regs[1:]:
+        if spans and spans[-1][1] == start:
+            spans[-1] = (spans[-1][0], end)
+        elif start >= 0:
+            spans.append((start, end))
+    return spans
+
+
+def nearest(word: str, items: Iterable[Item], texts: Callable[[Item], Sequence[str]], *, most: int = 1) -> list[Item]:
+    """Return the items that were probably meant by a wrong word, the best first."""
+    items = list(items)
+    near = [item for item, _ in ranked(word, items, texts)]
+    if not near:
+        import difflib  # 3 ms: only a wrong word pays for it
+
+        by_name = {texts(item)[0]: item for item in items}
+        near = [by_name[name] for name in difflib.get_close_matches(word, by_name, n=most, cutoff=0.5)]
+    return near[:most]
+
+
+def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
+    """Return a question with the nearest of the known words, and a space after it; empty if none is near."""
+    near = nearest(word, known, lambda name: (name,), most=most)
+    return f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
