@@ -126,6 +126,8 @@ COMMANDS = (
         ("editing.find", "ctrl+f", "", "Find", "replace", "Find and replace in your file."),
         ("panes.editor.action_select_all", "alt+a", "", "Select all", "", "Select your whole file."),
         ("editing.complete", "ctrl+@ ctrl+space", "", "Complete", "", "Complete the name at the cursor."),
+        ("editing.show_documentation", "alt+d", "K", "Docs", "signature,docstring,reference",
+         "Show signature and documentation of the name at the cursor."),
         ("panes.editor.action_move_lines_up", "alt+up", "", "Line up", "move up",
          "Move the line or selection up."),
         ("panes.editor.action_move_lines_down", "alt+down", "", "Line down", "move down",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -148,7 +146,7 @@ def ask_jedi(answers: Answers, number: int, text: str) -> tuple[str, ...]:
 
 
 def test_jedi_knows_torch_without_importing_it(real_child: Answers) -> None:
-    assert importlib.util.find_spec("jedi") is not None, "the extra `test` brings jedi"
+    assert "synchronize" in ask_jedi(real_child, 4, "import torch\ntorch.cuda.")
     assert "zeros" in ask_jedi(real_child, 1, "import torch\ntorch.")
     assert "cuda" in ask_jedi(real_child, 2, "import torch\ndef f(x: torch.Tensor):\n    x.")
     assert "abc" in ask_jedi(real_child, 3, "def f(abc):\n    y = a")
@@ -170,7 +168,7 @@ def list_of(pilot: Pilot[None]) -> CompletionList:
 async def write(pilot: Pilot[None], text: str, *, command: list[str] | None = None) -> Editor:
     """Put a text into the editor, and the cursor at its end; `command` starts the completer's child."""
     screen = main_screen(pilot)
-    screen.editing._completer = Completer(partial(screen.call_later, screen.editing.add_completions), command or [])
+    screen.editing._completer = Completer(partial(screen.call_later, screen.editing.take_answer), command or [])
     editor = await edit(pilot, text)
     editor.move_cursor(editor.document.end)
     return editor
@@ -307,12 +305,91 @@ async def test_the_list_of_names_looks_so(pilot: Pilot[None]) -> None:
     await assert_golden(pilot, "completion")
 
 
-async def test_without_jedi_there_is_no_child(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert completion.default_command() == []
+@pytest.mark.parametrize("text", ["", "x = ", "f(", "f(a, "])
+async def test_in_an_empty_place_nothing_is_offered_but_what_to_do(pilot: Pilot[None], text: str) -> None:
+    await write(pilot, text)
+    await pilot.press("ctrl+@")
+    await until_shown(pilot, "Type a letter or a dot first.")
+    assert not list_of(pilot).is_open
+
+
+def test_words_in_comments_and_strings_are_no_names() -> None:
+    code = ['"""Compare by', 'comparisons."""', "bank = 'blue'  # board", "b"]
+    assert "bank" in file_names(code, 3, 1)
+    assert not {"by", "comparisons", "blue", "board"} & set(file_names(code, 3, 1))
+
+
+# Documentation
+
+
+REPLIES = PRINTS_READY + (
+    "for line in sys.stdin:\n"
+    "    asked = json.loads(line)\n"
+    "    place = asked['text'].split(chr(10))[asked['line'] - 1][:asked['column']]\n"
+    "    text = ':attr:`size` of [bold]' + place + '[/]' + ''.join(f'{chr(10)}line {n}' for n in range(60))\n"
+    "    print(json.dumps({asked['about']: ['zeros', 'zeros(*size, out=None)', text]}), flush=True)\n"
+)
+
+
+@pytest.fixture(scope="module")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], list[str]]:
+    """Return a function that looks a place up, the end of some words in a text, as the child does."""
+    from gpututor.app.editor.completion_process import documentation
+
+    def look_up(text: str, words: str) -> list[str]:
+        before = text[: text.index(words) + len(words)].split("\n")
+        return documentation(text, len(before), len(before[-1]))
+
+    return look_up
+
+
+def test_documentation_is_of_the_learner_s_functions_and_of_the_call_around_the_cursor(
+    documented: Callable[[str, str], list[str]],
+) -> None:
+    text = 'def mine(a: int, b=2) -> int:\n    """Add [them]."""\n    return a + b\n\nmine(1, 2)\n'
+    expected = ["mine", "mine(a: int, b=2) -> int", "Add [them]."]
+    assert documented(text, "def mi") == documented(text, "\nmine(1") == expected
+    assert documented(text, "mine(1, ") == expected
+    assert documented("x = nowhere(", "nowhere(") == []
+    assert documented("x = ((", "x = ((") == []
+
+
+@pytest.mark.parametrize("size", mostly_long([(80, 24), (140, 40)], [(80, 24)]), ids=str)
+async def test_a_key_shows_signature_and_docstring_in_a_box_that_scrolls(env: AppEnv, size: tuple[int, int]) -> None:
+    async with env.start(size) as pilot:
+        editor = await write(pilot, "x = torch.zeros", command=[sys.executable, "-c", REPLIES])
+        editor.move_cursor((0, 12))
+        await pilot.press("alt+d")
+        await until_shown(pilot, "zeros(*size, out=None)")
+        lines = screen_lines(pilot.app)
+        assert any("│ torch.zeros  " in line for line in lines), f"the name in full: {lines}"
+        assert "size of [bold]x = torch.ze[/]" in screen_text(pilot.app), "no markup, no references"
+        assert "line 8" in screen_text(pilot.app)
+        assert "line 59" not in screen_text(pilot.app)
+        await pilot.press("G")
+        await until_shown(pilot, "line 59")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+        assert editor.text == "x = torch.zeros"
+        assert editor.has_focus
+
+
+async def test_a_box_that_waits_for_documentation_can_be_closed_and_a_late_answer_is_dropped(env: AppEnv) -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
     async with env.start() as pilot:
-        (await edit(pilot, "alpha = 1\nal")).move_cursor((1, 2))
-        await open_list(pilot)
-        assert "looking" not in screen_text(pilot.app)
-        assert list_of(pilot).shown == ["alpha", "all"]
-        assert os.path.exists(env.file())
+        await write(pilot, "alpha = 1", command=command)
+        await pilot.press("alt+d")
+        await until_shown(pilot, "Looking it up …")
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
+        editing = main_screen(pilot).editing
+        editing.take_answer(editing._question, ("alpha", "", "too late"))
+        await pilot.pause()
+        assert "too late" not in screen_text(pilot.app)
+
+
+async def test_without_documentation_the_box_says_so(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        await write(pilot, "alpha = 1")
+        await pilot.press("escape", "K")
+        await until_shown(pilot, "No documentation found.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import importlib.util
 import json
 import keyword
 import re
@@ -14,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from textual import events
@@ -168,27 +167,26 @@ WAITING = "looking …"
 
 READY_WITHIN_S = 60.0
 """Seconds for the start. The first one ever reads all of torch's stubs, which jedi then caches."""
-ANSWERED_WITHIN_S = 2.0
+ANSWERED_WITHIN_S = 5.0
 MOST_FAILURES = 3
 """Number of failures in a row after which no child is started until the app starts again."""
 
 
 def default_command() -> list[str]:
-    """Return the child's command; empty if jedi is not installed."""
-    if importlib.util.find_spec("jedi") is None:
-        return []
     return [*python_module("gpututor.app.editor.completion_process", "-W", "ignore"), str(cache_folder() / "jedi")]
 
 
 @dataclass(frozen=True)
 class Question:
-    """A request for the names that fit at a place of a text."""
+    """A request about a place of a text."""
 
     number: int
     text: str
     line: int
     """From 1."""
     column: int
+    about: Literal["names", "documentation"] = "names"
+    """Kind of answer: the names that fit there, or the documentation of the name there, as the child returns it."""
 
 
 class Completer:
@@ -202,7 +200,7 @@ class Completer:
         ready_within_s: float = READY_WITHIN_S,
         answered_within_s: float = ANSWERED_WITHIN_S,
     ) -> None:
-        """`answer` is called in a thread, with a question's number and the names; no names after a failure."""
+        """`answer` is called in a thread, with a question's number and the answer, which is empty after a failure."""
         self._post_answer = answer
         self._command = list(default_command() if command is None else command)
         self._ready_within_s = ready_within_s
@@ -245,9 +243,9 @@ class Completer:
             if self._closed or question is None:
                 self._end_child()
                 return
-            names = self._answer(question)
-            self._failures = 0 if names is not None else self._failures + 1
-            self._post_answer(question.number, tuple(names or ()))
+            answer = self._answer(question)
+            self._failures = 0 if answer is not None else self._failures + 1
+            self._post_answer(question.number, tuple(answer or ()))
             if self._failures >= MOST_FAILURES:
                 return
 
@@ -255,12 +253,12 @@ class Completer:
         """Ask the child; return None, and end the child, if it died or took too long."""
         try:
             child = self._started()
-            request = {"text": question.text, "line": question.line, "column": question.column}
+            place = {"text": question.text, "line": question.line, "column": question.column}
             assert child.stdin is not None
-            child.stdin.write(json.dumps(request).encode() + b"\n")
+            child.stdin.write(json.dumps({"about": question.about, **place}).encode() + b"\n")
             child.stdin.flush()
-            names = self._line(child, self._answered_within_s)["names"]
-            return [name for name in names if isinstance(name, str)]
+            answer = self._line(child, self._answered_within_s)[question.about]
+            return [text for text in answer if isinstance(text, str)]
         except (OSError, ValueError, KeyError, TypeError):
             self._end_child()
             return None
@@ -307,6 +305,14 @@ class Completer:
 _NAME = re.compile(r"(?<!\w)(?!\d)\w+")
 _ATTRIBUTE = re.compile(r"\.\s*((?!\d)\w+)")
 _AFTER_DOT = re.compile(r"\.\s*\w*$")
+_IMPORT = re.compile(r"\s*(from|import)\s.*$")
+_NO_CODE = re.compile(r"""("{3}|'{3})[\s\S]*?(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|#.*""")
+"""Strings and comments, also those without an end."""
+
+
+def is_empty_place(before: str) -> bool:
+    """Return True if the text before the cursor in its line leaves open what comes next, so that any name fits."""
+    return not re.search(r"[\w.]\s*$", before) and not _IMPORT.match(before)
 
 
 def file_names(lines: Sequence[str], row: int, column: int) -> list[str]:
@@ -314,7 +320,8 @@ def file_names(lines: Sequence[str], row: int, column: int) -> list[str]:
     here = lines[row][:column]
     pattern = _ATTRIBUTE if _AFTER_DOT.search(here) else _NAME
     names: set[str] = set()
-    for at, line in enumerate(lines):
+    code = _NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), "\n".join(lines))
+    for at, line in enumerate(code.split("\n")):
         for match in pattern.finditer(line):
             name = match[1] if pattern is _ATTRIBUTE else match[0]
             # Leave out the word that is being written.

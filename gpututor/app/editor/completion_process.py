@@ -1,20 +1,26 @@
 """Child process that asks jedi. Each line is JSON. It never runs the learner's code.
 
-In: `{"text": …, "line": 1, "column": 0}`, with the line from 1. Out: `{"names": […]}`. The first line out is
+In: `{"about": "names", "text": …, "line": 1, "column": 0}`, with the line from 1. Out: `{"names": […]}`. About
+`"documentation"`: `{"documentation": [name, signatures, text]}`, or an empty list. The first line out is
 `{"ready": true}`.
 """
 
 from __future__ import annotations
 
 import builtins
+import inspect
 import json
 import os
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 MOST_NAMES = 3000
+MOST_SIGNATURES = 8
+MOST_LETTERS = 60_000
 _OURS = frozenset({"jedi", "parso"})
 
 
@@ -30,20 +36,49 @@ def main() -> None:
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        names = complete(request["text"], request["line"], request["column"])
-        print(json.dumps({"names": names}), file=answers, flush=True)
+        about = request["about"]
+        answer = _ANSWERS[about](request["text"], request["line"], request["column"])
+        print(json.dumps({about: answer}), file=answers, flush=True)
 
 
 def complete(text: str, line: int, column: int) -> list[str]:
     """Return the names that fit at a place; none if jedi fails."""
+    try:
+        return [name.name for name in _script(text).complete(line, column)[:MOST_NAMES]]
+    except Exception:  # jedi meets programs that are half written: whatever it raises, there is no answer
+        return []
+
+
+def documentation(text: str, line: int, column: int) -> list[str]:
+    """Return name, signatures and docstring of the name at a place, or of the call around it; nothing if unknown."""
+    try:
+        script = _script(text)
+        words = re.finditer(r"(?<!\w)(?!\d)\w+", text.split("\n")[line - 1])
+        is_name = any(word.start() <= column <= word.end() for word in words)
+        names = [*script.infer(line, column), *script.help(line, column)] if is_name else []
+        for name in (*names, *script.get_signatures(line, column)):
+            doc = inspect.cleandoc(name.docstring(raw=True))[:MOST_LETTERS]
+            signatures = [signature.to_string() for signature in name.get_signatures()[:MOST_SIGNATURES]]
+            own, _, rest = doc.partition("\n")
+            if own.startswith(f"{name.name}("):
+                doc = rest
+                # Written for people, unlike the stub's. But where it leaves the arguments open, the stub says more.
+                signatures = signatures if "*args" in own and signatures else [own]
+            if signatures or doc:
+                return [name.name, "\n".join(signatures), doc.strip()]
+    except Exception:  # as above
+        pass
+    return []
+
+
+_ANSWERS: dict[str, Callable[[str, int, int], list[str]]] = {"names": complete, "documentation": documentation}
+
+
+def _script(text: str) -> Any:
     import jedi
 
     project = jedi.Project(Path("/"), sys_path=sys.path, smart_sys_path=False, load_unsafe_extensions=False)
-    try:
-        script = jedi.Script(text, environment=jedi.InterpreterEnvironment(), project=project)
-        return [name.name for name in script.complete(line, column)[:MOST_NAMES]]
-    except Exception:  # jedi meets programs that are half written: whatever it raises, there is no answer
-        return []
+    return jedi.Script(text, environment=jedi.InterpreterEnvironment(), project=project)
 
 
 def _refuse_large_imports() -> None:

@@ -122,6 +122,16 @@ class Editor(CodeArea):
         match = _WORD_END.search(self.document[row][:column])
         return match[0] if match else ""
 
+    @property
+    def name_at_cursor(self) -> str:
+        """The name at the cursor with what is before its dot, such as `torch.zeros`; empty if there is none."""
+        row, column = self.cursor_location
+        for match in _DOTTED.finditer(self.document[row]):
+            if match.start() <= column <= match.end():
+                rest = match[0][column - match.start() :].partition(".")[0]
+                return match[0][: column - match.start()] + rest
+        return ""
+
     async def _edit_by(self, event: events.Key) -> bool:
         """Handle a key; return False for keys of the text area and the screen."""
         match event.key:
@@ -303,5 +313,6 @@ class Editor(CodeArea):
 
 
 _WORD_END = re.compile(r"(?<!\w)(?!\d)\w+$")
+_DOTTED = re.compile(r"(?<!\w)(?!\d)\w+(?:\.\w+)*")
 _ACTIONS = {binding.key: binding.action for binding in Binding.make_bindings([*TextArea.BINDINGS, *Editor.BINDINGS])}
 """Action of each bound key; the editor's own bindings come last and win. Keys with priority never get here."""

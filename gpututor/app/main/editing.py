@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual.content import Content
+
 from gpututor.app.commands import Pane
 from gpututor.app.main.host import Host
 from gpututor.errors import TutorError
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from gpututor.app.editor.completion import Completer
     from gpututor.app.editor.editor import Editor
     from gpututor.app.editor.find import FindBar, Match
+    from gpututor.app.screens.help import TextScreen
 
 
 class EditorController:
@@ -32,6 +35,8 @@ class EditorController:
         self._after_dot = False
         """True if that question is for attributes."""
         self._described = ""
+        self._boxes: dict[int, TextScreen] = {}
+        """Box of documentation that waits for the answer to the question of that number."""
 
     @property
     def _editor(self) -> Editor:
@@ -188,26 +193,46 @@ class EditorController:
 
     async def complete(self) -> None:
         """Show the names that fit at the cursor: those of the file at once, jedi's when they come."""
-        from gpututor.app.editor.completion import Completer, Question, file_names
+        from gpututor.app.editor.completion import Question, file_names, is_empty_place
 
         editor = self._editor
         if not editor.has_focus or editor.read_only:
             return
-        if self._completer is None:
-            self._completer = Completer(partial(self._host.call_later, self.add_completions))
+        row, column = editor.cursor_location
+        if is_empty_place(editor.document[row][:column]):
+            editor.completions.close()
+            self._host.status.show_answer("Type a letter or a dot first. Then this completes the name.")
+            return
         if not editor.completions.is_attached:
             await self._host.panes.screen.mount(editor.completions)
-        row, column = editor.cursor_location
         word = editor.word_before_cursor
         start = column - len(word)
         names = file_names(editor.document.lines, row, column)
         self._after_dot = editor.document[row][:start].rstrip().endswith(".")
-        waiting = self._completer.is_there
+        waiting = self._child.is_there
         if not editor.completions.open(names, word, (row, start), editor.cursor_screen_offset, waiting=waiting):
             self._host.status.show_answer("Nothing here to complete.")
         self._question += 1
         # The question is for the start of the word, so the answer serves whatever is typed then.
-        self._completer.ask(Question(self._question, self._host.editor_text, row + 1, start))
+        self._child.ask(Question(self._question, self._host.editor_text, row + 1, start))
+
+    @property
+    def _child(self) -> Completer:
+        """The child process that reads the file and the installed packages, started with the first question."""
+        from gpututor.app.editor.completion import Completer
+
+        if self._completer is None:
+            self._completer = Completer(partial(self._host.call_later, self.take_answer))
+        return self._completer
+
+    def take_answer(self, question: int, answer: tuple[str, ...]) -> None:
+        """Show the answer of the child process, unless it came too late."""
+        from gpututor.app.screens.help import documentation_content
+
+        if question in self._boxes:
+            self._boxes.pop(question).show(partial(documentation_content, answer))
+        else:
+            self.add_completions(question, answer)
 
     def add_completions(self, question: int, names: tuple[str, ...]) -> None:
         """Add the names that answer a question to the list."""
@@ -218,6 +243,36 @@ class EditorController:
         others = () if self._after_dot and names else completions.names
         if not completions.offer([*dict.fromkeys((*names, *others))], waiting=False):
             self._host.status.show_answer("Nothing here to complete.")
+
+    # Documentation
+
+    def show_documentation(self) -> None:
+        """Show the documentation of the name at the cursor, or of the call around it."""
+        row, column = self._editor.cursor_location
+        name = self._editor.name_at_cursor
+        self._look_up(name or "The call here", self._host.editor_text, row + 1, column)
+
+    def show_documentation_of(self, name: str) -> None:
+        """Show the documentation of a name with its module, such as `torch.cuda.synchronize`."""
+        text = f"import {name.partition('.')[0]}\n{name}"
+        self._look_up(name, text, 2, len(name))
+
+    def _look_up(self, title: str, text: str, line: int, column: int) -> None:
+        """Open a box at once; the child process fills it when it has the answer."""
+        from gpututor.app.editor.completion import Question
+        from gpututor.app.screens.help import TextScreen
+
+        self._editor.completions.close()
+        self._question += 1
+        box = TextScreen(title, lambda _: Content("Looking it up …"), is_small=True)
+        self._boxes = {self._question: box}
+        self._host.push(box)
+        if self._child.is_there:
+            self._child.ask(Question(self._question, text, line, column, "documentation"))
+        else:
+            self._host.call_later(self.take_answer, self._question, ())
+
+    # Size
 
     def close_completions(self) -> None:
         """Close the completion list, because the screen has another size."""

@@ -29,6 +29,7 @@ from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import LongText, Section
 from gpututor.progress.overview import State
+from gpututor.text import escape_control_chars
 
 _KEYS_WIDTH = 16
 _Parts = list[Content | str | tuple[str, str]]
@@ -117,20 +118,26 @@ class HelpText(Static):
     def on_resize(self, event: events.Resize) -> None:
         self.update(self._content(event.size.width))
 
+    def show(self, content: Callable[[int], Content]) -> None:
+        """Show another text."""
+        self._content = content
+        self.update(content(self.size.width))
+
 
 class TextScreen(BaseModal[None]):
     """A text to scroll."""
 
     BINDINGS = screen_bindings("text")
 
-    def __init__(self, title: str, content: Callable[[int], Content]) -> None:
-        """`content` returns the text in lines of at most so many columns."""
+    def __init__(self, title: str, content: Callable[[int], Content], *, is_small: bool = False) -> None:
+        """`content` returns the text in lines of at most so many columns. `is_small`: a box as high as its text."""
         super().__init__()
         self._title = title
         self._content = content
+        self._is_small = is_small
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog -tall"):
+        with Vertical(classes="dialog -small" if self._is_small else "dialog -tall"):
             yield PlainText(self._title, classes="title")
             with VerticalScroll(id="keys"):
                 yield HelpText(self._content)
@@ -139,6 +146,12 @@ class TextScreen(BaseModal[None]):
     def on_mount(self) -> None:
         for text in self.query("#keys"):  # None while the app is leaving: Textual mounts nothing then.
             text.focus()
+
+    def show(self, content: Callable[[int], Content]) -> None:
+        """Show another text, from its top."""
+        self._content = content
+        for text in self.query(HelpText):  # None while the app is leaving.
+            text.show(content)
 
     def action_scroll(self, by: int) -> None:
         self.query_one("#keys").scroll_relative(y=by, animate=False)
@@ -226,6 +239,30 @@ def glossary_content(text: str, width: int) -> Content:
             lines = textwrap.wrap(meaning.removeprefix(":").strip(), max(20, width - 4))
             parts += [(f"{word}\n", "bold $text-accent"), *(f"    {line}\n" for line in lines), "\n"]
     return Content.assemble(*parts)
+
+
+_REFERENCE = re.compile(r":[a-z]+(?::[a-z]+)?:`~?([^`<]+?)(?:\s*<[^`>]*>)?`")
+"""A reference in a docstring for documentation tools, such as :attr:`size` or :class:`~torch.nn.Softmax`."""
+
+
+def documentation_content(answer: Sequence[str], width: int) -> Content:
+    """Draw signatures and docstring of a name. `answer`: name, signatures, docstring; empty if nothing is known."""
+    if not answer:
+        advice = "Put the cursor on a name, or between the brackets of a call."
+        return Content(_wrapped(f"No documentation found. {advice}", width))
+    _, signatures, docstring = map(escape_control_chars, answer)
+    parts = [Content(_lines_within(signatures, width)).stylize("bold")] if signatures else []
+    parts.append(Content(_lines_within(_REFERENCE.sub(r"\1", docstring) or "It has no docstring.", width)))
+    return Content("\n\n").join(parts)
+
+
+def _lines_within(text: str, width: int) -> str:
+    """Return a text whose long lines are wrapped, with their indent."""
+    lines: list[str] = []
+    for line in text.expandtabs().split("\n"):
+        indent = " " * min(len(line) - len(line.lstrip()), width // 2)
+        lines += textwrap.wrap(line, max(20, width), subsequent_indent=indent) or [""]
+    return "\n".join(lines)
 
 
 def _keys(command: Command) -> str:
