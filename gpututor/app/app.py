@@ -116,19 +116,19 @@ class GpututorApp(BaseApp):
         return "Your last edits are stored as a draft, which the exercise offers when you open it again."
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
-        """Yield commands, the trace screen's tabs, and the exercises in the order of the course."""
+        """Yield commands, the trace screen's tabs, the exercises in the order of the course, and lessons' sections."""
         from gpututor.app.screens.palette import Entry  # with the first use of the palette
 
         main = next(iter(self._main_screens), None)
         if main is not None and screen is main:
-            yield from _main_entries(main)
+            yield from _main_entries(main, query)
         else:
             if screen is not self.screen_stack[0]:
                 yield Entry("Back", "Close this.", partial(self.simulate_key, "escape"), (), "Esc")
             if hasattr(screen, "action_help"):
                 yield Entry("Help here", "What is shown, and the keys.", partial(screen.run_action, "help"), (), "?")
             if main is not None and not isinstance(screen, ModalScreen):
-                for entry in _main_entries(main):
+                for entry in _main_entries(main, query):
                     yield replace(entry, act=partial(_leave_for, main, entry.act))
             else:
                 yield Entry("Quit", BY_ID["leave"].help, self.action_quit, (), shown_keys(BY_ID["leave"]))
@@ -184,7 +184,7 @@ def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:
     main.call_later(act)
 
 
-def _main_entries(main: MainScreen) -> Iterator[Entry]:
+def _main_entries(main: MainScreen, query: str) -> Iterator[Entry]:
     from gpututor.app.screens.palette import Entry
 
     for command in COMMANDS:
@@ -195,3 +195,5 @@ def _main_entries(main: MainScreen) -> Iterator[Entry]:
     for exercise in main.learner.course.exercises:
         open_it = partial(main.navigator.open_exercise, exercise, Pane.TASK)
         yield Entry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)
+    if query:
+        yield from main.navigator.all_sections

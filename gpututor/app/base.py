@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,24 +26,14 @@ from gpututor.paths import log_file
 from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
-    from textual.command import Provider
     from textual.screen import Screen
 
     from gpututor.app.screens.palette import Entry
     from gpututor.grading.client import GradingService
 
 
-def palette_provider() -> type[Provider]:
-    """Import the palette's provider when the palette is first opened."""
-    from gpututor.app.screens.palette import CommandProvider
-
-    return CommandProvider
-
-
 class BaseApp(App[None]):
     """App with the theme and the motion of the settings."""
-
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {palette_provider}
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [runtime.path_of(name) for name in runtime.FIRST]
     ENABLE_COMMAND_PALETTE = True

@@ -93,6 +93,7 @@ COMMANDS = (
     *_group("Moving about",
         ("navigator.show_course", "f2", "1 l", "Course", "list", "Show the list of lessons and exercises."),
         ("navigator.show_lesson", "ctrl+l", "2", "Lesson", "", "Read the lesson that the exercise belongs to."),
+        ("navigator.show_contents", "", "C", "Contents", "sections", "List the lesson's sections, and go to one."),
         ("navigator.show_task", "f3 ctrl+t", "3 t", "Task", "", "Read what the exercise asks for."),
         ("navigator.show_code", "f4", "4 e", "Code", "editor", "Go to your file."),
         ("navigator.show_results", "f6 ctrl+r", "5", "Results", "", "See the results of the checks."),
@@ -414,7 +415,7 @@ DEVICE_TABS = {
 
 _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",
-    Pane.LESSON: "go_back show_task show_code show_course next_exercise search jump",
+    Pane.LESSON: "go_back show_task show_code show_contents show_course next_exercise search jump",
     Pane.TASK: "go_back show_code run_checks show_hints show_course show_lesson search",
     Pane.CODE: "run_checks show_task show_results show_hints show_course",
     Pane.RESULTS: "open_check go_to_failure show_code run_checks show_device show_hints next_exercise show_history"

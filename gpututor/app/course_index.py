@@ -20,6 +20,13 @@ _PROSE_LINK = re.compile(
       | \b[Ee]xercise\s+(?P<exercise>\d{1,2}\.\d{1,2})\b""",
     re.VERBOSE | re.DOTALL,
 )
+_NAMED = re.compile(r"(?:\bIn \w+'s documentation:|\[glossary\]\(\S*?glossary\.md\)).*?(?=\n\s*\n|\Z)", re.DOTALL)
+"""Names of pages for further reading, and words after a link to the glossary, each to the paragraph's end."""
+_TORCH_NAME = r"torch(?:\.\w+)+"
+NAME = "name:"
+"""Start of a link to the documentation of a name, such as `name:torch.where`."""
+_READING = re.compile(r"^- \[([^\]]+)\]\((\S+)\)$", re.MULTILINE)
+_GLOSSARY_WORD = re.compile(r"^\*\*([^*]+)\*\*:", re.MULTILINE)
 _FENCE = re.compile(r"\s*(```|~~~)")
 _HEADING_LINE = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 
@@ -71,7 +78,13 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
         name = match["lesson"] or match["exercise"]
         return f"[{match[0]}]({name})" if name in names else match[0]
 
-    linked = "\n".join(part if is_code else _PROSE_LINK.sub(link, part) for is_code, part in _parts(text))
+    def linked_names(match: re.Match[str]) -> str:
+        if match[0].startswith("["):
+            return _with_glossary_links(course, match[0])
+        return _with_reading_links(course, match[0])
+
+    parts = ((is_code, part if is_code else _NAMED.sub(linked_names, part)) for is_code, part in _parts(text))
+    linked = "\n".join(part if is_code else _PROSE_LINK.sub(link, part) for is_code, part in parts)
     if isinstance(page, Exercise):
         return f"{linked.rstrip()}\n\n{_about(course, page)}\n"
     if not page.exercises:
@@ -80,6 +93,39 @@ def with_links(course: Course, text: str, page: Lesson | Exercise) -> str:
         f"- [{each.label} {_plain(each.title)}]({each.label}): {_plain(each.summary)}\n" for each in page.exercises
     )
     return f"{linked.rstrip()}\n\n## Exercises\n\n{''.join(lines)}"
+
+
+def glossary_words(glossary: str) -> list[str]:
+    return _GLOSSARY_WORD.findall(glossary)
+
+
+def _with_glossary_links(course: Course, text: str) -> str:
+    """Link the words after a link to the glossary to their meanings."""
+    words = sorted(glossary_words(course.glossary), key=len, reverse=True)
+    if not words:
+        return text
+    head, target, rest = re.split(r"\((\S+?)\)", text, maxsplit=1)
+    pattern = "|".join(_spaced(word) for word in words)
+    link = rf"(?<![\w-])(?:{pattern})(?![\w-])"
+    return f"{head}({target})" + re.sub(link, lambda word: f"[{word[0]}]({target}#{slug(word[0])})", rest)
+
+
+def _with_reading_links(course: Course, text: str) -> str:
+    """Link the titles in a text to their pages on the web, and PyTorch's names to their documentation."""
+    pages = {"".join(title.split()): url for title, url in _READING.findall(course.reading)}
+    titles = "|".join(_spaced(title) for title, _ in _READING.findall(course.reading))
+    quoted = re.compile(rf""""(?:{titles})"|`(?:{titles})`|`{_TORCH_NAME}`""" if titles else f"`{_TORCH_NAME}`")
+
+    def link(match: re.Match[str]) -> str:
+        title = "".join(match[0].strip('"`').replace("`", "").split())
+        return f"[{match[0]}]({pages.get(title) or NAME + title})"
+
+    return quoted.sub(link, text)
+
+
+def _spaced(title: str) -> str:
+    """Return a pattern for a title over several lines; words in it may be marked as code."""
+    return r"\s+".join(f"`?{re.escape(word)}`?" for word in title.split())
 
 
 def _about(course: Course, exercise: Exercise) -> str:
@@ -127,7 +173,7 @@ def headings(text: str) -> list[tuple[int, str]]:
 
 def slug(heading: str) -> str:
     """Return the name of a heading in links, as on GitHub."""
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+    return re.sub(r"[^\w\- ]", "", " ".join(heading.split()).lower()).replace(" ", "-")
 
 
 def line_of(text: str, anchor: str) -> int | None:
@@ -139,6 +185,14 @@ def line_of(text: str, anchor: str) -> int | None:
             return line
         seen[name] += 1
     return None
+
+
+def sections(lesson: Lesson) -> list[tuple[int, str]]:
+    """Return (line from 0, words) of each heading of a lesson but its title; nothing if it cannot be read."""
+    try:
+        return headings(lesson.text)[1:]
+    except CourseError:
+        return []  # opening the lesson reports the error
 
 
 MOST_RESULTS = 60

@@ -250,6 +250,8 @@ def _files(course: Course) -> Iterator[tuple[str, str]]:
     yield "course.toml", f"{manifest}{MARK}\n"
     if course.glossary:
         yield "glossary.md", without_comments(course.glossary)
+    if course.reading:
+        yield "reading.md", without_comments(course.reading)
     for lesson in course.lessons:
         place = lesson.folder.name
         yield f"{place}/lesson.toml", _manifest(lesson.folder / "lesson.toml", [key.name for key in LESSON_KEYS])

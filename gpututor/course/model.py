@@ -227,6 +227,12 @@ class Course:
         return escape_control_chars(_read(path)) if path.exists() else ""
 
     @property
+    def reading(self) -> str:
+        """The text of `reading.md`, a list of links to pages that lessons name; empty if the course has none."""
+        path = self.folder / "reading.md"
+        return escape_control_chars(_read(path)) if path.exists() else ""
+
+    @property
     def exercises(self) -> tuple[Exercise, ...]:
         return tuple(exercise for lesson in self.lessons for exercise in lesson.exercises)
 

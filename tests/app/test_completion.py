@@ -374,6 +374,13 @@ async def test_a_key_shows_signature_and_docstring_in_a_box_that_scrolls(env: Ap
         assert editor.has_focus
 
 
+async def test_a_link_to_a_name_shows_its_documentation(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        await write(pilot, "", command=[sys.executable, "-c", REPLIES])
+        main_screen(pilot).navigator.follow("name:torch.cuda.Event")
+        await until_shown(pilot, "size of [bold]torch.cuda.Event[/]")
+
+
 async def test_a_box_that_waits_for_documentation_can_be_closed_and_a_late_answer_is_dropped(env: AppEnv) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
     async with env.start() as pilot:

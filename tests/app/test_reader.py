@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 
 import pytest
@@ -9,7 +10,7 @@ from textual.await_complete import AwaitComplete
 from textual.content import Content
 from textual.pilot import Pilot
 
-from gpututor.app.course_index import Destination, destination, is_web, line_of, slug, with_links
+from gpututor.app.course_index import NAME, Destination, destination, glossary_words, is_web, line_of, slug, with_links
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.help import glossary_content
 from gpututor.app.widgets.markdown import CourseText, folded
@@ -113,11 +114,16 @@ async def read(pilot: Pilot[None], count: int) -> None:
 def test_every_link_of_the_course_leads_somewhere() -> None:
     course = load_course(builtin_course())
     pages: list[Lesson | Exercise] = [*course.lessons, *course.exercises]
+    words = glossary_words(course.glossary)
     links = 0
     for page in pages:
         for target in linked_targets(course, page):
             links += 1
-            if is_web(target) or target == "../glossary.md":
+            glossary, _, word = target.partition("#")
+            if is_web(target) or (glossary == "../glossary.md" and word in {"", *map(slug, words)}):
+                continue
+            if target.startswith(NAME):
+                assert pkgutil.resolve_name(target.removeprefix(NAME)) is not None
                 continue
             where = destination(course, target, page)
             assert where is not None, f"{page.folder}: {target}"
@@ -164,11 +170,11 @@ def test_what_the_text_names_becomes_a_link_and_code_stays_code(env: AppEnv) -> 
 def test_lines_before_what_is_added_keep_their_numbers() -> None:
     course = load_course(builtin_course())
     for lesson in course.lessons:
-        text, made = lesson.text.rstrip().split("\n"), with_links(course, lesson.text, lesson).split("\n")
-        assert [line for line in made[: len(text)] if line.startswith("#")] == [
-            line for line in text if line.startswith("#")
-        ]
-        assert all(line == made[number] for number, line in enumerate(text) if not re.search("esson|xercise", line))
+        text, made = (
+            re.sub(r"\[([^\[\]]+)\]\([^()\s]+\)", r"\1", each).split("\n")
+            for each in (lesson.text.rstrip(), with_links(course, lesson.text, lesson))
+        )
+        assert made[: len(text)] == text
 
 
 def test_links_are_paths_numbers_names_or_headings(env: AppEnv) -> None:
@@ -340,6 +346,37 @@ async def test_the_glossary_is_a_key_or_a_link_away(env: AppEnv) -> None:
         assert main_screen(pilot).is_active
         main_screen(pilot).navigator.follow("../glossary.md")
         await until_shown(pilot, "the CPU with its memory. (1)")
+
+
+async def test_a_word_of_a_lesson_opens_the_glossary_at_its_meaning(env: AppEnv) -> None:
+    words = "".join(f"**word {number:02}**: meaning {number}. (1)\n\n" for number in range(40))
+    (env.course.folder / "glossary.md").write_text(f"# Glossary\n\n{words}")
+    text = "# Lesson 1\n\nNew words, in the [glossary](../glossary.md): word 00, word\n20.\n"
+    (env.course.lessons[0].folder / "lesson.md").write_text(text)
+    env.course = load_course(env.course.folder)
+    async with env.start() as pilot:
+        await read(pilot, 3)
+        assert targets(pilot)[:3] == ["../glossary.md", "../glossary.md#word-00", "../glossary.md#word-20"]
+        await pilot.press("right", "right", "right", "enter")
+        await until_shown(pilot, "meaning 20.")
+        await until(pilot, lambda: "meaning 19." not in screen_text(pilot.app), "for the word at the top")
+        assert "meaning 21." in screen_text(pilot.app)
+
+
+async def test_pages_for_further_reading_and_names_of_pytorch_are_links(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    (env.course.folder / "reading.md").write_text("# Reading\n\n- [CUDA semantics](https://example.org/cuda)\n")
+    text = '# Lesson 1\n\n`torch.zeros` is no link.\n\nIn PyTorch\'s documentation: "CUDA\nsemantics", `torch.ones`.\n'
+    (env.course.lessons[0].folder / "lesson.md").write_text(text)
+    env.course = load_course(env.course.folder)
+    async with env.start() as pilot:
+        monkeypatch.setattr(pilot.app, "open_url", opened.append)
+        await read(pilot, 2)
+        assert targets(pilot)[:2] == ["https://example.org/cuda", "name:torch.ones"]
+        await pilot.press("right", "enter")
+        await until(pilot, lambda: opened == ["https://example.org/cuda"], "for the browser")
 
 
 def test_each_lesson_links_the_glossary_and_names_its_words() -> None:

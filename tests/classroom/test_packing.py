@@ -373,8 +373,9 @@ def test_students_use_their_course_but_it_does_not_grade(gpututor: Call, course:
 
 def test_the_shipped_course_can_be_packed() -> None:
     files = student_course(COURSE)
-    assert len(files) == 2 + 2 * len(COURSE.lessons) + 4 * len(COURSE.exercises)
+    assert len(files) == 3 + 2 * len(COURSE.lessons) + 4 * len(COURSE.exercises)
     assert files["glossary.md"].decode() == COURSE.glossary
+    assert files["reading.md"].decode() == COURSE.reading
     shown = b"\n".join(files.values()).decode()
     for exercise in COURSE.exercises:
         for text in (exercise.solution, exercise.checks, *(path.read_text() for path in exercise.wrong_solutions)):

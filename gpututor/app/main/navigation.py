@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,7 @@ from textual.geometry import Offset
 from textual.widget import Widget
 
 from gpututor.app.commands import Pane
-from gpututor.app.course_index import Destination, destination, is_web, line_of, with_links
+from gpututor.app.course_index import NAME, Destination, destination, is_web, line_of, sections, with_links
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
@@ -28,6 +29,7 @@ from gpututor.progress.overview import State
 if TYPE_CHECKING:
     from gpututor.app.course_index import Passage, TextIndex
     from gpututor.app.screens.jump import Target
+    from gpututor.app.screens.palette import Entry
 
 
 class Place(NamedTuple):
@@ -236,8 +238,12 @@ class Navigator:
             self._host.panes.app.open_url(target)
             self._host.status.show_news(f"Opened in the browser: {target}")
             return
-        if PurePath(target).name == "glossary.md":
-            self._host.show_glossary()
+        path, _, anchor = target.partition("#")
+        if PurePath(path).name == "glossary.md":
+            self._host.show_glossary(anchor)
+            return
+        if target.startswith(NAME):
+            self._host.show_documentation_of(target.removeprefix(NAME))
             return
         here = self.lesson if self._host.panes.reading is Pane.LESSON else self._host.exercise
         where = destination(self._host.learner.course, target, here)
@@ -280,6 +286,33 @@ class Navigator:
         self._visits.pop()
         self._lesson = visit.lesson
         self.show_pane(visit.pane)
+
+    # Contents
+
+    def show_contents(self) -> None:
+        """List the sections of the lesson, to go to one."""
+        from gpututor.app.screens.palette import open_contents
+
+        entries = list(self._section_entries(self.lesson))
+        if entries:
+            open_contents(self._host.panes.app, entries)
+        else:
+            self._host.status.show_answer("This lesson has no sections.")
+
+    @cached_property
+    def all_sections(self) -> list[Entry]:
+        """Entries of the palette for the sections of all lessons."""
+        return [
+            replace(entry, title=f"Lesson {lesson.number}: {entry.title}")
+            for lesson in self._host.learner.course.lessons
+            for entry in self._section_entries(lesson)
+        ]
+
+    def _section_entries(self, lesson: Lesson) -> Iterator[Entry]:
+        from gpututor.app.screens.palette import Entry
+
+        for line, words in sections(lesson):
+            yield Entry(words, "", partial(self.go_to, Destination(lesson), line))
 
     # Search
 

@@ -16,6 +16,7 @@ from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app import runtime
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, bar, bindings, footer
+from gpututor.app.course_index import glossary_words, slug
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import CHECK_EVERY_S, FileController, file_error
@@ -311,14 +312,19 @@ class MainScreen(BaseScreen[None]):
         pane = self.panes.current
         self.app.push_screen(TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane)))
 
-    def show_glossary(self) -> None:
+    def show_glossary(self, anchor: str = "") -> None:
+        """Show the glossary, at the word of a link's anchor."""
         from gpututor.app.screens.help import TextScreen, glossary_content
 
         text = self.learner.course.glossary
-        if text:
-            self.app.push_screen(TextScreen("Glossary", partial(glossary_content, text)))
-        else:
+        if not text:
             self.status.show_answer("This course has no glossary.")
+            return
+        word = next((word for word in glossary_words(text) if slug(word) == anchor), "")
+        self.app.push_screen(TextScreen("Glossary", partial(glossary_content, text, chosen=word), at=word))
+
+    def show_documentation_of(self, name: str) -> None:
+        self.editing.show_documentation_of(name)
 
     def show_settings(self) -> None:
         from gpututor.app.screens.settings import SettingsScreen

@@ -129,9 +129,13 @@ class TextScreen(BaseModal[None]):
 
     BINDINGS = screen_bindings("text")
 
-    def __init__(self, title: str, content: Callable[[int], Content], *, is_small: bool = False) -> None:
-        """`content` returns the text in lines of at most so many columns. `is_small`: a box as high as its text."""
+    def __init__(self, title: str, content: Callable[[int], Content], *, at: str = "", is_small: bool = False) -> None:
+        """`content` returns the text in lines of at most so many columns.
+
+        `at`: the line to begin at. `is_small`: a box as high as its text.
+        """
         super().__init__()
+        self._at = at
         self._title = title
         self._content = content
         self._is_small = is_small
@@ -146,6 +150,14 @@ class TextScreen(BaseModal[None]):
     def on_mount(self) -> None:
         for text in self.query("#keys"):  # None while the app is leaving: Textual mounts nothing then.
             text.focus()
+        if self._at:
+            self.call_after_refresh(self._go_to_line)
+
+    def _go_to_line(self) -> None:
+        for text in self.query(HelpText):
+            lines = self._content(text.size.width).plain.split("\n")
+            if self._at in lines:
+                self.query_one("#keys").scroll_to(y=lines.index(self._at), animate=False)
 
     def show(self, content: Callable[[int], Content]) -> None:
         """Show another text, from its top."""
@@ -230,14 +242,15 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(textwrap.wrap(text, max(20, width)))
 
 
-def glossary_content(text: str, width: int) -> Content:
+def glossary_content(text: str, width: int, chosen: str = "") -> Content:
     """Draw a course's glossary: Markdown with a paragraph for each word, as `**word**: its meaning`."""
     parts: list[Content | str | tuple[str, str]] = []
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         word, separator, meaning = " ".join(paragraph.split()).removeprefix("**").partition("**")
         if paragraph.startswith("**") and separator:
             lines = textwrap.wrap(meaning.removeprefix(":").strip(), max(20, width - 4))
-            parts += [(f"{word}\n", "bold $text-accent"), *(f"    {line}\n" for line in lines), "\n"]
+            style = "bold reverse" if word == chosen else "bold $text-accent"
+            parts += [(word, style), "\n", *(f"    {line}\n" for line in lines), "\n"]
     return Content.assemble(*parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -67,7 +67,10 @@ class CommandProvider(Provider):
             yield Hit(-number, _shown(title, entry), entry.act, text=name, help=escape(entry.sentence))
 
     def entries(self, query: str = "") -> Iterator[Entry]:
-        """List the entries for the screen that is shown; some depend on `query`."""
+        """List the entries of the open list, or else for the screen that is shown; some depend on `query`."""
+        palette = self.app.screen
+        if isinstance(palette, PaletteScreen) and palette.entries is not None:
+            return iter(palette.entries)
         prepare_to_write()  # for another theme
         return cast("PaletteSource", self.app).palette_entries(self.screen, query)
 
@@ -78,6 +81,17 @@ class CommandProvider(Provider):
 
 class PaletteScreen(CommandPalette, BaseModal[None]):
     """Textual's palette, which also dims the screen below without colors, and runs one command."""
+
+    def __init__(
+        self,
+        providers: Sequence[type[Provider]] = (CommandProvider,),
+        *,
+        placeholder: str,
+        entries: Sequence[Entry] | None = None,
+    ) -> None:
+        """`entries`: what to list instead of all commands."""
+        super().__init__(list(providers), id="--command-palette", placeholder=placeholder)
+        self.entries = entries
 
     @on(Input.Submitted)
     @on(OptionList.OptionSelected)
@@ -97,7 +111,12 @@ def open_palette(app: App[Any]) -> None:
     if isinstance(app.screen, JumpScreen):
         app.screen.dismiss(None)
     if not CommandPalette.is_open(app):
-        app.push_screen(PaletteScreen(id="--command-palette", placeholder="Type a name"))
+        app.push_screen(PaletteScreen(placeholder="Type a name"))
+
+
+def open_contents(app: App[Any], entries: Sequence[Entry]) -> None:
+    """Open the palette with the sections of a text alone."""
+    app.push_screen(PaletteScreen(placeholder="Type a section's name", entries=entries))
 
 
 def open_themes(app: App[Any]) -> None:
