@@ -273,8 +273,8 @@ class Course:
         if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
             raise UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
         near = nearest(words, self.exercises, lambda each: (each.slug, each.title, each.summary), most=3)
-        names = " or ".join(f"{each.label} {each.slug}" for each in near)
-        advice = f"Did you mean {names}? " if near else ""
+        meant = " or ".join(f"{each.label} {each.slug}" for each in near)
+        advice = f"Did you mean {meant}? " if near else ""
         if Path(words).is_file():
             advice = "To grade a file with another name, add --file after the exercise's name. "
         defects = f"\n{len(self.problems)} defects in the course: `gpututor list` shows them." if self.problems else ""

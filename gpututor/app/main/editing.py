@@ -250,7 +250,7 @@ class EditorController:
         """Show the documentation of the name at the cursor, or of the call around it."""
         row, column = self._editor.cursor_location
         name = self._editor.name_at_cursor
-        self._look_up(name or "The call here", self._host.editor_text, row + 1, column)
+        self._look_up(name or "Documentation", self._host.editor_text, row + 1, column)
 
     def show_documentation_of(self, name: str) -> None:
         """Show the documentation of a name with its module, such as `torch.cuda.synchronize`."""

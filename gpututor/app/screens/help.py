@@ -265,7 +265,8 @@ def documentation_content(answer: Sequence[str], width: int) -> Content:
         return Content(_wrapped(f"No documentation found. {advice}", width))
     _, signatures, docstring = map(escape_control_chars, answer)
     parts = [Content(_lines_within(signatures, width)).stylize("bold")] if signatures else []
-    parts.append(Content(_lines_within(_REFERENCE.sub(r"\1", docstring) or "It has no docstring.", width)))
+    text = _REFERENCE.sub(r"\1", docstring).replace("``", "`") or "It has no docstring."
+    parts.append(Content(_lines_within(text, width)))
     return Content("\n\n").join(parts)
 
 
