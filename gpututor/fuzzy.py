@@ -120,7 +120,9 @@ def _spans(fit: re.Match[str]) -> list[tuple[int, int]]:
     return spans
 
 
-def nearest(word: str, items: Iterable[Item], texts: Callable[[Item], Sequence[str]], *, most: int = 1) -> list[Item]:
+def likely_meant(
+    word: str, items: Iterable[Item], texts: Callable[[Item], Sequence[str]], *, most: int = 1
+) -> list[Item]:
     """Return the items that were probably meant by a wrong word, the best first."""
     items = list(items)
     near = [item for item, _ in ranked(word, items, texts)]
@@ -134,5 +136,5 @@ def nearest(word: str, items: Iterable[Item], texts: Callable[[Item], Sequence[s
 
 def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
     """Return a question with the nearest of the known words, and a space after it; empty if none is near."""
-    near = nearest(word, known, lambda name: (name,), most=most)
+    near = likely_meant(word, known, lambda name: (name,), most=most)
     return f"Did you mean {' or '.join(map(repr, near))}? " if near else ""

@@ -248,9 +248,9 @@ def _line_of(text: str, key: str) -> int:
 
 
 def _nearest(key: str) -> str:
-    from gpututor.fuzzy import nearest
+    from gpututor.fuzzy import likely_meant
 
-    near = nearest(key, BY_KEY, lambda name: (name,))
+    near = likely_meant(key, BY_KEY, lambda name: (name,))
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(BY_KEY)}."
 
 

@@ -7,7 +7,7 @@ import pytest
 from gpututor.course.loader import load_course
 from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
-from gpututor.fuzzy import did_you_mean, marks, nearest, ranked
+from gpututor.fuzzy import did_you_mean, likely_meant, marks, ranked
 from gpututor.paths import builtin_course
 
 NAMES = ("2.1 The buffer that stayed", "12.1 Pinned memory", "5.2 Copies in a buffer pool", "9.1 Train a model")
@@ -74,7 +74,7 @@ def test_a_wrong_name_suggests_the_names_that_were_probably_meant() -> None:
     assert did_you_mean("grde", ("grade", "list")) == "Did you mean 'grade'? "
     assert did_you_mean("qqq", ("grade", "list")) == ""
     known = ("grade", "trade", "upgrade")
-    assert nearest("grade", known, lambda name: (name,), most=2) == ["grade", "upgrade"]
+    assert likely_meant("grade", known, lambda name: (name,), most=2) == ["grade", "upgrade"]
 
 
 @pytest.mark.parametrize(("words", "slug"), [("bufer", "the_buffer_that_stayed"), ("pined", "pinned_memory")])

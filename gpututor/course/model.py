@@ -248,7 +248,10 @@ class Course:
             if path.name == name:
                 return path
         known = ", ".join(path.name for path in self.learning_paths)
-        advice = f"Its paths: {known}." if known else "This course has no learning paths."
+        from gpututor.fuzzy import did_you_mean  # only a wrong name pays for it
+
+        question = did_you_mean(name, [path.name for path in self.learning_paths])
+        advice = f"{question}Its paths: {known}." if known else "This course has no learning paths."
         raise UsageError(f"There is no learning path called {name!r}.", advice)
 
     def paths_of(self, exercise: Exercise) -> tuple[LearningPath, ...]:
@@ -267,12 +270,12 @@ class Course:
         for exercise in self.exercises:
             if names & {exercise.label, exercise.slug, exercise.key, exercise.folder.name}:
                 return exercise
-        from gpututor.fuzzy import nearest  # only a wrong name pays for it
+        from gpututor.fuzzy import likely_meant  # only a wrong name pays for it
 
         path_pattern = _names_folder_of(words)
         if broken := [problem.title for problem in self.problems if path_pattern.search(problem.title)]:
             raise UsageError(f"The exercise {words!r} is broken.", "\n".join(broken))
-        near = nearest(words, self.exercises, lambda each: (each.slug, each.title, each.summary), most=3)
+        near = likely_meant(words, self.exercises, lambda each: (each.slug, each.title, each.summary), most=3)
         meant = " or ".join(f"{each.label} {each.slug}" for each in near)
         advice = f"Did you mean {meant}? " if near else ""
         if Path(words).is_file():

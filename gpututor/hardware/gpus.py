@@ -159,10 +159,10 @@ def gpu_spec(name: str) -> GpuSpec:
     spelling = normalized(name)
     if spelling in spellings:
         return spellings[spelling]
-    from gpututor.fuzzy import nearest  # only a wrong name pays for it
+    from gpututor.fuzzy import likely_meant  # only a wrong name pays for it
 
     near = dict.fromkeys(
-        spellings[known].name for known in nearest(spelling, spellings, lambda known: (known,), most=3)
+        spellings[known].name for known in likely_meant(spelling, spellings, lambda known: (known,), most=3)
     )
     question = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise UsageError(f"No GPU is called {name!r}.", f"{question}Known: {', '.join(gpu_names())}.")
