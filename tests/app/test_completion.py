@@ -150,6 +150,10 @@ def test_jedi_knows_torch_without_importing_it(real_child: Answers) -> None:
     assert "zeros" in ask_jedi(real_child, 1, "import torch\ntorch.")
     assert "cuda" in ask_jedi(real_child, 2, "import torch\ndef f(x: torch.Tensor):\n    x.")
     assert "abc" in ask_jedi(real_child, 3, "def f(abc):\n    y = a")
+    real_child.completer.ask(Question(5, "import torch\nx = torch.zeros(3)", 2, 12, "documentation"))
+    name, signatures, text = real_child.wait(5)
+    assert (name, signatures[:12]) == ("zeros", "zeros(*size,"), "the docstring's own, not the stub's"
+    assert text.startswith("Returns a tensor filled with")
     child = real_child.completer._child
     assert child is not None
     if sys.platform == "linux":
@@ -305,12 +309,20 @@ async def test_the_list_of_names_looks_so(pilot: Pilot[None]) -> None:
     await assert_golden(pilot, "completion")
 
 
-@pytest.mark.parametrize("text", ["", "x = ", "f(", "f(a, "])
+@pytest.mark.parametrize("text", ["", "x = ", "f(a, ", "return ", "x = 3"])
 async def test_in_an_empty_place_nothing_is_offered_but_what_to_do(pilot: Pilot[None], text: str) -> None:
     await write(pilot, text)
     await pilot.press("ctrl+@")
     await until_shown(pilot, "Type a letter or a dot first.")
     assert not list_of(pilot).is_open
+
+
+async def test_after_import_only_what_can_be_imported_is_offered(env: AppEnv) -> None:
+    command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'nn', 'cuda'")]
+    async with env.start() as pilot:
+        await write(pilot, "alpha = 1\nfrom torch import ", command=command)
+        await open_list(pilot)
+        await until(pilot, lambda: list_of(pilot).shown == ["nn", "cuda"], "for the names")
 
 
 def test_words_in_comments_and_strings_are_no_names() -> None:

@@ -167,7 +167,8 @@ WAITING = "looking …"
 
 READY_WITHIN_S = 60.0
 """Seconds for the start. The first one ever reads all of torch's stubs, which jedi then caches."""
-ANSWERED_WITHIN_S = 5.0
+ANSWERED_WITHIN_S = 10.0
+"""Seconds for an answer: the first about a module reads its files, which takes 5 s on a busy machine."""
 MOST_FAILURES = 3
 """Number of failures in a row after which no child is started until the app starts again."""
 
@@ -305,19 +306,25 @@ class Completer:
 _NAME = re.compile(r"(?<!\w)(?!\d)\w+")
 _ATTRIBUTE = re.compile(r"\.\s*((?!\d)\w+)")
 _AFTER_DOT = re.compile(r"\.\s*\w*$")
-_IMPORT = re.compile(r"\s*(from|import)\s.*$")
+_HALF_NAME = re.compile(r"(?<!\w)(?!\d)\w+$")
+_IMPORT = re.compile(r"\s*(from|import)\s")
 _NO_CODE = re.compile(r"""("{3}|'{3})[\s\S]*?(?:\1|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|#.*""")
 """Strings and comments, also those without an end."""
 
 
 def is_empty_place(before: str) -> bool:
     """Return True if the text before the cursor in its line leaves open what comes next, so that any name fits."""
-    return not re.search(r"[\w.]\s*$", before) and not _IMPORT.match(before)
+    return not (_HALF_NAME.search(before) or _AFTER_DOT.search(before) or _IMPORT.match(before))
 
 
 def file_names(lines: Sequence[str], row: int, column: int) -> list[str]:
-    """Return names for a place: after a dot the file's attributes, else its names, the keywords and the builtins."""
+    """Return names for a place: after a dot the file's attributes, else its names, the keywords and the builtins.
+
+    What can be imported is not in the file: then there are none.
+    """
     here = lines[row][:column]
+    if _IMPORT.match(here):
+        return []
     pattern = _ATTRIBUTE if _AFTER_DOT.search(here) else _NAME
     names: set[str] = set()
     code = _NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), "\n".join(lines))
