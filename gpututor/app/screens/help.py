@@ -121,7 +121,8 @@ class HelpText(Static):
     def show(self, content: Callable[[int], Content]) -> None:
         """Show another text."""
         self._content = content
-        self.update(content(self.size.width))
+        if self.size.width:  # else the first resize draws it
+            self.update(content(self.size.width))
 
 
 class TextScreen(BaseModal[None]):
