@@ -378,6 +378,7 @@ async def test_a_key_shows_signature_and_docstring_in_a_box_that_scrolls(env: Ap
         assert "size of [bold]x = torch.ze[/]" in screen_text(pilot.app), "no markup, no references"
         assert "line 8" in screen_text(pilot.app)
         assert "line 59" not in screen_text(pilot.app)
+        assert "Esc closes" in screen_text(pilot.app)
         await pilot.press("G")
         await until_shown(pilot, "line 59")
         await pilot.press("escape")
