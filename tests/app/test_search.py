@@ -1,4 +1,4 @@
-"""Searching the names and texts of the course."""
+"""Searching the names and texts of the course, and the sections of a lesson."""
 
 from __future__ import annotations
 
@@ -186,3 +186,49 @@ async def test_a_resize_draws_the_lines_anew(searchable: AppEnv) -> None:
         await until(pilot, lambda: "Lesson 2" in screen_text(pilot.app) and "…" in screen_text(pilot.app), "for a cut")
         await pilot.press("enter")
         await until_shown(pilot, "A page-locked")
+
+
+# The contents of a lesson
+
+
+@pytest.fixture
+def sectioned(env: AppEnv) -> AppEnv:
+    """Return an app whose second lesson has sections."""
+    sections = "".join(f"## Part {number} [/]\n\n{'Words. ' * 200}\n\n" for number in range(1, 10))
+    (env.course.lessons[1].folder / "lesson.md").write_text(f"# Lesson 2\n\n{sections}")
+    env.course = load_course(env.course.folder)
+    return env
+
+
+@pytest.mark.parametrize("size", TRIED_SIZES, ids=str)
+async def test_the_contents_of_a_lesson_lead_to_its_sections(sectioned: AppEnv, size: tuple[int, int]) -> None:
+    async with sectioned.start(size) as pilot:
+        screen = main_screen(pilot)
+        screen.navigator.read_lesson(sectioned.course.lessons[1])
+        await until_shown(pilot, "Part 1 [/]")
+        await pilot.press("C")
+        await until_shown(pilot, "Part 9 [/]")
+        text = screen_text(pilot.app)
+        assert text.index("Part 1 [/]") < text.index("Part 9 [/]"), "in the lesson's order"
+        await pilot.press(*"prt7", "backspace", *" 7")
+        await until(pilot, lambda: "Part 9" not in screen_text(pilot.app), "for the section alone")
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.is_current, "for the lesson")
+        top = screen.panes.reader.region.y
+        await until(pilot, lambda: any("Part 7 [/]" in line for line in screen_lines(pilot.app)[top : top + 4]), "it")
+        assert screen.panes.current is Pane.LESSON
+        await pilot.press("backspace")
+        assert screen.panes.current is Pane.LESSON
+
+
+async def test_the_palette_finds_the_sections_of_all_lessons(sectioned: AppEnv) -> None:
+    async with sectioned.start() as pilot:
+        await pilot.press("ctrl+p", *"part 3")
+        await until_shown(pilot, "Lesson 2: Part 3 [/]")
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).navigator.lesson.number == 2, "for the lesson")
+
+
+async def test_a_lesson_without_sections_says_so(pilot: Pilot[None]) -> None:
+    await pilot.press("C")
+    await until_shown(pilot, "This lesson has no sections.")
