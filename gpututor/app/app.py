@@ -88,6 +88,16 @@ class GpututorApp(BaseApp):
                 main.status.forget_answer()
         await super().on_event(event)
 
+    def action_help_quit(self) -> None:
+        """Answer ctrl+c where no text is selected."""
+        for main in self._main_screens:
+            main.status.show_answer("Press q to quit." if self.screen is main else "Press Esc, then q to quit.")
+
+    def copy_to_clipboard(self, text: str) -> None:
+        super().copy_to_clipboard(text)
+        for main in self._main_screens:
+            main.status.show_answer("Copied.")
+
     def leave_at_once(self) -> None:
         for main in self._main_screens:
             main.files.rescue()

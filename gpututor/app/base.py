@@ -120,6 +120,9 @@ class BaseApp(App[None]):
         if not isinstance(event, events.Key) or not await handle_escape(self, event):
             await super().on_event(event)
 
+    def action_help_quit(self) -> None:
+        """Ignore ctrl+c where no text is selected. Textual's message would cover the status line."""
+
     def action_command_palette(self) -> None:
         from gpututor.app.screens.palette import open_palette  # 10 ms: with its first use
 

@@ -228,7 +228,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("close", "escape,q,f1,question_mark,enter", "Close", "Close it.", bar="Esc: closes"),
     ),
     "all_text": (
-        _row("scroll", "", "Scroll", "Down and up.", bar="j k: scroll"),
+        _row("scroll", "", "Scroll", "Down and up.", bar="j k Space: scroll"),
         _row("ends", "", "Ends", "To the top and to the end.", bar="g G: top and end"),
         _row("close", "escape,q,v,enter,shift+f12,f24", "Close", "Close it.", bar="Esc: closes"),
     ),
@@ -236,7 +236,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("next", "right_square_bracket,n:walk(1)", "Next change", "Go to the next change.", bar="]: next"),
         _row("before", "left_square_bracket,p:walk(-1)", "Previous change", "Go to the previous change.",
              bar="[: previous"),
-        _row("scroll", "j:scroll('down') k:scroll('up')", "Scroll", "Down and up.", bar="j k: scroll"),
+        _row("scroll", "j:scroll('down') k:scroll('up')", "Scroll", "Down and up.", bar="j k Space: scroll"),
+        _row("page", "space:scroll('page_down')", "Page", "A page on."),
         _row("ends", "g:scroll('home') G:scroll('end')", "Ends", "To the top and to the end."),
         _row("close", "escape,q,enter", "Close", "Close it.", bar="Esc: closes"),
     ),
@@ -245,7 +246,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("progress", "w,shift+f7,f19:leave('progress')", "Progress",
              "See your progress and what to repeat.", bar="w: your progress"),
         _row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up."),
-        _row("close", "escape,q,enter,space:leave('')", "Stay", "Stay here.", bar="Esc: stays here"),
+        _row("page", "space", "Page", "A page on."),
+        _row("close", "escape,q,enter:leave('')", "Stay", "Stay here.", bar="Esc: stays here"),
     ),
     "welcome": (
         _row("begin", "enter,space:app.begin", "Begin", "Make the folder; go to the first exercise.",
@@ -349,7 +351,8 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
     "list": (_ROWS, _LINE, _ENDS),
     "lines": (_ROWS, _row("order", "o", "Order", "By time, or as in the file.", bar="o: order"), _LINE, _ENDS),
     "scrolling": (
-        _row("scroll", "j:scroll_down k:scroll_up", "Scroll", "Down and up.", shown="↑↓", bar="↑↓: scroll"),
+        _row("scroll", "j:scroll_down k:scroll_up space:page_down", "Scroll", "Down and up.", shown="↑↓",
+             bar="↑↓: scroll"),
         _row("ends", "g:scroll_home G:scroll_end", "Ends", "To the top and to the end."),
     ),
     "attempts": (
@@ -390,6 +393,7 @@ WIDGETS: dict[str, tuple[Command, ...]] = {
     "results": (
         _row("steps", "j,down:step(1) k,up:step(-1) g,home:end(0) G,end:end(-1)", "Checks", "From check to check.",
              shown="j k  g G"),
+        _row("page", "pagedown:page(1) pageup:page(-1)", "Page", "A page down or up.", shown="PgDn PgUp"),
         _row("go_to_line", "enter", "Line", "Go to the line that the check points at."),
         _row("open", "", "Open", "Open the check, or close it.", shown="Space"),
         _row("all_text", "", "All text", "Read everything in full, also what is cut here.", shown="v"),

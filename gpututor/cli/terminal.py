@@ -14,7 +14,7 @@ from itertools import chain, repeat
 from typing import Self, TextIO
 
 from gpututor.grading.events import GradingEvent
-from gpututor.grading.report_text import LONG_S, RunProgress
+from gpututor.grading.report_text import RunProgress
 
 _LEAST = 20
 """Columns below which the terminal may break words."""
@@ -67,7 +67,7 @@ class LineReader:
         return [line.decode("utf-8", "replace") for line in whole]
 
 
-_MOMENTS = (LONG_S, 7.0, 20.0, 30.0)
+_MOMENTS = (3.0, 7.0, 20.0, 30.0)
 """Seconds before each line; later lines come once a minute."""
 
 

@@ -76,6 +76,14 @@ class CallStarted:
 
 
 @dataclass(frozen=True)
+class OutputPrinted:
+    """The newest line that the submission printed in a run that goes on. Sent now and then, not for each line."""
+
+    line: str
+    """Text from the submission, possibly cut, and with any characters."""
+
+
+@dataclass(frozen=True)
 class CheckFinished:
     """The verdict of a check."""
 
@@ -107,6 +115,7 @@ GradingEvent = (
     WaitingForDevice
     | ScenarioStarted
     | CallStarted
+    | OutputPrinted
     | TimingProgressed
     | CheckFinished
     | GradingFinished
@@ -135,6 +144,7 @@ _NAMES: dict[type[GradingEvent], str] = {
     WaitingForDevice: "device awaited",
     ScenarioStarted: "run started",
     CallStarted: "call started",
+    OutputPrinted: "output printed",
     TimingProgressed: "timing advanced",
     CheckFinished: "verdict reached",
     GradingFinished: "graded",

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from gpututor.grading.events import CallStarted, GradingEvent, ScenarioStarted, TimingProgressed
+from gpututor.grading.events import CallStarted, GradingEvent, OutputPrinted, ScenarioStarted, TimingProgressed
 from gpututor.grading.report import Outcome, Report, Status
 
 GLYPHS = dict.fromkeys(Status, "○") | {Status.PASSED: "✓", Status.FAILED: "✗", Status.TOO_SLOW: "✗"}
@@ -127,17 +127,20 @@ def remarks(report: Report) -> list[str]:
     return lines + [f"Note: {note}. In a class, a person would review it." for note in notes]
 
 
-LONG_S = 3.0
-"""Seconds after which the duration and the current step are shown."""
 LOADING_S = 1.0
-"""Seconds after which a worker that has not started must be loading PyTorch; a warm worker starts sooner."""
+"""Seconds after which a worker that has not started must be loading PyTorch: a warm worker starts sooner. Also seconds
+after which the app shows a run's progress."""
 
 
 class RunProgress:
     """Progress of the running grading."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, limit_s: float | None = None) -> None:
+        """`limit_s`: the exercise's limit for each machine, if it is known."""
         self._clock = clock
+        self._limit_s = limit_s
+        self.printed = ""
+        """The newest line that the submission printed, as it is."""
         self._began = clock()
         self._machine = (1, 1)
         self._call = (0, 0)
@@ -150,11 +153,14 @@ class RunProgress:
                 self.scenario_started(number, of)
             case CallStarted(number, of):
                 self.call_began(number, of)
+            case OutputPrinted(line):
+                self.printed = line
             case TimingProgressed(_, pairs, most):
                 self.pairs_timed(pairs, most)
 
     def scenario_started(self, number: int, of: int) -> None:
         self._has_begun, self._machine, self._call, self._pairs = True, (number, of), (0, 0), None
+        self.printed = ""
 
     def begun(self) -> None:
         """Note that no worker has to be started any more."""
@@ -176,14 +182,21 @@ class RunProgress:
         return not self._has_begun and self.elapsed_s >= LOADING_S
 
     @property
-    def is_long(self) -> bool:
-        return self.elapsed_s >= LONG_S
+    def is_noticeable(self) -> bool:
+        return self.elapsed_s >= LOADING_S
 
     @property
     def duration(self) -> str:
         """Text like `12 s` or `2 min 05 s`."""
         minutes, rest = divmod(int(self.elapsed_s), 60)
         return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+
+    @property
+    def limit(self) -> str:
+        """Text like `limit 10 s`, or `limit 10 s per machine`; empty if there is no known limit."""
+        if self._limit_s is None:
+            return ""
+        return f"limit {self._limit_s:g} s{' per machine' if self._machine[1] > 1 else ''}"
 
     @property
     def where(self) -> str:

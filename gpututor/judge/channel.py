@@ -23,6 +23,10 @@ from gpututor.text import escape_control_chars
 LOOKS_EVERY_S = 0.05
 """Seconds between two looks at the worker's resources while the judge waits for it."""
 
+NEWS_EVERY_S = 0.5
+"""Least seconds between two reports on the newest line of output."""
+_MOST_OF_LINE = 200
+"""Bytes of the newest line to report."""
 _PIPE_PIECES = 32
 """Pieces of 64 KiB: twice what the largest pipe holds."""
 
@@ -38,15 +42,24 @@ class Printed:
     limit_bytes: int
     stored: bytearray = field(default_factory=bytearray)
     dropped_bytes: int = 0
+    _end: bytes = b""
+    """The last bytes, also of output that was dropped."""
 
     def add(self, piece: bytes) -> None:
         room = self.limit_bytes - len(self.stored)
         self.stored += piece[:room]
         self.dropped_bytes += max(0, len(piece) - room)
+        self._end = (self._end + piece)[-2 * _MOST_OF_LINE :]
 
     @property
     def text(self) -> str:
         return self.stored.decode("utf-8", "replace")
+
+    @property
+    def newest_line(self) -> str:
+        """The last line that is not blank, possibly cut."""
+        lines = [line for line in self._end.splitlines() if line.strip()]
+        return lines[-1][:_MOST_OF_LINE].decode("utf-8", "replace").strip() if lines else ""
 
 
 class Channel:
@@ -64,6 +77,10 @@ class Channel:
         """Called while waiting; its exceptions end the wait."""
         self.on_deadline: Callable[[float], None] = lambda for_s: None
         """Called with the seconds until a new deadline."""
+        self.on_output: Callable[[str], None] = lambda line: None
+        """Called with the newest line of output while waiting, now and then; `begin` forgets it."""
+        self._has_news = False
+        self._news_due = 0.0
         connection.setblocking(False)
         os.set_blocking(printed_descriptor, False)
         self._selector = selectors.DefaultSelector()
@@ -79,6 +96,8 @@ class Channel:
             self.on_deadline(deadline - self._waited_until)
         self.received_bytes = 0
         self.printed = Printed(output_limit_bytes)
+        self.on_output, self._has_news = lambda line: None, False
+        self._news_due = self._waited_until + NEWS_EVERY_S
 
     def send(self, header: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         """Send a frame. Raises `EndOfFrames` if the worker is gone, `DeadlinePassed` if it does not read in time."""
@@ -161,7 +180,10 @@ class Channel:
             left = LOOKS_EVERY_S if left is None else min(left, LOOKS_EVERY_S)
         ready = {key.fileobj for key, _ in self._selector.select(left)}
         if self._printed_descriptor in ready:
-            self._read_printed()  # one piece only: a worker that prints without end must not hide the deadline
+            self._has_news |= self._read_printed()  # one piece only: endless output must not hide the deadline
+        if self._has_news and (now := time.monotonic()) >= self._news_due:
+            self._has_news, self._news_due = False, now + NEWS_EVERY_S
+            self.on_output(self.printed.newest_line)
         return self._connection in ready
 
     def _read_printed(self) -> bool:

@@ -28,6 +28,7 @@ from gpututor.grading.events import (
     CheckFinished,
     GradeRequest,
     GradingEvent,
+    OutputPrinted,
     ScenarioStarted,
     TimingProgressed,
     WaitingForDevice,
@@ -283,7 +284,8 @@ class _Grading:
         authors = AuthorRuns(self._pool, exercise, spec, plan, self._inputs, self.seed, code)
         with worker.running():
             source, inputs = code.given_source, self._inputs()
-            observation = run_submission(worker, exercise, spec, self._submission, inputs, source, plan, self._on_call)
+            heard = (self._on_call, self._on_output)
+            observation = run_submission(worker, exercise, spec, self._submission, inputs, source, plan, *heard)
         failure = observation.failure
         if failure is None:
             run = replace(observation.run, baselines=authors.baselines())
@@ -309,6 +311,9 @@ class _Grading:
 
     def _on_call(self, number: int) -> None:
         self._emit(CallStarted(number, self.exercise.cases))
+
+    def _on_output(self, line: str) -> None:
+        self._emit(OutputPrinted(line))
 
     def _inputs(self) -> Iterator[dict[str, Any]]:
         for case in range(self.exercise.cases):

@@ -88,16 +88,19 @@ def run_submission(
     given_source: str,
     plan: RunPlan,
     on_call: Callable[[int], None] = lambda _: None,
+    on_output: Callable[[str], None] = lambda _: None,
 ) -> Observation:
     """Run `submission` on the machine `spec`, `plan.repeats` times for each of `inputs`.
 
-    `on_call` gets the number of each case, from 1, before its calls. The submission's failures never raise: they are
+    `on_call` gets the number of each case, from 1, before its calls; `on_output` now and then the newest line that was
+    printed. The submission's failures never raise: they are
     the observation's `failure`.
     """
     source, channel = submission.source, worker.channel
     session = WorkerSession(channel)
     sizes = Sizes(result_bytes=exercise.limits.result_mib << 20)
     channel.begin(time.monotonic() + exercise.limits.wall_s, exercise.limits.output_kib << 10)
+    channel.on_output = on_output
     repeated: list[tuple[Call, ...]] = []
     failure: RunFailure | None = None
     stopped: Call | None = None

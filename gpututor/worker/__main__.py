@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import importlib
+import io
 import os
 import signal
 import socket
@@ -108,6 +109,8 @@ def begin(socket_fd: int, stack: int, scratch: Path, devices: list[dict[str, Any
     os.set_inheritable(stack, False)
     stream: BinaryIO = connection.makefile("rwb", buffering=1 << 16)  # type: ignore[assignment]
     os.chdir(scratch)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # the judge shows the newest line while a call goes on
     # SIGUSR1 dumps the stack, so that a timeout names the line, even if Python code does not return.
     faulthandler.register(signal.SIGUSR1, file=stack)
     torch.set_num_threads(1)

@@ -289,6 +289,8 @@ async def test_an_attempt_without_device_work_is_not_exported(env: AppEnv) -> No
         await run(pilot, env)
         await pilot.press("X")
         await until_shown(pilot, "No device did anything in this call")
+        assert "Writing the trace" not in screen_text(pilot.app)
+        assert "The log is" not in screen_text(pilot.app), "gpututor is not at fault"
         await pilot.press("escape")
         await see(pilot, "timeline")
         await pilot.press("X")

@@ -64,6 +64,9 @@ async def test_the_changes_of_a_comparison_are_walked(env: AppEnv) -> None:
         await until_shown(pilot, "▸- line 100")
         await pilot.press("right_square_bracket", "[")
         await until_shown(pilot, "▸- line 50")
+        top = pilot.app.screen.query_one("#diff").scroll_y
+        await pilot.press("space")
+        await until(pilot, lambda: pilot.app.screen.query_one("#diff").scroll_y > top + 5, "for the next page")
         await pilot.press("escape")
         assert pilot.app.screen is main_screen(pilot)
 

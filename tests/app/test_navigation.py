@@ -326,9 +326,12 @@ async def test_the_app_reopens_the_last_exercise_pane_and_line(env: AppEnv) -> N
         await pilot.press("ctrl+q")
     async with env.start() as pilot:
         screen = main_screen(pilot)
-        assert (screen.exercise.label, screen.panes.current) == ("1.2", Pane.CODE)
+        assert (screen.exercise.label, screen.panes.current) == ("1.2", Pane.TASK)
+        await until_shown(pilot, "COMMAND")
+        await pilot.press("5", "1", "e")  # commands, which must not end up in the file
         assert screen.panes.editor.cursor_location == (1, 37)
-        await until(pilot, lambda: pilot.app.focused is screen.panes.editor, "for the focus")
+        assert "51" not in screen.editor_text
+        await until_shown(pilot, "EDIT")
         await pilot.press("escape", "2", "q")
     async with env.start() as pilot:
         assert main_screen(pilot).panes.current is Pane.LESSON
@@ -342,6 +345,7 @@ async def test_the_cursor_that_was_left_is_in_sight(env: AppEnv) -> None:
         main_screen(pilot).panes.editor.move_cursor((299, 4))
         await pilot.press("ctrl+q")
     async with env.start() as pilot:
+        await pilot.press("e")
         await until_shown(pilot, "line_299 = 0")
         await pilot.press("escape", "n", "p", "e")
         await until_shown(pilot, "line_299 = 0")
@@ -461,9 +465,9 @@ async def test_the_help_goes_to_its_end_and_top_like_every_text(pilot: Pilot[Non
 
 async def test_the_task_is_next_to_the_code_after_coming_back(env: AppEnv) -> None:
     async with env.start((140, 40)) as pilot:
-        await pilot.press("4", "ctrl+q")
+        await pilot.press("5", "ctrl+q")
     async with env.start((140, 40)) as pilot:
-        assert main_screen(pilot).panes.current is Pane.CODE
+        assert main_screen(pilot).panes.current is Pane.RESULTS
         await until_shown(pilot, "─ Task ─")
         assert main_screen(pilot).panes.reader.text.startswith(env.course.exercises[0].task)
 

@@ -11,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.base import QuestionDialog
 from gpututor.app.screens.help import AllTextScreen
@@ -19,13 +20,15 @@ from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
 from gpututor.app.widgets.results import CHANGED
 from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
-from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
+from gpututor.grading.events import GradeRequest, GradingEvent, OutputPrinted, WaitingForDevice
 from gpututor.grading.report import Outcome, Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
+from gpututor.paths import settings_file
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
+from tests.support.tiny_course import RIGHT
 
 
 async def test_the_grader_is_warmed_while_the_learner_reads(pilot: Pilot[None], env: AppEnv) -> None:
@@ -285,17 +288,71 @@ async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatc
         await until(pilot, lambda: len(results.rows) == 1, "for the first check")
         assert "Running. Esc stops it." in screen_text(pilot.app)
         now = [0.0]
-        progress = RunProgress(lambda: now[0])
+        progress = RunProgress(lambda: now[0], limit_s=10.0)
         monkeypatch.setattr(results, "_progress", progress)
         now[0] = 2.5
         await until_shown(pilot, "Loading PyTorch, 2 s. Esc stops it.")
+        progress.scenario_started(1, 1)
+        now[0] = 4.5
+        await until_shown(pilot, "Running for 4 s, limit 10 s. Esc stops it.")
         progress.scenario_started(2, 3)
         progress.call_began(1, 4)
         now[0] = 65.5
-        await until_shown(pilot, "Running for 1 min 05 s. Esc stops it.")
+        await until_shown(pilot, "Running for 1 min 05 s, limit 10 s per machine. Esc stops it.")
         await until_shown(pilot, "machine 2 of 3, call 1 of 4")
         progress.pairs_timed(12, 200)
         await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
+
+
+async def test_the_status_shows_time_limit_and_newest_line_in_any_pane(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpututor.grading.report_text.LOADING_S", 0.0)
+    env.client = ScriptedClient(holds=True)
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("r", "3")
+        await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
+        await until_shown(pilot, "COMMAND Running for 0 s, limit 10 s")
+        screen.runs.follow(screen.runs.grader.run, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
+        await until_shown(pilot, "limit 10 s · [red]epoch 3[/] \\x1b[2J")
+        await pilot.press("escape")
+        await until_shown(pilot, "COMMAND Stopped")
+
+
+@pytest.mark.parametrize("typing", [False, True])
+async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_types(
+    env: AppEnv, typing: bool
+) -> None:
+    (env.folder / "home" / "config").mkdir(parents=True)
+    settings_file().write_text('auto_run = "other editor"\n')
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await pilot.press("e" if typing else "3")
+        env.file().write_text("def twice(number):\n    return number\n")
+        await until(pilot, lambda: screen.panes.results.report is not None, "for the report")
+        wanted = Pane.CODE if typing else Pane.RESULTS
+        await until(pilot, lambda: screen.panes.current is wanted, "for the pane")
+        assert pilot.app.focused is screen.panes.editor or not typing
+
+
+@pytest.mark.parametrize("auto_run", ["other editor", "saved"])
+async def test_neither_a_reset_nor_a_restored_attempt_runs_by_itself(env: AppEnv, auto_run: str) -> None:
+    (env.folder / "home" / "config").mkdir(parents=True)
+    settings_file().write_text(f'auto_run = "{auto_run}"\n')
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        starter = screen.editor_text
+        env.file().write_text(RIGHT)
+        await until_shown(pilot, "✓ Passed")
+        await pilot.press("x", "y")
+        await until(pilot, lambda: screen.editor_text == starter, "for the reset")
+        screen.check_disk()
+        await pilot.press("a", "b")
+        await until(pilot, lambda: screen.editor_text == RIGHT, "for the attempt's text")
+        screen.check_disk()
+        assert len(env.client.requests) == 1
+        assert env.file().read_text() == RIGHT
 
 
 async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
@@ -334,6 +391,7 @@ async def test_what_is_cut_is_marked_and_read_in_full(env: AppEnv) -> None:
         assert all(len(line[0]) <= text.scrollable_content_region.width for line in text._lines)
         whole = " ".join(line[0].strip() for line in text._lines)
         assert " ".join(got.split()) in " ".join(whole.split())
+        assert "Line 2 raise NotImplementedError" in " ".join(whole.split()), "the line with its text, as in the pane"
         widest = max(range(len(text._lines)), key=lambda row: len(text._lines[row][0]))
         text.scroll_to(y=widest, animate=False)
         wanted = text._lines[widest][0]  # to its last letter, beside the scroll bar

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpututor.grading.events import CallStarted, ScenarioStarted, TimingProgressed, event_from_json, event_to_json
+from gpututor.grading.events import (
+    CallStarted,
+    OutputPrinted,
+    ScenarioStarted,
+    TimingProgressed,
+    event_from_json,
+    event_to_json,
+)
 from gpututor.grading.report import Outcome, Placement, Report, RunSummary, Status, Times
 from gpututor.grading.report_text import (
     GLYPHS,
@@ -126,10 +133,10 @@ def test_progress_names_the_current_step() -> None:
     now = [0.0]
     progress = RunProgress(lambda: now[0])
     progress.hear(ScenarioStarted("one GPU", "cuda:0"))
-    assert (progress.is_long, progress.duration, progress.where) == (False, "0 s", "")
+    assert (progress.is_noticeable, progress.duration, progress.where) == (False, "0 s", "")
     progress.hear(CallStarted(2, 3))
     now[0] = 3.2
-    assert (progress.is_long, progress.duration, progress.where) == (True, "3 s", "call 2 of 3")
+    assert (progress.is_noticeable, progress.duration, progress.where) == (True, "3 s", "call 2 of 3")
     progress.hear(ScenarioStarted("no GPU", "cpu", 2, 2))
     assert progress.where == "machine 2 of 2"
     now[0] = 125
@@ -139,6 +146,5 @@ def test_progress_names_the_current_step() -> None:
 
 
 def test_start_events_survive_a_round_trip() -> None:
-    started, called = ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4)
-    assert event_from_json(event_to_json(started)) == started
-    assert event_from_json(event_to_json(called)) == called
+    for event in (ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4), OutputPrinted("epoch 1")):
+        assert event_from_json(event_to_json(event)) == event

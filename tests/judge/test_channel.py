@@ -59,6 +59,23 @@ class Peer:
         os.close(self._printing)
 
 
+def test_the_newest_line_is_reported_while_the_judge_waits() -> None:
+    newest: list[str] = []
+    peer = Peer()
+    peer.channel.look = lambda: None
+    peer.channel.on_output = newest.append
+
+    def prints(stream: BinaryIO, request: Frame) -> None:
+        os.write(peer._printing, b"epoch 1\n" * 1000 + b"epoch \xff2\n\n")
+        wait_for(lambda: newest)
+
+    peer.ask(prints, answers())
+    peer.channel.begin(time.monotonic() + 5, 1 << 10)
+    peer.ask(lambda *_: os.write(peer._printing, b"of another run"), lambda *_: time.sleep(0.6), answers())
+    peer.end()
+    assert newest == ["epoch �2"]
+
+
 @pytest.fixture
 def peer() -> Iterator[Peer]:
     peer = Peer()

@@ -211,8 +211,7 @@ class AttemptController:
             except OSError as error:
                 host.show_error(error)
                 return
-            host.panes.editor.replace_all(text)
-            self._files.save()
+            self._files.take_back(text)
             host.status.show_news(f"Loaded attempt {attempt.number}. Your text is in .backups/{backup.name}")
         host.show_pane(Pane.CODE)
 
@@ -441,6 +440,7 @@ class AttemptController:
         try:
             path = write()
         except TutorError as error:
+            self._host.call_later(show, "Nothing was written.")
             self._host.call_later(self._host.show_error, error)
         else:
             self._host.call_later(show, f"Written: {self._exports.name}/{path.name}")

@@ -135,7 +135,13 @@ class FileController:
         except (TutorError, OSError) as error:
             self._host.show_error(error)
             return
-        self._take(text)
+        self._take(text, others=False)
+
+    def take_back(self, text: str) -> None:
+        """Put an older text of the learner's into the file; undo brings the newer one back."""
+        self._host.panes.editor.replace_all(text)
+        self.save()
+        self._host.file_loaded()
 
     # Saving
 
@@ -339,14 +345,14 @@ class FileController:
             self._first_edit_at = self._last_edit_at = self._clock()
         self._host.show_file_state()
 
-    def _take(self, text: str) -> None:
-        """Show a newer text of the same file; undo brings the older one back."""
+    def _take(self, text: str, *, others: bool = True) -> None:
+        """Show a newer text of the same file; undo brings the older one back. `others`: another program wrote it."""
         assert self._file is not None
         self._host.panes.editor.replace_all(text)
         self._file.loaded(self._host.editor_text)
         self._first_edit_at = None
         self._host.show_file_state()
-        self._host.file_loaded(again=True)
+        self._host.file_loaded(again=others)
 
     def _report(self, error: TutorError | OSError) -> None:
         """Report a problem of the file in a dialog, once while the learner continues to type."""

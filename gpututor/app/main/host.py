@@ -54,6 +54,11 @@ class Host(Protocol):
         ...
 
     @property
+    def takes_text(self) -> bool:
+        """True if letters are text: the focused widget takes them."""
+        ...
+
+    @property
     def is_current(self) -> bool: ...
     @property
     def is_active(self) -> bool: ...
@@ -70,7 +75,7 @@ class Host(Protocol):
 
     def apply_settings(self) -> None: ...
     def file_loaded(self, *, again: bool = False) -> None:
-        """Update what depends on which file is open; `again`: another program changed its text."""
+        """Update what depends on the file's text; `again`: another program changed the text of the open file."""
 
     def lesson_finished(self, slug: str) -> None:
         """Celebrate a lesson whose last exercise was just passed."""

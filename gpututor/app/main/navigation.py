@@ -143,11 +143,14 @@ class Navigator:
     # The place at the last end of the app
 
     def place_left(self) -> Place:
-        """Return the learner's place at the last end of the app; the task's top if it is unknown."""
+        """Return the learner's place at the last end of the app; the task's top if it is unknown.
+
+        Instead of the editor it is the task: the first keys after the start are commands, not text.
+        """
         stored = self._attempts.from_progress(self._host.learner.progress.place, None)
         try:
             exercise, pane, row, column = json.loads(stored or "")
-            place = Place(Pane(pane), (int(row), int(column)))
+            place = Place(Pane.TASK if pane == Pane.CODE else Pane(pane), (int(row), int(column)))
         except (ValueError, TypeError):
             return Place()
         return place if exercise == self._host.exercise.key else Place()

@@ -119,6 +119,8 @@ class RunController:
         """The editor's text when it was last considered for an automatic run."""
         self._others_text = ""
         """The newest text that another program wrote."""
+        self._is_others = False
+        """True if the newest run started by itself, on a text that another program wrote."""
 
     # Starting and stopping
 
@@ -138,7 +140,8 @@ class RunController:
         """Grade the editor's text. The client stops an earlier run."""
         host = self._host
         self._submitted, self._submitted_for = host.editor_text, host.exercise
-        host.panes.results.begin(self._submitted)
+        self._is_others = quietly and self._submitted == self._others_text
+        host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
         host.panes.add_class("ran")
         self._set_running(True)
         host.status.show_news("Running the checks")
@@ -170,7 +173,12 @@ class RunController:
 
     def _set_running(self, running: bool) -> None:
         self.running = running
+        self._host.status.show_run("")
         self._host.show_keys()
+
+    def show_progress(self, words: str) -> None:
+        if self.running:
+            self._host.status.show_run(words)
 
     @property
     def _is_for_open_exercise(self) -> bool:
@@ -237,7 +245,9 @@ class RunController:
         if self._is_for_open_exercise:
             host.panes.results.finish(report, news)
             host.panes.results.compare_with(host.editor_text)
-            if host.panes.current is Pane.RESULTS:
+            # Who works in another editor looks for the failure here; who types here is not interrupted.
+            is_wanted = self._is_others and report.outcome is not Outcome.PASSED and not host.takes_text
+            if host.panes.current is Pane.RESULTS or (is_wanted and host.is_current):
                 host.show_pane(Pane.RESULTS)
         host.show_keys()
 
@@ -291,10 +301,12 @@ class RunController:
     # Automatic runs
 
     def file_loaded(self, *, again: bool = False) -> None:
-        """Note a text that another program wrote; the text of another file, not loaded `again`, does not run itself."""
-        self._others_text = self._host.editor_text
-        if not again:
-            self._seen_text = self._others_text
+        """Note a text that another program wrote, or, unless `again`, a text that is not to run by itself."""
+        text = self._host.editor_text
+        if again:
+            self._others_text = text
+        else:
+            self._seen_text, self._others_text = text, ""
 
     def run_if_due(self) -> None:
         """Run the checks on a file that was just saved, if the settings say so."""

@@ -37,9 +37,9 @@ from gpututor.app.messages import (
     TabsReplaced,
 )
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.widgets.bars import KeyBar, StatusBar, TabBar
+from gpututor.app.widgets.bars import COMMAND, EDIT, KeyBar, StatusBar, TabBar
 from gpututor.app.widgets.course_list import CoursePane
-from gpututor.app.widgets.results import CheckRow
+from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
@@ -123,6 +123,7 @@ class MainScreen(BaseScreen[None]):
         if not self.panes.is_attached:
             return  # The learner is leaving already: Textual mounts nothing more.
         # The text is on screen at once; the file, the list and the results, 30 ms of work, come right after it.
+        self.watch(self, "focused", self._show_mode, init=False)
         self._place = self.navigator.place_left()
         self.show_pane(self._place.pane)
         self.call_after_refresh(self._after_first_paint)
@@ -171,6 +172,10 @@ class MainScreen(BaseScreen[None]):
     @property
     def editor_text(self) -> str:
         return self.panes.editor.text if self.panes.has_editor else ""
+
+    @property
+    def takes_text(self) -> bool:
+        return self.focused is not None and self.focused.check_consume_key("a", "a")
 
     @property
     def running(self) -> bool:
@@ -236,6 +241,9 @@ class MainScreen(BaseScreen[None]):
     def show_bars(self) -> None:
         self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
         self.show_keys()
+
+    def _show_mode(self) -> None:
+        self.status.show_mode(EDIT if self.takes_text else COMMAND)
 
     def show_keys(self) -> None:
         course, pane = self.panes.course, self.panes.current
@@ -395,6 +403,10 @@ class MainScreen(BaseScreen[None]):
     @on(LineChosen)
     def _line_chosen(self, message: LineChosen) -> None:
         self.editing.go_to_line(message.line, message.of)
+
+    @on(Results.GoesOn)
+    def _run_goes_on(self, message: Results.GoesOn) -> None:
+        self.runs.show_progress(message.words)
 
     @on(GradingProgressed)
     def _grading_progressed(self, message: GradingProgressed) -> None:

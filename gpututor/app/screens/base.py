@@ -23,7 +23,7 @@ from gpututor.app.textual_private import is_painting_batch, paint_changed
 from gpututor.app.themes import dim
 from gpututor.app.widgets.bars import TabBar
 from gpututor.app.widgets.base import PlainText
-from gpututor.errors import TutorError
+from gpututor.errors import GradingError, TutorError
 from gpututor.paths import log_file
 
 _RETRY_S = 1 / 60
@@ -179,6 +179,7 @@ class QuestionDialog(BaseModal[str]):
         self._text = text
         self._answers = answers
         self._escape = escape or answers[-1].id
+        self._foot = PlainText("", classes="foot")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -188,6 +189,14 @@ class QuestionDialog(BaseModal[str]):
                 for answer in self._answers:
                     label = Content.assemble((answer.key, "underline bold"), f" {answer.label}")
                     yield Button(label, name=answer.id, compact=True)
+            if len(self._answers) > 1:
+                yield self._foot
+
+    @on(events.DescendantFocus)
+    def _name_answer(self, event: events.DescendantFocus) -> None:
+        """Say what Enter answers: the focus alone is easily overlooked."""
+        chosen = next(answer for answer in self._answers if answer.id == event.widget.name)
+        self._foot.update(f"Enter: {chosen.label}   ← →: choose")
 
     def on_mount(self) -> None:
         for button in list(self.query(Button))[-1:]:  # None while the app is leaving: Textual mounts nothing then.
@@ -208,6 +217,6 @@ class QuestionDialog(BaseModal[str]):
 
 
 def error_dialog(error: TutorError) -> QuestionDialog:
-    """Create a dialog with the error, the advice and the path of the log."""
-    advice = f"{error.advice}\n\n" if error.advice else ""
-    return QuestionDialog(error.title, f"{advice}The log is {log_file()}", (Answer("close", "c", "Close"),))
+    """Create a dialog with the error and the advice; with the path of the log if gpututor itself is at fault."""
+    log = f"The log is {log_file()}" if isinstance(error, GradingError) else ""
+    return QuestionDialog(error.title, "\n\n".join(filter(None, [error.advice, log])), (Answer("close", "c", "Close"),))

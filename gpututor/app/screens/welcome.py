@@ -128,6 +128,9 @@ class FinishedScreen(BaseModal[str]):
     def action_scroll(self, by: int) -> None:
         self.query_one("#remember").scroll_relative(y=by, animate=False)
 
+    def action_page(self) -> None:
+        self.query_one("#remember").scroll_page_down(animate=False)
+
 
 def _effort(lesson: LessonRow) -> str:
     attempts = sum(row.attempts for row in lesson.exercises)

@@ -18,6 +18,8 @@ from gpututor.app.themes import CHOSEN
 from gpututor.text import escape_control_chars
 
 _PALE = "$foreground-muted"
+COMMAND, EDIT = "COMMAND", "EDIT"
+"""Modes: letters are commands, or text."""
 
 
 class TabBar(Widget):
@@ -85,12 +87,19 @@ class TabBar(Widget):
 
 
 class StatusBar(Widget):
-    """The last event on the left; the state of the file and, if there is space, the device on the right."""
+    """The mode and the last event on the left; the state of the file and, if it fits, the device on the right."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._news = self._answer = ""
+        self._mode = COMMAND
+        self._news = self._answer = self._run = ""
         self._file = self._device = ""
+
+    def show_mode(self, mode: str) -> None:
+        """Name what letters are: `COMMAND` or `EDIT`."""
+        if mode != self._mode:
+            self._mode = mode
+            self.refresh()
 
     def show_news(self, text: str) -> None:
         self._show(escape_control_chars(text), "")
@@ -98,6 +107,13 @@ class StatusBar(Widget):
     def show_answer(self, text: str) -> None:
         """Show why a key could do nothing, instead of the news and until the next key."""
         self._show(self._news, escape_control_chars(text))
+
+    def show_run(self, text: str) -> None:
+        """Show the progress of a run, instead of the news and until it is empty."""
+        text = escape_control_chars(text)
+        if text != self._run:
+            self._run = text
+            self.refresh()
 
     def forget_answer(self) -> None:
         self._show(self._news, "")
@@ -114,15 +130,16 @@ class StatusBar(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        width = self.size.width - 2
-        news, file = Content(self._answer or self._news), Content(self._file)
+        mode = Content.assemble((f" {self._mode} ", CHOSEN if self._mode == EDIT else _PALE))
+        width = self.size.width - mode.cell_length - 2
+        news, file = Content(self._answer or self._run or self._news), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))
         state = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
         state = state.truncate(width, ellipsis=True).stylize(_PALE)
         left = width - state.cell_length - 2
         if left < 1:
-            return Content.assemble(" ", state)
-        return Content.assemble(" ", news.truncate(left, ellipsis=True, pad=True), "  ", state)
+            return Content.assemble(mode, " ", state)
+        return Content.assemble(mode, " ", news.truncate(left, ellipsis=True, pad=True), "  ", state)
 
 
 class KeyBar(Widget):

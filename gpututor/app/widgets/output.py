@@ -56,11 +56,15 @@ def output_blocks(report: Report) -> list[Widget]:
     return blocks
 
 
-def everything(report: Report) -> list[Section]:
-    """Return a section for each check in the order of the verdicts, then tracebacks and printed texts."""
+def everything(report: Report, source: str = "") -> list[Section]:
+    """Return a section for each check in the order of the verdicts, then tracebacks and printed texts.
+
+    `source`: the graded text; empty if it is not known.
+    """
+    lines = lines_of(source)
     first = "\n".join(remarks(report))
     several = len({verdict.scenario for verdict in report.verdicts}) > 1
-    checks = [_check(verdict, several) for verdict in report.verdicts]
+    checks = [_check(verdict, several, lines) for verdict in report.verdicts]
     return [Section(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
 
 
@@ -79,10 +83,10 @@ def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple
     return [(label, text) for label, text in details if text] if verdict.status.is_finding else []
 
 
-def _check(verdict: Verdict, several: bool) -> Section:
+def _check(verdict: Verdict, several: bool, lines: Sequence[str]) -> Section:
     where = f" ({verdict.scenario})" if several else ""
     texts = [("Figures", verdict.measured)] if verdict.measured else []
-    parts = [f"{label}\n{_indented(text)}" for label, text in texts + details_of(verdict)]
+    parts = [f"{label}\n{_indented(text)}" for label, text in texts + details_of(verdict, lines)]
     return Section(f"{mark(verdict.status)}  {verdict.sentence}{where}", "\n".join(parts))
 
 

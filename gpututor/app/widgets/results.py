@@ -137,7 +137,14 @@ MOST_ROWS = 60
 class Results(Vertical, can_focus=True):
     """Results of one run: a title that stays, and a list that scrolls."""
 
-    BINDINGS = screen_bindings("results", "steps")
+    BINDINGS = screen_bindings("results", "steps", "page")
+
+    @dataclass(eq=False, repr=False)
+    class GoesOn(Message):
+        """The run goes on, as `words` describe."""
+
+        words: str
+        """The time, the limit, and the newest line that the submission printed: text from any source."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -187,22 +194,28 @@ class Results(Vertical, can_focus=True):
         self._show_title(title, "-neutral")
         self._device.update(device)
 
-    def begin(self, source: str) -> None:
+    def begin(self, source: str, limit_s: float | None = None) -> None:
+        """Show the beginning of a run of `source`; `limit_s`: the exercise's limit for each machine, if it is known."""
         self._clear()
         self._source = source
         self._on_device = ""
-        self._progress = RunProgress()
+        self._progress = RunProgress(limit_s=limit_s)
         if self._ticking is not None:
             self._ticking.resume()
         self._show_title("… Running. Esc stops it.", "-neutral")
         self._device.update("")
 
     def _show_progress(self) -> None:
-        if self._progress is not None and self._progress.is_loading:
-            self._title.update_often(f"… Loading PyTorch, {self._progress.duration}. Esc stops it.")
-        elif self._progress is not None and self._progress.is_long:
-            self._title.update_often(f"… Running for {self._progress.duration}. Esc stops it.")
-            self._device.update_often(" · ".join(filter(None, [self._on_device, self._progress.where])))
+        progress = self._progress
+        if progress is None or not progress.is_noticeable:
+            return
+        if progress.is_loading:
+            words = f"Loading PyTorch, {progress.duration}"
+        else:
+            words = ", ".join(filter(None, [f"Running for {progress.duration}", progress.limit]))
+            self._device.update_often(" · ".join(filter(None, [self._on_device, progress.where])))
+        self._title.update_often(f"… {words}. Esc stops it.")
+        self.post_message(self.GoesOn(" · ".join(filter(None, [words, progress.printed]))))
 
     def _end_progress(self) -> None:
         self._progress = None
@@ -314,7 +327,7 @@ class Results(Vertical, can_focus=True):
     @property
     def sections(self) -> list[Section]:
         """The complete report, without limits on texts; empty until the run is over."""
-        return everything(self.report) if self.report is not None else []
+        return everything(self.report, self._source) if self.report is not None else []
 
     @property
     def section(self) -> int:
@@ -362,6 +375,9 @@ class Results(Vertical, can_focus=True):
         if rows := self._steps():
             rows[which].focus(scroll_visible=False)
         (self.body.scroll_end if which else self.body.scroll_home)(animate=False)
+
+    def action_page(self, by: int) -> None:
+        (self.body.scroll_page_down if by > 0 else self.body.scroll_page_up)(animate=False)
 
     def _steps(self) -> list[Widget]:
         return [widget for widget in self.body.children if isinstance(widget, CheckRow)]
