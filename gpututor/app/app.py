@@ -91,7 +91,7 @@ class GpututorApp(BaseApp):
     def action_help_quit(self) -> None:
         """Answer ctrl+c where no text is selected."""
         for main in self._main_screens:
-            main.status.show_answer("Press q to quit." if self.screen is main else "Press Esc, then q to quit.")
+            main.status.show_answer("Press q to quit.")
 
     def copy_to_clipboard(self, text: str) -> None:
         super().copy_to_clipboard(text)

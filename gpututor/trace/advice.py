@@ -14,7 +14,7 @@ from gpututor.trace.compile_rules import graph_breaks, repeated_compilations
 from gpututor.trace.events import Kind
 from gpututor.trace.hazards import HazardGroup
 
-WORTH_IT = 0.02
+WORTH_IT = 0.05
 """Share of the whole span below which advice is left out."""
 
 

@@ -165,8 +165,6 @@ async def test_ctrl_c_without_a_selection_is_answered_in_the_status_line(
 ) -> None:
     await pilot.press("ctrl+c")
     await until_shown(pilot, "COMMAND Press q to quit.")
-    await pilot.press("question_mark", "ctrl+c")
-    await until_shown(pilot, "Press Esc, then q to quit.")
     assert not pilot.app.query("Toast")
 
 

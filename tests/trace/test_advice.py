@@ -69,7 +69,7 @@ batches_that_differ = steps(copy(3, MS, BATCH), steps(copy(4, MS, BATCH), kernel
 preparing_on_the_cpu = steps(compute(3, 5 * MS), kernel(4, MS), times=5)
 preparing_little_on_the_cpu = steps(compute(3, MS // 25), kernel(4, MS), wait(5), times=5)
 preparing_while_the_device_works = steps(kernel(4, 6 * MS), steps(compute(3, 5 * MS), kernel(4, 6 * MS), times=5))
-two_streams = steps(item_in_a_loop, kernel(8, MS, stream=1), kernel(9, MS, stream=2))
+two_streams = steps(item_in_a_loop, kernel(8, MS // 10, stream=1), kernel(9, MS // 10, stream=2))
 asking_too_much = steps(item_in_a_loop, allocate(6, 1 << 30), out_of_memory(7, 1 << 40))
 asking_enough = steps(item_in_a_loop, allocate(6, 1 << 30), allocate(7, 1 << 20))
 
@@ -199,8 +199,7 @@ def test_errors_come_before_slow_lines(wrong: Step) -> None:
 
 def test_three_pieces_of_advice_are_given_at_most_one_for_each_line() -> None:
     program = Program()
-    for _ in range(3):
-        item_in_a_loop(program)
+    steps(launched, wait(5, READ), times=120)(program)
     for _ in range(100):
         program.copy(13, 10 * US, 4)
     for _ in range(5):
@@ -214,7 +213,7 @@ def test_three_pieces_of_advice_are_given_at_most_one_for_each_line() -> None:
 
 def test_tiny_gains_are_left_out() -> None:
     program = Program()
-    program.kernel(4, 100 * MS)
+    program.kernel(4, 50 * MS)
     weights_again(program)
     assert [item.rule for item in summary(program.trace, T4).advice] == ["same bytes again"]
     program.kernel(4, 300 * MS)
