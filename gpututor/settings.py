@@ -203,8 +203,9 @@ def written(settings: Settings) -> str:
     lines = ["# Your choices in gpututor. Edit them as you like: the app applies a change at once.", ""]
     for setting in SETTINGS:
         lines.append(f"# {setting.help}")
-        if setting.choices:
-            lines.append(f"# {_listed(setting.choices)}")
+        # A setting with other valid values than the choices says so itself.
+        if values := (setting.fault("") if setting.fault else _listed(setting.choices)):
+            lines.append(f"# {values[0].upper()}{values[1:]}.")
         lines += [f"{setting.key} = {_written(getattr(settings, setting.key))}", ""]
     return "\n".join(lines)
 

@@ -26,6 +26,8 @@ def test_a_new_file_explains_every_setting(path: Path) -> None:
     text = path.read_text()
     for setting in SETTINGS:
         assert f"# {setting.help}\n" in text
+    assert "or another of the palette's.\n" in text, "the app's own themes are not all there are"
+    assert "or cuda:N.\n" in text
     assert read_settings(path).settings == Settings()
     assert read_settings(path).faults == ()
 

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from gpututor.app.course_index import NAME, Destination, destination, glossary_words, is_web, line_of, slug, with_links
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.help import glossary_content
-from gpututor.app.widgets.markdown import CourseText, folded
+from gpututor.app.widgets.markdown import CourseText, FoldedFence, folded
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course, Exercise, Lesson
 from gpututor.paths import builtin_course
@@ -106,6 +106,20 @@ async def read(pilot: Pilot[None], count: int) -> None:
     await pilot.press("2")
     await until(pilot, lambda: len(targets(pilot)) >= count, "for the links")
     await pilot.pause()
+
+
+@pytest.mark.parametrize(
+    ("block", "is_python"),
+    [
+        ("host memory   0 1 2\n+-----+  for  +--+\n| in  | ----> |  |\n", False),
+        ("expected  a result on cuda:0\ngot       None\n", False),
+        ("total = sum(losses) / 3\n", True),
+        ("def train(model, batches) -> dict\n", True),
+    ],
+)
+def test_of_unmarked_blocks_only_python_is_colored(block: str, is_python: bool) -> None:
+    assert bool(FoldedFence.highlight(block, "").spans) is is_python
+    assert FoldedFence.highlight(block, "python").spans, "a marked block is always colored"
 
 
 # What is a link, and where it leads

@@ -58,6 +58,7 @@ TAB_ABOUT = {
         " ran. The height of a bar shows how much of its column's time is used.",
         "The host only launches work and continues at once, unless it waits (░). If a device is idle while the host"
         " launches, its kernels are too many and too small. If it is idle while the host waits, give it more work.",
+        "“busy” is the share of the visible time in which a row has bars; for the host this includes its waits.",
         "A short copy is an arrow: → to the device, ← to the host, ↔ between devices. ▼ or ┝━┥ on the scale marks the"
         " selected event.",
         "A gap in all rows is the host's own time: Python, PyTorch, or the driver. The driver takes about 0.1 ms when"

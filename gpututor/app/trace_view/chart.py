@@ -154,7 +154,8 @@ class Chart(Widget, can_focus=True):
         for tick in ticks(self.window):
             if tick.column + len(tick.label) <= len(characters):
                 characters[tick.column : tick.column + len(tick.label)] = tick.label
-        return Strip([self._segment(" " * self.names_width), self._segment("".join(characters), "axis")])
+        heading = "busy".rjust(_SHARE_WIDTH - 1) if self.size.width >= _SHARES_FROM else ""
+        return Strip([self._segment(" " * self.names_width), self._segment("".join(characters) + heading, "axis")])
 
     def _cursor(self) -> Strip:
         """Draw the rule below the labels, with the cursor's event marked on it."""

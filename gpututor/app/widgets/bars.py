@@ -18,6 +18,8 @@ from gpututor.app.themes import CHOSEN
 from gpututor.text import escape_control_chars
 
 _PALE = "$foreground-muted"
+_TITLE_WIDTH = 26
+"""Columns for the title next to tabs that shrink; a few titles of the course are longer, and are cut at 80 columns."""
 COMMAND, EDIT = "COMMAND", "EDIT"
 """Modes: letters are commands, or text."""
 
@@ -35,7 +37,7 @@ class TabBar(Widget):
     def __init__(
         self, names: Sequence[str], *, heading: str = "", shrinks: bool = False, id: str | None = None
     ) -> None:
-        """`heading`: a text before the tabs. With `shrinks`, tabs get narrower where the title needs the space."""
+        """`heading`: a text before the tabs. With `shrinks`, tabs are narrower on narrow screens, for the title."""
         super().__init__(id=id)
         self._names = tuple(names)
         self._heading = heading
@@ -75,14 +77,14 @@ class TabBar(Widget):
         return Content.assemble((f"{self._heading}  ", "bold")) if self._heading else Content(" ")
 
     def _tabs(self) -> list[str]:
-        """Return the text of each tab. Tabs that shrink leave space for the title."""
+        """Return the text of each tab. The widths of tabs that shrink depend on the screen's, not on the title's."""
         names = [f"{number + 1} {name}{' !' * (number in self._flagged)}" for number, name in enumerate(self._names)]
         wide = [f" {name} " for name in names]
         if not self._shrinks:
             return wide
         tight = [f" {name}" for name in names]
         short = [f" {name} " if at == self._current else f" {at + 1} " for at, name in enumerate(names)]
-        width = self.size.width - Content(self._title).cell_length - 4
+        width = self.size.width - _TITLE_WIDTH - 4
         return next((tabs for tabs in (wide, tight, short) if sum(map(len, tabs)) <= width), short)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,6 +60,15 @@ def _break(text: str, width: int, least: int) -> int:
     return comma or (space if space > 0 else end)
 
 
+def _is_python(code: str) -> bool:
+    """Return True if the code is Python, or the head of a function without its colon."""
+    for text in (code, f"{code.rstrip()}:\n    pass"):
+        with contextlib.suppress(SyntaxError):
+            ast.parse(text)
+            return True
+    return False
+
+
 class FoldedFence(MarkdownFence):
     """Code block that folds long lines. Textual's own scrolls sideways, which no key does."""
 
@@ -74,8 +84,11 @@ class FoldedFence(MarkdownFence):
     @classmethod
     @lru_cache(maxsize=256)
     def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
-        """Highlight code, by default as Python. Textual would guess the language, with 500 imports."""
-        return super().highlight(code, language or "python", ansi, dark)
+        """Highlight code; a block that names no language is Python or plain text, such as a diagram.
+
+        Textual would guess the language, with 500 imports.
+        """
+        return super().highlight(code, language or ("python" if _is_python(code) else "text"), ansi, dark)
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return container.width
