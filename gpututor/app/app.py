@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from textual import events, on
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
 from gpututor.app.commands import BY_ID, COMMANDS, DEVICE_TABS, Pane, shown_keys
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
-from gpututor.app.messages import ReadyForKeys
+from gpututor.app.messages import KeyPassed, ReadyForKeys
 from gpututor.app.runtime import GcScheduler, write_log
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     from gpututor.app.screens.palette import Entry
     from gpututor.grading.client import GradingService
     from gpututor.hardware.inventory import Inventory
+
+
+SETTLED_WITHIN_S = 1.0
+"""Longest time for which keys wait for the effect of an earlier key."""
 
 
 class GpututorApp(BaseApp):
@@ -63,30 +69,74 @@ class GpututorApp(BaseApp):
         self._remembers = new_workspace is None
         """True to make a new workspace the default one."""
         self._find_devices = find_devices
-        self._early_keys: deque[events.Event] = deque()
-        """Keys that came between the main screen's first paint and the rest of it."""
+        self._held_keys: deque[events.Event] = deque()
+        """Keys that wait for the start's end, or for the effect of an earlier key."""
+        self._settles_until = 0.0
+        """Time, of `time.monotonic`, until which keys wait for the effect of the last key at most."""
+
+    # The order of keys. A widget passes a command's key on from parent to parent, and only the app acts on it. Keys
+    # that came in one piece, as over a slow line, would meanwhile go to the old focus: text right after `e` was lost.
 
     async def on_event(self, event: events.Event) -> None:
-        screen = self.screen_stack[-1] if self.screen_stack else None
-        # Until the editor and the list are there, a key would be lost, or overtake another.
-        is_early = self._early_keys or (isinstance(screen, MainScreen) and not screen.is_ready)
-        if is_early and isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            self._early_keys.append(event)
+        is_input = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
+        if is_input and (self._held_keys or self._is_settling):
+            self._held_keys.append(event)
+            await self._handle_held_keys()  # if an effect never came
         else:
             await self._handle_event(event)
 
-    @on(ReadyForKeys)
-    async def _handle_early_key(self) -> None:
-        if self._early_keys:
-            await self._handle_event(self._early_keys.popleft())
-            # A key may move the focus, which the next key needs.
-            self.screen.call_after_refresh(self.post_message, ReadyForKeys())
+    @property
+    def _top_screen(self) -> Screen[Any] | None:
+        return self.screen_stack[-1] if self.screen_stack else None
+
+    @property
+    def _is_settling(self) -> bool:
+        screen = self._top_screen
+        if isinstance(screen, MainScreen) and not screen.is_ready:
+            return True  # the editor and the list are not there yet
+        return time.monotonic() < self._settles_until
 
     async def _handle_event(self, event: events.Event) -> None:
-        if isinstance(event, (events.Key, events.MouseDown)) and not event.is_forwarded:
-            for main in self._main_screens:
-                main.status.forget_answer()
+        if not isinstance(event, events.Key | events.Paste | events.MouseDown) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        for main in self._main_screens:
+            main.status.forget_answer()
+        screen, focused = self._top_screen, self.focused
         await super().on_event(event)
+        if event.is_forwarded and isinstance(event, events.Key) and not _takes(focused, event):
+            # This message follows the key on its way to the app.
+            if target := focused or screen:
+                self._settle(target.post_message(KeyPassed(screen)))
+        else:
+            self._wait_for_focus(screen)
+
+    def _settle(self, is_expected: bool) -> None:
+        self._settles_until = time.monotonic() + SETTLED_WITHIN_S if is_expected else 0.0
+
+    def _wait_for_focus(self, before: Screen[Any] | None) -> None:
+        """Hold further keys until the next refresh, if the last key moved the focus or opened another screen."""
+        screen = self._top_screen
+        if screen is None:
+            return
+        is_moving = isinstance(screen, MainScreen) and screen.panes.is_focus_moving
+        if is_moving or screen is not before:
+            self._settle(screen.call_after_refresh(self.post_message, ReadyForKeys()))
+
+    @on(KeyPassed)
+    async def _key_passed(self, message: KeyPassed) -> None:
+        self._settles_until = 0.0
+        self._wait_for_focus(message.screen)
+        await self._handle_held_keys()
+
+    @on(ReadyForKeys)
+    async def _ready_for_keys(self) -> None:
+        self._settles_until = 0.0
+        await self._handle_held_keys()
+
+    async def _handle_held_keys(self) -> None:
+        while self._held_keys and not self._is_settling:
+            await self._handle_event(self._held_keys.popleft())
 
     def action_help_quit(self) -> None:
         """Answer ctrl+c where no text is selected."""
@@ -183,6 +233,10 @@ class GpututorApp(BaseApp):
             main.leave()
             return
         self.exit()
+
+
+def _takes(widget: Widget | None, key: events.Key) -> bool:
+    return widget is not None and widget.check_consume_key(key.key, key.character)
 
 
 def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:

@@ -6,8 +6,10 @@ No code compares or prints them: without `eq` and `repr`, less has to be compile
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from textual.message import Message
+from textual.screen import Screen
 
 from gpututor.errors import TutorError
 from gpututor.grading.events import GradingEvent
@@ -63,7 +65,15 @@ class GradingProgressed(Message):
 
 
 class ReadyForKeys(Message):
-    """The main screen has all that comes after its first paint, and has shown the effect of the last early key."""
+    """Keys that were held can be handled: the start is over, or the last key's effect is on the screen."""
+
+
+@dataclass(eq=False, repr=False)
+class KeyPassed(Message):
+    """Follows a key that was passed to a widget: when this reaches the app, the key has had its effect."""
+
+    screen: Screen[Any] | None
+    """The screen on top when the key came."""
 
 
 class SettingsChanged(Message):

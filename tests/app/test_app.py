@@ -227,6 +227,23 @@ def test_no_key_is_lost_after_the_first_paint(tmp_path: Path, keys: list[str], s
         terminal.until_shown(shown)
 
 
+@pytest.mark.parametrize(
+    ("keys", "shown"),
+    [
+        (["4", "end", "enter", *"qz 2xyq"], "qz 2xyq"),
+        (["1", "j", "j", "enter", *"4z2"], "z2raise"),
+        (["/", *"zwice"], "zwice"),
+        (["x", "y"], "Reset. Kept"),
+    ],
+)
+def test_keys_that_come_in_one_piece_arrive_in_order(tmp_path: Path, keys: list[str], shown: str) -> None:
+    course = write_course(tmp_path / "course", exercises=3)
+    workspace, _ = make_workspace(tmp_path / "work", load_course(course))
+    with start(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home")}) as terminal:
+        terminal.press(*keys)
+        terminal.until_shown(shown)
+
+
 def kill_often(tmp_path: Path, kills: int) -> None:
     course = write_course(tmp_path / "course", exercises=1)
     (course / "01_lesson_1" / "01_twice_1_1" / "starter.py").write_text(WITHOUT_A_PLACE)

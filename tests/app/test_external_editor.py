@@ -202,7 +202,7 @@ async def test_an_editor_with_a_window_opens_the_saved_file_at_the_cursor(
         await pilot.press("shift+f4")
         await until(pilot, lambda: words_of(code) != [], "for the editor")
         assert words_of(code) == ["--goto", f"{env.file()}:2"]
-        await until_shown(pilot, "Your file is open in code. Save there, and the change appears here.")
+        await until_shown(pilot, "Open in code. Save there, and the change appears here.")
         start_ticking()
         await until(pilot, lambda: screen.editor_text.endswith(RIGHT), "for the reload")
         assert screen.editor_text.startswith("m=1def")

@@ -169,7 +169,7 @@ class EditorCommand:
 OPENED = {
     Place.SPLIT: "{} is open next to the app. Save there, and the change appears here.",
     Place.TMUX_WINDOW: "{0} has a tmux window of its own: leave {0} to come back here.",
-    Place.OUTSIDE: "Your file is open in {}. Save there, and the change appears here.",
+    Place.OUTSIDE: "Open in {}. Save there, and the change appears here.",
 }
 """Reports for editors that leave the terminal to the app."""
 

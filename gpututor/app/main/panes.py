@@ -94,6 +94,11 @@ class Panes(Horizontal):
             # Only after the refresh is a pane displayed that was hidden, and a hidden one cannot have the focus.
             self.call_after_refresh(self._focus_current)
 
+    @property
+    def is_focus_moving(self) -> bool:
+        """True until the pane that was shown last has the focus."""
+        return not self._focused.is_set()
+
     async def focus_settled(self) -> None:
         """Wait, for a limited time, until the pane that was shown has the focus: it gets the keys that follow."""
         with contextlib.suppress(TimeoutError):

@@ -145,7 +145,7 @@ class MainScreen(BaseScreen[None]):
             self.runs.find_devices(self._find_devices)
         broken = len(self.learner.course.problems)
         if broken:
-            self.status.show_news(f"{count(broken, 'fault')} in the course's files: `gpututor doctor` names them.")
+            self.status.show_news(f"{count(broken, 'fault')} in the course: `gpututor doctor` names them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
 

@@ -133,15 +133,15 @@ class StatusBar(Widget):
 
     def render(self) -> Content:
         mode = Content.assemble((f" {self._mode} ", CHOSEN if self._mode == EDIT else _PALE))
-        width = self.size.width - mode.cell_length - 2
+        width = self.size.width - mode.cell_length - 1
         news, file = Content(self._answer or self._run or self._news), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))
         state = both if news.cell_length + 2 * bool(news) + both.cell_length <= width else file
         state = state.truncate(width, ellipsis=True).stylize(_PALE)
         left = width - state.cell_length - 2
         if left < 1:
-            return Content.assemble(mode, " ", state)
-        return Content.assemble(mode, " ", news.truncate(left, ellipsis=True, pad=True), "  ", state)
+            return Content.assemble(mode, state)
+        return Content.assemble(mode, news.truncate(left, ellipsis=True, pad=True), "  ", state)
 
 
 class KeyBar(Widget):
