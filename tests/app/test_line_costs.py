@@ -45,7 +45,7 @@ def test_the_words_name_everything_with_its_unit() -> None:
     assert cost_in_words(COPY, "modelled") == ("Line 2: 3 copies (12.0 MiB, 1.20 ms), 1 wait (800 µs); modelled.")
     assert cost_in_words(KERNELS, calls=3).startswith("Line 4, all 3 calls: 4 kernels")
     assert cost_in_words(KERNELS, calls=2).startswith("Line 4, both calls: 4 kernels")
-    assert cost_in_words(KERNELS, stale=True) == ("Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated.")
+    assert cost_in_words(KERNELS, stale=True) == ("Line 4 as run: 4 kernels (300 µs), 4.00 MiB allocated.")
     assert cost_in_words(HAZARD).endswith("1 kernel (2.00 ms). ! x is read before its copy has ended.")
 
 
@@ -123,7 +123,7 @@ async def test_an_edit_dims_and_moves_costs_until_it_is_undone(pilot: Pilot[None
     await pilot.press("enter")
     await until(pilot, lambda: any("y = x * 2" in each and "~ 4.00 MiB" in each for each in screen_lines(pilot.app)))
     editor.move_cursor((4, 0))
-    await until_shown(pilot, "Line 4, as it ran: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
+    await until_shown(pilot, "Line 4 as run: 4 kernels (300 µs), 4.00 MiB allocated; modelled.")
     await pilot.press("end", "x")
     await until(pilot, lambda: not any("y = x * 2x" in each and "MiB" in each for each in screen_lines(pilot.app)))
     await pilot.press("ctrl+z", "ctrl+z")

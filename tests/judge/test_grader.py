@@ -18,6 +18,7 @@ import pytest
 from gpututor import __version__
 from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingCancelled, OutputPrinted
 from gpututor.grading.journal import GradingKey, entries, exercise_digest, read_entry
 from gpututor.grading.report import Outcome, Status
 from gpututor.hardware.inventory import torch_version
@@ -119,6 +120,17 @@ def test_an_assertion_that_a_kernel_failed_cannot_be_caught(grade: Grade) -> Non
     assert check == "runs"
     assert "device-side assert" in got
     assert grade(RIGHT).outcome is Outcome.PASSED
+
+
+def test_the_newest_line_arrives_while_a_call_goes_on(client: GradingClient, exercise_folder: Path) -> None:
+    endless = "import time\ndef twice(number):\n    print('epoch 3')\n    while True:\n        time.sleep(0.01)\n"
+    lines = []
+    for event in client.grade(GradeRequest(str(exercise_folder), endless, "a.py")):
+        if isinstance(event, OutputPrinted):
+            lines.append(event.line)
+            client.cancel()
+    assert lines == ["epoch 3"]
+    assert isinstance(event, GradingCancelled)
 
 
 def test_an_endless_loop_is_stopped_at_its_line(grade: Grade, exercise_folder: Path) -> None:

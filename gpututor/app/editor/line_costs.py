@@ -117,7 +117,7 @@ def cost_in_words(cost: Cost, times: str = "", *, calls: int = 1, stale: bool = 
     parts = [_counted(*work) for work in works if work[0]]
     if cost.allocated_bytes:
         parts.append(f"{size(cost.allocated_bytes)} allocated")
-    where = f"Line {cost.line}{', as it ran' if stale else ''}{f', {all_calls(calls)}' if calls > 1 else ''}"
+    where = f"Line {cost.line}{' as run' if stale else ''}{f', {all_calls(calls)}' if calls > 1 else ''}"
     words = f"{where}: {', '.join(parts) or 'nothing on the device'}"
     words += f"; {times}." if times else "."
     return " ".join([words, *(f"{HAZARD} {hazard}." for hazard in cost.hazards)])
