@@ -97,7 +97,8 @@ class GpututorApp(BaseApp):
         return time.monotonic() < self._settles_until
 
     async def _handle_event(self, event: events.Event) -> None:
-        if not isinstance(event, events.Key | events.Paste | events.MouseDown) or event.is_forwarded:
+        is_new = isinstance(event, events.Key | events.Paste | events.MouseDown) and not event.is_forwarded
+        if not is_new:
             await super().on_event(event)
             return
         for main in self._main_screens:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 
@@ -176,10 +177,13 @@ async def test_ctrl_c_copies_selected_text_and_says_so(pilot: Pilot[None], scree
 
 
 async def test_the_status_names_the_mode_of_letters(pilot: Pilot[None], screen: MainScreen) -> None:
+    def shows(mode: str) -> bool:
+        return screen_lines(pilot.app)[-2].split()[0] == mode
+
     await until_shown(pilot, "COMMAND")
     for keys, mode in ((("e",), "EDIT"), (("escape",), "COMMAND"), (("1", "slash"), "EDIT"), (("escape",), "COMMAND")):
         await pilot.press(*keys)
-        await until(pilot, lambda mode=mode: screen_lines(pilot.app)[-2].split()[0] == mode, f"for {mode}")
+        await until(pilot, partial(shows, mode), f"for {mode}")
 
 
 async def test_a_question_says_what_enter_answers(pilot: Pilot[None], env: AppEnv) -> None:
