@@ -99,6 +99,7 @@ COMMANDS = (
         ("navigator.show_results", "f6 ctrl+r", "5", "Results", "", "See the results of the checks."),
         ("navigator.next_pane", "", "tab", "Next pane", "", "Go to the next pane."),
         ("navigator.previous_pane", "", "shift+tab", "Previous pane", "", "Go to the previous pane."),
+        ("zoom", "alt+z ctrl+backslash", "z", "Zoom", "full screen,maximize", "Show only this pane, or all again."),
         ("navigator.next_exercise", "ctrl+n f9", "n", "Next", "", "Open the next exercise."),
         ("navigator.previous_exercise", "shift+f9", "p", "Previous", "", "Open the previous exercise."),
         ("navigator.search", "shift+f3", "slash", "Search", "find text", "Find words in lessons, tasks and names."),
@@ -450,6 +451,7 @@ _KEY_NAMES = {
     "backspace": "Bksp",
     "comma": ",",
     "ctrl+underscore": "^/",
+    "ctrl+backslash": "^\\",
     "ctrl+@": "^Space",
     "ctrl+space": "^Space",
 }

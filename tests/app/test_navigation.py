@@ -214,29 +214,6 @@ async def test_letters_in_the_filter_are_no_commands_and_stay(long_env: AppEnv, 
 # Widths and tabs
 
 
-async def test_one_two_and_three_columns_of_panes_by_width(env: AppEnv) -> None:
-    async with env.start((80, 24)) as pilot:
-        panes = main_screen(pilot).panes
-
-        def seen() -> list[str]:
-            four = (panes.course, panes.reader, panes.editor, panes.results)
-            return [str(pane.id) for pane in four if pane.is_on_screen and pane.region.area]
-
-        assert seen() == ["reader"]
-        await pilot.resize_terminal(100, 30)
-        await until(pilot, lambda: seen() == ["reader", "editor", "results"], "for two columns")
-        await pilot.resize_terminal(140, 40)
-        await pilot.pause()
-        assert seen() == ["reader", "editor", "results"]
-        assert panes.editor.size.width - panes.editor.gutter_width >= 72, "code is up to 72 columns wide, most of it"
-        await pilot.press("1")
-        await until(pilot, lambda: seen() == ["course", "editor", "results"], "for the list in the text's place")
-        await pilot.press("3")
-        await pilot.resize_terminal(180, 45)
-        await until(pilot, lambda: seen() == ["course", "reader", "editor", "results"], "for three columns")
-        assert panes.editor.size.width - panes.editor.gutter_width >= 72
-
-
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
 async def test_tabs_keep_their_places_whatever_the_title(env: AppEnv, size: tuple[int, int]) -> None:
     titles = [f"{exercise.label} {exercise.title}" for exercise in load_course(builtin_course()).exercises]

@@ -22,12 +22,25 @@ if TYPE_CHECKING:
     from gpututor.app.editor.editor import Editor
 
 FOCUS_WITHIN_S = 0.5
+_LAYOUTS = ((170, "-wide"), (128, "-medium"), (100, "-stacked"))
+"""Widths from which on more panes are in sight; see `styles/panes.tcss`."""
+_LEAST_STACKED = 20
+"""Rows of a screen with panes above each other."""
 READING = (Pane.LESSON, Pane.TASK, Pane.HINTS)
 """Panes that share the reader."""
 
 
+def layout_classes(width: int, height: int, *, zoomed: bool = False) -> dict[str, bool]:
+    """Return all classes of the screen for the layout of its panes, with True for those that apply."""
+    layout = next((name for least, name in _LAYOUTS if width >= least), "-narrow")
+    if zoomed or (layout == "-stacked" and height < _LEAST_STACKED):
+        layout = "-narrow"
+    classes = {name: name == layout for name in ("-narrow", *(name for _, name in _LAYOUTS))}
+    return {**classes, "-framed": layout != "-narrow"}
+
+
 class Panes(Horizontal):
-    """Holds the four panes. The style sheet decides by the screen's width which of them are seen."""
+    """Holds the four panes. The style sheet decides by the screen's layout which of them are seen."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, classes="at-task")
@@ -83,6 +96,8 @@ class Panes(Horizontal):
         classes = {f"at-{other}": other is pane for other in Pane}
         if pane is Pane.COURSE or pane in READING:
             classes["left-course"] = pane is Pane.COURSE
+        if pane in (Pane.TASK, Pane.HINTS, Pane.RESULTS):
+            classes["below-results"] = pane is Pane.RESULTS
         self.update_classes(classes)
         if focus:
             focused = self.screen.focused
@@ -98,6 +113,12 @@ class Panes(Horizontal):
     def is_focus_moving(self) -> bool:
         """True until the pane that was shown last has the focus."""
         return not self._focused.is_set()
+
+    def run_begins(self) -> None:
+        """Give the results their place, and bring them in sight below the code."""
+        self.add_class("ran")
+        if self.current is Pane.CODE:
+            self.add_class("below-results")
 
     async def focus_settled(self) -> None:
         """Wait, for a limited time, until the pane that was shown has the focus: it gets the keys that follow."""

@@ -142,7 +142,7 @@ class RunController:
         self._submitted, self._submitted_for = host.editor_text, host.exercise
         self._is_others = quietly and self._submitted == self._others_text
         host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
-        host.panes.add_class("ran")
+        host.panes.run_begins()
         self._set_running(True)
         host.status.show_news("Running the checks")
         if not quietly:

@@ -23,7 +23,7 @@ from gpututor.app.main.files import CHECK_EVERY_S, FileController, file_error
 from gpututor.app.main.host import LearnerContext, Result
 from gpututor.app.main.learning import LearningController
 from gpututor.app.main.navigation import Navigator, Place
-from gpututor.app.main.panes import Panes
+from gpututor.app.main.panes import Panes, layout_classes
 from gpututor.app.main.runs import RunController
 from gpututor.app.messages import (
     EditorLeft,
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from gpututor.grading.client import GradingService
     from gpututor.hardware.inventory import Inventory
 
-BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (170, "-wide")]
-"""Widths from which on more panes are side by side; see `styles/panes.tcss`."""
 KEEP_PLACE_EVERY_S = 3.0
 """Seconds between notes of the learner's place, which is also noted at the end."""
 
@@ -71,7 +69,6 @@ class MainScreen(BaseScreen[None]):
     """The screen on which a learner spends the time."""
 
     BINDINGS = bindings()
-    HORIZONTAL_BREAKPOINTS = BREAKPOINTS
     AUTO_FOCUS = ""
 
     def __init__(
@@ -97,6 +94,7 @@ class MainScreen(BaseScreen[None]):
         self.editing = EditorController(self)
         self._find_devices = find_devices
         self._place = Place()
+        self._is_zoomed = False
         self._is_still = False
         """True if the cursor does not blink."""
         self.is_ready = False
@@ -111,9 +109,9 @@ class MainScreen(BaseScreen[None]):
     # Beginning and end
 
     def compose(self) -> ComposeResult:
-        # Textual sets this class with the first resize, which would lay everything out twice (15 ms).
-        width = self.app.size.width
-        self.add_class(next(name for least, name in reversed(BREAKPOINTS) if width >= least), update=False)
+        # Only at the first resize, everything would be laid out twice (15 ms).
+        classes = layout_classes(*self.app.size)
+        self.add_class(*(name for name, applies in classes.items() if applies), update=False)
         yield self.tabs
         yield self.panes
         yield self.status
@@ -247,7 +245,8 @@ class MainScreen(BaseScreen[None]):
 
     def show_keys(self) -> None:
         course, pane = self.panes.course, self.panes.current
-        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
+        first = ("cancel", *(("zoom",) if self._is_zoomed else ()))
+        commands = tuple(id for id in (*first, *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
         if course.is_typing:
             commands, keys = (), tuple((hint.key, hint.title) for hint in bar("course_filter"))
@@ -353,8 +352,18 @@ class MainScreen(BaseScreen[None]):
         self.navigator.pane_clicked(self.get_widget_at(event.screen_x, event.screen_y)[0])
 
     @on(events.Resize)
-    def _resized(self) -> None:
+    def _arrange(self) -> None:
         self.editing.close_completions()
+        self.update_classes(layout_classes(*self.app.size, zoomed=self._is_zoomed))
+
+    def zoom(self) -> None:
+        """Show only the pane in front, or all panes again."""
+        if layout_classes(*self.app.size)["-narrow"]:
+            self.status.show_answer("This terminal shows one pane at a time already.")
+            return
+        self._is_zoomed = not self._is_zoomed
+        self._arrange()
+        self.show_pane(self.panes.current)
 
     @on(events.ScreenSuspend)
     def _suspended(self) -> None:

@@ -1,0 +1,121 @@
+"""The layout of the panes: which are in sight, zoom, and space for code."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from gpututor.app.commands import Pane
+from gpututor.app.main.panes import layout_classes
+from gpututor.app.main.screen import MainScreen
+from gpututor.course.loader import load_course
+from gpututor.paths import builtin_course
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, settle, until, until_shown
+from tests.support.screens import screen_lines, screen_text
+
+
+def seen(screen: MainScreen) -> set[str | None]:
+    panes = screen.panes
+    every: tuple[Widget, ...] = (panes.course, panes.reader, panes.editor, panes.results)
+    return {pane.id for pane in every if pane.is_on_screen and pane.region.area}
+
+
+async def test_more_panes_are_in_sight_on_wider_screens(pilot: Pilot[None], screen: MainScreen) -> None:
+    assert seen(screen) == {"reader"}
+    sizes = {(100, 30): {"reader", "editor"}, (140, 40): {"reader", "editor", "results"}}
+    for size, panes in sizes.items():
+        await pilot.resize_terminal(*size)
+        await until(pilot, lambda panes=panes: seen(screen) == panes, f"for the panes at {size}")  # type: ignore[misc]
+    await pilot.press("1")
+    await until(pilot, lambda: seen(screen) == {"course", "editor", "results"}, "for the list in the text's place")
+    await pilot.press("3")
+    await pilot.resize_terminal(180, 45)
+    await until(pilot, lambda: len(seen(screen)) == 4, "for three columns")
+
+
+@pytest.mark.parametrize("size", [(100, 30), (128, 30), (170, 45)], ids=str)
+async def test_every_line_of_every_starter_is_whole_in_the_code(pilot: Pilot[None]) -> None:
+    editor = await edit(pilot)
+    for exercise in load_course(builtin_course()).exercises:
+        editor.show(exercise.starter)
+        await pilot.pause()
+        for row, line in enumerate(exercise.starter.splitlines()):
+            drawn = editor.render_line(row - editor.scroll_offset.y).text
+            assert drawn.rstrip().endswith(line), f"{exercise.key}, line {row + 1}: {drawn}"
+
+
+@pytest.mark.parametrize("size", [(100, 30), (128, 30), (140, 40), (170, 45)], ids=str)
+async def test_the_width_of_a_pane_does_not_depend_on_the_focus(pilot: Pilot[None], screen: MainScreen) -> None:
+    widths: dict[str | None, set[int]] = {}
+    await run_checks(pilot)
+    for pane in (Pane.TASK, Pane.CODE, Pane.RESULTS, Pane.HINTS, Pane.CODE):
+        screen.show_pane(pane)
+        await settle(pilot)
+        for widget in (screen.panes.reader, screen.panes.editor, screen.panes.results):
+            if widget.id in seen(screen):
+                widths.setdefault(widget.id, set()).add(widget.region.width)
+    assert all(len(each) == 1 for each in widths.values()) and len(widths) == 3, widths
+
+
+@pytest.mark.parametrize("size", [(100, 30)], ids=str)
+async def test_below_the_code_is_what_was_read_last(pilot: Pilot[None], screen: MainScreen) -> None:
+    assert seen(screen) == {"editor", "reader"}
+    await pilot.press("r")
+    await until_shown(pilot, "a result on cpu")
+    assert seen(screen) == {"editor", "results"}
+    await pilot.press("e")
+    await settle(pilot)
+    assert seen(screen) == {"editor", "results"}
+    await pilot.press("ctrl+t", "e")
+    await settle(pilot)
+    assert seen(screen) == {"editor", "reader"}
+    await run_checks(pilot)
+    assert seen(screen) == {"editor", "results"}
+    await pilot.press("1")
+    await settle(pilot)
+    assert seen(screen) == {"course"}
+
+
+@pytest.mark.parametrize("size", [(140, 40), (100, 30)], ids=str)
+async def test_z_zooms_the_pane_in_front_and_back(pilot: Pilot[None], screen: MainScreen) -> None:
+    before = seen(screen)
+    await pilot.press("z")
+    await until(pilot, lambda: seen(screen) == {"reader"}, "for the task alone")
+    assert screen.panes.reader.size.width > 90
+    assert screen.panes.reader.has_focus
+    await pilot.press("4")
+    await until(pilot, lambda: seen(screen) == {"editor"}, "for the code alone")
+    text = screen.editor_text
+    await pilot.press("z")
+    await until(pilot, lambda: screen.editor_text == f"z{text}", "for a letter: in the editor it is no command")
+    assert "Alt+z Zoom" in screen_lines(pilot.app)[-1]
+    await pilot.resize_terminal(150, 45)
+    await settle(pilot)
+    assert seen(screen) == {"editor"}
+    for key in ("alt+z", "ctrl+backslash", "ctrl+backslash"):
+        await pilot.press(key)
+    await until(pilot, lambda: len(seen(screen)) == 3, "for all panes")
+    assert len(before) >= 2 and screen.panes.editor.has_focus
+
+
+async def test_on_a_narrow_terminal_z_says_why_it_does_nothing(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("z")
+    await until_shown(pilot, "shows one pane at a time already")
+    await pilot.resize_terminal(140, 40)
+    await until(pilot, lambda: len(seen(screen)) == 3, "for all panes")
+
+
+def test_panes_are_not_stacked_on_a_flat_screen() -> None:
+    assert layout_classes(100, 20)["-stacked"]
+    assert layout_classes(100, 19)["-narrow"]
+
+
+async def test_a_run_that_starts_by_itself_shows_its_results_below_the_code(env: AppEnv) -> None:
+    async with env.start((100, 30)) as pilot:
+        screen = main_screen(pilot)
+        await edit(pilot)
+        screen.runs.run_checks(quietly=True)
+        await until_shown(pilot, "a result on cpu")
+        assert screen.panes.current is Pane.CODE
+        assert "Task" in screen_text(pilot.app)
