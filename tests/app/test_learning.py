@@ -23,7 +23,7 @@ from gpututor.paths import builtin_course
 from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
-from tests.support.screens import assert_golden, screen_text
+from tests.support.screens import assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import report, verdict
 from tests.support.tiny_course import RIGHT
 
@@ -125,9 +125,28 @@ async def test_a_finished_lesson_can_be_left_and_is_not_announced_twice(pilot: P
         await pilot.press(*keys)
     await until(pilot, lambda: isinstance(pilot.app.screen, FinishedScreen), "for the moment")
     await pilot.press("escape")
-    await until_shown(pilot, "Lesson 1 is finished: Small things. n opens 2.1 Twice 1.")
+    await until_shown(pilot, "Lesson 1 is finished: Small things. s compares with the solution; n opens 2.1 Twice 1.")
     await run_checks(pilot)
     assert pilot.app.screen is screen
+
+
+async def test_a_pass_names_the_next_steps_and_a_reset_the_way_back(pilot: Pilot[None], screen: MainScreen) -> None:
+    await pilot.press("x")
+    await until_shown(pilot, "Your text is saved in .backups")
+    assert "with a, then b" not in screen_text(pilot.app), "nothing was run yet"
+    await pilot.press("n")
+    screen.panes.editor.load_text(RIGHT)
+    await run_checks(pilot)
+    await until_shown(pilot, "s compares with the solution; n opens 1.2 Twice 2.")
+    await until(pilot, lambda: "s Solution" in screen_lines(pilot.app)[-1], "for the key, at 80 columns")
+    await pilot.press("x")
+    await until_shown(pilot, "Texts that you ran also come back with a, then b.")
+    await pilot.press("y")
+    await until(pilot, lambda: screen.editor_text != RIGHT, "for the starter")
+    await pilot.press("a")
+    await until(pilot, lambda: pilot.app.screen is not screen, "for the attempts")
+    await pilot.press("b")
+    await until(pilot, lambda: screen.editor_text == RIGHT, "for the text")
 
 
 async def test_who_does_not_look_at_the_results_is_not_interrupted(pilot: Pilot[None], screen: MainScreen) -> None:

@@ -126,9 +126,10 @@ class LearningController:
             return
         from gpututor.app.screens.base import Answer, QuestionDialog
 
+        advice = " Texts that you ran also come back with a, then b." if self._attempts.latest() is not None else ""
         question = QuestionDialog(
             f"Start {self._host.exercise.label} {self._host.exercise.title} again?",
-            "Your file becomes the starter again. Your text is saved in .backups in your folder.",
+            f"Your file becomes the starter again. Your text is saved in .backups in your folder.{advice}",
             (Answer("yes", "y", "Yes, reset"), Answer("no", "n", "No, keep it")),
         )
         self._host.push(question, lambda answer: self._reset() if answer == "yes" else None)

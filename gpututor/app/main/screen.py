@@ -42,6 +42,7 @@ from gpututor.app.widgets.course_list import CoursePane
 from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
+from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import count
 
 if TYPE_CHECKING:
@@ -275,7 +276,10 @@ class MainScreen(BaseScreen[None]):
             case "next_exercise":
                 return self.learner.course.after(self.exercise) is not None
             case "show_hints":
-                return self.panes.current is not Pane.HINTS or not self.learning.all_hints_used
+                pane, report = self.panes.current, self.panes.results.report
+                if pane is Pane.RESULTS and report is not None and report.outcome is Outcome.PASSED:
+                    return False  # the solution needs the space
+                return pane is not Pane.HINTS or not self.learning.all_hints_used
             case _:
                 return True
 
