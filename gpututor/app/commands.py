@@ -159,6 +159,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("case", "c:case(1) C:case(-1)", "Call", "Another call of your function.", shown="c C", bar="c: call"),
         _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
         _row("compare", "V,shift+f11,f23", "Compare", "Compare the attempt with another.", bar="V: compare"),
+        _row("what_if", "w", "What if", "Run the attempt on other models of the virtual GPU.", bar="w: GPUs"),
         _row("export", "X", "Export", "Write the trace of this call, for Perfetto.", bar="X: export"),
         _row("run", "r,f5,ctrl+s", "Run", "Back, and run the checks again.", bar="r: run the checks"),
         _row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
@@ -175,6 +176,11 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
         _row("help", "question_mark,f1", "Help", "How to read the page, and its keys.", bar="?: help"),
         _row("close", "escape,q,V,shift+f11,f23", "Back", "Back.", shown="Esc  q  V", bar="Esc: back"),
+    ),
+    "what_if": (
+        _row("start", "", "Run", "Run on the models of the list.", bar="Enter: runs on these"),
+        _row("scroll", "pagedown:scroll(1) pageup:scroll(-1)", "Scroll", "Scroll the table.", shown="PgDn PgUp"),
+        _row("close", "escape", "Close", "Stop the run, or go back.", bar="Esc: stops, or back"),
     ),
     "history": (
         _row("rows", "", "Attempt", "From attempt to attempt; the best has a mark.", shown="j k  ↑ ↓"),

@@ -24,8 +24,6 @@ MOST_OF_AN_ERROR = 150
 MOST_PROCESSES = 16
 _ON_ALREADY = "The script enters `virtual_gpu()` itself: remove that block, or run the script with plain `python`."
 _WORKERS = "Work of DataLoader workers, and of other processes without a GPU, costs nothing on this clock."
-_LAUNCH_BOUND = 0.3
-"""Share of a run's time above which launches make the host decide how long it takes."""
 _LEAST_WAIT = 0.02
 """Share of a process's time above which its wait in collectives is shown."""
 _JSON_KEYS = ("rank", "device", "modelled", "host_ns", "time_ns", "waited_ns", "real_s", "error", "summary")
@@ -228,7 +226,7 @@ def compare_runs(runs: list[Run], not_run: Sequence[str] = ()) -> str:
 
 
 def _candidate(run: Run) -> Candidate:
-    from gpututor.trace.text import Candidate
+    from gpututor.trace.text import LAUNCH_BOUND, Candidate
 
     device = run.shown.device
     ending = f"ended {_ending(run.code)}"
@@ -248,7 +246,7 @@ def _candidate(run: Run) -> Candidate:
         device["memory_bytes"] or 0,
         False if oom else None if interrupted else True,
         oom or failed,
-        any(rule["rule"] == "launches" and rule["share"] >= _LAUNCH_BOUND for rule in advice),
+        any(rule["rule"] == "launches" and rule["share"] >= LAUNCH_BOUND for rule in advice),
     )
 
 

@@ -19,6 +19,8 @@ from gpututor.trace.summary import CopyGroup, DeviceSummary, KernelGroup, Summar
 from gpututor.trace.timeline import Lane, LaneKind, Span, TimelineLayout
 
 WIDTH = 80
+LAUNCH_BOUND = 0.3
+"""Share of a program's time above which launches make the host decide how long it takes."""
 MOST_LINES = 8
 """Rows of a table: kernels, lines, hazards."""
 
@@ -40,6 +42,8 @@ class Candidate:
     """A remark for below the table, such as the line that ran out of memory."""
     launch_bound: bool = False
     """True if it mostly waited for launches of the host."""
+    verdict: str = ""
+    """A word for a graded program; empty for others, which show the GPU's memory instead."""
 
 
 def describe(summary: Summary, *, modelled: bool = False) -> str:
@@ -52,7 +56,9 @@ def describe(summary: Summary, *, modelled: bool = False) -> str:
 def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> str:
     """Return a table of a program on several GPUs, with speeds relative to the first GPU that has a time."""
     first = next((gpu.time for gpu in candidates if gpu.time), None)
-    rows = [("", "modelled time" if modelled else "time", "speed", "GPU busy", "peak memory", "of", "fits")]
+    rows = [("", "modelled time" if modelled else "time", "speed", "GPU busy", "peak memory", "of", "fits", "")]
+    if any(gpu.verdict for gpu in candidates):
+        rows = [(*rows[0][:5], "", "fits", "verdict")]
     for gpu in candidates:
         time = "-" if gpu.time is None else duration(gpu.time)
         speed = f"{first / gpu.time:.2f} ×" if first and gpu.time else "-"
@@ -60,7 +66,7 @@ def comparison(candidates: Sequence[Candidate], *, modelled: bool = False) -> st
         memory = size(gpu.memory_bytes) if gpu.memory_bytes else "-"
         peak = size(gpu.peak_bytes) if gpu.memory_bytes else "-"
         fits = "-" if gpu.fits is None else "yes" if gpu.fits else "no"
-        rows.append((_safe(gpu.name), time, speed, busy, peak, memory, fits))
+        rows.append((_safe(gpu.name), time, speed, busy, peak, "" if gpu.verdict else memory, fits, gpu.verdict))
     lines = list(table(rows, widest_first=16))
     for gpu in candidates:
         if gpu.note:

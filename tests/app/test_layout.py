@@ -55,7 +55,7 @@ async def test_the_width_of_a_pane_does_not_depend_on_the_focus(pilot: Pilot[Non
         for widget in (screen.panes.reader, screen.panes.editor, screen.panes.results):
             if widget.id in seen(screen):
                 widths.setdefault(widget.id, set()).add(widget.region.width)
-    assert all(len(each) == 1 for each in widths.values()) and len(widths) == 3, widths
+    assert [len(each) for each in widths.values()] == [1, 1, 1], widths
 
 
 @pytest.mark.parametrize("size", [(100, 30)], ids=str)
@@ -96,7 +96,8 @@ async def test_z_zooms_the_pane_in_front_and_back(pilot: Pilot[None], screen: Ma
     for key in ("alt+z", "ctrl+backslash", "ctrl+backslash"):
         await pilot.press(key)
     await until(pilot, lambda: len(seen(screen)) == 3, "for all panes")
-    assert len(before) >= 2 and screen.panes.editor.has_focus
+    assert len(before) >= 2
+    assert screen.panes.editor.has_focus
 
 
 async def test_on_a_narrow_terminal_z_says_why_it_does_nothing(pilot: Pilot[None], screen: MainScreen) -> None:

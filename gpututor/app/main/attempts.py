@@ -29,8 +29,10 @@ from gpututor.text import truncate, with_newlines
 if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
     from gpututor.app.screens.trace import DeviceAnswer, DeviceScreen
+    from gpututor.app.screens.what_if import WhatIfScreen
     from gpututor.app.trace_view.comparison import Other
     from gpututor.app.trace_view.model import OtherAttempt, RunView
+    from gpututor.course.model import Exercise
     from gpututor.grading.recording import Recording
     from gpututor.progress.recordings import Recordings, StoredAttempt
 
@@ -336,8 +338,20 @@ class AttemptController:
     def _device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         from gpututor.app.screens.trace import DeviceScreen, Tools
 
-        tools = Tools(self._exports, self._others_to_compare, self.save_screen)
+        tools = Tools(self._exports, self._others_to_compare, self.save_screen, self._what_if)
         return DeviceScreen(view, nothing, tools, running=self._host.running)
+
+    def _exercise_of(self, view: RunView) -> Exercise:
+        label = view.title.partition(" ")[0]
+        return next(each for each in self._host.learner.course.exercises if each.label == label)
+
+    def _what_if(self, view: RunView) -> WhatIfScreen:
+        from gpututor.app.screens.what_if import WhatIfScreen
+        from gpututor.grading.events import GradeRequest
+
+        folder = str(self._exercise_of(view).folder)
+        request = GradeRequest(folder, view.source or "", view.file_name, device="virtual")
+        return WhatIfScreen(view, request, self._host.client, self.recordings)
 
     def _leave_device(self, attempt: Attempt | None, answer: DeviceAnswer) -> None:
         if answer == "run":
@@ -351,8 +365,7 @@ class AttemptController:
         """Read the best attempt, the one before, the rest, newest first; then the baselines. For a thread."""
         from gpututor.app.trace_view.comparison import Other, baselines_of
 
-        progress, course = self._host.learner.progress, self._host.learner.course
-        key = next(each.key for each in course.exercises if each.label == view.title.partition(" ")[0])
+        progress, key = self._host.learner.progress, self._exercise_of(view).key
         try:
             best = progress.best(key)
             attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]

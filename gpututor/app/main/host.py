@@ -15,6 +15,7 @@ from gpututor.app.widgets.bars import StatusBar, TabBar
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
+from gpututor.grading.client import GradingService
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
 
@@ -40,6 +41,7 @@ class Host(Protocol):
     panes: Panes
     status: StatusBar
     tabs: TabBar
+    client: GradingService
 
     @property
     def editor_text(self) -> str: ...

@@ -256,8 +256,6 @@ class RunController:
         if report.outcome is not Outcome.PASSED:
             return ""
         following = course.after(exercise)
-        steps = ["s compares with the solution", *([f"n opens {following.label} {following.title}"] if following else [])]
-        next_words = sentence("; ".join(steps))
         finished = self._finished_lessons()
         lesson = course.lesson_of(exercise)
         # A learner who is typing, or reads another exercise meanwhile, finds it in the results.
@@ -266,10 +264,12 @@ class RunController:
         if len(finished) == len(course.lessons) and finished != finished_before:
             news = "You have passed every exercise of the course."
         elif lesson.slug in finished - finished_before:
-            news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)} {next_words}"
+            news = f"Lesson {lesson.number} is finished: {sentence(lesson.title)}"
         else:
-            news = next_words if following else f"This was the last exercise of the course. {next_words}"
-        return "\n".join(filter(None, [news, timeline_line(report, exercise.timeline)]))
+            news = "" if following else "This was the last exercise of the course."
+        opens = f"; n opens {following.label} {following.title}" if following else ""
+        steps = sentence(f"s compares with the solution{opens}")
+        return "\n".join(filter(None, [news, steps, timeline_line(report, exercise.timeline)]))
 
     def _finished_lessons(self) -> frozenset[str]:
         return frozenset(lesson.slug for lesson in self._attempts.lessons if lesson.finished)

@@ -83,6 +83,7 @@ class MainScreen(BaseScreen[None]):
         super().__init__()
         self.learner = learner
         self.exercise = exercise
+        self.client = client
         self.panes = Panes(id="panes")
         self.tabs = TabBar([pane.heading for pane in Pane], shrinks=True, id="tabs")
         self.status = StatusBar(id="status")

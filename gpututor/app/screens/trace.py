@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from textual import on
 from textual.app import ComposeResult
+from textual.screen import Screen
 from textual.widget import Widget
 
 from gpututor.app.commands import DEVICE_TABS, bar, screen_bindings
@@ -60,6 +61,8 @@ class Tools:
     """Finds other attempts to compare with; reads files."""
     save_screen: Callable[[Callable[[str], object]], None]
     """Writes a picture of the screen, and later calls the given function with its path in words."""
+    what_if: Callable[[RunView], Screen[None]]
+    """Creates the screen that runs an attempt on other GPUs."""
 
 
 class DeviceScreen(BaseScreen[DeviceAnswer]):
@@ -108,12 +111,20 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
     def _label(self) -> None:
         view = self.view
         if view is None:
-            keys = bar("trace", "pages", "case", "scenario", "compare", "export", "run" * self._run_in_progress)
+            nothing = ("pages", "case", "scenario", "compare", "what_if", "export")
+            keys = bar("trace", *nothing, "run" * self._run_in_progress)
             self.tabs.label("", "", keys)
             return
-        useless = ["run", *view.useless, *(["compare", "export"] if self._tools is None else [])]
+        useless = ["run", *view.useless, *self._useless]
         has_hazards = any(line.hazards for line in view.run.lines)
         self.tabs.label(view.title, case_words(view), bar("trace", *useless), [_HAZARDS] if has_hazards else [])
+
+    @property
+    def _useless(self) -> list[str]:
+        """Commands that need tools, or that no other run is in progress."""
+        if self._tools is None:
+            return ["compare", "what_if", "export"]
+        return ["what_if"] if self._run_in_progress else []
 
     async def action_tab(self, number: int) -> None:
         if self.view is not None:
@@ -143,7 +154,7 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
     def action_help(self) -> None:
         from gpututor.app.screens.help import tab_help
 
-        without = [*(["run"] if self._run_in_progress else []), *(["compare", "export"] if self._tools is None else [])]
+        without = [*(["run"] if self._run_in_progress else []), *self._useless]
         self.app.push_screen(tab_help(TABS[self.tabs.number], self.tabs.keys, "trace", *without))
 
     def action_compare(self) -> None:
@@ -153,6 +164,18 @@ class DeviceScreen(BaseScreen[DeviceAnswer]):
         if view is not None and tools is not None:
             screen = CompareScreen(view, lambda: tools.find_others(view), tools.save_screen)
             self.app.push_screen(screen, self._after_comparison)
+
+    def action_what_if(self) -> None:
+        """Run the attempt on other GPUs; a run in progress comes first."""
+        view, tools = self.view, self._tools
+        if view is None or tools is None:
+            return
+        if self._run_in_progress:
+            self.tabs.show_news("The checks are running: their results come first.")
+        elif view.source is None:
+            self.tabs.show_news("The text of this attempt was not stored.")
+        else:
+            self.app.push_screen(tools.what_if(view))
 
     def _after_comparison(self, line: int | None) -> None:
         if line is not None:

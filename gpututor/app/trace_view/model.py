@@ -257,9 +257,14 @@ def _rates(device: str) -> Rates | None:
     from gpututor.hardware.gpus import gpu_specs
     from gpututor.trace.advice_rules import Rates
 
-    match = _MODEL.search(device)
-    spec = gpu_specs().get(match[1]) if match else None
+    spec = gpu_specs().get(model_of(device))
     return Rates(spec.float32_flops, spec.tf32_flops, spec.bytes_per_s) if spec else None
+
+
+def model_of(device: str) -> str:
+    """Return the model of a virtual GPU by its description, such as `cuda:0, virtual T4`; empty for other devices."""
+    match = _MODEL.search(device)
+    return match[1] if match else ""
 
 
 def line_of(place: Place, file_name: str) -> int | None:
