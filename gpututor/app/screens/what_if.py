@@ -97,10 +97,11 @@ class WhatIfScreen(BaseScreen[None]):
             try:
                 row = grade_on(model, self._request, self._client, scenario, folder)
             except TutorError as error:
-                row = Candidate(model, None, 0.0, 0, 0, None, error.title)
+                row = Candidate(model, None, 0.0, 0, 0, None, error.title, verdict="-")
             except Exception as error:
                 write_log(error)
-                row = Candidate(model, None, 0.0, 0, 0, None, f"The grader stopped in an unexpected way: {error!r}")
+                words = f"The grader stopped in an unexpected way: {error!r}"
+                row = Candidate(model, None, 0.0, 0, 0, None, words, verdict="-")
             finally:
                 self._recordings.discard(folder)
             self.call_later(self._add, run, row)
