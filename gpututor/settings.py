@@ -41,6 +41,8 @@ class Settings:
     """A model of the virtual GPU, or `OWN_GPU`."""
     costs: bool = True
     """True if the editor shows the cost of each line."""
+    soft_wrap: bool = False
+    """True if long lines wrap in the editor."""
 
     @property
     def requested_gpu(self) -> str | None:
@@ -96,6 +98,7 @@ SETTINGS = (
     Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
     Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),
     Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
+    Setting("soft_wrap", "Wrap lines", "Wrap long lines in the app's editor.", (False, True)),
 )
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 

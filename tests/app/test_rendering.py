@@ -15,6 +15,7 @@ from gpututor.app.editor.editor import Editor
 from gpututor.app.editor.python_text import find_brackets, python_spans
 from gpututor.app.editor.rendering import CodeDocument, sign_words, with_signs
 from gpututor.app.main.screen import MainScreen
+from gpututor.grading.recording import LineCost
 from gpututor.text import lines_of
 from tests.support.apps import AppEnv, burst, edit, main_screen, until, until_shown
 from tests.support.parameters import mostly_long
@@ -67,6 +68,78 @@ async def test_the_cursor_is_never_under_a_mark(pilot: Pilot[None]) -> None:
     await pilot.pause()
     place = editor.cursor_screen_offset
     assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
+
+
+# Wrapping
+
+
+WRAPPED = "x = 1\n    long = '" + "word " * 37 + "'  # \x1b end\n\tlast = f(1)\n"
+
+
+async def wrapping(pilot: Pilot[None], text: str) -> Editor:
+    screen = main_screen(pilot)
+    screen.learner.settings.choose("soft_wrap", True)
+    screen.apply_settings()
+    editor = await edit(pilot, text)
+    await until(pilot, lambda: editor.wrapped_document.height > editor.document.line_count, "for the text to wrap")
+    return editor
+
+
+async def test_a_wrapped_line_is_whole_and_the_cursor_is_on_its_letter(pilot: Pilot[None]) -> None:
+    editor = await wrapping(pilot, WRAPPED)
+    assert screen_text(pilot.app).count("word") == 37
+    assert "›" not in screen_text(pilot.app)
+    assert editor.scroll_offset.x == 0
+    await pilot.press("down")
+    for letter in with_signs(editor.document[1]):
+        place = editor.cursor_screen_offset
+        assert screen_lines(pilot.app)[place.y].ljust(80)[place.x] == letter
+        editor.action_cursor_right()
+    editor.move_cursor((1, 0))
+    await pilot.press("home")
+    assert editor.cursor_location == (1, 4), "the indent"
+    await pilot.press("down")
+    assert editor.cursor_location[0] == 1, "the next part of the same line"
+    await pilot.press("down", "down")
+    assert editor.cursor_location[0] == 2
+    await pilot.press("up")
+    assert editor.cursor_location[0] == 1
+
+
+async def test_marks_and_costs_of_a_wrapped_line_are_in_their_places(pilot: Pilot[None]) -> None:
+    editor = await wrapping(pilot, WRAPPED)
+    start, end = (1, 20), (1, 150)
+    editor.show_matches([(start, end)], None)
+    color = editor._part("match").bgcolor
+    drawn = [editor.render_line(y) for y in range(editor.wrapped_document.height)]
+    parts = [
+        "".join(segment.text for segment in strip if segment.style and segment.style.bgcolor == color)
+        for strip in drawn
+    ]
+    assert "".join(parts) == editor.document[1][20:150]
+    assert sum(map(bool, parts)) == 3
+    editor.show_matches([], None)
+    editor.show_costs({2: LineCost(2, 3, 4000, 1, 2000, 16, 7, 900, 0)})
+    await until_shown(pilot, "‖7")
+    row = next(line for line in screen_lines(pilot.app) if "‖7" in line)
+    assert "␛ end" in row, "in the last part, which has space"
+    assert "›" not in screen_text(pilot.app)
+
+
+async def test_a_line_behind_wrapped_lines_comes_in_sight(pilot: Pilot[None]) -> None:
+    editor = await wrapping(pilot, ("#" + " word" * 60 + "\n") * 30 + "target = 1\n")
+    editor.go_to_line(31, marked=True)
+    await until_shown(pilot, "target = 1")
+    editor.move_cursor((0, 0))
+    await until(pilot, lambda: editor.scroll_offset.y == 0, "for the top")
+    editor.move_cursor((30, 0))
+    editor.scroll_to_cursor()
+    await until_shown(pilot, "target = 1")
+    screen = main_screen(pilot)
+    screen.learner.settings.choose("soft_wrap", False)
+    screen.apply_settings()
+    await until(pilot, lambda: editor.wrapped_document.height == 32, "for whole lines again")
+    await until_shown(pilot, "target = 1")
 
 
 # Brackets

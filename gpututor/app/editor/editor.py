@@ -66,17 +66,18 @@ class Editor(CodeArea):
         self.move_cursor((row, indent))
         # `center=True` would centre sideways too, and hide the start of the lines.
         # Forced: an editor that is not yet displayed does not know that it can scroll sideways.
-        self.scroll_to(x=0, y=max(0, row - self.size.height // 2), animate=False, force=True)
+        self.scroll_to(x=0, y=max(0, self.y_of(row) - self.size.height // 2), animate=False, force=True)
         self.redraw()
 
     def scroll_to_cursor(self) -> None:
         """Scroll to the cursor of an editor that was just displayed, with the head of its function if both fit."""
-        row, room = self.cursor_location[0], self.scrollable_content_region.height
-        lines = self.document.lines[: row + 1]
+        room = self.scrollable_content_region.height
+        lines = self.document.lines[: self.cursor_location[0] + 1]
         head = max(
             (at for at, line in enumerate(lines) if line.startswith(("def ", "async def ", "class "))), default=0
         )
-        y = 0 if row < room - 2 else head if row - head < room - 3 else row - 2 * room // 3
+        cursor, top = self.y_of(len(lines) - 1), self.y_of(head)
+        y = 0 if cursor < room - 2 else top if cursor - top < room - 3 else cursor - 2 * room // 3
         self.scroll_to(x=0, y=y, animate=False, force=True, immediate=True)
         self.scroll_cursor_visible()  # sideways, too
 
@@ -279,7 +280,12 @@ class Editor(CodeArea):
         self.move_cursor(self.document.end, select=select)
 
     def action_smart_home(self) -> None:
-        self.move_cursor(self.get_cursor_line_start_location(smart_home=True))
+        row, column = self.cursor_location
+        target = self.get_cursor_line_start_location(smart_home=True)
+        indent = len(python_text.indent_of(self.document[row]))
+        if target == (row, 0) and (column == 0 or column > indent):
+            target = (row, indent)  # Textual forgets the indent of a line that wraps
+        self.move_cursor(target)
         self._show_line_start()
 
     def _show_line_start(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -84,13 +85,45 @@ class CodeDocument(Document):
         return EditResult((top + len(lines) - 1, column), replaced)
 
 
+class Section(NamedTuple):
+    """The part of a row that is drawn on one line: the whole row, unless it wraps."""
+
+    row: int
+    start: int
+    """The first column."""
+    end: int
+    """The column after the last."""
+    is_last: bool
+    """True if the row ends here."""
+
+
 class CodeLines(WrappedDocument):
-    """Lines that never wrap, with the width of their signs."""
+    """Lines with the width of their signs, which wrap if the editor does."""
+
+    _wraps = False
+
+    def wrap(self, width: int, tab_width: int | None = None) -> None:
+        self._wraps = width > 0
+        super().wrap(width, tab_width)
 
     def get_sections(self, line_index: int) -> list[str]:
-        return [with_signs(self.document[line_index])]
+        line = with_signs(self.document[line_index])
+        cuts = [0, *(self.get_offsets(line_index) if self._wraps else ()), len(line)]
+        return [line[start:end] for start, end in pairwise(cuts)]
+
+    def section_at(self, y: int) -> Section | None:
+        """Return what is drawn on a line of the wrapped text, from 0; None below it."""
+        if not self._wraps:
+            return Section(y, 0, len(self.document[y]), True) if y < self.document.line_count else None
+        if y >= self.height:
+            return None
+        row, start = self.offset_to_location(Offset(0, y))
+        end = next((offset for offset in self.get_offsets(row) if offset > start), None)
+        return Section(row, start, len(self.document[row]) if end is None else end, end is None)
 
     def offset_to_location(self, offset: Offset) -> Location:
+        if self._wraps:
+            return super().offset_to_location(offset)
         row = min(max(0, offset.y), self.document.line_count - 1)
         return row, self.get_target_document_column(row, max(0, offset.x), -1)
 
@@ -226,21 +259,34 @@ class CodeArea(TextArea):
 
     def _render_line(self, y: int) -> Strip:
         strip = super()._render_line(y)
-        row = y + self.scroll_offset.y
-        marks = self.marks_of(row) if row < self.document.line_count else []
+        section = self._section_at(y)
         # Here and not in `get_line`: the background of the cursor's line would cover them.
-        for start, end, part in marks:
-            if (row, start) == self.cursor_location and is_cursor_drawn(self):
+        for start, end, part in self.marks_of(section.row) if section is not None else ():
+            if (section.row, start) == self.cursor_location and is_cursor_drawn(self):
                 start += 1
-            strip = self._styled(strip, row, start, end, self._part(part))
+            strip = self._styled(strip, section, start, end, self._part(part))
         return strip
 
-    def _styled(self, strip: Strip, row: int, start: int, end: int, style: Style) -> Strip:
+    def _section_at(self, y: int) -> Section | None:
+        """Return what is drawn on a line of the view, from 0; None below the text."""
+        assert isinstance(self.wrapped_document, CodeLines)
+        return self.wrapped_document.section_at(y + self.scroll_offset.y)
+
+    def y_of(self, row: int) -> int:
+        """Return the line of the wrapped text, from 0, on which a row begins."""
+        return self.wrapped_document.location_to_offset((row, 0)).y
+
+    def _left(self, section: Section) -> int:
+        """Return the column of the view for the start of a section's row."""
+        return self.gutter_width - self.scroll_offset.x - self._cells(self.document[section.row][: section.start])
+
+    def _styled(self, strip: Strip, section: Section, start: int, end: int, style: Style) -> Strip:
         """Return the strip with some columns of the row in another style, as far as they are in sight."""
-        line, left = self.document[row], self.gutter_width - self.scroll_offset.x
+        line, left = self.document[section.row], self._left(section)
+        start, end = max(start, section.start), end if section.is_last else min(end, section.end)
         first = max(self.gutter_width, left + self._cells(line[:start]))
         last = max(first, left + self._cells(line[:end]) + max(0, end - len(line)))
-        if first == last:
+        if start >= end or first == last:
             return strip
         before, here, after = Segment.divide(strip, (first, last, max(last, strip.cell_length)))
         return Strip([*before, *Segment.apply_style(here, post_style=style), *after], strip.cell_length)
@@ -283,17 +329,20 @@ class CodeArea(TextArea):
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)
-        row = y + self.scroll_offset.y
-        if row >= self.document.line_count:
+        section = self._section_at(y)
+        if section is None:
             return strip
-        line = self.document[row]
+        line = self.document[section.row]
         width = self.scrollable_content_region.width
-        shift = self.scroll_offset.x
-        gutter = self.gutter_width
-        text_end = gutter + max(0, (len(line) if line.isascii() and "\t" not in line else self._cells(line)) - shift)
-        if shift and line:
+        gutter, left = self.gutter_width, self._left(section)
+        text_end = max(
+            gutter, left + (section.end if line.isascii() and "\t" not in line else self._cells(line[: section.end]))
+        )
+        if self.scroll_offset.x and line:
             strip = self._over(strip, gutter - 1, LEFT, "cut", width)
-        note, style = self._note(row, width - max(text_end, self._cursor_end(row, gutter - shift)))
+        note, style = "", ""
+        if section.is_last:
+            note, style = self._note(section.row, width - max(text_end, self._cursor_end(section, left)))
         if note:
             strip = self._over(strip, width - len(note), note, style, width)
         end = width - len(note) - (2 if note else 0)
@@ -307,10 +356,11 @@ class CodeArea(TextArea):
     def _cells(self, line: str) -> int:
         return cell_len(with_signs(line).expandtabs(self.indent_width))
 
-    def _cursor_end(self, row: int, left: int) -> int:
-        """Return the column behind the cursor, if it is in that row."""
-        at, column = self.cursor_location
-        return left + self._cells(self.document[row][:column]) + 1 if at == row else 0
+    def _cursor_end(self, section: Section, left: int) -> int:
+        """Return the column behind the cursor, if it is in the last section of a row."""
+        row, column = self.cursor_location
+        is_here = row == section.row and column >= section.start
+        return left + self._cells(self.document[row][:column]) + 1 if is_here else 0
 
     def _note(self, row: int, room: int) -> tuple[str, str]:
         """Return the text and the part of a row's costs. They may cover code, except on the cursor's row."""

@@ -217,6 +217,7 @@ class MainScreen(BaseScreen[None]):
             self.panes.editor.cursor_blink = not self._is_still
         if self.panes.editor.costs_on is not settings.costs:
             self.panes.editor.costs_on = settings.costs
+        self.panes.editor.soft_wrap = settings.soft_wrap
         self.show_file_state()
         if self.learner.settings.faults:
             self.status.show_news("A setting is invalid. Press , to see which.")
