@@ -6,6 +6,8 @@ import pkgutil
 import re
 
 import pytest
+from markdown_it import MarkdownIt
+from rich.cells import cell_len
 from textual.await_complete import AwaitComplete
 from textual.content import Content
 from textual.pilot import Pilot
@@ -331,7 +333,28 @@ async def test_no_code_of_a_task_is_cut(env: AppEnv, size: tuple[int, int]) -> N
     task.write_text(f"# Twice\n\nWrite\n\n{line}\n\nEnd.\n")
     async with env.start(size) as pilot:
         await until_shown(pilot, "-> END")
-        assert ("↪" in screen_text(pilot.app)) is (size[0] != 80), "with room, it is in one line"
+        assert ("↪" in screen_text(pilot.app)) is (size[0] == 140), "next to the code, the task is narrow"
+
+
+async def test_at_80_columns_no_code_or_diagram_of_the_course_is_folded(env: AppEnv) -> None:
+    env.course = load_course(builtin_course())
+    async with env.start((80, 24)) as pilot:
+        await pilot.press("2")
+        fences = main_screen(pilot).panes.reader.query(FoldedFence)
+        await until(pilot, lambda: any(fence.content_size.width for fence in fences), "for the lesson")
+        room = fences.first().content_size.width
+    texts = {lesson.slug: lesson.text for lesson in env.course.lessons}
+    for exercise in env.course.exercises:
+        texts[exercise.key] = "\n\n".join([exercise.task, *exercise.hints])
+    blocks = [(name, token) for name, text in texts.items() for token in MarkdownIt().parse(text)]
+    code = [
+        (name, line)
+        for name, token in blocks
+        if token.type in ("fence", "code_block")
+        for line in token.content.split("\n")
+    ]
+    assert len(code) > 1000
+    assert [(name, line) for name, line in code if cell_len(line) > room] == []
 
 
 ENTRY = re.compile(r"^\*\*([^*]+)\*\*: (.+?) \((\d+)\)$", re.DOTALL)
