@@ -160,7 +160,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("scenario", "s:scenario(1)", "Scenario", "Another scenario.", bar="s: scenario"),
         _row("compare", "V,shift+f11,f23", "Compare", "Compare the attempt with another.", bar="V: compare"),
         _row("what_if", "w", "What if", "Run the attempt on other models of the virtual GPU.", bar="w: GPUs"),
-        _row("export", "X", "Export", "Write the trace of this call, for Perfetto.", bar="X: export"),
+        _row("export", "X", "Export", "Write the trace of this call, for Perfetto."),
         _row("run", "r,f5,ctrl+s", "Run", "Back, and run the checks again.", bar="r: run the checks"),
         _row("save_screen", "S", "Save screen", "Save a picture of the screen in exports."),
         _row("help", "question_mark,f1", "Help", "How to read the tab, and its keys.", bar="?: help"),

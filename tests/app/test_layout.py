@@ -89,7 +89,7 @@ async def test_z_zooms_the_pane_in_front_and_back(pilot: Pilot[None], screen: Ma
     text = screen.editor_text
     await pilot.press("z")
     await until(pilot, lambda: screen.editor_text == f"z{text}", "for a letter: in the editor it is no command")
-    assert "Alt+z Zoom" in screen_lines(pilot.app)[-1]
+    assert "Alt+z All panes" in screen_lines(pilot.app)[-1]
     await pilot.resize_terminal(150, 45)
     await settle(pilot)
     assert seen(screen) == {"editor"}

@@ -248,8 +248,7 @@ class MainScreen(BaseScreen[None]):
 
     def show_keys(self) -> None:
         course, pane = self.panes.course, self.panes.current
-        first = ("cancel", *(("zoom",) if self._is_zoomed else ()))
-        commands = tuple(id for id in (*first, *FOOTERS[pane]) if self._is_useful(id))
+        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
         if course.is_typing:
             commands, keys = (), tuple((hint.key, hint.title) for hint in bar("course_filter"))
@@ -257,6 +256,8 @@ class MainScreen(BaseScreen[None]):
             commands, keys = (), self.editing.find_keys
         elif pane is Pane.COURSE:
             keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
+        if self._is_zoomed and commands:
+            keys = (*keys, ("Alt+z" if pane is Pane.CODE else "z", "All panes"))
         self.key_bar.show(*footer(commands, in_editor=pane is Pane.CODE, keys=keys))
 
     def _is_useful(self, command: str) -> bool:

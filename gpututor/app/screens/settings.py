@@ -25,6 +25,7 @@ _SHOWN = {
     "auto_run": {"asked": "when asked", "other editor": "also when another editor saves", "saved": "at every save"},
     "motion": {"full": "full", "none": "none"},
     "costs": {"true": "shown", "false": "hidden"},
+    "soft_wrap": {"false": "no", "true": "yes"},
     "gpu": {OWN_GPU: "the exercise's own"},
 }
 """Names of values whose word in the file says too little."""
