@@ -31,7 +31,7 @@ async def test_the_settings_look_as_agreed(env: AppEnv, size: tuple[int, int], m
 
 
 async def test_a_change_of_a_setting_applies_at_once_and_is_saved(env: AppEnv) -> None:
-    async with env.start() as pilot:
+    async with env.start((80, 30)) as pilot:
         await pilot.press("comma")
         await until_shown(pilot, "Settings")
         for setting in SETTINGS:

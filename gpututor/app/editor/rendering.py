@@ -260,8 +260,10 @@ class CodeArea(TextArea):
     def _render_line(self, y: int) -> Strip:
         strip = super()._render_line(y)
         section = self._section_at(y)
+        if section is None:
+            return strip
         # Here and not in `get_line`: the background of the cursor's line would cover them.
-        for start, end, part in self.marks_of(section.row) if section is not None else ():
+        for start, end, part in self.marks_of(section.row):
             if (section.row, start) == self.cursor_location and is_cursor_drawn(self):
                 start += 1
             strip = self._styled(strip, section, start, end, self._part(part))

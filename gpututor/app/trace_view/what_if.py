@@ -52,9 +52,11 @@ def grade_on(
 
 
 def _candidate(model: str, report: Report, scenario: str, folder: Path | None) -> Candidate:
-    verdict = {0: "passed", 1: "failed"}.get(report.outcome.exit_code, report.outcome.value)
+    verdict = {0: "passed", 1: "failed"}.get(report.outcome.exit_code, "-")
     failure = report.first_failure
     note = failure.sentence if failure is not None else report.reason
+    if verdict == "-":
+        note = ": ".join(filter(None, [report.outcome.value, note]))
     nothing = Candidate(model, None, 0.0, 0, 0, None, note, verdict=verdict)
     try:
         recording = read_recording(folder) if folder is not None else None
