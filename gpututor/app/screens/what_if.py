@@ -1,4 +1,4 @@
-"""What if: the attempt of the device screen on other models of the virtual GPU, in one table."""
+"""An attempt on other models of the virtual GPU, in one table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same attempt on another virtual GPU: its grading, as a row of a table."""
+"""Grading of the same attempt on another virtual GPU, as a row of a table."""
 
 from __future__ import annotations
 
