@@ -41,6 +41,7 @@ SCREEN_CLASSES = {
     "main": "MainScreen",
     "trace": "DeviceScreen",
     "compare": "CompareScreen",
+    "what_if": "WhatIfScreen",
     "history": "HistoryScreen",
     "devices": "DevicesScreen",
     "progress": "ProgressScreen",
