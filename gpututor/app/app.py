@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, COMMANDS, DEVICE_TABS, Pane, shown_keys
+from gpututor.app.commands import BY_ID, COMMANDS, COPIES, DEVICE_TABS, Pane, shown_keys
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import KeyPassed, ReadyForKeys
@@ -149,6 +149,13 @@ class GpututorApp(BaseApp):
         for main in self._main_screens:
             main.status.show_answer("Copied.")
 
+    def copy_to_clipboard(self, text: str) -> None:
+        """Copy, and say so in the status line: a terminal does not."""
+        super().copy_to_clipboard(text)
+        lines = text.rstrip("\n").splitlines()
+        for main in self._main_screens:
+            main.status.show_answer(f"Copied: {text.strip()}" if len(lines) < 2 else f"Copied {len(lines)} lines.")
+
     def leave_at_once(self) -> None:
         for main in self._main_screens:
             main.files.rescue()
@@ -257,6 +264,8 @@ def _main_entries(main: MainScreen, query: str) -> Iterator[Entry]:
         yield Entry(command.title, command.help, act, command.palette or (), shown_keys(command))
     for tab, (title, sentence) in enumerate(DEVICE_TABS.items()):
         yield Entry(title, sentence, partial(main.attempts.show_device, tab))
+    for title, (method, sentence) in COPIES.items():
+        yield Entry(title, sentence, getattr(main.copying, method))
     for exercise in main.learner.course.exercises:
         open_it = partial(main.navigator.open_exercise, exercise, Pane.TASK)
         yield Entry(f"{exercise.label} {exercise.title}", exercise.summary, open_it)

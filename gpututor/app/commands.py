@@ -144,6 +144,7 @@ COMMANDS = (
         ("runs.show_devices", "shift+f1", "D", "Devices", "models,doctor",
          "See the devices; choose where runs happen."),
         ("show_settings", "shift+f2", "comma", "Settings", "options", "Colors, editor, motion, when checks run."),
+        ("copying.copy", "", "y", "Copy", "clipboard,yank", "Copy the report, or the path of your file."),
         ("attempts.save_screen", "", "S", "Save screen", "screenshot", "Save a picture of the screen in exports."),
         ("show_help", "f1", "question_mark", "Help", "keys", "Show the keys."),
         ("show_glossary", "", "W", "Glossary", "words", "Explain the words of the course."),
@@ -423,6 +424,13 @@ DEVICE_TABS = {
     "Hazards": "What may go wrong in your last run, and what is worth changing.",
 }
 """Tabs of the device screen in their order, each with a sentence for the palette."""
+
+COPIES = {
+    "Copy the report": ("copy_report", "The full report of the results, as text."),
+    "Copy the path of my file": ("copy_path", "The path of your file of this exercise."),
+    "Copy the command that grades this": ("copy_command", "The gpututor grade command, for another shell."),
+}
+"""Entries of the palette that copy a text: a method of the controller, and a sentence."""
 
 _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",

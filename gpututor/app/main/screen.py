@@ -18,6 +18,7 @@ from gpututor.app import runtime
 from gpututor.app.commands import BY_ID, FOOTERS, Pane, bar, bindings, footer
 from gpututor.app.course_index import glossary_words, slug
 from gpututor.app.main.attempts import AttemptController
+from gpututor.app.main.copying import CopyController
 from gpututor.app.main.editing import EditorController
 from gpututor.app.main.files import CHECK_EVERY_S, FileController, file_error
 from gpututor.app.main.host import LearnerContext, Result
@@ -94,6 +95,7 @@ class MainScreen(BaseScreen[None]):
         self.learning = LearningController(self, self.files, self.attempts)
         self.navigator = Navigator(self, self.files, self.attempts, self.learning)
         self.editing = EditorController(self)
+        self.copying = CopyController(self)
         self._find_devices = find_devices
         self._place = Place()
         self._is_zoomed = False
