@@ -48,7 +48,7 @@ class BaseApp(App[None]):
         self.settings = settings or SettingsFile()
         for theme in themes.OWN:
             self.register_theme(theme)
-        self.settings.know_themes(self.available_themes)
+        self.settings.know_themes(theme.name for theme in themes.offered(self.available_themes))
         self._full_motion = self.animation_level
         self._is_still = False
         self._applied_theme = ""
@@ -66,8 +66,8 @@ class BaseApp(App[None]):
 
     @property
     def current_theme(self) -> Theme:
-        """The theme of the settings; with NO_COLOR, the theme without colors."""
-        return themes.WITHOUT_COLOURS if self.no_color else super().current_theme
+        """The theme of the settings, in shades that can be read; with NO_COLOR, the theme without colors."""
+        return themes.WITHOUT_COLOURS if self.no_color else themes.readable(super().current_theme)
 
     def palette_entries(self, screen: Screen[Any], query: str) -> Iterator[Entry]:
         """Yield the palette's entries while `screen` is shown."""
@@ -87,13 +87,19 @@ class BaseApp(App[None]):
 
     def _remember_theme(self, _: Theme) -> None:
         """Save a theme chosen in the palette. With NO_COLOR, Textual passes another theme than the chosen one."""
-        if self.theme == self._applied_theme:
-            return
-        self._applied_theme = self.theme
+        if self.theme != self._applied_theme:
+            self._choose_theme(self.theme)
+
+    def _choose_theme(self, name: str) -> None:
+        self._preview_theme(name)
         try:
-            self.settings.choose("theme", self.theme)
+            self.settings.choose("theme", name)
         except TutorError as error:
             self.show_error(error)
+
+    def _preview_theme(self, name: str) -> None:
+        """Show a theme without saving the choice."""
+        self._applied_theme = self.theme = name
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
@@ -129,9 +135,16 @@ class BaseApp(App[None]):
         open_palette(self)
 
     def search_themes(self) -> None:
-        from gpututor.app.screens.palette import open_themes  # as above
+        from gpututor.app.screens.choices import ThemeDialog  # as above
 
-        open_themes(self)
+        def end(name: str | None) -> None:
+            if name is None:
+                self.apply_settings()
+            else:
+                self._choose_theme(name)
+
+        offered = themes.offered(self.available_themes)
+        self.push_screen(ThemeDialog(offered, self.settings.now.theme, self._preview_theme), end)
 
     def leave_at_once(self) -> None:
         """Leave without questions: the terminal was closed, or the process got a signal."""

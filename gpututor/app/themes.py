@@ -1,11 +1,13 @@
 """Themes, the terminal's sixteen colors, and NO_COLOR.
 
-Text has a contrast of at least 4.5:1 to its background, in `contrast` 7:1; a test measures it on every screen.
+Text has a contrast of at least 4.5:1 to its background, in `contrast` 7:1; a test measures it on every screen. The
+themes of Textual get other shades to reach it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from rich.color import Color as RichColour
@@ -132,7 +134,82 @@ WITHOUT_COLOURS = Theme(
 """Black, white and gray, which `without_colours` replaces by the terminal's own colors, reversed and dim."""
 
 OWN = (NIGHT, DAY, TERMINAL, CONTRAST)
-"""Themes that can be chosen."""
+"""The app's own themes."""
+
+_GROUNDS = ("background", "surface", "panel")
+_PARTS = ("primary", "secondary", "accent", "success", "warning", "error")
+"""Colors of a theme that are drawn as text, and that have a text color of their own."""
+_LEAST = 4.6
+"""Contrast of text in other themes. It is above 4.5, as colors are rounded."""
+
+
+def offered(available: Mapping[str, Theme]) -> list[Theme]:
+    """Return the themes to choose from, the app's own first. With 16 colors, only its own theme can be read."""
+    others = [theme for _, theme in sorted(available.items()) if theme not in OWN and not theme.ansi]
+    return [*OWN, *others]
+
+
+_readable: dict[str, Theme] = {}
+"""Themes that `readable` returned, by name: it takes some milliseconds."""
+
+
+def readable(theme: Theme) -> Theme:
+    """Return the theme with texts moved toward black or white until they can be read; own themes are unchanged."""
+    if theme in OWN or theme.ansi:
+        return theme
+    if theme.name not in _readable:
+        _readable[theme.name] = _made_readable(theme)
+    return _readable[theme.name]
+
+
+def _made_readable(theme: Theme) -> Theme:
+    colors = theme.to_color_system().generate()
+    names = ("foreground", *_GROUNDS, *_PARTS, *map("text-{}".format, _PARTS))
+    color = {name: Color.parse(colors[name]) for name in names}
+    far = Color.parse("white" if theme.dark else "black")
+    grounds = [color[name] for name in _GROUNDS]
+    text = color["foreground"].blend(far, 0.5)
+    shares = (0.3, 0.25, 0.2, 0.15, 0.1)
+    tints = {name: [grounds[0].blend(color[name], share) for share in shares] for name in _PARTS}
+    # Backgrounds of what is chosen or marked: as much color as leaves the text readable.
+    muted = {name: next((tint for tint in tints[name] if contrast(text, tint) > 7), tints[name][-1]) for name in _PARTS}
+    grounds.append(muted["primary"])
+    grounds += [ground.blend(far, 0.05) for ground in grounds]  # Textual tints what has the focus
+
+    def moved(start: Color, *others: Color) -> str:
+        tones = (start.blend(far, step / 20) for step in range(21))
+        return next(
+            (tone for tone in tones if all(contrast(tone, on) >= _LEAST for on in (*grounds, *others))), far
+        ).hex
+
+    parts = {name: moved(color[name]) for name in _PARTS}
+    texts = {f"text-{name}": moved(color[f"text-{name}"], muted[name]) for name in _PARTS}
+    foreground = moved(color["foreground"], *muted.values())
+    pale = moved(color["foreground"].blend(grounds[0], 0.3))
+    variables = {
+        **theme.variables,
+        **texts,
+        **{f"{name}-muted": tint.hex for name, tint in muted.items()},
+        **dict.fromkeys(("text-muted", "text-disabled", "foreground-muted"), pale),
+        **dict.fromkeys(("text", "input-cursor-background"), foreground),
+        "block-cursor-background": parts["primary"],
+        **dict.fromkeys(("block-cursor-blurred-background", "input-selection-background"), muted["primary"].hex),
+        **dict.fromkeys(("block-cursor-foreground", "input-cursor-foreground"), grounds[0].hex),
+        "block-cursor-blurred-foreground": foreground,
+    }
+    ground = {name: color[name].hex for name in _GROUNDS}  # else the panel would follow the primary color
+    return replace(theme, **parts, **ground, foreground=foreground, variables=variables)
+
+
+def contrast(text: Color, ground: Color) -> float:
+    """Return WCAG's contrast ratio."""
+    darker, lighter = sorted(map(_luminance, (text, ground)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(color: Color) -> float:
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in color.normalized]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 _BRIGHT = 0.18

@@ -18,6 +18,7 @@ from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.commands import (
     BY_ID,
+    COPIES,
     DEVICE_TABS,
     SCREENS,
     WIDGETS,
@@ -47,6 +48,8 @@ SCREEN_CLASSES = {
     "progress": "ProgressScreen",
     "search": "SearchScreen",
     "settings": "SettingsScreen",
+    "editor": "EditorDialog",
+    "themes": "ThemeDialog",
     "text": "TextScreen",
     "all_text": "AllTextScreen",
     "diff": "DiffDialog",
@@ -170,7 +173,7 @@ def test_in_the_palette_titles_are_unique() -> None:
 OTHER_NAMES = {id: command.palette or () for id, command in BY_ID.items()}
 
 WANTED = {
-    **{title.lower(): title for title in DEVICE_TABS},
+    **{title.lower(): title for title in (*DEVICE_TABS, *COPIES)},
     **{command.title.lower(): command.title for command in BY_ID.values()},
     **{name: f"{BY_ID[id].title} ({name})" for id, names in OTHER_NAMES.items() for name in names},
     "export": "Export trace",
@@ -213,13 +216,12 @@ async def test_a_theme_is_chosen_by_its_name_however_often_enter_comes(pilot: Pi
     await pilot.press("ctrl+p", *"colours")
     await until(pilot, lambda: list_of(pilot).highlighted == 0, "for the list")
     await pilot.press("enter")
-    await until_shown(pilot, "Type a theme's name")
-    await pilot.press(*"nord")
-    await until(pilot, lambda: list_of(pilot).option_count == 1, "for the theme")
+    await until_shown(pilot, "↓ ↑ previews")
+    await pilot.press("G", "k")
     for key in ("ctrl+p", *["enter"] * 4):
         pilot.app.post_message(key_event(key))
     await until(pilot, lambda: main_screen(pilot).is_active, "for the main screen")
-    await until(pilot, lambda: pilot.app.theme == "nord", "for the theme")
+    await until(pilot, lambda: pilot.app.theme == "textual-light", "for the theme")
     await pilot.pause()
     assert len(pilot.app.screen_stack) == 1
 

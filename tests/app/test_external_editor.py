@@ -242,7 +242,6 @@ async def test_in_tmux_the_editor_gets_a_split_or_a_window(
 @pytest.mark.parametrize(
     ("editor", "title", "advice"),
     [
-        ("", "No editor is chosen yet.", "export EDITOR=nano"),
         ("nowhere", "There is no program called nowhere", "let $EDITOR name another"),
         ("code", "code ended with exit code 3: no display", "It was started by $EDITOR"),
         ("broken", "broken cannot be started: Exec format error.", "Look at $EDITOR."),
@@ -261,6 +260,26 @@ async def test_an_editor_that_does_not_open_is_told_with_what_to_do(
         await pilot.press("1", "o")
         await until_shown(pilot, title)
         await until_shown(pilot, advice)
+
+
+async def test_without_a_choice_the_installed_editors_are_offered_and_the_choice_is_kept(
+    env: AppEnv, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = make_program(programs, "code", "")
+    make_program(programs, "subl", "")
+    monkeypatch.setenv("PATH", str(programs))
+    async with env.start() as pilot:
+        await pilot.press("o")
+        await until_shown(pilot, "code in its own window")
+        assert "nano" not in screen_text(pilot.app), "it is not installed"
+        await pilot.press("down", "up", "enter")
+        await until(pilot, lambda: words_of(code) == ["--goto", f"{env.file()}:1"], "for the editor")
+        assert main_screen(pilot).learner.settings.now.editor == "code"
+        main_screen(pilot).learner.settings.choose("editor", "")
+        await pilot.press("o")
+        await until_shown(pilot, "Esc cancels")
+        await pilot.press("escape")
+        assert main_screen(pilot).learner.settings.now.editor == "", "Esc chooses none"
 
 
 async def test_a_terminal_that_cannot_be_given_away_is_told(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from gpututor.app.app import GpututorApp
 from gpututor.app.commands import Pane
 from gpututor.app.screens.settings import SettingsScreen
 from gpututor.paths import settings_file
 from gpututor.settings import SETTINGS, read_settings
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown, write
+from tests.support.apps import AppEnv, burst, main_screen, run_checks, until, until_shown, write
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 from tests.support.tiny_course import RIGHT
 
@@ -59,16 +60,44 @@ async def test_the_next_start_has_what_was_chosen(env: AppEnv) -> None:
 
 async def test_a_command_for_the_own_editor_is_typed(env: AppEnv) -> None:
     async with env.start() as pilot:
-        await pilot.press("comma", "j", "enter")
+        await pilot.press("comma", "j")
+        await until_shown(pilot, "Enter edit Esc closes")
+        await pilot.press(*"hx")
+        await until_shown(pilot, "Command; empty: $VISUAL, else $EDITOR")
         await until_shown(pilot, "Enter saves Esc cancels")
-        await pilot.press(*"hx", "enter")
-        await until_shown(pilot, "← → changes")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen), "for the settings")
         assert main_screen(pilot).learner.settings.now.editor == "hx"
-        assert "hx" in screen_text(pilot.app)
-        await pilot.press("enter", *" -x", "escape")
+        await until_shown(pilot, "Own editor hx")
+        assert pilot.app.screen.query_one(OptionList).highlighted == 1, "the row keeps its highlight"
+        await pilot.press("enter", "end", *" -x", "escape")
         assert main_screen(pilot).learner.settings.now.editor == "hx", "Esc keeps what was"
         assert isinstance(pilot.app.screen, SettingsScreen)
+        await until_shown(pilot, "Enter edit Esc closes")
+        await pilot.press("k")
+        await until_shown(pilot, "← → changes Enter all themes Esc closes")
     assert read_settings(settings_file()).settings.editor == "hx"
+
+
+async def test_letters_typed_in_one_burst_all_reach_the_box(pilot: Pilot[None]) -> None:
+    await pilot.press("comma", "j")
+    burst(pilot.app, *"nano", "enter")
+    await until(pilot, lambda: main_screen(pilot).learner.settings.now.editor == "nano", "for the command")
+
+
+async def test_themes_are_previewed_and_kept_only_by_enter(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        settings = main_screen(pilot).learner.settings
+        await pilot.press("comma", "enter", "j", "j")
+        await until(pilot, lambda: pilot.app.theme == "terminal", "for the preview")
+        assert settings.now.theme == "night", "not kept yet"
+        await pilot.press("escape")
+        await until(pilot, lambda: pilot.app.theme == "night", "for the old theme")
+        await pilot.press("enter", "G")
+        await until(pilot, lambda: pilot.app.theme == "tokyo-night", "for the preview")
+        await pilot.press("enter")
+        await until_shown(pilot, "◂ tokyo-night ▸")
+    assert read_settings(settings_file()).settings.theme == "tokyo-night"
 
 
 async def test_a_file_that_is_edited_elsewhere_is_taken_while_the_app_runs(pilot: Pilot[None]) -> None:

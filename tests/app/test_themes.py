@@ -17,9 +17,10 @@ from textual.color import Color
 from textual.geometry import Region, Size
 from textual.pilot import Pilot
 from textual.screen import ModalScreen
+from textual.theme import BUILTIN_THEMES
 
 from gpututor.app.commands import Pane
-from gpututor.app.themes import CONTRAST, DAY, NIGHT, OWN, TERMINAL, WITHOUT_COLOURS, without_colours
+from gpututor.app.themes import CONTRAST, OWN, TERMINAL, WITHOUT_COLOURS, offered, readable, without_colours
 from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.settings import THEMES
@@ -49,7 +50,8 @@ STEPS: dict[str, tuple[str, ...]] = {
     "attempts": ("a",),
     "device": ("d",),
 }
-LEAST = {NIGHT.name: 4.5, DAY.name: 4.5, CONTRAST.name: 7.0}
+OFFERED = [theme.name for theme in offered(BUILTIN_THEMES)]
+LEAST = {**dict.fromkeys(OFFERED, 4.5), CONTRAST.name: 7.0}
 """Least contrast by theme: AA and AAA of WCAG 2 for text of usual size."""
 
 
@@ -113,7 +115,7 @@ def judge_all(env: AppEnv) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("theme", mostly_long(LEAST, ["day"]))
+@pytest.mark.parametrize("theme", mostly_long([name for name in OFFERED if name != TERMINAL.name], ["day"]))
 async def test_text_can_be_read(env: AppEnv, theme: str) -> None:
     write(f'theme = "{theme}"\n')
     judge_all(env)
@@ -124,6 +126,27 @@ async def test_text_can_be_read(env: AppEnv, theme: str) -> None:
             assert texts, name
             pale |= {(name, round(contrast(each), 2), each.text, str(each.style)) for each in texts}
     assert {each for each in pale if each[1] < LEAST[theme]} == set()
+
+
+@pytest.mark.parametrize("theme", OFFERED[len(OWN) :])
+def test_the_colors_of_themes_of_others_can_be_read(theme: str) -> None:
+    """Words and marks on each background, the selection too. The test above measures what the screens draw."""
+    made = readable(next(each for each in offered(BUILTIN_THEMES) if each.name == theme))
+    colors = {**made.to_color_system().generate(), **made.variables}
+    texts = ["foreground", "foreground-muted", "text-muted", "success", "warning", "error", "primary"]
+    texts += [f"text-{name}" for name in ("accent", "success", "warning", "error", "primary")]
+    pale = {
+        (text, ground, round(contrast_of(colors[text], colors[ground]), 2))
+        for text in texts
+        for ground in ("background", "surface", "panel", "primary-muted")
+        if contrast_of(colors[text], colors[ground]) < LEAST[theme]
+    }
+    assert pale == set()
+
+
+def contrast_of(text: str, ground: str) -> float:
+    style = Style(color=Color.parse(text).rich_color, bgcolor=Color.parse(ground).rich_color)
+    return contrast(Segment("x", style))
 
 
 @pytest.mark.long

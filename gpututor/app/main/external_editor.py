@@ -49,6 +49,9 @@ class ExternalEditor:
                 which=shutil.which,
                 columns=self._host.panes.app.size.width,
             )
+        except NoEditor:
+            self._ask()
+            return
         except TutorError as error:
             self._host.show_error(error)
             return
@@ -57,6 +60,23 @@ class ExternalEditor:
         else:
             self._host.status.show_news(OPENED[command.place].format(command.program))
             in_thread(self._run_outside, command)
+
+    def _ask(self) -> None:
+        """Let the learner choose an editor; save the choice as a setting, and open the file in it."""
+        from gpututor.app.screens.choices import EditorDialog
+
+        def end(command: str | None) -> None:
+            if not command:
+                return
+            try:
+                self._host.learner.settings.choose("editor", command)
+            except TutorError as error:
+                self._host.show_error(error)
+            else:
+                self._host.call_later(self.open_file)
+
+        installed = installed_editors(shutil.which)
+        self._host.push(EditorDialog(installed, installed[0].command if installed else ""), end)
 
     def _line(self) -> int:
         row, failure = self._host.panes.screen.focused, self._host.panes.results.first_failure
@@ -191,7 +211,33 @@ _NO_WAITING = (*_GOTO, *_COLON)
 """Editors with an option to wait until the file is closed, which is dropped here."""
 _IN_VS_CODE = ("code", "code-insiders", "codium", "cursor", "windsurf")
 
+_OFFERED = (
+    *("nvim", "vim", "hx", "micro", "nano", "emacs -nw", "kak", "vi"),
+    *("code", "codium", "cursor", "zed", "subl", "kate", "gedit"),
+)
+"""Commands to choose from if no editor is chosen."""
+
 Which = Callable[[str], str | None]
+
+
+class NoEditor(UsageError):
+    """No setting and no variable names an editor."""
+
+
+@dataclass(frozen=True)
+class InstalledEditor:
+    """An editor to choose."""
+
+    command: str
+    where: str
+    """Words on the place where it opens."""
+
+
+def installed_editors(which: Which) -> list[InstalledEditor]:
+    """Return the usual editors that are installed."""
+    words = {command: command.split() for command in _OFFERED}
+    where = {Place.TERMINAL: "in this terminal", Place.OUTSIDE: "in its own window"}
+    return [InstalledEditor(command, where[_place(each)]) for command, each in words.items() if which(each[0])]
 
 
 def editor_command(
@@ -201,7 +247,7 @@ def editor_command(
 
     The editor is `setting`, the setting of gpututor, else `$VISUAL`, else `$EDITOR`. In the terminal of VS Code, VS
     Code replaces a `$VISUAL` or `$EDITOR` that would cover the app. `which` finds a program as `shutil.which` does.
-    Raises `UsageError` for no editor and for a missing program.
+    Raises `NoEditor` if none is chosen, and `UsageError` for a missing program.
     """
     words, origin = _chosen(environment, setting)
     keeps = origin == THE_SETTINGS or (words and _place(words) is Place.OUTSIDE)
@@ -210,10 +256,7 @@ def editor_command(
         if own is not None:
             words, origin = [own], "VS Code's terminal"
     if not words:
-        raise UsageError(
-            "No editor is chosen yet.",
-            "Name an editor in the settings (the comma key), or run `export EDITOR=nano` before you start gpututor.",
-        )
+        raise NoEditor("No editor is chosen yet.", "Name an editor in the settings, or in $EDITOR.")
     program = which(os.path.expanduser(words[0]))
     if program is None:
         raise UsageError(

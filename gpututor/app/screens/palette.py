@@ -11,10 +11,10 @@ from rich.text import Text
 from textual import on
 from textual.app import App
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 from textual.markup import escape
 from textual.message import Message
 from textual.screen import Screen
-from textual.theme import ThemeProvider
 from textual.widgets import Input, OptionList
 
 from gpututor.app.screens.base import BaseModal
@@ -119,10 +119,7 @@ def open_contents(app: App[Any], entries: Sequence[Entry]) -> None:
     app.push_screen(PaletteScreen(placeholder="Type a section's name", entries=entries))
 
 
-def open_themes(app: App[Any]) -> None:
-    """Open the palette with the names of themes alone."""
-    app.push_screen(PaletteScreen([ThemeProvider], placeholder="Type a theme's name"))
-
-
-def _shown(title: Text, entry: Entry) -> Text:
-    return Text.assemble(title, (f"   {entry.keys}", "dim")) if entry.keys else title
+def _shown(title: Text, entry: Entry) -> str:
+    """Return the title and the keys as Textual's markup, which knows the theme's colors."""
+    keys = (f"   {entry.keys}", "$foreground-muted") if entry.keys else ""
+    return Content.assemble(Content.from_rich_text(title), keys).markup

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
+from functools import partial
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import foot, screen_bindings
 from gpututor.app.screens.base import BaseModal, error_dialog
+from gpututor.app.screens.choices import EditorDialog
 from gpututor.app.widgets.base import PlainText
 from gpututor.app.wording import short_path
 from gpututor.errors import TutorError, WorkspaceError
@@ -30,8 +33,10 @@ _SHOWN = {
 }
 """Names of values whose word in the file says too little."""
 
-_KEYS = foot("settings")
-_KEYS_IN_TEXT = "Enter saves   Esc cancels"
+_ENTER = {"theme": "themes", "editor": "edit"}
+"""Commands that Enter runs on some settings; on the others it goes to the next value."""
+_KEPT = ("j", "k", "q", ",", " ")
+"""Characters that are commands on every setting; others open the box of a setting that is a text."""
 
 
 class SettingsScreen(BaseModal[None]):
@@ -44,16 +49,15 @@ class SettingsScreen(BaseModal[None]):
         self._settings = settings
         self._changed = changed
         self._list = OptionList(id="settings", markup=False, compact=True)
-        self._text = Input(id="text", compact=True)
+        self._box: EditorDialog | None = None
         self._drawn: tuple[Settings, tuple[str, ...]] | None = None
         self._faults = PlainText("")
-        self._foot = PlainText(_KEYS, classes="foot")
+        self._foot = PlainText("", classes="foot")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -settings"):
             yield PlainText("Settings", classes="title")
             yield self._list
-            yield self._text
             yield VerticalScroll(self._faults, classes="faults")
             yield PlainText(f"File: {short_path(self._settings.path)}", classes="file")
             yield self._foot
@@ -72,9 +76,11 @@ class SettingsScreen(BaseModal[None]):
         self._list.focus()
         self.set_interval(0.3, self._refresh_rows)
 
-    @on(events.DescendantFocus)
+    @on(OptionList.OptionHighlighted)
     def _show_keys(self) -> None:
-        self._foot.update(_KEYS_IN_TEXT if self._text.has_focus else _KEYS)
+        enter = _ENTER.get(self._setting.key, "next")
+        others = {"themes", "edit", "next"} - {enter}
+        self._foot.update(foot("settings", *others, *(() if _choices(self._setting) else ("turn",))))
 
     def _refresh_rows(self) -> None:
         """Show settings and problems that the main screen has read from the file."""
@@ -86,7 +92,6 @@ class SettingsScreen(BaseModal[None]):
         row = self._list.highlighted
         self._list.set_options(Option(self._line(setting), id=setting.key) for setting in SETTINGS)
         self._list.highlighted = row
-        self._text.display = self._text.has_focus
         path = self._settings.path  # its folder is shown below
         faults = [fault.replace(str(path), path.name) for fault in self._settings.faults]
         self._faults.update("\n".join(f"! {fault}" for fault in faults))
@@ -122,20 +127,38 @@ class SettingsScreen(BaseModal[None]):
     @on(OptionList.OptionSelected)
     def _change(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        if _choices(self._setting):
-            self.action_turn(1)
-            return
-        self._text.value = str(getattr(self._settings.now, self._setting.key))
-        self._text.placeholder = "a command, such as: code --wait"
-        self._text.display = True
-        self._text.focus()
+        match _ENTER.get(self._setting.key):
+            case "themes":
+                self.app.search_themes()
+            case "edit":
+                self._open_box()
+            case _:
+                self.action_turn(1)
 
-    @on(Input.Submitted)
-    def _take_text(self, event: Input.Submitted) -> None:
+    def on_key(self, event: events.Key) -> None:
+        """Open the box with the character that was typed."""
+        if not event.is_printable or event.character is None or _choices(self._setting):
+            return
+        if self._box is not None:
+            self._box.type(event.character)  # typed before the box had the focus
+        elif event.character not in _KEPT:
+            self._open_box(event.character)
+        else:
+            return
         event.stop()
-        self._list.focus()
-        self._text.display = False
-        self._choose(self._setting, event.value.strip())
+        event.prevent_default()
+
+    def _open_box(self, typed: str = "") -> None:
+        from gpututor.app.main.external_editor import installed_editors
+
+        setting, value = self._setting, str(getattr(self._settings.now, self._setting.key))
+        self._box = EditorDialog(installed_editors(shutil.which), value, typed)
+        self.app.push_screen(self._box, partial(self._take_text, setting))
+
+    def _take_text(self, setting: Setting, command: str | None) -> None:
+        self._box = None
+        if command is not None:
+            self._choose(setting, command)
 
     def _choose(self, setting: Setting, value: Value) -> None:
         try:
@@ -144,13 +167,6 @@ class SettingsScreen(BaseModal[None]):
             self.app.push_screen(error_dialog(error))
         self._changed()
         self._draw()
-
-    def action_close(self) -> None:
-        if self._text.has_focus:
-            self._list.focus()
-            self._text.display = False
-        else:
-            self.dismiss(None)
 
 
 def _choices(setting: Setting) -> tuple[Value, ...]:
