@@ -43,6 +43,8 @@ class Settings:
     """True if the editor shows the cost of each line."""
     soft_wrap: bool = False
     """True if long lines wrap in the editor."""
+    vim: bool = False
+    """True for Vim's keys in the editor."""
 
     @property
     def requested_gpu(self) -> str | None:
@@ -99,6 +101,7 @@ SETTINGS = (
     Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),
     Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
     Setting("soft_wrap", "Wrap lines", "Wrap long lines in the app's editor.", (False, True)),
+    Setting("vim", "Vim keys", "Vim's keys in the editor; Esc in NORMAL leaves it.", (True, False)),
 )
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 

@@ -21,6 +21,7 @@ from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import KeyPassed, ReadyForKeys
 from gpututor.app.runtime import GcScheduler, write_log
+from gpututor.app.textual_private import forward_key
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import TutorError
@@ -103,6 +104,9 @@ class GpututorApp(BaseApp):
             return
         for main in self._main_screens:
             main.status.forget_answer()
+            if isinstance(event, events.Key) and event.key == "ctrl+r" and main.is_vim_normal:
+                forward_key(main.panes.editor, event)  # there it is redo
+                return
         screen, focused = self._top_screen, self.focused
         await super().on_event(event)
         if event.is_forwarded and isinstance(event, events.Key) and not _takes(focused, event):

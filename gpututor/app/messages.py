@@ -78,3 +78,15 @@ class KeyPassed(Message):
 
 class SettingsChanged(Message):
     """A setting changed, in the app or in the settings' file."""
+
+
+class ModeChanged(Message):
+    """The editor has another Vim mode."""
+
+
+class FindRequested(Message):
+    """A Vim key asks for a text to find (0), or for the next (1) or previous (-1) match."""
+
+    def __init__(self, by: int) -> None:
+        super().__init__()
+        self.by = by

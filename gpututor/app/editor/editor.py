@@ -16,7 +16,8 @@ from gpututor.app.editor.completion import CompletionList
 from gpututor.app.editor.find import Match
 from gpututor.app.editor.python_text import PARTNERS
 from gpututor.app.editor.rendering import CodeArea
-from gpututor.app.messages import EditorLeft, TabsReplaced
+from gpututor.app.editor.vim import Mode, Vim
+from gpututor.app.messages import EditorLeft, FindRequested, ModeChanged, TabsReplaced
 
 
 class Editor(CodeArea):
@@ -42,6 +43,23 @@ class Editor(CodeArea):
         super().__init__(id=id)
         self.completions = CompletionList()
         """Completions at the cursor; the main screen mounts the list."""
+        self.vim: Vim | None = None
+        """None without Vim's keys."""
+
+    def use_vim(self, on: bool) -> None:
+        """Turn Vim's keys on or off."""
+        find = lambda by: self.post_message(FindRequested(by))  # noqa: E731
+        self.vim = Vim(self, lambda: self.post_message(ModeChanged()), find) if on else None
+        self.post_message(ModeChanged())
+
+    @property
+    def mode(self) -> str:
+        """Name of the Vim mode; empty without Vim's keys."""
+        return self.vim.mode if self.vim is not None else ""
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        takes_text = self.vim is None or self.vim.mode is Mode.INSERT
+        return takes_text and super().check_consume_key(key, character)
 
     def show(self, text: str) -> None:
         """Show another text, with the cursor at the start and nothing to undo."""
@@ -49,6 +67,8 @@ class Editor(CodeArea):
         self.show_costs({})
         self.load_text(text)
         self.move_cursor((0, 0))
+        if self.vim is not None:
+            self.vim.reset()
 
     def replace_all(self, text: str) -> None:
         """Show a newer version of the same text; the cursor stays, and the change can be undone."""
@@ -94,7 +114,14 @@ class Editor(CodeArea):
         self.history.checkpoint()
 
     async def on_key(self, event: events.Key) -> None:
-        if (self.completions.is_open and self._complete(event.key)) or await self._edit_by(event):
+        is_done = self.completions.is_open and self._complete(event.key)
+        if not is_done and self.vim is not None:
+            is_done = self.vim.handle(event.key, event.character)
+            if event.key == "escape":  # which the screen may get, but the text area would move the focus
+                event.prevent_default()
+                if not is_done:
+                    return
+        if is_done or await self._edit_by(event):
             # Textual inserts text afterwards, unless this prevents it.
             event.stop()
             event.prevent_default()

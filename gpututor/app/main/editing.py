@@ -62,6 +62,11 @@ class EditorController:
         editor.focus()
         return True
 
+    def leave_mode(self) -> bool:
+        """Go back to Vim's NORMAL mode; return False if the editor is in it, or has no modes."""
+        editor = self._editor
+        return editor.has_focus and editor.vim is not None and editor.vim.escape()
+
     @property
     def find_keys(self) -> tuple[tuple[str, str], ...]:
         """Keys of the find bar, with what they do, while it has the focus."""
@@ -151,6 +156,19 @@ class EditorController:
         self._host.status.show_news(
             "Continued from the top." if wanted > last else "Continued from the end." if wanted < 0 else ""
         )
+
+    def find_again(self, by: int) -> None:
+        """Go to the next (1) or previous (-1) match of the last needle, with the find bar closed."""
+        if self._bar is None or not self._bar.needle.text:
+            self._host.status.show_answer("Nothing to find yet: / asks for a text.")
+        elif self._find_all() and self._matches:
+            starts, cursor = [match[0] for match in self._matches], self._editor.cursor_location
+            after = [start for start in starts if start > cursor] or starts
+            before = [start for start in starts if start < cursor] or starts
+            self._editor.move_cursor(after[0] if by > 0 else before[-1])
+        if self._bar is None or not self._bar.is_open:
+            self._matches = ()
+            self._editor.show_matches((), None)
 
     def _replace(self, all: bool) -> None:
         from gpututor.app.editor.find import BadPattern, replaced, replacement

@@ -29,10 +29,12 @@ from gpututor.app.main.runs import RunController
 from gpututor.app.messages import (
     EditorLeft,
     ExerciseChosen,
+    FindRequested,
     GradingProgressed,
     LessonChosen,
     LineChosen,
     LinkFollowed,
+    ModeChanged,
     ReadyForKeys,
     SettingsChanged,
     TabsReplaced,
@@ -180,6 +182,11 @@ class MainScreen(BaseScreen[None]):
         return self.focused is not None and self.focused.check_consume_key("a", "a")
 
     @property
+    def is_vim_normal(self) -> bool:
+        """True if letters are Vim's commands now."""
+        return self.panes.has_editor and self.focused is self.panes.editor and self.panes.editor.mode == "NORMAL"
+
+    @property
     def running(self) -> bool:
         return self.runs.running
 
@@ -220,6 +227,8 @@ class MainScreen(BaseScreen[None]):
         if self.panes.editor.costs_on is not settings.costs:
             self.panes.editor.costs_on = settings.costs
         self.panes.editor.soft_wrap = settings.soft_wrap
+        if (self.panes.editor.vim is not None) is not settings.vim:
+            self.panes.editor.use_vim(settings.vim)
         self.show_file_state()
         if self.learner.settings.faults:
             self.status.show_news("A setting is invalid. Press , to see which.")
@@ -239,7 +248,9 @@ class MainScreen(BaseScreen[None]):
         self.panes.course.show(self.attempts.lessons, self.exercise.key)
 
     def show_file_state(self) -> None:
-        self.status.show_file_state(self.files.state, self.planned_device)
+        mode = self.panes.editor.mode if self.panes.has_editor and self.panes.current is Pane.CODE else ""
+        state = " · ".join(filter(None, (mode, self.files.state)))
+        self.status.show_file_state(state, self.planned_device)
 
     def show_bars(self) -> None:
         self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
@@ -302,7 +313,7 @@ class MainScreen(BaseScreen[None]):
 
     def cancel(self) -> None:
         """Close what helps with editing; else stop the run; else show the whole list; else leave for the task."""
-        if self.editing.close_help():
+        if self.editing.close_help() or self.editing.leave_mode():
             return
         if self.running:
             self.runs.stop()
@@ -388,6 +399,17 @@ class MainScreen(BaseScreen[None]):
     def _editor_left(self) -> None:
         self.files.save()
 
+    @on(ModeChanged)
+    def _mode_changed(self) -> None:
+        self.show_file_state()
+
+    @on(FindRequested)
+    async def _find_requested(self, message: FindRequested) -> None:
+        if message.by:
+            self.editing.find_again(message.by)
+        else:
+            await self.editing.find()
+
     @on(TabsReplaced)
     def _tabs_replaced(self) -> None:
         self.status.show_news("Each tab at the start of a line became four spaces.")
@@ -397,6 +419,7 @@ class MainScreen(BaseScreen[None]):
     @on(CoursePane.Narrowed)
     def _keys_changed(self) -> None:
         self.show_keys()
+        self.show_file_state()
 
     @on(KeyBar.Chosen)
     async def _command_chosen(self, message: KeyBar.Chosen) -> None:

@@ -29,6 +29,7 @@ _SHOWN = {
     "motion": {"full": "full", "none": "none"},
     "costs": {"true": "shown", "false": "hidden"},
     "soft_wrap": {"false": "no", "true": "yes"},
+    "vim": {"true": "on", "false": "off"},
     "gpu": {OWN_GPU: "the exercise's own"},
 }
 """Names of values whose word in the file says too little."""

@@ -1,0 +1,377 @@
+"""Vim keys for the editor: modes, motions, operators, registers and repetition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
+
+from gpututor.app.editor import python_text
+from gpututor.app.editor.vim_motions import (
+    FINDS,
+    Incomplete,
+    Location,
+    Target,
+    indent,
+    inner_word,
+    location,
+    offset,
+    target,
+)
+
+
+class Mode(StrEnum):
+    NORMAL = "NORMAL"
+    INSERT = "INSERT"
+    VISUAL = "VISUAL"
+    VISUAL_LINE = "VISUAL LINE"
+
+
+class Span(NamedTuple):
+    """Text for an operator."""
+
+    start: Location
+    end: Location
+    """The place behind the last character; for whole lines, a place on the last one."""
+    lines: bool = False
+
+
+_SAME = {
+    "x": "dl", "X": "dh", "D": "d$", "C": "c$", "s": "cl", "S": "cc", "Y": "yy",
+}  # fmt: skip
+"""Commands that are short for others."""
+_NAMES = {
+    "left": "h", "right": "l", "up": "k", "down": "j", "backspace": "h", "space": "l", "home": "0", "end": "$",
+    "enter": "+", "delete": "x",
+}  # fmt: skip
+"""Characters that mean the same as a key without a character."""
+_OPERATORS = "dcy<>"
+_INDENT = 4
+
+
+class Vim:
+    """Keys of Vim for a text area. Text that is typed in INSERT mode is left to the area."""
+
+    def __init__(self, area: TextArea, changed: Callable[[], object], find: Callable[[int], object]) -> None:
+        """`changed` is called for another mode. `find` asks for a text (0), or goes to the next or previous match."""
+        self._area, self._changed, self._find = area, changed, find
+        self.mode = Mode.NORMAL
+        self._keys = ""
+        """Keys of a command that is not complete yet."""
+        self._cursor = self._anchor = (0, 0)
+        """Ends of what is selected in VISUAL mode, both included."""
+        self._register = ("", False)
+        """Text that was deleted or yanked, and True for whole lines."""
+        self._last_find = ""
+        self._last_change: tuple[str, str] = ("", "")
+        """Keys of the last change, and the text that was inserted then."""
+        self._inserting_from: Location = (0, 0)
+        self._changing = ""
+        """Keys of the change that the INSERT mode belongs to."""
+
+    # Keys
+
+    def handle(self, key: str, character: str | None = None) -> bool:
+        """Handle a key; return False if it is for the text area. `character`: what it would insert."""
+        if key == "escape":
+            return self.escape()
+        if self.mode is Mode.INSERT:
+            return False
+        if key == "ctrl+r":
+            self._history(self._area.redo, 1)
+            return True
+        letter = character if character and character.isprintable() else ""
+        if self._keys[-1:] not in ("f", "F", "t", "T", "r"):
+            letter = _NAMES.get(key, letter)
+        if not letter:
+            return key == "tab"  # which would insert spaces
+        if self.mode is Mode.NORMAL and not self._keys:
+            self._cursor = self._area.cursor_location  # the mouse or another program may have moved it
+        self._keys += letter
+        try:
+            self._run(self._keys)
+            self._keys = ""
+        except Incomplete:
+            pass
+        if self.mode is Mode.NORMAL:
+            self._clamp()
+        elif self.mode is not Mode.INSERT:
+            self._show_selection()
+        return True
+
+    def escape(self) -> bool:
+        """Go back to NORMAL mode, or drop an incomplete command; return False if there is nothing to leave."""
+        if self.mode is Mode.NORMAL:
+            waited, self._keys = bool(self._keys), ""
+            return waited
+        if self.mode is Mode.INSERT:
+            self._end_insert()
+        else:
+            self._area.move_cursor(self._cursor)
+        self._keys = ""
+        self._switch(Mode.NORMAL)
+        self._clamp()
+        return True
+
+    def reset(self) -> None:
+        """Start in NORMAL mode, as for another file."""
+        self._keys = ""
+        self._switch(Mode.NORMAL)
+
+    def _switch(self, mode: Mode) -> None:
+        if mode is not self.mode:
+            self.mode = mode
+            self._changed()
+
+    def _run(self, keys: str) -> None:
+        """Run a command; an unknown one does nothing. Raises `Incomplete`."""
+        count, rest = _count(keys)
+        if not rest:
+            raise Incomplete
+        times, letter = count or 1, rest[0]
+        if self.mode is not Mode.NORMAL and self._run_on_selection(rest, times):
+            return
+        if letter in _SAME and self.mode is Mode.NORMAL:
+            self._run(f"{count or ''}{_SAME[letter]}{rest[1:]}")
+        elif letter in _OPERATORS:
+            self._operate_on(letter, rest[1:], count, keys)
+        elif letter in "iaIAoO":
+            self._begin_insert(letter, keys)
+        elif letter in "vV":
+            self._anchor = self._cursor
+            self._switch(Mode.VISUAL if letter == "v" else Mode.VISUAL_LINE)
+        elif letter in "pP":
+            self._put(before=letter == "P", times=times)
+            self._last_change = (keys, "")
+        elif letter == "r":
+            self._replace(rest[1:2], times, keys)
+        elif letter == "u":
+            self._history(self._area.undo, times)
+        elif letter == ".":
+            self._repeat(times)
+        elif letter == "/":
+            self._find(0)
+        elif letter in "nN":
+            self._find(1 if letter == "n" else -1)
+        elif (there := self._target(rest, count)) is not None:
+            self._go(there.to)
+
+    def _run_on_selection(self, rest: str, times: int) -> bool:
+        """Run a command of VISUAL mode; return False for motions."""
+        letter = {"x": "d", "s": "c"}.get(rest[0], rest[0])
+        start, end = sorted((self._anchor, self._cursor))
+        is_lines = self.mode is Mode.VISUAL_LINE
+        span = Span(start, (end[0], end[1] + 1), is_lines)
+        if letter in _OPERATORS:
+            self._switch(Mode.NORMAL)
+            self._operate(letter, span, times)
+        elif letter in "vV":
+            wanted = Mode.VISUAL if letter == "v" else Mode.VISUAL_LINE
+            self._switch(Mode.NORMAL if wanted is self.mode else wanted)
+            self._area.move_cursor(self._cursor)
+        elif letter == "o":
+            self._anchor, self._cursor = self._cursor, self._anchor
+        elif rest == "i":
+            raise Incomplete
+        elif rest == "iw":
+            self._anchor, (row, column) = inner_word(self._cursor, self._lines[self._cursor[0]])
+            self._cursor = (row, column - 1)
+        else:
+            return letter in "iaIAOpPu.r"  # these do nothing here
+        return True
+
+    def _go(self, to: Location) -> None:
+        self._cursor = to
+        if self.mode is Mode.NORMAL:
+            self._area.move_cursor(to)
+
+    # Operators
+
+    def _operate_on(self, operator: str, keys: str, count: int, all_keys: str) -> None:
+        """Run an operator on the text of a motion, of lines or of a word. Raises `Incomplete`."""
+        again, rest = _count(keys)
+        if not rest or rest == "i":
+            raise Incomplete
+        count = (count or 1) * (again or 1) if count or again else 0
+        row = self._cursor[0]
+        if rest[0] == operator:
+            span = Span((row, 0), (min(row + (count or 1), len(self._lines)) - 1, 0), lines=True)
+        elif rest == "iw":
+            span = Span(*inner_word(self._cursor, self._lines[row]))
+        else:
+            there = self._target("e" if operator == "c" and rest == "w" else rest, count)
+            if operator == "c" and rest == "w" and there is not None:
+                there = self._word_to_change(there, count)
+            if there is None:
+                return
+            start, end = sorted((self._cursor, there.to))
+            if there.lines and start[0] == end[0] and rest[0] in "jk":
+                return
+            if rest == "w" and operator != "c" and end[0] > start[0] and end[1] <= indent(self._lines[end[0]]):
+                end = (end[0] - 1, len(self._lines[end[0] - 1]))  # not over the end of the line
+            span = Span(start, (end[0], end[1] + (there.included and not there.lines)), there.lines)
+        if operator != "y":
+            self._last_change = (all_keys, "")
+        self._operate(operator, span, 1, all_keys)
+
+    def _word_to_change(self, end: Target, count: int) -> Target:
+        """Return the end of the text that `cw` changes: the space behind the word stays."""
+        row = self._cursor[0]
+        (_, first), (_, behind) = inner_word(self._cursor, self._lines[row])
+        return end if count > 1 or first == behind else Target((row, behind - 1), included=True)
+
+    def _target(self, keys: str, count: int) -> Target | None:
+        there = target(keys, count, self._cursor, self._lines, self._last_find)
+        if keys[0] in FINDS:
+            self._last_find = keys
+        return there
+
+    def _operate(self, operator: str, span: Span, times: int, keys: str = "") -> None:
+        (first, _), (last, _), is_lines = span
+        lines = self._lines
+        end = (last, min(span.end[1], len(lines[last])))
+        if operator in "<>":
+            self._shift(first, last, times if operator == ">" else -times)
+            return
+        text = "\n".join(lines[first : last + 1]) if is_lines else self._area.get_text_range(span.start, end)
+        self._register = (text, is_lines)
+        if operator == "y":
+            self._go((first, self._cursor[1]) if is_lines else span.start)
+        elif operator == "c":
+            start = lines[first][: indent(lines[first])] if is_lines else ""
+            self._edit(start, (first, 0) if is_lines else span.start, (last, len(lines[last])) if is_lines else end)
+            self._start_inserting(keys)
+        elif not is_lines:
+            self._edit("", span.start, end)
+            self._go(span.start)
+        elif last + 1 < len(lines):
+            self._edit("", (first, 0), (last + 1, 0))
+            self._go((first, indent(self._lines[first])))
+        else:
+            above = max(0, first - 1)
+            self._edit("", (above, len(lines[above]) if first else 0), (last, len(lines[last])))
+            self._go((above, indent(self._lines[above])))
+
+    def _shift(self, first: int, last: int, by: int) -> None:
+        def shifted(line: str) -> str:
+            if by > 0:
+                return " " * _INDENT * by + line if line else line
+            return line[min(indent(line), -_INDENT * by) :]
+
+        lines = self._lines
+        self._edit("\n".join(map(shifted, lines[first : last + 1])), (first, 0), (last, len(lines[last])))
+        self._go((first, indent(self._lines[first])))
+
+    def _put(self, *, before: bool, times: int) -> None:
+        text, is_lines = self._register
+        row, column = self._cursor
+        if not text and not is_lines:
+            return
+        line = self._lines[row]
+        if is_lines:
+            block = "\n".join([text] * times)
+            at = (row, 0) if before else (row, len(line))
+            self._edit(f"{block}\n" if before else f"\n{block}", at, at)
+            to = row if before else row + 1
+            self._go((to, indent(self._lines[to])))
+        else:
+            at = (row, column if before else min(column + 1, len(line)))
+            self._edit(text * times, at, at)
+            end = offset(at, self._lines) + len(text) * times - 1
+            self._go(at if "\n" in text else location(end, self._lines))
+
+    def _replace(self, character: str, times: int, keys: str) -> None:
+        if not character:
+            raise Incomplete
+        row, column = self._cursor
+        if column + times <= len(self._lines[row]):
+            self._edit(character * times, (row, column), (row, column + times))
+            self._go((row, column + times - 1))
+            self._last_change = (keys, "")
+
+    # INSERT mode, undo, repetition
+
+    def _begin_insert(self, letter: str, keys: str) -> None:
+        row, column = self._cursor
+        line = self._lines[row]
+        match letter:
+            case "a":
+                column = min(column + 1, len(line))
+            case "I":
+                column = indent(line)
+            case "A":
+                column = len(line)
+            case "o":
+                blanks = python_text.after_line(line, self._lines[:row])
+                self._edit(f"\n{blanks}", (row, len(line)), (row, len(line)))
+                row, column = row + 1, len(blanks)
+            case "O":
+                column = indent(line)
+                self._edit(f"{line[:column]}\n", (row, 0), (row, 0))
+        self._go((row, column))
+        self._start_inserting(keys)
+
+    def _start_inserting(self, keys: str) -> None:
+        self._changing, self._inserting_from = keys, self._area.cursor_location
+        self._switch(Mode.INSERT)
+
+    def _end_insert(self) -> None:
+        cursor = self._area.cursor_location
+        typed = self._area.get_text_range(self._inserting_from, cursor) if cursor > self._inserting_from else ""
+        if self._changing:
+            self._last_change = (self._changing, typed)
+        self._area.history.checkpoint()
+        self._area.move_cursor((cursor[0], max(0, cursor[1] - 1)))
+
+    def _repeat(self, times: int) -> None:
+        keys, typed = self._last_change
+        for _ in range(times if keys else 0):
+            self._run(keys)
+            if self.mode is Mode.INSERT:
+                self._area.insert(typed)
+                self.escape()
+            self._cursor = self._area.cursor_location
+
+    def _history(self, step: Callable[[], None], times: int) -> None:
+        for _ in range(times):
+            step()
+        self._area.move_cursor(self._area.selection.start)
+
+    # The text
+
+    @property
+    def _lines(self) -> Sequence[str]:
+        return self._area.document.lines
+
+    def _edit(self, text: str, start: Location, end: Location) -> None:
+        """Replace text, as a step of its own for undo."""
+        self._area.history.checkpoint()
+        self._area.replace(text, start, end, maintain_selection_offset=False)
+        self._area.history.checkpoint()
+
+    def _clamp(self) -> None:
+        """Keep the cursor on a character of its line."""
+        row, column = self._area.cursor_location
+        last = max(0, len(self._lines[row]) - 1)
+        if column > last or not self._area.selection.is_empty:
+            self._area.move_cursor((row, min(column, last)))
+
+    def _show_selection(self) -> None:
+        row, column = self._cursor
+        self._cursor = (row, max(0, min(column, len(self._lines[row]) - 1)))
+        start, end = sorted((self._anchor, self._cursor))
+        start, end = start, (end[0], end[1] + 1)
+        if self.mode is Mode.VISUAL_LINE:
+            start, end = (start[0], 0), (end[0], len(self._lines[end[0]]))
+        end = (end[0], min(end[1], len(self._lines[end[0]])))
+        self._area.selection = Selection(start, end) if self._cursor >= self._anchor else Selection(end, start)
+
+
+def _count(keys: str) -> tuple[int, str]:
+    """Return the number before a command, 0 without one, and the rest."""
+    match = re.match(r"[1-9]\d*", keys)
+    return (int(match[0]), keys[match.end() :]) if match else (0, keys)

@@ -1,0 +1,121 @@
+"""Motions of Vim: where a key leads to in lines of text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Location = tuple[int, int]
+"""Row and column, from 0."""
+
+FINDS = "fFtT"
+_WORD = re.compile(r"\w+|[^\w\s]+|^$", re.MULTILINE)
+
+
+class Incomplete(Exception):
+    """More keys must follow."""
+
+
+class Target(NamedTuple):
+    """The place that a motion leads to."""
+
+    to: Location
+    included: bool = False
+    """True if an operator takes the character there, too."""
+    lines: bool = False
+    """True if an operator takes whole lines."""
+
+
+def target(keys: str, count: int, cursor: Location, lines: Sequence[str], last_find: str = "") -> Target | None:
+    """Return where a motion leads to; None if it is unknown or fails. `count`: 0 if none was typed.
+
+    `last_find`: the last of the keys f, F, t and T with its character. Raises `Incomplete`.
+    """
+    (row, column), times = cursor, count or 1
+    letter = keys[0]
+    if letter in FINDS or letter in ";,":
+        return _found_in_line(keys, times, cursor, lines[row], last_find)
+    match letter:
+        case "h":
+            return Target((row, max(0, column - times)))
+        case "l":
+            return Target((row, min(len(lines[row]), column + times)))
+        case "j" | "k" | "+" | "-":
+            to = max(0, min(row + (times if letter in "j+" else -times), len(lines) - 1))
+            return Target((to, column if letter in "jk" else indent(lines[to])), included=True, lines=True)
+        case "w" | "b" | "e":
+            return _by_words(letter, times, cursor, lines)
+        case "0":
+            return Target((row, 0))
+        case "^":
+            return Target((row, indent(lines[row])))
+        case "$":
+            to = min(row + times, len(lines)) - 1
+            return Target((to, max(0, len(lines[to]) - 1)), included=True)
+        case "G":
+            to = min(count or len(lines), len(lines)) - 1
+            return Target((to, indent(lines[to])), included=True, lines=True)
+        case "g":
+            if len(keys) < 2:
+                raise Incomplete
+            to = min(times, len(lines)) - 1
+            return Target((to, indent(lines[to])), included=True, lines=True) if keys[1] == "g" else None
+    return None
+
+
+def inner_word(cursor: Location, line: str) -> tuple[Location, Location]:
+    """Return the ends of the word, or of the space, at the cursor."""
+    row, column = cursor
+    parts = re.finditer(r"\w+|[^\w\s]+|\s+", line)
+    start, end = next((part.span() for part in parts if part.start() <= column < part.end()), (column, column))
+    return (row, start), (row, end)
+
+
+def indent(line: str) -> int:
+    """Return the number of blanks before the text."""
+    return len(line) - len(line.lstrip())
+
+
+def offset(location: Location, lines: Sequence[str]) -> int:
+    """Return the number of characters before a place."""
+    return sum(len(line) + 1 for line in lines[: location[0]]) + location[1]
+
+
+def location(offset: int, lines: Sequence[str]) -> Location:
+    """Return the place that has so many characters before it."""
+    row = 0
+    while row < len(lines) - 1 and offset > len(lines[row]):
+        offset -= len(lines[row]) + 1
+        row += 1
+    return row, offset
+
+
+def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -> Target:
+    text, at = "\n".join(lines), offset(cursor, lines)
+    words = list(_WORD.finditer(text))
+    match letter:
+        case "w":
+            places, end = [word.start() for word in words if word.start() > at], len(text)
+        case "e":
+            places, end = [word.end() - 1 for word in words if word.end() - 1 > at and word[0]], max(0, len(text) - 1)
+        case _:
+            places, end = [word.start() for word in reversed(words) if word.start() < at], 0
+    return Target(location(places[times - 1] if times <= len(places) else end, lines), included=letter == "e")
+
+
+def _found_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> Target | None:
+    if keys[0] in FINDS and len(keys) < 2:
+        raise Incomplete
+    kind, character = (keys if keys[0] in FINDS else last_find or "  ")[:2]
+    if keys[0] == ",":
+        kind = kind.swapcase()
+    row, at = cursor
+    step = 1 if kind in "ft" else -1
+    if kind in "tT" and keys[0] in ";,":
+        at += step  # else it would find the same character again
+    for _ in range(times):
+        at = line.find(character, at + 1) if step > 0 else line.rfind(character, 0, max(0, at))
+        if at < 0:
+            return None
+    return Target((row, at - step if kind in "tT" else at), included=step > 0)

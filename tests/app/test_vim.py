@@ -1,0 +1,220 @@
+"""Vim's keys in the editor: a table of texts and keys, the mode in the status line, and Esc."""
+
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from gpututor.app.commands import Pane
+from gpututor.app.editor.editor import Editor
+from gpututor.app.editor.vim import Mode
+from gpututor.settings import read_settings
+from tests.support.apps import AppEnv, burst, edit, main_screen, settle, until, until_shown, write
+from tests.support.screens import screen_text
+
+ESC, REDO = "\x1b", "\x12"
+CASES = [
+    # Motions. | is the cursor.
+    ("|ab\ncd", "l", "a|b\ncd"),
+    ("|ab\ncd", "5l", "a|b\ncd"),
+    ("a|b\ncd", "j", "ab\nc|d"),
+    ("ab\nc|d", "kh", "|ab\ncd"),
+    ("abc|d\ne\nfghi", "jj", "abcd\ne\n|fghi"),
+    ("|one two(x)", "w", "one |two(x)"),
+    ("|one two(x)", "3w", "one two(|x)"),
+    ("|one\n\ntwo", "w", "one\n|\ntwo"),
+    ("|one\n\ntwo", "ww", "one\n\n|two"),
+    ("one two|", "b", "one |two"),
+    ("one\n  |two", "b", "|one\n  two"),
+    ("|one two", "e", "on|e two"),
+    ("on|e two", "e", "one tw|o"),
+    ("  on|e", "0", "|  one"),
+    ("  on|e", "^", "  |one"),
+    ("|one\ntwo", "$", "on|e\ntwo"),
+    ("|one\ntwo", "2$", "one\ntw|o"),
+    ("on|e\ntwo\n  six", "G", "one\ntwo\n  |six"),
+    ("one\ntwo\nsi|x", "gg", "|one\ntwo\nsix"),
+    ("|one\ntwo\nsix", "2G", "one\n|two\nsix"),
+    ("|a.b.c", "f.", "a|.b.c"),
+    ("|a.b.c", "2f.", "a.b|.c"),
+    ("|a.b.c", "t.t.", "|a.b.c"),
+    ("|a.b.c", "f.;", "a.b|.c"),
+    ("|a.b.c", "f.;,", "a|.b.c"),
+    ("a.b.|c", "F.", "a.b|.c"),
+    ("|a b", "f ", "a| b"),
+    ("|abc", "fz", "|abc"),
+    # Into INSERT mode and back
+    ("a|b", f"ix{ESC}", "a|xb"),
+    ("a|b", f"ax{ESC}", "ab|x"),
+    ("  a|b", f"Ix{ESC}", "  |xab"),
+    ("|ab", f"Ax{ESC}", "ab|x"),
+    ("|ab\ncd", f"ox{ESC}", "ab\n|x\ncd"),
+    ("if a:|\nb", f"ox{ESC}", "if a:\n    |x\nb"),
+    ("  a|b", f"Ox{ESC}", "  |x\n  ab"),
+    # Edits
+    ("a|bc", "x", "a|c"),
+    ("a|bc", "9x", "|a"),
+    ("|", "x", "|"),
+    ("a|bc", "X", "|bc"),
+    ("a|bc", "rx", "a|xc"),
+    ("a|bc d", "D", "|a"),
+    ("a|bc", f"Cx{ESC}", "a|x"),
+    ("|ab", f"sx{ESC}", "|xb"),
+    ("|a\nb\nc", "dd", "|b\nc"),
+    ("|a\nb\nc", "2dd", "|c"),
+    ("a\n|b", "dd", "|a"),
+    ("|a", "dd", "|"),
+    ("|a\nb\nc", "dj", "|c"),
+    ("a\nb\n|c", "dk", "|a"),
+    ("a\n|b\nc", "dG", "|a"),
+    ("a\n|b\nc", "dgg", "|c"),
+    ("|a\nb", "d5j", "|"),
+    ("a\n|b", "dj", "a\n|b"),
+    ("|one two", "dw", "|two"),
+    ("one |two\nsix", "dw", "one| \nsix"),
+    ("|one two six", "2dw", "|six"),
+    ("|one two six", "d2w", "|six"),
+    ("|one two", "de", "| two"),
+    ("one tw|o", "db", "one |o"),
+    ("|one two", "d$", "|"),
+    ("|a.b", "df.", "|b"),
+    ("|a.b", "dt.", "|.b"),
+    ("one tw|o x", "diw", "one | x"),
+    ("one tw|o x", f"ciwa{ESC}", "one |a x"),
+    ("|one two", f"cwa{ESC}", "|a two"),
+    ("|o two", f"cwa{ESC}", "|a two"),
+    ("  o|ne\nx", f"cca{ESC}", "  |a\nx"),
+    ("|one two", f"c2wa{ESC}", "|a"),
+    ("|abc", "dz", "|abc"),
+    # Registers
+    ("|a\nb", "yyp", "a\n|a\nb"),
+    ("|a\nb", "yyjp", "a\nb\n|a"),
+    ("|a\nb", "yyP", "|a\na\nb"),
+    ("|a\nb", "yy2p", "a\n|a\na\nb"),
+    ("|a\nb\nc", "yjGp", "a\nb\nc\n|a\nb"),
+    ("|one two", "ywP", "one| one two"),
+    ("|one two", "yw$p", "one twoone| "),
+    ("|ab", "xp", "b|a"),
+    ("|a\nb", "ddp", "b\n|a"),
+    ("|abc", "p", "|abc"),
+    # Shifting
+    ("|a\nb", ">>", "    |a\nb"),
+    ("|a\n\nb", "3>>", "    |a\n\n    b"),
+    ("      |a", "<<", "  |a"),
+    ("  |a", "<<", "|a"),
+    ("|a\nb", ">j", "    |a\n    b"),
+    # Undo and redo
+    ("|abc", "xxu", "|bc"),
+    ("|abc", "xx2u", "|abc"),
+    ("|abc", f"xxu{REDO}", "|c"),
+    ("|ab", f"ix y{ESC}u", "|ab"),
+    # Repetition
+    ("|abc", "x.", "|c"),
+    ("|abcde", "x2.", "|de"),
+    ("|a\nb\nc", f"Ax{ESC}j.", "ax\nb|x\nc"),
+    ("|one two", f"cwa{ESC}w.", "a |a"),
+    ("|a\nb\nc", "dd.", "|c"),
+    ("|a\nb", f"ox{ESC}.", "a\nx\n|x\nb"),
+    ("|a\nb", ">>j.", "    a\n    |b"),
+    # VISUAL mode
+    ("|abcd", "vld", "|cd"),
+    ("ab|cd", "vhd", "a|d"),
+    ("|one two", "vey$p", "one twoon|e"),
+    ("|one two", f"vecx{ESC}", "|x two"),
+    ("|a\nb\nc", "Vjd", "|c"),
+    ("a\nb|\nc", "Vy", "a\n|b\nc"),
+    ("|a\nb\nc", "Vj>", "    |a\n    b\nc"),
+    ("    |a", "V<", "|a"),
+    ("|a\nb", f"Vcx{ESC}", "|x\nb"),
+    ("|abc", f"vl{ESC}x", "a|c"),
+    ("a|bc d", "viwd", "| d"),
+    ("ab|c", "vohd", "|a"),
+    ("|ab", f"d{ESC}x", "|b"),
+]
+
+
+def marked(editor: Editor) -> str:
+    lines, (row, column) = list(editor.document.lines), editor.cursor_location
+    lines[row] = f"{lines[row][:column]}|{lines[row][column:]}"
+    return "\n".join(lines)
+
+
+def play(editor: Editor, text: str, keys: str) -> str:
+    """Type keys into a text with a mark for the cursor; return the text and its cursor afterwards."""
+    editor.use_vim(on=True)
+    before = text.partition("|")[0]
+    editor.show(text.replace("|", "", 1))
+    editor.move_cursor((before.count("\n"), len(before.rpartition("\n")[2])))
+    assert editor.vim is not None
+    for key in keys:
+        name = {ESC: "escape", REDO: "ctrl+r", " ": "space"}.get(key, key)
+        if not editor.vim.handle(name, None if key in (ESC, REDO) else key) and key != ESC:
+            editor.insert(key)
+    return marked(editor)
+
+
+async def test_keys_do_what_they_do_in_vim(pilot: Pilot[None]) -> None:
+    editor = await edit(pilot)
+    wrong = [(text, keys, made) for text, keys, wanted in CASES if (made := play(editor, text, keys)) != wanted]
+    assert wrong == []
+
+
+async def test_the_status_line_names_the_mode_and_esc_leaves_the_editor_from_normal_only(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        await until(pilot, lambda: main_screen(pilot).panes.editor.vim is not None, "for the setting")
+        editor = await edit(pilot, "one\ntwo\n")
+        await until_shown(pilot, "NORMAL ·")
+        await pilot.press("q", "n", "1", "G", "o", *"if x:")
+        await until_shown(pilot, "INSERT ·")
+        await pilot.press("enter", *"y")
+        assert editor.text == "one\nif x:\n    y\ntwo\n", "letters are text, and lines are indented as without Vim's keys"
+        await pilot.press("escape")
+        await until_shown(pilot, "NORMAL ·")
+        await pilot.press("V", "k")
+        await until_shown(pilot, "VISUAL LINE ·")
+        await pilot.press("d", "u", "ctrl+r")
+        await until(pilot, lambda: editor.text == "one\ntwo\n", "for the redo")
+        assert main_screen(pilot).panes.current is Pane.CODE
+        await pilot.press("escape")
+        await until(pilot, lambda: main_screen(pilot).panes.current is Pane.TASK, "for the task")
+        assert "NORMAL" not in screen_text(pilot.app)
+
+
+async def test_find_is_the_find_bar_and_n_goes_on_after_it_is_closed(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "one\ntwo\none\none\n")
+        await pilot.press("n")
+        await until_shown(pilot, "Nothing to find yet")
+        await pilot.press("slash")
+        await until(pilot, lambda: bool(main_screen(pilot).editing.find_keys), "for the bar")
+        await pilot.press(*"one", "escape")
+        await until(pilot, lambda: editor.has_focus, "for the editor")
+        places = []
+        for key in ("n", "n", "n", "N"):
+            await pilot.press(key)
+            await settle(pilot)
+            places.append(editor.cursor_location[0])
+        assert places == [2, 3, 0, 3], places
+
+
+async def test_esc_and_the_command_after_it_may_arrive_together(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "abc\n")
+        await pilot.press("i")
+        burst(pilot.app, "z", "escape", "x", "A", "y", "escape")
+        await until(pilot, lambda: editor.text == "abcy\n" and editor.mode == Mode.NORMAL, "for all keys")
+
+
+@pytest.mark.parametrize("on", [True, False])
+async def test_the_setting_turns_it_on_and_off_at_once(env: AppEnv, on: bool) -> None:
+    path = write(f"vim = {str(not on).lower()}\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "abc\n")
+        main_screen(pilot).learner.settings.choose("vim", on)
+        main_screen(pilot).apply_settings()
+        await pilot.press("x")
+        assert editor.text == ("bc\n" if on else "xabc\n")
+    assert read_settings(path).settings.vim is on
