@@ -45,6 +45,8 @@ class Settings:
     """True if long lines wrap in the editor."""
     vim: bool = False
     """True for Vim's keys in the editor."""
+    streak: bool = False
+    """True if the progress screen shows the days of practice in a row."""
 
     @property
     def requested_gpu(self) -> str | None:
@@ -102,6 +104,7 @@ SETTINGS = (
     Setting("costs", "Costs", "Show the cost of each line next to your code.", (True, False)),
     Setting("soft_wrap", "Wrap lines", "Wrap long lines in the app's editor.", (False, True)),
     Setting("vim", "Vim keys", "Vim's keys in the editor; Esc in NORMAL leaves it.", (True, False)),
+    Setting("streak", "Streak", "Show the days of practice in a row, in Progress.", (True, False)),
 )
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta, tzinfo
 
 from gpututor.course.model import Course, Exercise
 from gpututor.errors import CourseError
@@ -21,9 +22,9 @@ _RATIO = re.compile(r"(\d+\.\d+) × the baseline's time")
 _UNFINISHED, _SOLUTION, _FAILURE, _HINT = 100, 60, 10, 6
 REMEMBER = "## Remember"
 OWN_KINDS = {
-    "loads": "The file loads",
-    "runs": "It runs to its end",
-    "prints": "It prints no more than the limit",
+    "loads": "The file did not load",
+    "runs": "The run stopped before its end",
+    "prints": "The file printed more than the limit",
 }
 """Built-in checks, which every exercise has: no lesson is about them."""
 _KINDS = OWN_KINDS | {
@@ -144,14 +145,53 @@ def mistakes(all_attempts: Iterable[AttemptSummary]) -> tuple[Mistake, ...]:
 
 
 def best_times(all_attempts: Iterable[AttemptSummary]) -> dict[str, str]:
-    """Return by exercise key the speed figures of the fastest attempt that passed."""
+    """Return by exercise key the speed figures of the fastest attempt that passed, if it is below the baseline."""
     fastest: dict[str, tuple[float, str]] = {}
     for attempt in all_attempts:
         for figures in attempt.measured if attempt.passed else ():
             ratio = _RATIO.match(figures)
-            if ratio and float(ratio[1]) < fastest.get(attempt.exercise, (float("inf"), ""))[0]:
+            if ratio and float(ratio[1]) < fastest.get(attempt.exercise, (1.0, ""))[0]:
                 fastest[attempt.exercise] = (float(ratio[1]), figures)
     return {key: figures for key, (_, figures) in fastest.items()}
+
+
+LONGEST_PAUSE_S = 15 * 60
+"""Seconds between two attempts that still count as practice; a longer gap is a break."""
+
+
+@dataclass(frozen=True)
+class Practice:
+    """Time spent, days, and exercises that passed at the first try."""
+
+    seconds: Mapping[str, float]
+    """By exercise key: the time before each attempt since the attempt before, without breaks."""
+    days: frozenset[date]
+    first_tries: int
+
+    def streak(self, today: date) -> int:
+        """Return the number of days in a row up to today, or to yesterday if today has no attempt yet."""
+        day = today if today in self.days else today - timedelta(days=1)
+        number = 0
+        while day - timedelta(days=number) in self.days:
+            number += 1
+        return number
+
+
+def practice(all_attempts: Iterable[AttemptSummary], zone: tzinfo | None = None) -> Practice:
+    """Return what the times of the attempts, oldest first, say about practice; days are those of `zone`."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    days: set[date] = set()
+    first_tries: dict[str, bool] = {}
+    before: datetime | None = None
+    for attempt in all_attempts:
+        first_tries.setdefault(attempt.exercise, attempt.passed)
+        with suppress(ValueError, OverflowError):
+            then = datetime.fromisoformat(attempt.started_at).astimezone(zone)
+            days.add(then.date())
+            pause = (then - before).total_seconds() if before is not None else 0.0
+            seconds[attempt.exercise] += pause if 0 < pause <= LONGEST_PAUSE_S else 0.0
+            before = then
+    return Practice(seconds, frozenset(days), sum(first_tries.values()))
 
 
 def general_rule(mistake: Mistake) -> str:

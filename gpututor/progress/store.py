@@ -131,6 +131,8 @@ class AttemptSummary:
     failed: tuple[FailedCheck, ...]
     measured: tuple[str, ...]
     """Figures of its checks, such as those of a speed check."""
+    started_at: str = ""
+    """ISO time of the grading; empty if a newer gpututor wrote it differently."""
 
 
 class ProgressStore:
@@ -354,18 +356,25 @@ def _summarize(id: int, exercise: str, outcome: str, report: str) -> AttemptSumm
     """Read no more of a report than needed: a report of a newer gpututor counts as an attempt, too."""
     failed: list[FailedCheck] = []
     measured: list[str] = []
-    for verdict in _verdicts(report):
+    content = _content(report)
+    verdicts = content.get("verdicts")
+    for verdict in verdicts if isinstance(verdicts, list) else ():
+        if not isinstance(verdict, dict):
+            continue
         if verdict.get("status") in _FAILURES:
             failed.append(FailedCheck(str(verdict.get("check")), str(verdict.get("sentence"))))
         if text := verdict.get("measured"):
             measured.append(str(text))
-    return AttemptSummary(id, exercise, outcome == Outcome.PASSED, tuple(failed), tuple(measured))
+    return AttemptSummary(
+        id, exercise, outcome == Outcome.PASSED, tuple(failed), tuple(measured), str(content.get("started_at", ""))
+    )
 
 
-def _verdicts(report: str) -> list[dict[str, Any]]:
-    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-        return [verdict for verdict in json.loads(report)["verdicts"] if isinstance(verdict, dict)]
-    return []
+def _content(report: str) -> dict[str, Any]:
+    with contextlib.suppress(ValueError, RecursionError):
+        content = json.loads(report)
+        return content if isinstance(content, dict) else {}
+    return {}
 
 
 def _is_disk_full(folder: Path) -> bool:

@@ -237,9 +237,9 @@ async def test_load_and_run_failures_have_a_general_rule_and_no_lesson(env: AppE
     async with env.start() as pilot:
         await run_checks(pilot)
         await pilot.press("w")
-        await until_shown(pilot, "1 ×  The file loads")
+        await until_shown(pilot, "1 ×  The file did not load")
         text = screen_text(pilot.app)
-        assert "1 ×  It runs to its end" in text
+        assert "1 ×  The run stopped before its end" in text
         assert "defines twice()" not in text
         assert "▸" not in text[text.index("Most frequent failures") :]
 

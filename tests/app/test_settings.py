@@ -38,7 +38,8 @@ async def test_a_change_of_a_setting_applies_at_once_and_is_saved(env: AppEnv) -
         for setting in SETTINGS:
             await until_shown(pilot, setting.title)
             await until_shown(pilot, setting.help)
-        await pilot.press("right")
+            await pilot.press("j")
+        await pilot.press("home", "right")
         await until(pilot, lambda: pilot.app.theme == "day", "for the light colours")
         await pilot.press("left", "j", "j", "j", "enter")
         assert pilot.app.theme == "night"

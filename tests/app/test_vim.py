@@ -168,7 +168,7 @@ async def test_the_status_line_names_the_mode_and_esc_leaves_the_editor_from_nor
         await pilot.press("q", "n", "1", "G", "o", *"if x:")
         await until_shown(pilot, "INSERT ·")
         await pilot.press("enter", *"y")
-        assert editor.text == "one\nif x:\n    y\ntwo\n", "letters are text, and lines are indented as without Vim's keys"
+        assert editor.text == "one\nif x:\n    y\ntwo\n", "letters are text, with the usual indents"
         await pilot.press("escape")
         await until_shown(pilot, "NORMAL ·")
         await pilot.press("V", "k")

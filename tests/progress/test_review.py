@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, date
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -9,7 +11,7 @@ import pytest
 
 from gpututor.checks.speed import modelled_figures
 from gpututor.grading.events import GradeRequest
-from gpututor.progress.review import best_times, mistakes, to_repeat
+from gpututor.progress.review import best_times, mistakes, practice, to_repeat
 from gpututor.progress.store import AttemptSummary, ExerciseProgress, FailedCheck, ProgressStore
 from tests.support.scripted_client import failure, report, verdict
 
@@ -97,6 +99,29 @@ def test_best_times_come_from_passed_attempts() -> None:
         ]
     )
     assert times == {"a/one": fast}
+    same = modelled_figures(2e-3, 2e-3, 1)
+    assert best_times([attempt(1, "a/one", True, measured=(same,))]) == {}, "as slow as the baseline"
+
+
+def test_practice_counts_days_first_tries_and_time_without_breaks() -> None:
+    def at(id: int, exercise: str, time: str, passed: bool = False) -> AttemptSummary:
+        return replace(attempt(id, exercise, passed), started_at=time)
+
+    made = practice(
+        [
+            at(1, "a/one", "2026-03-01T23:50:00+00:00"),
+            at(2, "a/one", "2026-03-01T23:58:00+00:00", passed=True),
+            at(3, "a/two", "2026-03-02T00:03:00+00:00", passed=True),
+            at(4, "a/one", "2026-03-03T10:00:00+00:00"),
+            at(5, "a/two", "not a time"),
+            at(6, "b/three", "2026-03-05T10:00:00+00:00"),
+        ],
+        UTC,
+    )
+    assert dict(made.seconds) == {"a/one": 8 * 60, "a/two": 5 * 60, "b/three": 0}, "a night is no practice"
+    assert made.first_tries == 1
+    days = [made.streak(date(2026, 3, day)) for day in (3, 4, 5, 7)]
+    assert days == [3, 3, 1, 0], "today counts once there is an attempt"
 
 
 @pytest.fixture

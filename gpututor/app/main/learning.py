@@ -161,7 +161,8 @@ class LearningController:
                     self._host.call_later(self.begin_again, key)
 
         learner = self._host.learner
-        self._host.push(ProgressScreen(learner.course, learner.progress), continue_with)
+        streak = learner.settings.now.streak
+        self._host.push(ProgressScreen(learner.course, learner.progress, streak=streak), continue_with)
 
     def begin_again(self, key: str) -> None:
         """Open an exercise, and ask whether its file is to be put back to the starter."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -19,7 +20,7 @@ from gpututor.course.model import Course
 from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
-from gpututor.progress.review import Mistake, Repeat, general_rule, lesson_about
+from gpututor.progress.review import Mistake, Practice, Repeat, general_rule, lesson_about
 from gpututor.text import escape_control_chars
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ProgressOverview:
     """Mistakes with the slug of the lesson that teaches the subject; empty if no lesson does."""
     best_times: dict[str, str]
     repeats: tuple[Repeat, ...]
+    practice: Practice
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,12 @@ class ProgressScreen(BaseModal[Choice]):
 
     BINDINGS = screen_bindings("progress")
 
-    def __init__(self, course: Course, progress: ProgressStore, page: int = 1) -> None:
+    def __init__(self, course: Course, progress: ProgressStore, page: int = 1, *, streak: bool = False) -> None:
         super().__init__()
         self._course = course
         self._progress = progress
         self._first_page = page
+        self._has_streak = streak
         self._far = OptionList(Option("… Counting", disabled=True), id="far", markup=False, compact=True)
         self._repeats = OptionList(id="repeats", markup=False, compact=True)
         pages = {"How far": self._far, "Worth repeating": self._repeats}
@@ -96,10 +99,11 @@ class ProgressScreen(BaseModal[Choice]):
         rows = [row for lesson in overview.lessons for row in lesson.exercises]
         left = sum(row.minutes for row in rows if row.state is not State.PASSED)
         yield _heading(f"{passed} of {count(total, 'exercise')} passed; {_time(left)} planned for the rest")
+        yield _heading(self._practice_line(overview.practice))
         yield _heading("")
         room = self._far.size.width - 3 - sum(_WIDTHS)  # without the padding and the scrollbar
         title_width = max(12, min(_TITLE_WIDTH, room))
-        yield _heading(_lesson_line(title_width, "Lesson", "passed", "started", "tries", "hints", "planned"))
+        yield _heading(_lesson_line(title_width, "Lesson", "passed", "started", "tries", "hints", "spent"))
         for lesson in overview.lessons:
             states = [row.state for row in lesson.exercises]
             yield Option(
@@ -110,12 +114,18 @@ class ProgressScreen(BaseModal[Choice]):
                     str(states.count(State.STARTED)),
                     str(sum(row.attempts for row in lesson.exercises)),
                     str(sum(row.hints_used for row in lesson.exercises)),
-                    _time(sum(row.minutes for row in lesson.exercises)),
+                    _time(round(sum(overview.practice.seconds.get(row.key, 0) for row in lesson.exercises) / 60)),
                 ),
                 id=f"lesson {lesson.slug}",
             )
         yield from self._mistake_rows(overview)
         yield from self._time_rows(overview)
+
+    def _practice_line(self, practice: Practice) -> str:
+        parts = [f"{_time(round(sum(practice.seconds.values()) / 60))} spent", count(len(practice.days), "day")]
+        if self._has_streak:
+            parts.append(f"{count(practice.streak(date.today()), 'day')} in a row")
+        return f"{', '.join(parts)}; {practice.first_tries} passed at the first try"
 
     def _mistake_rows(self, overview: ProgressOverview) -> Iterator[Option]:
         if not overview.mistakes:
@@ -150,7 +160,9 @@ class ProgressScreen(BaseModal[Choice]):
         for repeat in overview.repeats:
             exercise = exercises.get(repeat.exercise)
             if exercise is not None:
-                words = f"{exercise.label:>5} {exercise.title}\n{'':<6}{', '.join(repeat.reasons)}"
+                spent = round(overview.practice.seconds.get(exercise.key, 0) / 60)
+                about = (*repeat.reasons, f"{_time(spent)} spent") if spent else repeat.reasons
+                words = f"{exercise.label:>5} {exercise.title}\n{'':<6}{', '.join(about)}"
                 yield Option(escape_control_chars(words), id=f"exercise {exercise.key}")
 
     def action_page(self, number: int) -> None:
@@ -195,7 +207,9 @@ def progress_overview(course: Course, store: ProgressStore) -> ProgressOverview:
     known = [attempt for attempt in attempts if attempt.exercise in set(keys)]
     repeats = review.to_repeat(known, progress, store.solutions_opened(), store.begun_again(), keys)
     mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
-    return ProgressOverview(lesson_rows(course, progress), mistakes, review.best_times(known), repeats)
+    return ProgressOverview(
+        lesson_rows(course, progress), mistakes, review.best_times(known), repeats, review.practice(known)
+    )
 
 
 def _heading(text: str) -> Option:

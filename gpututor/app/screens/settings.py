@@ -29,6 +29,7 @@ _SHOWN = {
     "motion": {"full": "full", "none": "none"},
     "costs": {"true": "shown", "false": "hidden"},
     "soft_wrap": {"false": "no", "true": "yes"},
+    "streak": {"true": "shown", "false": "hidden"},
     "vim": {"true": "on", "false": "off"},
     "gpu": {OWN_GPU: "the exercise's own"},
 }
