@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from rich.color import Color as RichColour
 from rich.segment import Segment
@@ -197,8 +198,9 @@ def _made_readable(theme: Theme) -> Theme:
         **dict.fromkeys(("block-cursor-foreground", "input-cursor-foreground"), grounds[0].hex),
         "block-cursor-blurred-foreground": foreground,
     }
-    ground = {name: color[name].hex for name in _GROUNDS}  # else the panel would follow the primary color
-    return replace(theme, **parts, **ground, foreground=foreground, variables=variables)
+    # With the backgrounds: else the panel would follow the primary color.
+    changes: dict[str, Any] = parts | {name: color[name].hex for name in _GROUNDS}
+    return replace(theme, **changes, foreground=foreground, variables=variables)
 
 
 def contrast(text: Color, ground: Color) -> float:

@@ -57,7 +57,7 @@ class Editor(CodeArea):
         """Name of the Vim mode; empty without Vim's keys."""
         return self.vim.mode if self.vim is not None else ""
 
-    def check_consume_key(self, key: str, character: str | None) -> bool:
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
         takes_text = self.vim is None or self.vim.mode is Mode.INSERT
         return takes_text and super().check_consume_key(key, character)
 

@@ -99,7 +99,7 @@ class Vim:
             pass
         if self.mode is Mode.NORMAL:
             self._clamp()
-        elif self.mode is not Mode.INSERT:
+        elif self.mode in (Mode.VISUAL, Mode.VISUAL_LINE):
             self._show_selection()
         return True
 

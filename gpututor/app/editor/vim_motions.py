@@ -107,7 +107,8 @@ def _by_words(letter: str, times: int, cursor: Location, lines: Sequence[str]) -
 def _found_in_line(keys: str, times: int, cursor: Location, line: str, last_find: str) -> Target | None:
     if keys[0] in FINDS and len(keys) < 2:
         raise Incomplete
-    kind, character = (keys if keys[0] in FINDS else last_find or "  ")[:2]
+    last = keys if keys[0] in FINDS else last_find or "  "
+    kind, character = last[0], last[1]
     if keys[0] == ",":
         kind = kind.swapcase()
     row, at = cursor
