@@ -16,7 +16,8 @@ from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, COMMANDS, COPIES, DEVICE_TABS, Pane, shown_keys
+from gpututor.app.commands import BY_ID, COMMANDS, DEVICE_TABS, Pane, shown_keys
+from gpututor.app.main.copying import COPIES
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.messages import KeyPassed, ReadyForKeys

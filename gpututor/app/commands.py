@@ -440,13 +440,6 @@ DEVICE_TABS = {
 }
 """Tabs of the device screen in their order, each with a sentence for the palette."""
 
-COPIES = {
-    "Copy the report": ("copy_report", "The full report of the results, as text."),
-    "Copy the path of my file": ("copy_path", "The path of your file of this exercise."),
-    "Copy the command that grades this": ("copy_command", "The gpututor grade command, for another shell."),
-}
-"""Entries of the palette that copy a text: a method of the controller, and a sentence."""
-
 _FOOTERS = {
     Pane.COURSE: "show_task show_code run_checks next_exercise",
     Pane.LESSON: "go_back show_task show_code show_contents show_course next_exercise search jump",

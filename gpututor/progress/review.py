@@ -164,7 +164,7 @@ class Practice:
     """Time spent, days, and exercises that passed at the first try."""
 
     seconds: Mapping[str, float]
-    """By exercise key: the time before each attempt since the attempt before, without breaks."""
+    """Time by exercise key: from the attempt before to each attempt, without breaks."""
     days: frozenset[date]
     first_tries: int
 

@@ -18,7 +18,6 @@ from gpututor.app.base import BaseApp
 from gpututor.app.classroom.class_screen import ClassScreen
 from gpututor.app.commands import (
     BY_ID,
-    COPIES,
     DEVICE_TABS,
     SCREENS,
     WIDGETS,
@@ -29,6 +28,7 @@ from gpututor.app.commands import (
     help_keys,
     screen_bindings,
 )
+from gpututor.app.main.copying import COPIES
 from gpututor.app.screens.jump import JumpScreen
 from gpututor.app.screens.palette import CommandProvider, PaletteScreen
 from gpututor.app.screens.settings import SettingsScreen

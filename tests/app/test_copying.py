@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from gpututor.app.commands import COPIES
+from gpututor.app.main.copying import COPIES
 from tests.support.apps import AppEnv, edit, main_screen, run_checks, settle, until, until_shown
 from tests.support.screens import screen_text
 

@@ -10,6 +10,13 @@ from gpututor.course.workspace import find_workspace
 from gpututor.paths import builtin_course
 from gpututor.text import escape_control_chars
 
+COPIES = {
+    "Copy the report": ("copy_report", "The full report of the results, as text."),
+    "Copy the path of my file": ("copy_path", "The path of your file of this exercise."),
+    "Copy the command that grades this": ("copy_command", "The gpututor grade command, for another shell."),
+}
+"""Entries of the palette that copy a text: a method of the controller, and a sentence."""
+
 
 class CopyController:
     """Copies texts about the open exercise."""
