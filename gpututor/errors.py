@@ -43,3 +43,7 @@ class GradingError(TutorError):
     """The grader itself failed: never the learner's fault."""
 
     exit_code = 4
+
+
+class NoEditor(UsageError):
+    """No setting and no variable names the learner's own editor."""

@@ -21,7 +21,7 @@ from gpututor.app.main.files import FileController
 from gpututor.app.main.host import Host
 from gpututor.app.runtime import in_thread
 from gpututor.app.widgets.results import CheckRow
-from gpututor.errors import TutorError, UsageError
+from gpututor.errors import NoEditor, TutorError, UsageError
 
 EDITOR_GRACE_S = 2.0
 """Seconds that an editor has to end after a signal that ends the app."""
@@ -76,7 +76,7 @@ class ExternalEditor:
                 self._host.call_later(self.open_file)
 
         installed = installed_editors(shutil.which)
-        self._host.push(EditorDialog(installed, installed[0].command if installed else ""), end)
+        self._host.push(EditorDialog(installed, installed[0][0] if installed else ""), end)
 
     def _line(self) -> int:
         row, failure = self._host.panes.screen.focused, self._host.panes.results.first_failure
@@ -220,24 +220,11 @@ _OFFERED = (
 Which = Callable[[str], str | None]
 
 
-class NoEditor(UsageError):
-    """No setting and no variable names an editor."""
-
-
-@dataclass(frozen=True)
-class InstalledEditor:
-    """An editor to choose."""
-
-    command: str
-    where: str
-    """Words on the place where it opens."""
-
-
-def installed_editors(which: Which) -> list[InstalledEditor]:
-    """Return the usual editors that are installed."""
+def installed_editors(which: Which) -> list[tuple[str, str]]:
+    """Return (command, words on the place where it opens) of the usual editors that are installed."""
     words = {command: command.split() for command in _OFFERED}
     where = {Place.TERMINAL: "in this terminal", Place.OUTSIDE: "in its own window"}
-    return [InstalledEditor(command, where[_place(each)]) for command, each in words.items() if which(each[0])]
+    return [(command, where[_place(each)]) for command, each in words.items() if which(each[0])]
 
 
 def editor_command(

@@ -13,7 +13,6 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from gpututor.app.commands import foot, screen_bindings
-from gpututor.app.main.external_editor import InstalledEditor
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
 
@@ -23,12 +22,12 @@ class EditorDialog(BaseModal[str]):
 
     BINDINGS = screen_bindings("editor")
 
-    def __init__(self, installed: Sequence[InstalledEditor], command: str = "", typed: str = "") -> None:
-        """`command`: what is in the box at first; the text `typed` replaces it."""
+    def __init__(self, installed: Sequence[tuple[str, str]], command: str = "", typed: str = "") -> None:
+        """`installed`: commands, and where they open. The box begins with `typed`, else with `command`."""
         super().__init__()
         self._installed = installed
         self._box = Input(typed or command, placeholder="such as: code --wait", compact=True, select_on_focus=not typed)
-        rows = (Option(Content.assemble((f"{each.command:<14}", "bold"), each.where)) for each in installed)
+        rows = (Option(Content.assemble((f"{name:<14}", "bold"), where)) for name, where in installed)
         self._list = OptionList(*rows, id="choices", markup=False, compact=True)
         self._list.can_focus = False
 
@@ -44,7 +43,7 @@ class EditorDialog(BaseModal[str]):
 
     def on_mount(self) -> None:
         if self._box.is_attached:  # not while the app is leaving: Textual mounts nothing then
-            commands = [each.command for each in self._installed]
+            commands = [name for name, _ in self._installed]
             self._list.highlighted = commands.index(self._box.value) if self._box.value in commands else None
             self._box.focus()
 
@@ -59,7 +58,7 @@ class EditorDialog(BaseModal[str]):
             at = self._list.highlighted
             row = ((-min(by, 0) - 1 if at is None else at) + by) % len(self._installed)
             self._list.highlighted = row
-            self._box.value = self._installed[row].command
+            self._box.value = self._installed[row][0]
             self._box.action_end()
 
     @on(Input.Submitted)
@@ -70,7 +69,7 @@ class EditorDialog(BaseModal[str]):
     @on(OptionList.OptionSelected)
     def _take_clicked(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.dismiss(self._installed[event.option_index].command)
+        self.dismiss(self._installed[event.option_index][0])
 
 
 class ThemeDialog(BaseModal[str]):
