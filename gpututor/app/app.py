@@ -150,11 +150,6 @@ class GpututorApp(BaseApp):
             main.status.show_answer("Press q to quit.")
 
     def copy_to_clipboard(self, text: str) -> None:
-        super().copy_to_clipboard(text)
-        for main in self._main_screens:
-            main.status.show_answer("Copied.")
-
-    def copy_to_clipboard(self, text: str) -> None:
         """Copy, and say so in the status line: a terminal does not."""
         super().copy_to_clipboard(text)
         lines = text.rstrip("\n").splitlines()
