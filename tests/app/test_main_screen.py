@@ -172,7 +172,7 @@ async def test_ctrl_c_without_a_selection_is_answered_in_the_status_line(
 async def test_ctrl_c_copies_selected_text_and_says_so(pilot: Pilot[None], screen: MainScreen) -> None:
     screen.text_select_all()
     await pilot.press("ctrl+c")
-    await until_shown(pilot, "Copied.")
+    await until_shown(pilot, "Copied")
     assert "number" in pilot.app.clipboard
 
 
