@@ -168,7 +168,7 @@ def _shown(verdicts: Sequence[Verdict], rules: Rules, exercise: str) -> tuple[Ve
 def _outcome(
     given: Mark, report: Report | None, checks: Sequence[ShownCheck], verdicts: Sequence[Verdict], is_hiding: bool
 ) -> str:
-    if given.status is MarkStatus.NOT_HANDED_IN:
+    if given.counted is None:
         return "– Nothing submitted for it" if given.misplaced else "– Nothing submitted"
     if given.status is not MarkStatus.FINAL:
         return _WITHOUT_MARK[given.status]
@@ -198,6 +198,10 @@ def _title(report: Report, verdicts: Sequence[Verdict]) -> str:
 def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[str]:
     if given.is_dropped:
         yield "It does not count."
+    if given.by_hand is not None:
+        yield f"Your instructor set this mark by hand: {given.by_hand.why.rstrip('.')}."
+        if given.computed is not None and given.computed.status is MarkStatus.FINAL:
+            yield f"The checks alone gave {number(given.computed.points)}."
     if attempt is None:
         if given.misplaced:
             yield f"{given.misplaced}: tell your instructor which exercise it is for."
@@ -205,10 +209,11 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
     if len(given.attempts) > 1:
         counts = "counts" if given.status is MarkStatus.FINAL else "is reviewed first"
         yield f"Attempt {given.attempts.index(attempt) + 1} of {len(given.attempts)} {counts}."
-    if given.status is MarkStatus.REFUSED:
+    status = given.computed.status if given.computed is not None else given.status
+    if status is MarkStatus.REFUSED:
         reason = attempt.report.reason if attempt.report is not None else ""
         yield f"It was refused: {attempt.handed_in.refusal or reason or 'it cannot be graded.'}"
-    elif given.status is MarkStatus.NOT_GRADED or attempt.report is None:
+    elif status is MarkStatus.NOT_GRADED or attempt.report is None:
         yield "It is not graded yet."
     elif given.status is MarkStatus.OPEN:
         yield NO_MARK_YET
@@ -216,7 +221,7 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
         yield f"The exercise is made for a {own}, and was graded on another GPU model."
     if attempt.lateness.words:
         yield attempt.lateness.words
-        if given.status is MarkStatus.FINAL and attempt.deduction:
+        if given.status is MarkStatus.FINAL and attempt.deduction and given.by_hand is None:
             yield f"That is {number(attempt.deduction)} of the {number(attempt.earned)} points that it earned."
     if is_hiding:
         yield MORE_CHECKS

@@ -54,7 +54,12 @@ class ClassFolder:
         """Recordings of gradings that the instructor looked at, a folder for each key."""
         self.replaced = folder / "replaced"
         """Dated copies of replaced journal entries and rules."""
-        self.made = (self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced)
+        self.history = folder / "history"
+        """Marks by hand and accepted regrades; see `gpututor.classroom.history`."""
+        self.made = (
+            *(self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced),
+            self.history,
+        )
         """The folders that only gpututor writes to."""
 
     def make(self) -> None:
@@ -63,7 +68,7 @@ class ClassFolder:
 
     def clear_parts(self) -> None:
         """Remove parts that killed graders left."""
-        for folder in (self.folder, self.journal, self.submissions):
+        for folder in (self.folder, self.journal, self.submissions, self.history):
             sweep_parts(folder, is_alive)
 
     def submission(self, sha256: str) -> Path:

@@ -13,13 +13,15 @@ from gpututor import __version__
 from gpututor.classroom.executors import NO_RESULTS
 from gpututor.classroom.executors.local import RealDevices
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.history import Event, HistoryEntry, add_entry, now
 from gpututor.classroom.jobs import Job, Options, class_secret, jobs_of, secret_id
 from gpututor.classroom.submissions import Submission
+from gpututor.classroom.tables import number
 from gpututor.course.loader import load_course
-from gpututor.errors import UsageError
+from gpututor.errors import GradingError, UsageError
 from gpututor.files import back_up
 from gpututor.grading.events import GradeRequest
-from gpututor.grading.journal import GradingKey, exercise_digest, write_entry
+from gpututor.grading.journal import GradingKey, exercise_digest, read_entry, write_entry
 from gpututor.grading.report import Report
 from gpututor.hardware.inventory import load_inventory, torch_version
 from gpututor.hardware.scenario import ACCELERATORS
@@ -74,9 +76,40 @@ def same_result(report: Report, other: Report) -> bool:
     return report.outcome == other.outcome and statuses == others
 
 
-def accept_regrade(folder: ClassFolder, key: GradingKey, report: Report) -> Path | None:
-    """Replace the journal's report; return the path of its backup. After an `OSError` the journal is unchanged."""
+def accept_regrade(
+    folder: ClassFolder, submission: Submission, key: GradingKey, report: Report, by: str, why: str = ""
+) -> Path | None:
+    """Replace the journal's report, and add it to the history; return the path of the old report's backup.
+
+    After an `OSError` the journal is unchanged.
+    """
     path = key.file_in(folder.journal)
+    before = report_before(folder, key)
     backup = back_up(path, folder.replaced) if path.exists() else None
     write_entry(folder.journal, key, report)
+    entry = HistoryEntry(
+        event=Event.REGRADED,
+        student=submission.student,
+        exercise=submission.exercise,
+        by=by,
+        why=why,
+        at=now(),
+        before=result_words(before) if before is not None else "",
+        after=result_words(report),
+        submission=submission.sha256,
+    )
+    add_entry(folder, entry)
     return backup
+
+
+def report_before(folder: ClassFolder, key: GradingKey) -> Report | None:
+    """Return the report in the journal; None without one, or for a broken file."""
+    try:
+        return read_entry(folder.journal, key)
+    except GradingError:
+        return None
+
+
+def result_words(report: Report) -> str:
+    """Return `failed, 2 of 4 points`, by the author's points."""
+    return f"{report.outcome.value}, {number(report.points)} of {number(report.of)} points"

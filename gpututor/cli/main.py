@@ -65,6 +65,9 @@ VERBS = (
     Verb("classroom report", "the gradebook: a table here, and files for other programs"),
     Verb("classroom review", "items to review: odd figures, similar texts, ungraded files"),
     Verb("classroom feedback", "a Markdown report for each student"),
+    Verb("classroom mark", "set a mark by hand, with a reason"),
+    Verb("classroom regrade", "grade one submission again"),
+    Verb("classroom log", "the history: gradings, regrades, and marks by hand"),
     Verb("classroom open", "open the class here: students, exercises, submissions with report and trace"),
 )
 FIRST_VERBS = tuple(verb for verb in VERBS if " " not in verb.name)

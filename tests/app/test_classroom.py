@@ -27,6 +27,7 @@ from gpututor.app.screens.palette import CommandProvider
 from gpututor.app.screens.trace import DeviceScreen
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.history import Event, read_history
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.regrade import job_again
 from gpututor.classroom.review import review_of
@@ -278,6 +279,7 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
     changed = [name for name, content in journal(folder).items() if content != before[name]]
     assert [name.partition(".")[0] for name in changed] == [kept.name.partition(".")[0]]
     assert len(list(entries(folder.journal))) == len(before)
+    assert [(entry.event, entry.student) for entry in read_history(folder)] == [(Event.REGRADED, "ada")]
     assert all(request.journal is None for request in client.requests)
 
 

@@ -142,7 +142,9 @@ def _row(marks: StudentMarks, items: Mapping[Submission, tuple[Item, ...]]) -> R
 
 def _cell(mark: Mark, items: Mapping[Submission, tuple[Item, ...]]) -> Cell:
     outcome = mark.outcome
-    if mark.status is MarkStatus.NOT_HANDED_IN:
+    if mark.by_hand is not None:
+        text = "* by hand"
+    elif mark.status is MarkStatus.NOT_HANDED_IN:
         text = "–"
     elif mark.status.is_mark and outcome is not None:
         text = SHORT[outcome]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Attempt
+from gpututor.classroom.history import author
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.regrade import accept_regrade, job_again, request_again
 from gpututor.errors import TutorError, UsageError
@@ -65,9 +66,9 @@ class RegradeClient:
         self.recordings.prune_oldest()
         return self.recordings.read(key.name)
 
-    def take(self, key: GradingKey, report: Report) -> Path | None:
+    def take(self, attempt: Attempt, key: GradingKey, report: Report) -> Path | None:
         """Replace the report in the journal; return the old one's path. Raises `UsageError` if it cannot be written."""
         try:
-            return accept_regrade(self.folder, key, report)
+            return accept_regrade(self.folder, attempt.handed_in, key, report, author(None))
         except OSError as error:
             raise UsageError(f"The journal cannot be written to: {error}", "The journal is unchanged.") from error

@@ -26,11 +26,11 @@ from gpututor.app.widgets.base import PlainText
 from gpututor.app.widgets.output import SubmissionText
 from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.classroom.gradebook.model import Attempt, Mark
-from gpututor.classroom.regrade import may_be_taken, same_result
-from gpututor.errors import GradingError, TutorError
+from gpututor.classroom.regrade import may_be_taken, report_before, same_result
+from gpututor.errors import TutorError
 from gpututor.files import ordinary
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingFinished, WaitingForDevice
-from gpututor.grading.journal import GradingKey, read_entry
+from gpututor.grading.journal import GradingKey
 from gpututor.grading.recording import Recording
 from gpututor.grading.report import Report
 from gpututor.grading.report_text import outcome_line
@@ -318,11 +318,7 @@ class SubmissionScreen(BaseScreen[bool]):
             in_thread(self._find_recording, self.attempt, key, part)
             return
         self._end("")
-        try:
-            before = read_entry(self.grading.folder.journal, key)
-        except GradingError:
-            before = None  # a broken file is moved to replaced/, too
-        self._compare(before, report)
+        self._compare(report_before(self.grading.folder, key), report)
 
     def _compare(self, before: Report | None, report: Report) -> None:
         """Show the new result; if it differs, ask whether to take it."""
@@ -348,12 +344,12 @@ class SubmissionScreen(BaseScreen[bool]):
         assert self.attempt.key is not None
         self._doing = "take"
         # No daemon: leaving the app waits for the journal.
-        threading.Thread(target=self._write, args=(self.attempt.key, report)).start()
+        threading.Thread(target=self._write, args=(self.attempt, self.attempt.key, report)).start()
 
-    def _write(self, key: GradingKey, report: Report) -> None:
+    def _write(self, attempt: Attempt, key: GradingKey, report: Report) -> None:
         """Write the report to the journal. For a thread."""
         try:
-            self.call_later(self._show_taken, report, self.grading.take(key, report))
+            self.call_later(self._show_taken, report, self.grading.take(attempt, key, report))
         except TutorError as error:
             self.call_later(self._show_error, self._number, error)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import (
@@ -13,14 +14,17 @@ from gpututor.classroom.gradebook.marking import (
     GradedAttempt,
     attempt_of,
     mark_of,
+    marked_by_hand,
     score_attempt,
     student_marks,
     summary,
 )
 from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, GradebookWarning, Mark
+from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
 from gpututor.classroom.jobs import JobFailure, Options, read_failures
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, mistakes_error, points_of
 from gpututor.classroom.submissions import Class, Submission
+from gpututor.classroom.tables import number
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry
@@ -40,8 +44,9 @@ def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
         notices.append(GradebookWarning(f"The course is no longer in {class_.course}.", advice))
+    by_hand = marks_by_hand(read_history(folder))
     with CheckDescriptions() as descriptions:
-        return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of)
+        return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand)
 
 
 def gradebook_of(
@@ -51,11 +56,12 @@ def gradebook_of(
     exercises: Mapping[str, Exercise],
     notices: Sequence[GradebookWarning] = (),
     describe: Describe = lambda exercise: (),
+    by_hand: Mapping[tuple[str, str], HistoryEntry] = MappingProxyType({}),
 ) -> Gradebook:
     """Make a gradebook.
 
     `exercises`: the course's, in its order, as far as they are known. `describe` is called if the reports do not name
-    an exercise's checks.
+    an exercise's checks. `by_hand`: marks by student and exercise.
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
     warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
@@ -79,12 +85,15 @@ def gradebook_of(
             mark_of(student.id, attempts.get(student.id, ()), of, rules, misplaced.get(student.id, ()))
             for student in students
         ]
+        entries = ((mark, by_hand.get((mark.student, key))) for mark in of_exercise)
+        of_exercise = [marked_by_hand(mark, entry) if entry is not None else mark for mark, entry in entries]
         for mark in of_exercise:
             marks[mark.student].append(mark)
         label, title = (exercise.label, exercise.title) if exercise is not None else ("", key)
         summaries.append(summary(label, title, of_exercise, of, rules))
     everyone = tuple(student_marks(student, marks[student.id], rules) for student in students)
     warnings += _exercise_warnings(by_exercise, summaries)
+    warnings += _by_hand_warnings(by_hand.values(), marks, {each.exercise: each for each in summaries})
     return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings))
 
 
@@ -170,6 +179,24 @@ def _student_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]
         if extension.student not in ids:
             title = f"extension[{position}].student: the class has no student {extension.student!r}."
             yield GradebookWarning(title, nearest(extension.student, ids) if ids else "")
+
+
+def _by_hand_warnings(
+    entries: Iterable[HistoryEntry], students: Container[str], exercises: Mapping[str, ExerciseSummary]
+) -> Iterator[GradebookWarning]:
+    """Warn of marks by hand that cannot count, and of those above what the exercise is worth by the rules now."""
+    for entry in entries:
+        what = f"The mark by hand of {entry.student} for {entry.exercise}, {number(entry.points)},"
+        exercise = exercises.get(entry.exercise)
+        if entry.student not in students or exercise is None:
+            who = "exercise" if exercise is None else "student"
+            title = f"{what} does not count: the class has no such {who} now."
+            yield GradebookWarning(title, "It counts again as soon as the class has both.")
+        elif exercise.most is not None and (entry.points or 0.0) > exercise.most:
+            title = f"{what} is more than the exercise is worth now: {number(exercise.most)}."
+            yield GradebookWarning(
+                title, "Change it with `gpututor classroom mark`, or change the points in the rules."
+            )
 
 
 def _exercise_warnings(submitted: Iterable[str], summaries: Sequence[ExerciseSummary]) -> Iterator[GradebookWarning]:

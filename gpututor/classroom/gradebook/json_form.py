@@ -67,5 +67,10 @@ def _mark(mark: Mark) -> dict[str, Any]:
         "attempts": len(mark.attempts),
         "late_per_cent": counted.lateness.per_cent if counted is not None else 0.0,
         "dropped": mark.is_dropped,
+        "by_hand": (
+            _attributes(mark.by_hand, "points by at why") | {"computed": mark.computed_word}
+            if mark.by_hand is not None
+            else None
+        ),
         "journal_key": counted.key.name if counted is not None and counted.key is not None else None,
     }

@@ -22,6 +22,7 @@ from gpututor.classroom.gradebook.model import (
     StudentMarks,
     Timing,
 )
+from gpututor.classroom.history import HistoryEntry
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Student, Submission
 from gpututor.grading.journal import GradingKey
@@ -243,6 +244,14 @@ def mark_of(
         which = f"Attempt {number} of {len(attempts)} {what}."
     reason = " ".join(filter(None, (which, counted.reason)))
     return Mark(student, of.exercise, counted.status, points, of.known_of, tuple(attempts), counted, reason)
+
+
+def marked_by_hand(mark: Mark, entry: HistoryEntry) -> Mark:
+    """Replace a computed mark by the instructor's, which is final whatever the checks say."""
+    points = entry.points if entry.points is not None else mark.points
+    by_hand = replace(mark, status=MarkStatus.FINAL, points=points, by_hand=entry, computed=mark)
+    reason = " ".join(filter(None, (f"By hand: {by_hand.by_hand_words}", mark.reason)))
+    return replace(by_hand, reason=reason)
 
 
 def _to_no_exercise(sources: Sequence[str]) -> str:

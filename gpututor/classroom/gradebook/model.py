@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from gpututor.classroom.history import HistoryEntry
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
+from gpututor.classroom.tables import number
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status
 
@@ -117,6 +119,10 @@ class Mark:
     is_dropped: bool = False
     misplaced: str = ""
     """The student's files of no exercise, if there are no attempts: `kim/homework.py belongs to no exercise`."""
+    by_hand: HistoryEntry | None = None
+    """The instructor's mark by hand, which `points` are; None for a computed mark."""
+    computed: Mark | None = None
+    """The computed mark that a mark by hand replaces."""
 
     @property
     def of(self) -> float:
@@ -130,6 +136,24 @@ class Mark:
     @property
     def outcome(self) -> Outcome | None:
         return self.counted.outcome if self.counted is not None else None
+
+    @property
+    def shown_word(self) -> str:
+        """The mark as a number, or why there is none."""
+        return number(self.points) if self.status is MarkStatus.FINAL else self.status.value
+
+    @property
+    def computed_word(self) -> str:
+        """The computed mark that a mark by hand replaces, or why there is none; empty for a computed mark."""
+        return self.computed.shown_word if self.computed is not None else ""
+
+    @property
+    def by_hand_words(self) -> str:
+        """`3 instead of 2, by ada on 2026-03-01: reason`; empty for a computed mark."""
+        if self.by_hand is None:
+            return ""
+        entry = self.by_hand
+        return f"{number(entry.points)} instead of {self.computed_word}, by {entry.by} on {entry.day}: {entry.why}"
 
     @property
     def share(self) -> float:
@@ -237,6 +261,11 @@ class ExerciseSummary:
     """Timings, fastest first."""
 
     @property
+    def most(self) -> float | None:
+        """Points with extra points; None if unknown."""
+        return None if self.known_of is None else self.known_of + self.extra
+
+    @property
     def numbered_title(self) -> str:
         """`5.3 Hidden syncs`."""
         return f"{self.label} {self.title}".strip()
@@ -264,6 +293,16 @@ class Gradebook:
 
     def student(self, id: str) -> StudentMarks:
         return next(marks for marks in self.students if marks.student.id == id)
+
+    @property
+    def by_hand(self) -> tuple[tuple[StudentMarks, ExerciseSummary, Mark], ...]:
+        """The marks by hand, in the order of students and exercises."""
+        return tuple(
+            (student, exercise, mark)
+            for student in self.students
+            for exercise, mark in zip(self.exercises, student.marks, strict=True)
+            if mark.by_hand is not None
+        )
 
     def exercise(self, key: str) -> ExerciseSummary:
         return next(exercise for exercise in self.exercises if exercise.exercise == key)

@@ -15,6 +15,10 @@ from gpututor.text import escape_control_chars
 _WIDEST_NAME = 28
 _LEAST_NAME = 12
 _GAP = "  "
+BY_HAND = "*"
+"""Sign of a mark by hand."""
+MOST_BY_HAND = 20
+"""Marks by hand below the table; the rest is counted."""
 UNKNOWN = "?: points unknown, because nothing is graded yet and the course does not give them"
 
 
@@ -104,6 +108,14 @@ def _legend(gradebook: Gradebook, shown: int) -> Iterator[str]:
     if lines:
         yield ""
         yield from lines
+    if by_hand := gradebook.by_hand:
+        yield ""
+        yield f"{BY_HAND} by hand:"
+        for student, exercise, mark in by_hand[:MOST_BY_HAND]:
+            name = f"{student.student.called}, {exercise.label or exercise.exercise}"
+            yield escape_control_chars(f"{name}: {mark.by_hand_words}")
+        if (more := len(by_hand) - MOST_BY_HAND) > 0:
+            yield f"{count(more, 'mark')} more: --csv-checks has all."
     misplaced = [
         f"{student.student.called}: {mark.misplaced}."
         for student in gradebook.students
@@ -128,6 +140,7 @@ def _mark(mark: Mark) -> str:
         word = "–"
     else:
         word = number(mark.mark) if mark.mark is not None else mark.status.word
+    word += BY_HAND if mark.by_hand is not None else ""
     return f"({word})" if mark.is_dropped else word
 
 

@@ -20,7 +20,7 @@ from gpututor.classroom.gradebook.model import (
     StudentMarks,
     Timing,
 )
-from gpututor.classroom.gradebook.terminal import UNKNOWN
+from gpututor.classroom.gradebook.terminal import BY_HAND, UNKNOWN
 from gpututor.classroom.tables import number
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import GLYPHS, OUTCOME_TITLES, count
@@ -340,7 +340,24 @@ def marks_table(gradebook: Gradebook) -> str:
         f'<th scope="col">Of</th>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )
-    return section("marks", "Marks", _CONTROLS, table, f'<p class="facts">{text(_legend(gradebook))}</p>')
+    facts = f'<p class="facts">{text(_legend(gradebook))}</p>'
+    return section("marks", "Marks", _CONTROLS, table, facts, *_by_hand(gradebook))
+
+
+def _by_hand(gradebook: Gradebook) -> Iterator[str]:
+    """List the marks by hand with the computed ones, authors, dates and reasons."""
+    rows = []
+    for student, exercise, mark in gradebook.by_hand:
+        assert mark.by_hand is not None
+        names = (name(student.student.called), text(exercise.numbered_title))
+        entry = mark.by_hand
+        rows.append((*names, number(mark.points), *map(text, (mark.computed_word, entry.by, entry.day, entry.why))))
+    if rows:
+        yield "<h3>Marks by hand</h3>"
+        yield table("Marks by hand", _BY_HAND_HEADERS, rows)
+
+
+_BY_HAND_HEADERS = ("Student", "Exercise", "Mark", "Computed", "By", "On", "Reason")
 
 
 _CONTROLS = (
@@ -371,6 +388,7 @@ def _cell(target: str, mark: Mark) -> str:
     if mark.status is MarkStatus.NOT_HANDED_IN:
         return f'<td class="none">{"(–)" if mark.is_dropped else "–"}</td>'
     word = number(mark.mark) if mark.mark is not None else mark.status.word
+    word += BY_HAND if mark.by_hand is not None else ""
     shade = f"q{min(int(mark.share * _SHADES + 1e-9), _SHADES)}" if mark.mark is not None else "open"
     return f'<td class="{shade}"><a href="{target}">{f"({word})" if mark.is_dropped else word}</a></td>'
 
@@ -380,6 +398,7 @@ def _legend(gradebook: Gradebook) -> str:
     statuses = {mark.status for mark in marks}
     words = ["– not handed in"] if MarkStatus.NOT_HANDED_IN in statuses else []
     words += [f"{status.word}: no mark yet" for status in MarkStatus if status.word and status in statuses]
+    words += [f"{BY_HAND} by hand"] if gradebook.by_hand else []
     words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     words += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
     return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(words)}{'.' if words else ''}"

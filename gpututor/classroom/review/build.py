@@ -266,7 +266,12 @@ def review_of(folder: ClassFolder, gradebook: Gradebook, share: float = SHARE) -
         attempts = [attempt for student in gradebook.students for attempt in student.marks[place].attempts]
         attempts.sort(key=lambda attempt: (attempt.handed_in.student, attempt.handed_in.attempt))
         waiting += sum(_is_waiting(attempt) for attempt in attempts)
-        items += reviewer.attempts(summary.label, attempts)
+        decided = {student.student.id for student in gradebook.students if student.marks[place].by_hand is not None}
+        items += [
+            item
+            for item in reviewer.attempts(summary.label, attempts)
+            if item.kind is Kind.SPEED or decided.isdisjoint(item.students)
+        ]
         likeness = Likeness(folder, summary.exercise, summary.label, exercises.get(summary.exercise))
         alike, counts = likeness.compare([attempt.handed_in for attempt in attempts], share)
         items += alike

@@ -6,8 +6,10 @@ import argparse
 import importlib
 from pathlib import Path
 
+from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, StudentMarks
 from gpututor.cli.main import VERBS, add_verb_arguments
 from gpututor.errors import UsageError
+from gpututor.toml_schema import nearest
 
 _PREFIX = "classroom "
 
@@ -16,6 +18,44 @@ def add_class_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of all verbs for a graded class."""
     parser.add_argument("out", metavar="OUT", type=Path, help="the folder of the class, as `classroom grade` made it")
     parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, instead of OUT/classroom.toml")
+
+
+def add_author_arguments(parser: argparse.ArgumentParser, *, needs_reason: bool) -> None:
+    """Add the arguments of verbs that write to the history."""
+    parser.add_argument("--why", metavar="TEXT", required=needs_reason, default="", help="the reason, for the history")
+    parser.add_argument("--by", metavar="NAME", help="your name for the history (default: the user's name)")
+
+
+def student_named(words: str, gradebook: Gradebook) -> StudentMarks:
+    """Return the student with this id, or with this address or name if only one has it. Raises `UsageError`."""
+    students = gradebook.students
+    folded = words.casefold()
+    same_id = [marks for marks in students if marks.student.id == words]
+    same = same_id or [
+        marks
+        for marks in students
+        if folded in (marks.student.id.casefold(), marks.student.email.casefold(), marks.student.name.casefold())
+    ]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        ids = ", ".join(marks.student.id for marks in same)
+        raise UsageError(f"Several students are called {words!r}.", f"Name one by the id: {ids}.")
+    known = [name for marks in students for name in (marks.student.id, marks.student.name) if name]
+    raise UsageError(f"There is no student {words!r} in this class.", nearest(words, known))
+
+
+def exercise_named(words: str, gradebook: Gradebook) -> ExerciseSummary:
+    """Return the exercise with this number, title, key or folder's name. Raises `UsageError`."""
+    names = {
+        name: exercise
+        for exercise in reversed(gradebook.exercises)
+        for name in (exercise.title, exercise.exercise.rpartition("/")[2], exercise.label, exercise.exercise)
+        if name
+    }
+    if words in names:
+        return names[words]
+    raise UsageError(f"There is no exercise {words!r} in this gradebook.", nearest(words, list(names)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,15 +19,14 @@ from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import left_over, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.rules import course_of, rules_for
-from gpututor.cli.classroom import add_class_arguments
+from gpututor.cli.classroom import add_class_arguments, student_named
 from gpututor.cli.classroom.report import print_notices
 from gpututor.cli.options import whole_number
-from gpututor.errors import CourseError, UsageError
+from gpututor.errors import CourseError
 from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
 from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
-from gpututor.toml_schema import nearest
 
 MOST_HINTS = 100
 
@@ -61,11 +60,9 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(ids: Sequence[str] | None, gradebook: Gradebook) -> set[str]:
-    known = [marks.student.id for marks in gradebook.students]
-    for id in ids or ():
-        if id not in known:
-            raise UsageError(f"There is no student {id!r} in this class.", nearest(id, known))
-    return set(known if ids is None else ids)
+    if ids is None:
+        return {marks.student.id for marks in gradebook.students}
+    return {student_named(id, gradebook).student.id for id in ids}
 
 
 def _hints_of(gradebook: Gradebook, most: int | None, notices: list[GradebookWarning]) -> dict[str, tuple[str, ...]]:

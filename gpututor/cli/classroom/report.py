@@ -15,8 +15,9 @@ for Canvas and Moodle only for classes from there, or with a roster.
       checks      [{check, of, extra, hidden, passed, failed, open, not_run, held_back}]
   students        [{student, name, email, points (null while a mark is open), so_far, of, open, marks}]
       marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
-                    late_per_cent, dropped, journal_key, reason}]
+                    late_per_cent, dropped, by_hand, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
+                  by_hand is null or {points, by, at, why, computed (the mark, or why there is none)}
   unmatched       [{source, why, students}]
   notices         [{title, advice}]: broken files of the journal, rules without effect, and the like
 """

@@ -22,13 +22,16 @@ POINTS_POSSIBLE = "    Points Possible"
 """First cell of Canvas's second row."""
 _NAMES = (("Student",), ("LastName", "FirstName"))
 """First columns of a roster, by the course's settings."""
+_MOST_BY_HAND = 10
 _ASSIGNMENT_ID = re.compile(r"\s*\(\d+\)$")
 
 
 def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[GradebookWarning]]:
     """Return the file's text, and warnings. An open mark is as in the roster. Raises `UsageError` for a foreign one."""
+    by_hand = _by_hand(gradebook)
     if roster is not None:
-        return _from_roster(gradebook, read_table(roster))
+        text, warnings = _from_roster(gradebook, read_table(roster))
+        return text, [*warnings, *by_hand]
     rows: list[list[Cell]] = [[*COLUMNS, *(exercise.numbered_title for exercise in gradebook.exercises)]]
     possible = (exercise.known_of for exercise in gradebook.exercises)
     rows.append([POINTS_POSSIBLE, *[None] * (len(COLUMNS) - 1), *possible])
@@ -38,7 +41,21 @@ def canvas(gradebook: Gradebook, roster: Path | None = None) -> tuple[str, list[
         section = [student.name or student.id, student.platform_id, None, None, None]
         rows.append([*section, *(mark.mark for mark in marks.marks)])
     advice = "Export the roster from Canvas, and name it with --canvas-roster."
-    return csv_text(rows), left_out("Canvas", gradebook, {marks.student.id for marks in known}, advice)
+    left = left_out("Canvas", gradebook, {marks.student.id for marks in known}, advice)
+    return csv_text(rows), [*left, *by_hand]
+
+
+def _by_hand(gradebook: Gradebook) -> list[GradebookWarning]:
+    """Name the marks by hand, because Canvas's file has no place for a remark."""
+    if not (marks := gradebook.by_hand):
+        return []
+    words = [
+        f"{student.student.id} {exercise.label or exercise.exercise}: {number(mark.points)} ({mark.computed_word})"
+        for student, exercise, mark in marks[:_MOST_BY_HAND]
+    ]
+    more = " …" if len(marks) > _MOST_BY_HAND else ""
+    title = f"{count(len(marks), 'mark')} by hand in the Canvas file, computed in parentheses: {', '.join(words)}{more}"
+    return [GradebookWarning(title, "Canvas's file has no remarks. The feedback gives students the reasons.")]
 
 
 def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[GradebookWarning]]:

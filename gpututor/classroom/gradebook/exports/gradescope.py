@@ -58,8 +58,12 @@ def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
 def _tests(exercise: ExerciseSummary, mark: Mark, view: StudentView) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
-    if counted is None or not counted.checks:
+    if mark.by_hand is not None:
+        words = f"{mark.by_hand.why}\nThe mark of the checks: {mark.computed_word}"
+        yield _test(f"{title}: mark by hand", mark.points, mark.of, words, passed=mark.points >= mark.of)
+    elif counted is None or not counted.checks:
         yield _test(title, mark.points, mark.of, view.outcome, passed=mark.points >= mark.of)
+    if counted is None:
         return
     shown = {check.check: check for check in view.checks}
     for check in counted.checks:

@@ -43,6 +43,10 @@ def legal(text: str) -> str:
 def _cases(mark: Mark) -> Iterator[ET.Element]:
     """Yield a case for each check; a single case if nothing was checked."""
     counted = mark.counted
+    if mark.by_hand is not None:
+        case = _case(mark.exercise, "mark by hand", "", "", "")
+        ET.SubElement(case, "system-out").text = legal(mark.by_hand_words)
+        yield case
     if counted is None or not counted.checks or mark.status in (MarkStatus.REFUSED, MarkStatus.NOT_GRADED):
         tag = {MarkStatus.FINAL: "", MarkStatus.NOT_HANDED_IN: "skipped"}.get(mark.status, "error")
         yield _case(mark.exercise, "handed in", tag, mark.status.value, mark.reason)

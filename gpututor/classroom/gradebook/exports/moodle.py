@@ -45,7 +45,9 @@ def feedback_comment(gradebook: Gradebook, marks: StudentMarks) -> str:
 
 
 def _mark_words(exercise: ExerciseSummary, mark: Mark) -> str:
-    if mark.counted is None:
+    if mark.by_hand is not None:
+        words = f"{number(mark.mark)} of {number(exercise.known_of)} points, by hand: {mark.by_hand.why.rstrip('.')}"
+    elif mark.counted is None:
         words = "not handed in" + (f" ({mark.misplaced})" if mark.misplaced else "")
     elif mark.mark is None:
         words = "no mark yet"

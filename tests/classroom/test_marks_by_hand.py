@@ -1,0 +1,252 @@
+"""Marks by hand and the history: in every report and file, beyond regrades, with reasons and authors."""
+
+from __future__ import annotations
+
+import csv
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.feedback import SubmittedLines, feedback
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.build import make_gradebook
+from gpututor.classroom.gradebook.exports.canvas import canvas
+from gpututor.classroom.gradebook.exports.moodle import moodle
+from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
+from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.history import Event, HistoryEntry, add_entry, now, read_history
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.regrade import accept_regrade
+from gpututor.classroom.review import Kind, review_of
+from gpututor.classroom.rules import ExerciseRules, Rules
+from gpututor.cli.main import main
+from gpututor.errors import UsageError
+from gpututor.grading.journal import GradingKey, read_entry, write_entry
+from gpututor.grading.report import Outcome
+from tests.support.classes import class_with_options, describe_tiny_checks, graded_class, report_of
+from tests.support.classroom_app import ONE, files, judged
+from tests.support.gradebooks import EXERCISE, OTHER, points
+from tests.support.scripted_client import ScriptedClient
+from tests.support.tiny_course import RIGHT, write_course
+
+WHY = "The task was unclear <here>."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ClassFolder:
+    """Kim has 2 of 3 points and no file for the other exercise; Lee's files are refused, and not graded."""
+    folder = ClassFolder(tmp_path / "class")
+    class_, _ = class_with_options(folder, [("kim", EXERCISE, "a"), ("lee", EXERCISE, "b"), ("lee", OTHER, "c")])
+    students = (replace(class_.students[0], name="Kim Roe", platform_id="501"), class_.students[1])
+    folder.write_class(replace(class_, students=students, layout="canvas"))
+    write_entry(folder.journal, key_of(folder, 0), points(2, 3))
+    write_entry(folder.journal, key_of(folder, 1), report_of(EXERCISE, Outcome.REJECTED, reason="Too large."))
+    return folder
+
+
+def key_of(folder: ClassFolder, position: int) -> GradingKey:
+    key = Options.read(folder).key_of(folder.read_class().handed_in[position])
+    assert key is not None
+    return key
+
+
+def mark(folder: ClassFolder, *words: str, why: str = WHY) -> int:
+    return main(["classroom", "mark", str(folder.folder), *words, "--why", why, "--by", "Ada"])
+
+
+def mark_in(book: Gradebook, student: str = "kim", exercise: str = EXERCISE) -> Mark:
+    return book.student(student).mark_of(exercise)
+
+
+def test_a_mark_by_hand_counts_whatever_is_graded_later(
+    folder: ClassFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mark(folder, "Kim Roe", "5.3", "2.5") == 0
+    assert "2.5 of 3 by hand (computed: 2)" in capsys.readouterr().out
+    assert mark(folder, "lee", "hidden_syncs", "1") == 0
+    assert mark(folder, "kim", OTHER, "1") == 0
+    book = make_gradebook(folder, Rules())
+    assert [(each.shown_word, each.computed_word) for _, _, each in book.by_hand] == [
+        ("1", "not handed in"),
+        ("2.5", "2"),
+        ("1", "refused"),
+    ]
+    assert book.student("kim").points == 3.5
+    assert mark_in(book, "lee").status is MarkStatus.FINAL
+    assert not [item for item in review_of(folder, book).items if item.kind is Kind.REFUSED]
+    write_entry(folder.journal, key_of(folder, 0), points(3, 3))
+    again = mark_in(make_gradebook(folder, Rules()))
+    assert (again.mark, again.computed_word) == (2.5, "3")
+    assert mark(folder, "kim", EXERCISE, "--clear", why="A mistake of mine") == 0
+    assert mark_in(make_gradebook(folder, Rules())).mark == 3
+    assert [entry.event for entry in read_history(folder)] == [Event.MARKED] * 3 + [Event.CLEARED]
+
+
+def test_every_file_shows_a_mark_by_hand(folder: ClassFolder) -> None:
+    assert mark(folder, "kim", EXERCISE, "2.5") == 0
+    assert main(["classroom", "report", str(folder.folder), "--all"]) == 0
+    assert main(["classroom", "feedback", str(folder.folder)]) == 0
+    book = make_gradebook(folder, Rules())
+    words = mark_in(book).by_hand_words
+    assert words.startswith("2.5 instead of 2, by Ada on ")
+    assert words.endswith(f": {WHY}")
+    table = list(lines_of(book, 120))
+    assert any("2.5*" in line for line in table)
+    assert any(line.startswith("kim (Kim Roe), 5.3: 2.5 instead of 2") for line in table)
+    (row, _) = csv.DictReader((folder.exports / "marks.csv").read_text().splitlines())
+    assert (row[EXERCISE], row["by_hand"]) == ("2.5", f"{EXERCISE}: {words}")
+    checks = csv.DictReader((folder.exports / "checks.csv").read_text().splitlines())
+    kims = [row for row in checks if row["student"] == "kim" and row["exercise"] == EXERCISE]
+    assert {(row["mark"], row["by_hand"], row["computed"]) for row in kims} == {("2.5", "yes", "2")}
+    text, notices = canvas(book)
+    assert "Kim Roe,501,,,,0,2.5" in text
+    assert any("kim 5.3: 2.5 (2)" in notice.title for notice in notices)
+    assert "2.5 of 3 points, by hand: The task was unclear" in moodle(book)[0]
+    results = json.loads((folder.exports / "gradescope" / "kim" / "results.json").read_text())
+    by_hand = next(test for test in results["tests"] if test["name"] == "5.3 Hidden syncs: mark by hand")
+    assert (results["score"], by_hand["score"]) == (2.5, 2.5)
+    assert WHY in by_hand["output"]
+    assert by_hand["output"].endswith(": 2")
+    page = (folder.exports / "index.html").read_text()
+    assert ">2.5*</a>" in page
+    assert "<td>2.5</td><td>2</td><td>Ada</td>" in page
+    assert "The task was unclear &lt;here&gt;." in page
+    cases = ET.fromstring((folder.exports / "junit.xml").read_text()).iter("testcase")
+    assert [case.findtext("system-out") for case in cases if case.get("name") == "mark by hand"] == [words]
+    report = (folder.feedback / "kim.md").read_text()
+    assert "by hand: The task was unclear \\<here\\>. The checks alone gave 2." in report
+    assert "2.5 of 3 points" in report
+
+
+def test_json_has_the_computed_mark(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    mark(folder, "kim", EXERCISE, "2.5")
+    capsys.readouterr()
+    assert main(["classroom", "report", str(folder.folder), "--json"]) == 0
+    marks = json.loads(capsys.readouterr().out)["students"][0]["marks"]
+    by_hand = next(each["by_hand"] for each in marks if each["exercise"] == EXERCISE)
+    assert (by_hand["points"], by_hand["by"], by_hand["why"], by_hand["computed"]) == (2.5, "Ada", WHY, "2")
+    assert [each["by_hand"] for each in marks if each["exercise"] != EXERCISE] == [None]
+
+
+def test_the_feedback_on_an_undecided_submission_gives_the_mark_and_no_details(folder: ClassFolder) -> None:
+    odd = report_of(EXERCISE, Outcome.NEEDS_REVIEW, points(3, 3).verdicts, suspicions=("line 3 reaches for gpututor",))
+    write_entry(folder.journal, key_of(folder, 0), odd)
+    mark(folder, "kim", EXERCISE, "3")
+    book = make_gradebook(folder, Rules())
+    text = feedback(book, book.student("kim"), SubmittedLines(folder), {})
+    assert "3 of 3 points" in text
+    assert "no mark yet" not in text
+    assert "reaches" not in text
+    assert "checks alone" not in text
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("kim", EXERCISE, "5.5"), "from 0 to 5."),
+        (("kim", EXERCISE, "-1"), "from 0 to 5."),
+        (("kim", EXERCISE, "good"), "'good'"),
+        (("kin", EXERCISE, "1"), "Did you mean 'kim'?"),
+        (("kim", "hidden_sync", "1"), "Did you mean 'hidden_syncs'?"),
+        (("kim", EXERCISE), "either a MARK or --clear"),
+        (("kim", EXERCISE, "1", "--clear"), "either a MARK or --clear"),
+        (("kim", EXERCISE, "--clear"), "no mark by hand"),
+    ],
+)
+def test_a_wrong_mark_is_refused_and_not_written(
+    folder: ClassFolder, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], answer: str
+) -> None:
+    write_entry(folder.journal, key_of(folder, 0), points(2, 5))
+    assert mark(folder, *words) == 2
+    assert answer in capsys.readouterr().err
+    assert read_history(folder) == ()
+
+
+def test_a_mark_needs_a_reason(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert mark(folder, "kim", EXERCISE, "1", why=" ") == 2
+    assert "--why" in capsys.readouterr().err
+
+
+def test_marks_that_do_not_fit_are_warnings(folder: ClassFolder) -> None:
+    entry = HistoryEntry(Event.MARKED, "kim", EXERCISE, "Ada", WHY, now(), 3.0)
+    for each in (entry, replace(entry, student="gone"), replace(entry, exercise="gone/gone")):
+        add_entry(folder, each)
+    rules = Rules(exercises={EXERCISE: ExerciseRules(points=dict.fromkeys(("placement", "parity", "syncs"), 0.5))})
+    book = make_gradebook(folder, rules)
+    titles = [notice.title for notice in book.notices]
+    assert [title for title in titles if "more than the exercise is worth now: 1.5" in title]
+    assert [title for title in titles if "of gone for" in title and "no such student" in title]
+    assert [title for title in titles if "gone/gone" in title and "no such exercise" in title]
+    assert mark_in(book).mark == 3
+
+
+def test_entries_are_never_replaced_and_a_broken_one_is_an_error(folder: ClassFolder) -> None:
+    entry = HistoryEntry(Event.MARKED, "kim", EXERCISE, "Ada", WHY, now(), 3.0)
+    first, second = (add_entry(folder, replace(entry, points=points)) for points in (1.0, 2.0))
+    content = first.read_bytes()
+    first.unlink()
+    third = add_entry(folder, entry)
+    assert [each.name for each in (second, third)] == ["000002.json", "000003.json"]
+    assert [each.points for each in read_history(folder)] == [2.0, 3.0]
+    first.write_bytes(content[:-20])
+    with pytest.raises(UsageError, match=first.name):
+        make_gradebook(folder, Rules())
+
+
+def test_the_log_has_gradings_regrades_and_marks(folder: ClassFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    mark(folder, "kim", EXERCISE, "2.5")
+    submission = folder.read_class().handed_in[0]
+    old = accept_regrade(folder, submission, key_of(folder, 0), points(3, 3), "Bo", "It was noisy")
+    assert old is not None
+    assert old.parent == folder.replaced
+    mark(folder, "kim", EXERCISE, "--clear", why="No longer needed")
+    capsys.readouterr()
+    assert main(["classroom", "log", str(folder.folder), "kim"]) == 0
+    lines = [line.split("  ", 3)[1:] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        ["kim", "5.3", "graded: passed, 3 of 3 points  kim/hidden_syncs.py"],
+        ["kim", "5.3", f"marked 2.5 by hand (before: 2), by Ada: {WHY}"],
+        ["kim", "5.3", "graded again: passed, 3 of 3 points (before: failed, 2 of 3 points), by Bo: It was noisy"],
+        ["kim", "5.3", "mark by hand removed (before: 2.5), by Ada: No longer needed"],
+    ]
+    assert main(["classroom", "log", str(folder.folder), "--json"]) == 0
+    entries = json.loads(capsys.readouterr().out)["entries"]
+    assert sorted((each["student"], each["event"]) for each in entries) == [
+        ("kim", "cleared"),
+        ("kim", "graded"),
+        ("kim", "marked"),
+        ("kim", "regraded"),
+        ("lee", "graded"),
+    ]
+
+
+def test_regrade_grades_one_submission_and_asks_before_it_replaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    describe_tiny_checks(monkeypatch)
+    folder = ClassFolder(tmp_path / "class")
+    course = write_course(tmp_path / "course", exercises=2, lessons=2)
+    graded_class(folder, files(), course)
+    monkeypatch.setattr("gpututor.cli.classroom.regrade.GradingClient", lambda *_, **__: ScriptedClient())
+    same = ["classroom", "regrade", str(folder.folder), "ada", "1.1"]
+    assert main(same) == 0
+    assert "The same result again." in capsys.readouterr().out
+    assert main([*same, "--attempt", "2"]) == 2
+    assert "The attempts are 1." in capsys.readouterr().err
+    submission = next(each for each in folder.read_class().handed_in if each.student == "ada")
+    key = Options.read(folder).key_of(submission)
+    assert key is not None
+    old = judged(ONE, RIGHT, passes=False)
+    write_entry(folder.journal, key, old)
+    assert main([*same, "--why", "Noise"]) == 1
+    assert read_entry(folder.journal, key) == old
+    assert main([*same, "--why", "Noise", "--by", "Bo", "--accept"]) == 0
+    counted = read_entry(folder.journal, key)
+    assert counted is not None
+    assert counted.outcome is Outcome.PASSED
+    (entry,) = read_history(folder)
+    assert (entry.event, entry.student, entry.by, entry.why) == (Event.REGRADED, "ada", "Bo", "Noise")
+    assert len(list(folder.replaced.iterdir())) == 1
