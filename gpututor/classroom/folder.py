@@ -43,6 +43,8 @@ class ClassFolder:
         """The class secret, from which seeds are derived."""
         self.rules_file = folder / "classroom.toml"
         """The instructor's rules, if there are any."""
+        self.roster_file = folder / "roster.csv"
+        """The instructor's roster, if there is one."""
         self.options_file = folder / "options.json"
         """The options of the last run. Reports derive the journal's keys from them."""
         self.failures_file = folder / "troubles.json"

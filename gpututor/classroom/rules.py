@@ -143,6 +143,10 @@ class Rules:
                     dates.append(usual.astimezone(UTC) + timedelta(hours=extension.hours))
         return max(dates, default=None)
 
+    def extends(self, exercise: str, student: str) -> bool:
+        """Check that the student has an extension, which may be none without a due date."""
+        return any(each.student == student and each.exercise in ("", exercise) for each in self.extensions)
+
     def rounded(self, points: float) -> float:
         """Round as `decimals` and `rounding` say; halves go up."""
         step = Decimal(1).scaleb(-self.decimals)

@@ -76,6 +76,8 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     delimiter: str
+    lines: tuple[int, ...] = ()
+    """Last line, from 1, of each row."""
 
     def column(self, name: str) -> int | None:
         """Return the position of the column; None if there is none."""
@@ -92,12 +94,13 @@ def read_table(path: Path) -> Table:
         text = content.decode("utf-8-sig")
         first = _QUOTED.sub("", text.partition("\n")[0])
         delimiter = max(",;\t", key=first.count)
-        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if any(line)]
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        lines = [(reader.line_num, line) for line in reader if any(line)]
     except (OSError, ValueError, csv.Error) as error:
         advice = "Export the file from the platform once more, as CSV in UTF-8."
         raise UsageError(f"{path}: cannot be read as CSV ({error})", advice) from error
     if not lines:
         raise UsageError(f"{path}: it is empty.", "Export the file from the platform once more.")
-    header = tuple(name.strip() for name in lines[0])
-    rows = tuple(tuple([*line, *[""] * len(header)][: len(header)]) for line in lines[1:])
-    return Table(path, header, rows, delimiter)
+    header = tuple(name.strip() for name in lines[0][1])
+    rows = tuple(tuple([*line, *[""] * len(header)][: len(header)]) for _, line in lines[1:])
+    return Table(path, header, rows, delimiter, tuple(number for number, _ in lines[1:]))

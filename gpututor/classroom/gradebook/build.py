@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import (
+    EXTENDED,
     NOT_YET,
     GradedAttempt,
     attempt_of,
@@ -19,34 +20,58 @@ from gpututor.classroom.gradebook.marking import (
     student_marks,
     summary,
 )
-from gpututor.classroom.gradebook.model import Attempt, ExerciseSummary, Gradebook, GradebookWarning, Mark
+from gpututor.classroom.gradebook.model import (
+    Attempt,
+    ExerciseSummary,
+    Gradebook,
+    GradebookWarning,
+    Mark,
+    StudentMarks,
+)
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
 from gpututor.classroom.jobs import JobFailure, Options, read_failures
+from gpututor.classroom.roster import Roster, enrol, read_roster
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, mistakes_error, points_of
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.classroom.tables import number
 from gpututor.course.model import Exercise
 from gpututor.errors import GradingError, UsageError
 from gpututor.grading.journal import GradingKey, read_entry
+from gpututor.grading.report_text import count
 from gpututor.toml_schema import Mistake, nearest
 
+_MOST_NAMED = 10
 _BROKEN = "Its file in the journal is broken: move it away, then grade again with --resume."
 
 
-def make_gradebook(folder: ClassFolder, rules: Rules, course_folder: Path | None = None) -> Gradebook:
-    """Make the gradebook of a class. `course_folder`: a moved course. Raises `UsageError`, also for wrong rules."""
+def make_gradebook(
+    folder: ClassFolder, rules: Rules, course_folder: Path | None = None, roster: Path | None = None
+) -> Gradebook:
+    """Make the gradebook of a class.
+
+    `course_folder`: a moved course. `roster`: a roster in place of the one in the folder. Raises `UsageError`, also for
+    wrong rules or a wrong roster.
+    """
     class_ = folder.read_class()
+    enrolment, roster_notices = None, list[GradebookWarning]()
+    if roster is not None or folder.roster_file.exists():
+        people = read_roster(roster or folder.roster_file)
+        enrolment = enrol(class_, rules, people)
+        class_, rules = enrolment.class_, enrolment.rules
+        roster_notices += _roster_warnings(people, enrolment.others)
     if course_folder is not None:
         class_ = replace(class_, course=str(course_folder))
     course = course_of(class_)
     graded, notices = _graded(folder, class_)
+    notices += roster_notices
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
         notices.append(GradebookWarning(f"The course is no longer in {class_.course}.", advice))
     by_hand = marks_by_hand(read_history(folder))
+    sections = enrolment.sections if enrolment is not None else None
     with CheckDescriptions() as descriptions:
-        return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand)
+        return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
 
 
 def gradebook_of(
@@ -57,11 +82,13 @@ def gradebook_of(
     notices: Sequence[GradebookWarning] = (),
     describe: Describe = lambda exercise: (),
     by_hand: Mapping[tuple[str, str], HistoryEntry] = MappingProxyType({}),
+    sections: Mapping[str, str] | None = None,
 ) -> Gradebook:
     """Make a gradebook.
 
     `exercises`: the course's, in its order, as far as they are known. `describe` is called if the reports do not name
-    an exercise's checks. `by_hand`: marks by student and exercise.
+    an exercise's checks. `by_hand`: marks by student and exercise. `sections`: the roster's, by the students'
+    ids; None without a roster.
     """
     known = _known_checks(class_, graded, rules, exercises, describe)
     warnings = [*notices, *check_warnings(rules, known), *_student_warnings(rules, class_)]
@@ -90,11 +117,14 @@ def gradebook_of(
         for mark in of_exercise:
             marks[mark.student].append(mark)
         label, title = (exercise.label, exercise.title) if exercise is not None else ("", key)
-        summaries.append(summary(label, title, of_exercise, of, rules))
-    everyone = tuple(student_marks(student, marks[student.id], rules) for student in students)
+        summaries.append(summary(label, title, of_exercise, of, rules, counts_missing=sections is not None))
+    everyone = tuple(
+        student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, "")) for student in students
+    )
     warnings += _exercise_warnings(by_exercise, summaries)
     warnings += _by_hand_warnings(by_hand.values(), marks, {each.exercise: each for each in summaries})
-    return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings))
+    warnings += _extension_warnings(everyone)
+    return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings), has_roster=sections is not None)
 
 
 def _authors_points(exercise: Exercise | None, describe: Describe) -> dict[str, float]:
@@ -179,6 +209,26 @@ def _student_warnings(rules: Rules, class_: Class) -> Iterator[GradebookWarning]
         if extension.student not in ids:
             title = f"extension[{position}].student: the class has no student {extension.student!r}."
             yield GradebookWarning(title, nearest(extension.student, ids) if ids else "")
+
+
+def _roster_warnings(roster: Roster, others: Sequence[str]) -> Iterator[GradebookWarning]:
+    if others:
+        names = ", ".join(others[:_MOST_NAMED]) + (" …" if len(others) > _MOST_NAMED else "")
+        title = f"Not in {roster.path}: {count(len(others), 'student')} with files ({names})."
+        yield GradebookWarning(title, "They are in all reports. If an id differs in the roster, correct it there.")
+    if roster.ignored:
+        title = f"{roster.path}: columns that are not used: {', '.join(map(repr, roster.ignored))}."
+        yield GradebookWarning(title, "Used are id, name, email, section and extension (in hours).")
+
+
+def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookWarning]:
+    """Warn of files that only the platform calls late, if their students have extensions."""
+    attempts = [attempt for marks in students for mark in marks.marks for attempt in mark.attempts]
+    if sources := [attempt.handed_in.source for attempt in attempts if attempt.lateness.words == EXTENDED]:
+        names = ", ".join(sources[:_MOST_NAMED]) + (" …" if len(sources) > _MOST_NAMED else "")
+        title = f"Late by the platform, but with an extension, so nothing is taken off: {names}."
+        advice = "The platform gives no times. Check them there; `gpututor classroom mark` sets a mark by hand."
+        yield GradebookWarning(title, advice)
 
 
 def _by_hand_warnings(

@@ -48,6 +48,7 @@ def _student(marks: StudentMarks) -> dict[str, Any]:
         "student": marks.student.id,
         "name": marks.student.name,
         "email": marks.student.email,
+        "section": marks.section,
         "points": marks.points if marks.final else None,
         "so_far": marks.points,
         "of": marks.known_of,

@@ -43,6 +43,7 @@ MOST_MISPLACED = 3
 """Files of no exercise in an explanation; the review has all."""
 _RATIO = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?) × ")
 """Start of a speed check's figures: `0.81 × the baseline`."""
+EXTENDED = "Late by the platform, which gives no time. The student has an extension, so nothing is taken off."
 NOT_YET = "It is not graded yet: `gpututor classroom grade` with --resume does that."
 
 
@@ -174,6 +175,8 @@ def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:
         periods, known = policy.periods(late_s), True
     else:
         late_s, periods, known = 0.0, int(handed_in.late), False
+        if periods and rules.extends(handed_in.exercise, handed_in.student):
+            return Lateness(words=EXTENDED)
     if not periods:
         return Lateness()
     if policy.is_too_late(late_s):
@@ -274,7 +277,7 @@ def _best(attempts: Sequence[Attempt]) -> Attempt:
     return best if best is not None else (in_time or attempts)[-1]
 
 
-def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> StudentMarks:
+def student_marks(student: Student, marks: Sequence[Mark], rules: Rules, section: str = "") -> StudentMarks:
     """Sum up a student's marks, one for each exercise in the order of the gradebook."""
     counting = [mark for mark in marks if mark.exercise not in rules.drop]
     dropped = {mark.exercise for mark in marks} - {mark.exercise for mark in counting}
@@ -297,14 +300,18 @@ def student_marks(student: Student, marks: Sequence[Mark], rules: Rules) -> Stud
         known_of=of,
         # An open mark may change which marks are the lowest.
         open=sum(not mark.status.is_mark for mark in counting),
+        section=section,
     )
 
 
-def summary(label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rules) -> ExerciseSummary:
-    """Summarize the marks of all students at one exercise."""
+def summary(
+    label: str, title: str, marks: Sequence[Mark], of: Score, rules: Rules, *, counts_missing: bool = False
+) -> ExerciseSummary:
+    """Summarize the marks of all students at one exercise. `counts_missing`: means include missing files, as 0."""
     exercise = of.exercise
     counted = [mark.counted for mark in marks if mark.counted is not None]
-    shares = [min(mark.share, 1.0) for mark in marks if mark.status is MarkStatus.FINAL]
+    counting = (MarkStatus.FINAL, MarkStatus.NOT_HANDED_IN) if counts_missing else (MarkStatus.FINAL,)
+    shares = [min(mark.share, 1.0) for mark in marks if mark.status in counting]
     outcomes = Counter(attempt.outcome for attempt in counted if attempt.outcome is not None)
     reports = [(attempt.handed_in.student, attempt.report) for attempt in counted if attempt.report is not None]
     timings = [timing for student, report in reports for timing in timings_of(student, report)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from statistics import fmean
 
 from gpututor.classroom.history import HistoryEntry
 from gpututor.classroom.rules import Rules
@@ -173,6 +174,8 @@ class StudentMarks:
     """Largest total without extra points. None if the points of an exercise that counts are unknown."""
     open: int
     """Number of exercises without a mark."""
+    section: str = ""
+    """The section in the instructor's roster; empty if unknown."""
 
     @property
     def of(self) -> float:
@@ -280,6 +283,18 @@ class GradebookWarning:
 
 
 @dataclass(frozen=True)
+class SectionSummary:
+    """The totals of a section."""
+
+    section: str
+    students: int
+    final: int
+    """Number of students with a final total."""
+    mean_share: float | None
+    """Mean of the final totals, 0 to 1; None without any."""
+
+
+@dataclass(frozen=True)
 class Gradebook:
     """All marks of a class."""
 
@@ -290,6 +305,19 @@ class Gradebook:
     students: tuple[StudentMarks, ...]
     """Students in the order of their ids."""
     notices: tuple[GradebookWarning, ...]
+    has_roster: bool = False
+    """True if the students are those of the instructor's roster: then a missing file counts as 0 in means."""
+
+    @property
+    def sections(self) -> tuple[SectionSummary, ...]:
+        """The sections of the roster, in their order; empty without any."""
+        summaries = []
+        for section in sorted({marks.section for marks in self.students if marks.section}):
+            of_it = [marks for marks in self.students if marks.section == section]
+            shares = [min(marks.points / marks.of, 1.0) for marks in of_it if marks.final and marks.of]
+            final = sum(marks.final for marks in of_it)
+            summaries.append(SectionSummary(section, len(of_it), final, fmean(shares) if shares else None))
+        return tuple(summaries)
 
     def student(self, id: str) -> StudentMarks:
         return next(marks for marks in self.students if marks.student.id == id)

@@ -28,6 +28,15 @@ def lines_of(gradebook: Gradebook, width: int) -> Iterator[str]:
     if gradebook.exercises:
         yield ""
         yield from _exercises(gradebook, width)
+    if sections := gradebook.sections:
+        yield ""
+        rows = [("Section", "Students", "Final", "Mean")]
+        for each in sections:
+            mean = f"{each.mean_share:.0%}" if each.mean_share is not None else "–"
+            rows.append((escape_control_chars(each.section), str(each.students), str(each.final), mean))
+        name = min(_widest([row[0] for row in rows]), _WIDEST_NAME)
+        for row in rows:
+            yield _cut(_GAP.join([_left(row[0], name), *(_right(cell, 8) for cell in row[1:])]), width)
     if gradebook.students:
         yield ""
         yield from _students(gradebook, width)

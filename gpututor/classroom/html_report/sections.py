@@ -194,9 +194,19 @@ def overview(gradebook: Gradebook) -> str:
     if totals:
         figures += [("Mean total", _percent(statistics.fmean(totals))), ("Median", _percent(statistics.median(totals)))]
     cells = "".join(f"<div><dt>{text(label)}</dt><dd>{text(value)}</dd></div>" for label, value in figures)
+    sections = table(
+        "Sections",
+        ("Section", "Students", "Final totals", "Mean total"),
+        [
+            (text(each.section), str(each.students), str(each.final), _percent(each.mean_share or 0.0))
+            for each in gradebook.sections
+        ],
+        "numbers",
+    )
     bars = distribution(marking.distribution(totals), "total")
     chart = f"<figure><figcaption>Final totals</figcaption>{bars}</figure>" if totals else ""
-    return section("overview", "The class", f'<div class="overview"><dl class="figures">{cells}</dl>{chart}</div>')
+    body = f'<div class="overview"><dl class="figures">{cells}</dl>{chart}</div>'
+    return section("overview", "The class", body, sections if gradebook.sections else "")
 
 
 def exercises(gradebook: Gradebook) -> str:

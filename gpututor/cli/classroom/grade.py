@@ -46,6 +46,7 @@ from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, missing_students, read_class, summary
 from gpututor.classroom.jobs import JobFailure, write_failures
 from gpututor.classroom.plan import GradeOptions, GradingPlan, merge_options, plan_grading
+from gpututor.classroom.roster import read_roster
 from gpututor.classroom.rules import read_rules
 from gpututor.classroom.submissions import Class
 from gpututor.classroom.work_queue import Progress, WorkQueue
@@ -260,6 +261,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     secret_help = "the class secret of another machine, for the same inputs as there"
     parser.add_argument("--secret", metavar="FILE", type=Path, help=secret_help)
     parser.add_argument("--rules", metavar="FILE", type=Path, help="rules for marks, kept as OUT/classroom.toml")
+    roster_help = "the class's roster, kept as OUT/roster.csv: id, name, email, section, extension (hours)"
+    parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 
@@ -316,7 +319,12 @@ def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOut
         course = chosen_course(arguments)
     given = GradeOptions(**{option.name: getattr(arguments, option.name) for option in fields(GradeOptions)})
     options, last = merge_options(given, folder, course)
-    _store_rules(arguments.rules, folder, course, output)
+    if arguments.rules is not None:
+        rules = read_rules(arguments.rules, [exercise.key for exercise in course.exercises])
+        _store(rules.text.encode(), folder.rules_file, folder, output)
+    if arguments.roster is not None:
+        read_roster(arguments.roster)
+        _store(arguments.roster.read_bytes(), folder.roster_file, folder, output)
     exercise = course.find(options.exercise) if options.exercise else None
     class_ = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
     output.print_class(class_, course, folder.read_class() if is_resumed else None)
@@ -325,17 +333,14 @@ def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOut
     return plan
 
 
-def _store_rules(given: Path | None, folder: ClassFolder, course: Course, output: GradingOutput) -> None:
-    """Check the rules before the grading, and store them; back up other rules in the folder."""
-    if given is None:
-        return
-    text = read_rules(given, [exercise.key for exercise in course.exercises]).text
-    if folder.rules_file.exists():
-        if folder.rules_file.read_bytes() == text.encode():
+def _store(content: bytes, path: Path, folder: ClassFolder, output: GradingOutput) -> None:
+    """Store rules or a roster in the folder; back up others there."""
+    if path.exists():
+        if path.read_bytes() == content:
             return
-        backup = back_up(folder.rules_file, folder.replaced)
-        output.notify(f"The previous rules of {folder.rules_file} are in {backup}.")
-    write_atomically(folder.rules_file, text)
+        backup = back_up(path, folder.replaced)
+        output.notify(f"The previous {path} is in {backup}.")
+    write_atomically(path, content)
 
 
 def _check_executor(arguments: argparse.Namespace) -> None:

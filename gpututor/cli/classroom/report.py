@@ -13,7 +13,7 @@ for Canvas and Moodle only for classes from there, or with a roster.
   exercises       [{exercise, label, title, of, extra, weight, due, dropped, handed_in, without_mark, outcomes,
                     distribution (ten equal parts), mean, median (of all points, 0 to 1), checks}]
       checks      [{check, of, extra, hidden, passed, failed, open, not_run, held_back}]
-  students        [{student, name, email, points (null while a mark is open), so_far, of, open, marks}]
+  students        [{student, name, email, section, points (null while a mark is open), so_far, of, open, marks}]
       marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
                     late_per_cent, dropped, by_hand, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
@@ -54,6 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{export.option}", metavar=export.metavar, type=Path, help=export.help)
         if export.roster_help:
             parser.add_argument(f"--{export.option}-roster", metavar="FILE", type=Path, help=export.roster_help)
+    roster_help = "the class's roster, instead of OUT/roster.csv: id, name, email, section, extension (hours)"
+    parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
     parser.add_argument("--all", action="store_true", help="write all of these to OUT/report")
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
@@ -61,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     _check_rosters(arguments)
-    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
+    gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course, arguments.roster)
     notices = list(gradebook.notices)
     if arguments.all:
         _take_all(arguments, folder.exports, gradebook.class_.layout)

@@ -103,10 +103,12 @@ def test_a_class_is_graded_and_resumed(tmp_path: Path, capsys: pytest.CaptureFix
 
     (out / "classroom.toml").write_text("decimals = 1\n")
     (tmp_path / "old.toml").write_text("decimals = 3\n")
+    (tmp_path / "people.csv").write_text("id,section\nkim,A\n")
     for _ in range(2):
-        rules = ["--rules", str(tmp_path / "old.toml")]
+        rules = ["--rules", str(tmp_path / "old.toml"), "--roster", str(tmp_path / "people.csv")]
         assert main(["classroom", "grade", str(handed_in), "--out", str(out), "--resume", *rules]) == 0
     assert (out / "classroom.toml").read_text() == "decimals = 3\n"
+    assert (out / "roster.csv").read_text() == "id,section\nkim,A\n"
     assert [kept.read_text() for kept in (out / "replaced").iterdir()] == ["decimals = 1\n"]
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from gpututor.classroom.gradebook.exports.export import Export, left_out, roster_writer
-from gpututor.classroom.gradebook.exports.roster import Person, match_students
+from gpututor.classroom.gradebook.exports.export import Export, left_out, matching_marks, roster_writer
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark
+from gpututor.classroom.roster import Person
 from gpututor.classroom.tables import Cell, PlatformCell, Table, csv_text, number, read_table
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -84,7 +84,7 @@ def _from_roster(gradebook: Gradebook, table: Table) -> tuple[str, list[Gradeboo
         Person(row[id_column].strip(), tuple(row[at].strip() for at in logins), " ".join(row[:id_column]))
         for row in rows_of_people
     ]
-    matches = match_students(people, gradebook)
+    matches = matching_marks(people, gradebook)
     rows: list[list[Cell]] = [header, points]
     for position, marks in sorted(matches.items()):
         row = rows_of_people[position]

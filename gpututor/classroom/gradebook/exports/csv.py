@@ -8,7 +8,7 @@ from gpututor.classroom.gradebook.exports.export import Export, text_writer
 from gpututor.classroom.gradebook.model import Gradebook, Mark, MarkStatus
 from gpututor.classroom.tables import Cell, csv_text
 
-WIDE = ("student", "name", "email", "points", "so_far", "of", "open", "by_hand")
+WIDE = ("student", "name", "email", "section", "points", "so_far", "of", "open", "by_hand")
 LONG = (
     *("student", "name", "email", "exercise", "title", "standing", "outcome", "mark", "so_far", "of", "dropped"),
     *("attempt", "attempts", "file", "submitted_at", "late_periods", "late_per_cent", "deduction"),
@@ -25,7 +25,7 @@ def wide(gradebook: Gradebook) -> str:
         total: tuple[Cell, ...] = (marks.points if marks.final else "open", marks.points, marks.known_of, marks.open)
         by_hand = (f"{mark.exercise}: {mark.by_hand_words}" for mark in marks.marks if mark.by_hand is not None)
         cells = (mark.mark if mark.mark is not None else mark.status.value for mark in marks.marks)
-        rows.append((student.id, student.name, student.email, *total, "; ".join(by_hand), *cells))
+        rows.append((student.id, student.name, student.email, marks.section, *total, "; ".join(by_hand), *cells))
     return csv_text(rows)
 
 

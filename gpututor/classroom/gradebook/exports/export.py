@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
-from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
+from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning, StudentMarks
+from gpututor.classroom.roster import Person, match_students
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
 from gpututor.grading.report_text import count
@@ -84,6 +85,13 @@ def write_text(path: Path, text: str) -> None:
         write_atomically(path, text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written ({error.strerror})", "Name another place.") from error
+
+
+def matching_marks(people: Sequence[Person], gradebook: Gradebook) -> dict[int, StudentMarks]:
+    """Return the marks of the people in a platform's roster, by their positions in it."""
+    students = [marks.student for marks in gradebook.students]
+    matches = match_students(people, students, has_names=gradebook.class_.has_names)
+    return {position: gradebook.students[at] for position, at in matches.items()}
 
 
 def left_out(platform: str, gradebook: Gradebook, known: Collection[str], advice: str) -> list[GradebookWarning]:

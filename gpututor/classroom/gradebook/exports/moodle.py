@@ -9,9 +9,9 @@ import html
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpututor.classroom.gradebook.exports.export import Export, left_out, roster_writer
-from gpututor.classroom.gradebook.exports.roster import Person, match_students
+from gpututor.classroom.gradebook.exports.export import Export, left_out, matching_marks, roster_writer
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
+from gpututor.classroom.roster import Person
 from gpututor.classroom.tables import Cell, PlatformCell, Table, csv_text, number, read_table
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -72,7 +72,7 @@ def _from_worksheet(gradebook: Gradebook, table: Table) -> tuple[str, list[Grade
         )
         for row in table.rows
     ]
-    matches = match_students(people, gradebook)
+    matches = matching_marks(people, gradebook)
     rows: list[list[Cell]] = [[*table.header]]
     for position, row in enumerate(table.rows):
         cells: list[Cell] = [PlatformCell(text) for text in row]

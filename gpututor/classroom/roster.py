@@ -1,0 +1,201 @@
+"""Rosters: the instructor's list of the class with sections and extensions, and the matching of people with students.
+
+The columns are `id`, `name`, `email`, `section` and `extension` (hours). A class list of a platform often has other
+names for them, which are accepted, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from gpututor.classroom.rules import Extension, Rules
+from gpututor.classroom.submissions import Class, Student
+from gpututor.classroom.tables import Table, read_table
+from gpututor.errors import UsageError
+from gpututor.text import truncate
+
+Value = TypeVar("Value")
+_WORD = re.compile(r"\w+")
+_MOST_HOURS = 366 * 24
+_LONGEST = 200
+"""Characters of a cell."""
+_COLUMNS = {
+    "id": ("id", "student", "studentid", "sid", "login", "loginid", "username", "sisloginid", "number"),
+    "name": ("name", "fullname", "studentname"),
+    "email": ("email", "emailaddress", "mail"),
+    "section": ("section", "sections", "group", "tutorial"),
+    "extension": ("extension", "extensionhours", "extensioninhours", "hours", "extrahours"),
+}
+"""Names of columns, without case, spaces and signs."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """A row of a roster."""
+
+    platform_id: str
+    ids: tuple[str, ...] = ()
+    """Logins, numbers or addresses."""
+    name: str = ""
+
+
+def match_students(people: Sequence[Person], students: Sequence[Student], *, has_names: bool) -> dict[int, int]:
+    """Return positions in `students` by positions in `people`.
+
+    They match by the platform's number, by id or address, and by a name that is unique on both sides. Nobody matches
+    twice. `has_names`: False if students gave themselves their names, which then do not count.
+    """
+    matches: dict[int, int] = {}
+    keys: Sequence[tuple[Callable[[Person], set[str]], Callable[[Student], set[str]]]] = (
+        (lambda person: {person.platform_id}, lambda student: {student.platform_id}),
+        (
+            lambda person: {id.casefold() for id in person.ids},
+            lambda student: {student.id.casefold(), student.email.casefold()},
+        ),
+        (
+            lambda person: {_name_key(person.name)},
+            lambda student: {_name_key((has_names and student.name) or student.id)},
+        ),
+    )
+    for person_keys, student_keys in keys:
+        taken = set(matches.values())
+        left = [place for place in range(len(students)) if place not in taken]
+        positions = [position for position in range(len(people)) if position not in matches]
+        by_key = _unique([(key, place) for place in left for key in student_keys(students[place])])
+        for key, position in _unique([(key, at) for at in positions for key in person_keys(people[at])]).items():
+            if key in by_key and position not in matches and by_key[key] not in taken:
+                matches[position] = by_key[key]
+                taken.add(by_key[key])
+    return matches
+
+
+def _unique(pairs: Sequence[tuple[str, Value]]) -> dict[str, Value]:
+    counts = Counter(key for key, _ in pairs)
+    return {key: value for key, value in pairs if key and counts[key] == 1}
+
+
+def _name_key(name: str) -> str:
+    """Return the same key for `Ada Lovelace` and `Lovelace, Ada`."""
+    return " ".join(sorted(_WORD.findall(name.casefold())))
+
+
+@dataclass(frozen=True)
+class Enrolled:
+    """A student in the instructor's roster."""
+
+    id: str
+    name: str = ""
+    email: str = ""
+    section: str = ""
+    extension_hours: float = 0.0
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The instructor's roster of the class."""
+
+    path: Path
+    students: tuple[Enrolled, ...]
+    ignored: tuple[str, ...] = ()
+    """Names of columns that are not used."""
+
+
+def read_roster(path: Path) -> Roster:
+    """Read a roster. Raises `UsageError` that names the file, the line and the column."""
+    table = read_table(path)
+    columns = _columns(table)
+    students: list[Enrolled] = []
+    lines: dict[str, int] = {}
+    for line, row in zip(table.lines, table.rows, strict=True):
+        cells = {name: row[at].strip() for name, at in columns.items()}
+        for name, cell in cells.items():
+            if len(cell) > _LONGEST or not cell.isprintable():
+                advice = f"Write one line of text, at most {_LONGEST} characters."
+                raise _mistake(table, line, columns[name], f"{truncate(repr(cell), 40)} is no {name}", advice)
+        id = cells.get("id") or cells.get("email", "")
+        if not id:
+            at = columns.get("id", columns.get("email", 0))
+            raise _mistake(table, line, at, "it is empty", "Write the student's id, or remove the line.")
+        if (first := lines.setdefault(id.casefold(), line)) != line:
+            at = columns["id"] if cells.get("id") else columns["email"]
+            raise _mistake(table, line, at, f"{id!r} is in line {first}, too", "Remove one of the lines.")
+        hours = _hours(table, line, columns, cells.get("extension", ""))
+        students.append(Enrolled(id, cells.get("name", ""), cells.get("email", ""), cells.get("section", ""), hours))
+    used = set(columns.values())
+    return Roster(path, tuple(students), tuple(name for at, name in enumerate(table.header) if at not in used and name))
+
+
+def _columns(table: Table) -> dict[str, int]:
+    """Return the positions of the known columns. Raises `UsageError` without a column of ids, and for two of a kind."""
+    positions: dict[str, int] = {}
+    for at, header in enumerate(table.header):
+        key = re.sub(r"[\W_]+", "", header.casefold())
+        name = next((name for name, names in _COLUMNS.items() if key in names), None)
+        if name in positions:
+            title = f"it is a column for the {name}, as {table.header[positions[name]]!r} is"
+            raise _mistake(table, 1, at, title, "Rename or remove one of them.")
+        if name is not None:
+            positions[name] = at
+    if "id" not in positions and "email" not in positions:
+        title = f"{table.path}, line 1: there is no column `id`, but {', '.join(map(repr, table.header))}."
+        raise UsageError(title, f"Name the columns {', '.join(_COLUMNS)}; all but the first are optional.")
+    return positions
+
+
+def _hours(table: Table, line: int, columns: Mapping[str, int], cell: str) -> float:
+    if not cell:
+        return 0.0
+    try:
+        hours = float(cell.replace(",", "."))
+    except ValueError:
+        hours = -1.0
+    if not 0 <= hours <= _MOST_HOURS:
+        advice = f"Write hours, from 0 to {_MOST_HOURS}, such as 48. For a date, use [[extension]] in the rules."
+        raise _mistake(table, line, columns["extension"], f"{cell!r} is no number of hours", advice)
+    return hours
+
+
+def _mistake(table: Table, line: int, column: int, problem: str, advice: str) -> UsageError:
+    return UsageError(f"{table.path}, line {line}, column {table.header[column]!r}: {problem}.", advice)
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """A class with all students of a roster."""
+
+    class_: Class
+    rules: Rules
+    """The rules, with the extensions of the roster."""
+    sections: Mapping[str, str]
+    """Sections by the students' ids; empty for students without one."""
+    others: tuple[str, ...]
+    """Ids of students with files who are not in the roster."""
+
+
+def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
+    """Add the roster's students to the class, and their extensions to the rules."""
+    students = list(class_.students)
+    people = [Person(each.id, tuple(filter(None, (each.id, each.email))), each.name) for each in roster.students]
+    matches = match_students(people, students, has_names=class_.has_names)
+    others = tuple(student.id for at, student in enumerate(students) if at not in matches.values())
+    is_numbered = class_.layout in ("canvas", "moodle")
+    sections, extensions = dict[str, str](), list[Extension]()
+    for position, row in enumerate(roster.students):
+        if position in matches:
+            at = matches[position]
+            student = students[at]
+            students[at] = replace(student, name=row.name or student.name, email=row.email or student.email)
+        else:
+            platform_id = row.id if is_numbered and row.id.isdecimal() else ""
+            students.append(Student(row.id, row.name, row.email, platform_id))
+            at = len(students) - 1
+        sections[students[at].id] = row.section
+        if row.extension_hours:
+            extensions.append(Extension(students[at].id, hours=row.extension_hours))
+    enrolled = replace(class_, students=tuple(students))
+    return Enrolment(enrolled, replace(rules, extensions=(*rules.extensions, *extensions)), sections, others)

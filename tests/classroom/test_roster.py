@@ -1,0 +1,151 @@
+"""The instructor's roster: students without a file, sections, and extensions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.build import gradebook_of, make_gradebook
+from gpututor.classroom.gradebook.exports.canvas import canvas
+from gpututor.classroom.gradebook.marking import EXTENDED
+from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.roster import Enrolled, enrol, read_roster
+from gpututor.classroom.rules import Extension, LatePolicy, Rules
+from gpututor.classroom.submissions import Student
+from gpututor.cli.main import main
+from gpututor.errors import UsageError
+from gpututor.grading.journal import write_entry
+from tests.support.classes import class_with_options
+from tests.support.gradebooks import EXERCISE, Upload, gradebook, points
+
+ROSTER = (
+    "Student ID;Full Name;E-Mail;Section;Extension (hours);Seat\n"
+    "501;Ada Lovelace;ada@example.org;Monday;48;1\n"
+    "\n"
+    "502;Grace Hopper;grace@example.org;Monday;;2\n"
+    "503;Kim Roe;kim@example.org;Friday;;3\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ClassFolder:
+    """Ada passed everything, late by the platform; Lee, who is in no roster, has 2 of 4 points."""
+    folder = ClassFolder(tmp_path / "class")
+    class_, _ = class_with_options(folder, [("501", EXERCISE, "a"), ("lee", EXERCISE, "b")])
+    ada, lee = class_.handed_in
+    students = (Student("501", "alovelace", platform_id="501"), Student("lee"))
+    class_ = replace(class_, students=students, layout="canvas", handed_in=(replace(ada, late=True), lee))
+    folder.write_class(class_)
+    options = Options.read(folder)
+    for submission, earned in zip(class_.handed_in, (4, 2), strict=True):
+        key = options.key_of(submission)
+        assert key is not None
+        write_entry(folder.journal, key, points(earned, 4))
+    return folder
+
+
+@pytest.fixture
+def roster(tmp_path: Path) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text(ROSTER, encoding="utf-8-sig")
+    return path
+
+
+def test_headers_and_separators_may_differ(roster: Path) -> None:
+    read = read_roster(roster)
+    assert read.students == (
+        Enrolled("501", "Ada Lovelace", "ada@example.org", "Monday", 48.0),
+        Enrolled("502", "Grace Hopper", "grace@example.org", "Monday"),
+        Enrolled("503", "Kim Roe", "kim@example.org", "Friday"),
+    )
+    assert read.ignored == ("Seat",)
+    roster.write_text("e-mail\tEXTRA_HOURS\nada@example.org\t1,5\n")
+    assert read_roster(roster).students == (Enrolled("ada@example.org", "", "ada@example.org", "", 1.5),)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("name,section\nkim,A\n", "line 1: there is no column `id`"),
+        ("id,login\nkim,k\n", "line 1, column 'login': it is a column for the id, as 'id' is"),
+        ("id,section\nkim,A\n,B\n", "line 3, column 'id': it is empty"),
+        ("id\nkim\n\nKim\n", "line 4, column 'id': 'Kim' is in line 2, too"),
+        ("id,extension\nkim,two days\n", "line 2, column 'extension': 'two days' is no number of hours"),
+        ("id,extension\nkim,-1\n", "line 2, column 'extension': '-1' is no number of hours"),
+        ('id,name\nkim,"a\nb"\n', "line 3, column 'name': 'a\\nb' is no name"),
+    ],
+)
+def test_a_mistake_has_its_line_and_column(roster: Path, text: str, problem: str) -> None:
+    roster.write_text(text)
+    with pytest.raises(UsageError) as raised:
+        read_roster(roster)
+    assert raised.value.title.startswith(f"{roster}, {problem}")
+
+
+def test_students_without_a_file_have_zeros_in_means_and_files(folder: ClassFolder, roster: Path) -> None:
+    without = make_gradebook(folder, Rules())
+    assert without.exercises[0].mean_share == 0.75
+    folder.roster_file.write_bytes(roster.read_bytes())
+    book = make_gradebook(folder, Rules())
+    assert [(marks.student.id, marks.points, marks.section) for marks in book.students] == [
+        ("501", 4, "Monday"),
+        ("502", 0, "Monday"),
+        ("503", 0, "Friday"),
+        ("lee", 2, ""),
+    ]
+    assert book.exercises[0].mean_share == 6 / 16
+    assert [(each.section, each.students, each.mean_share) for each in book.sections] == [
+        ("Friday", 1, 0.0),
+        ("Monday", 2, 0.5),
+    ]
+    rows = canvas(book)[0].splitlines()
+    assert rows[2:] == ["Ada Lovelace,501,,,,4", "Grace Hopper,502,,,,0", "Kim Roe,503,,,,0"]
+    assert ["Monday", "2", "2", "50%"] in [line.split() for line in lines_of(book, 80)]
+    titles = [notice.title for notice in book.notices]
+    assert any("(lee)" in title for title in titles)
+    assert any("'Seat'" in title for title in titles)
+
+
+def test_report_takes_another_roster(folder: ClassFolder, roster: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["classroom", "report", str(folder.folder), "--roster", str(roster), "--json"]) == 0
+    students = json.loads(capsys.readouterr().out)["students"]
+    assert [(each["student"], each["section"]) for each in students][:2] == [("501", "Monday"), ("502", "Monday")]
+    roster.write_text("id\nkim\nkim\n")
+    assert main(["classroom", "report", str(folder.folder), "--roster", str(roster)]) == 2
+    assert "line 3" in capsys.readouterr().err
+
+
+def test_an_extension_counts_where_the_platform_gives_no_time(folder: ClassFolder, roster: Path) -> None:
+    late = Rules(late=LatePolicy(10))
+    assert make_gradebook(folder, late).student("501").points == 3.6
+    book = make_gradebook(folder, late, roster=roster)
+    mark = book.student("501").mark_of(EXERCISE)
+    assert (mark.mark, mark.reason) == (4, EXTENDED)
+    assert any("with an extension, so nothing is taken off" in notice.title for notice in book.notices)
+    own = Rules(late=LatePolicy(10), extensions=(Extension("501", hours=48),))
+    assert make_gradebook(folder, own).student("501").points == 4
+    others = Rules(late=LatePolicy(10), extensions=(Extension("501", "another/exercise", hours=48),))
+    assert make_gradebook(folder, others).student("501").points == 3.6
+
+
+def test_an_extension_of_the_roster_adds_hours_to_the_due_date(roster: Path, tmp_path: Path) -> None:
+    path = tmp_path / "classroom.toml"
+    due = Rules(due=datetime.fromisoformat("2026-03-01T12:00:00+00:00"), late=LatePolicy(10), path=path)
+    upload = Upload("501", points(4, 4), submitted_at="2026-03-03T11:00:00+00:00")
+    assert _points([upload], due) == 3.2
+    enrolment = enrol(gradebook([upload]).class_, due, read_roster(roster))
+    assert _points([upload], enrolment.rules) == 4
+    assert _points([replace(upload, submitted_at="2026-03-03T13:00:00+00:00")], enrolment.rules) == 3.6
+    empty = gradebook_of(enrolment.class_, {}, enrolment.rules, {}, sections=enrolment.sections)
+    assert [marks.student.id for marks in empty.students] == ["501", "502", "503"]
+
+
+def _points(files: Sequence[Upload], rules: Rules) -> float:
+    return gradebook(files, rules).student("501").points
