@@ -45,6 +45,8 @@ class ExerciseRules:
     """Points by names of checks, in place of the author's."""
     extra: tuple[str, ...] = ()
     """Checks whose points are added to those of the exercise."""
+    needs: tuple[str, ...] | None = None
+    """Checks without which no other check earns points."""
     hidden: tuple[str, ...] = ()
     """Checks that students must not know of."""
     weight: float = 1.0
@@ -108,6 +110,8 @@ class Rules:
     drop: tuple[str, ...] = ()
     drop_lowest: int = 0
     """Number of each student's lowest marks that do not count."""
+    needs: tuple[str, ...] = ()
+    """Checks without which no other check earns points, in every exercise that has them."""
     hidden: tuple[str, ...] = ()
     hints: int = 0
     due: datetime | None = None
@@ -126,6 +130,11 @@ class Rules:
     def is_hidden(self, exercise: str, check: str) -> bool:
         """Check that students must not know of this check."""
         return check in self.hidden or check in self.of(exercise).hidden
+
+    def needs_of(self, exercise: str) -> tuple[str, ...]:
+        """Return the checks of an exercise without which no other check earns points."""
+        own = self.of(exercise).needs
+        return self.needs if own is None else own
 
     def hints_for(self, exercise: str) -> int:
         own = self.of(exercise).hints
@@ -229,6 +238,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("assigned", "lines", default=(), most=_LONGEST),
         Key("drop", "lines", default=(), most=_LONGEST),
         Key("drop_lowest", "whole", default=0, most=100),
+        Key("needs", "lines", default=(), most=_LONGEST),
         Key("hidden", "lines", default=(), most=_LONGEST),
         Key("hints", "whole", default=0, most=100),
         Key("due", "moment", default=None),
@@ -259,6 +269,7 @@ def _exercise_keys(table: object) -> tuple[Key, ...]:
     return (
         Key("points", "table", default={}, keys=tuple(Key(name, "number", most=MOST_POINTS) for name in names)),
         Key("extra", "lines", default=(), most=_LONGEST),
+        Key("needs", "lines", default=None, most=_LONGEST),
         Key("hidden", "lines", default=(), most=_LONGEST),
         Key("weight", "number", default=1.0, most=1000),
         Key("due", "moment", default=None),
@@ -283,12 +294,30 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
             if check in values["exercises"][key]["points"]:
                 advice = "Give points to checks of the exercise; `gpututor grade` names them."
                 yield Mistake(f"exercises.'{key}'.points.{check}", "the grader's own check is worth nothing", advice)
+    yield from _hidden_needs(values, exercises)
     for position, extension in enumerate(values["extension"]):
         key, exercise = f"extension[{position}]", extension["exercise"]
         if (extension["due"] is None) == (extension["hours"] is None):
             yield Mistake(key, "expected either due or hours", "Write the date, or how many hours more.")
         elif extension["hours"] is not None and not (exercise in dated if exercise else dated):
             yield Mistake(f"{key}.hours", "there is no due date to extend", "Write a date as due.")
+
+
+def _hidden_needs(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:
+    """Find hidden checks that others need: checks that are held back would reveal them to students."""
+    advice = "Checks that are held back would reveal it. Remove it from `hidden` or from `needs`."
+    tables = [("needs", values["needs"], frozenset(values["hidden"]))]
+    for key in exercises:
+        own = values["exercises"][key]
+        if own["needs"] is not None:
+            hidden = frozenset((*values["hidden"], *own["hidden"]))
+            tables.append((f"exercises.'{key}'.needs", own["needs"], hidden))
+        else:
+            tables.append((f"exercises.'{key}'.hidden", values["needs"], frozenset(own["hidden"])))
+    for key, needs, hidden in tables:
+        for check in needs:
+            if check in hidden:
+                yield Mistake(key, f"the check {check!r} is hidden, so others cannot need it", advice)
 
 
 def _unknown_exercises(values: dict[str, Any], exercises: Sequence[str]) -> Iterator[Mistake]:

@@ -58,6 +58,45 @@ def test_a_check_earns_its_points_once_if_it_passed_everywhere() -> None:
     ]
 
 
+def test_checks_earn_nothing_without_those_that_they_need() -> None:
+    graded = report(
+        verdict("loads", of=0),
+        verdict("structure", of=2),
+        verdict("parity", Status.FAILED, scenario="two GPUs"),
+        verdict("parity"),
+        verdict("syncs", Status.FAILED),
+    )
+    files = [Upload("kim", graded), Upload("lee", points(4, 5))]
+    of_all = Rules(needs=("parity",))
+    for rules, earned in (
+        (Rules(), 2),
+        (of_all, 0),
+        (Rules(needs=("parity",), exercises={EXERCISE: ExerciseRules(needs=())}), 2),
+        (Rules(exercises={EXERCISE: ExerciseRules(needs=("structure",))}), 2),
+        (Rules(exercises={EXERCISE: ExerciseRules(needs=("structure", "syncs"))}), 2),
+        (Rules(exercises={EXERCISE: ExerciseRules(needs=("syncs",))}), 0),
+    ):
+        assert gradebook(files, rules).student("kim").marks[0].points == earned
+    book = gradebook(files, of_all)
+    counted = book.student("kim").marks[0].counted
+    assert counted is not None
+    assert [(check.check, check.status) for check in counted.checks] == [
+        ("loads", Status.PASSED),
+        ("structure", Status.HELD_BACK),
+        ("parity", Status.FAILED),
+        ("syncs", Status.FAILED),
+    ]
+    assert book.student("lee").marks[0].points == 4
+    undecided = report(verdict("parity", Status.INCONCLUSIVE), verdict("syncs"))
+    attempt = mark(undecided, rules=of_all).counted
+    assert attempt is not None
+    assert (attempt.points, attempt.most) == (0, 2)
+    failed = report(verdict("parity", Status.FAILED), verdict("speed", Status.INCONCLUSIVE))
+    attempt = mark(replace(failed, outcome=Outcome.INCONCLUSIVE), rules=of_all).counted
+    assert attempt is not None
+    assert attempt.most == 0
+
+
 def test_a_held_back_check_earns_nothing() -> None:
     held = verdict("syncs", Status.HELD_BACK)
     graded = report(verdict("parity", Status.FAILED), held, verdict("syncs", scenario="no GPU"))

@@ -163,14 +163,29 @@ def test_the_file_of_a_group_is_not_reported() -> None:
     assert len(same.parties) == 2
 
 
-def test_short_texts_are_not_compared(tmp_path: Path, course_folder: Path) -> None:
+def test_short_texts_are_compared_to_the_letter_only(tmp_path: Path, course_folder: Path) -> None:
     short = FILES["solution.py"].replace("2 * number", "number + number")
     everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
     everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
     result = review(tmp_path, course_folder, everyone)
-    assert not result.items
+    assert [item.kind for item in result.items] == [Kind.IDENTICAL] * 3
+    assert all("little code of its own" in item.why for item in result.items)
     (how,) = result.compared
     assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["starter.py", "solution.py"])
+def test_identical_short_texts_are_listed_unless_the_course_gives_them(
+    tmp_path: Path, course_folder: Path, name: str
+) -> None:
+    given = FILES[name]
+    copied = given + "# by kim\n"
+    files = [
+        *(("kim", EXERCISE, text) for text in (given, copied)),
+        *(("lee", EXERCISE, text) for text in (given, copied)),
+    ]
+    (item,) = review(tmp_path, course_folder, files).items
+    assert (item.kind, item.students, {file.attempt for file in item.files}) == (Kind.IDENTICAL, ("kim", "lee"), {2})
 
 
 def test_common_fingerprints_are_excluded() -> None:

@@ -76,6 +76,19 @@ def test_the_guides_example_is_valid(tmp_path: Path) -> None:
     assert list(check_warnings(rules_read, known)) == []
 
 
+def test_a_needed_check_is_known_and_not_hidden(tmp_path: Path) -> None:
+    read = rules(tmp_path, f"needs = ['parity']\n[exercises.'{SYNCS}']\nneeds = []\n")
+    assert (read.needs_of(SYNCS), read.needs_of(COPY)) == ((), ("parity",))
+    for text, line in (
+        ("\nneeds = ['a']\nhidden = ['a']\n", "line 2: needs: "),
+        (f"needs = ['a']\n[exercises.'{SYNCS}']\nhidden = ['a']\n", f"line 3: exercises.'{SYNCS}'.hidden: "),
+        (f"hidden = ['a']\n[exercises.'{SYNCS}']\nneeds = ['a']\n", f"line 3: exercises.'{SYNCS}'.needs: "),
+    ):
+        assert f"FILE, {line}the check 'a' is hidden" in error_of(tmp_path, text)
+    with pytest.raises(UsageError, match=r"needs: no check 'paritty'"):
+        list(check_warnings(Rules(needs=("paritty",)), {SYNCS: frozenset({*OWN, "parity"})}))
+
+
 def test_the_guides_example_has_every_key() -> None:
     document = tomllib.loads(example())
     ours = {"path", "text", "extensions"}

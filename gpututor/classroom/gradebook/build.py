@@ -169,12 +169,12 @@ def _known_checks(
     for submission in class_.handed_in:
         if submission in graded and (report := graded[submission].report) is not None:
             known.setdefault(submission.exercise, set()).update(verdict.check for verdict in report.verdicts)
-    knows_hidden = set(rules.hidden) <= set(OWN).union(*known.values())
-    for key in rules.exercises if knows_hidden else exercises:  # `hidden` may name checks of any exercise
+    knows_all = {*rules.hidden, *rules.needs} <= set(OWN).union(*known.values())
+    for key in rules.exercises if knows_all else exercises:  # `hidden` and `needs` may name checks of any exercise
         names = known.setdefault(key, set())
         names.update(OWN)
         own = rules.of(key)
-        if key in exercises and not (knows_hidden and {*own.points, *own.extra, *own.hidden} <= names):
+        if key in exercises and not (knows_all and {*own.points, *own.extra, *own.hidden, *(own.needs or ())} <= names):
             names.update(check.name for check in describe(exercises[key]))
     return {key: frozenset(names) for key, names in known.items()}
 
@@ -186,9 +186,11 @@ def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterato
         prefix, names = f"exercises.'{exercise}'", known.get(exercise, frozenset())
         named += [(f"{prefix}.points.{check}", check, names) for check in own.points]
         named += [(f"{prefix}.extra", check, names) for check in own.extra]
+        named += [(f"{prefix}.needs", check, names) for check in own.needs or ()]
         named += [(f"{prefix}.hidden", check, names) for check in own.hidden]
     everywhere = frozenset[str]().union(*known.values())
     named += [("hidden", check, everywhere) for check in rules.hidden]
+    named += [("needs", check, everywhere) for check in rules.needs]
     mistakes = []
     for key, check, names in named:
         if check in names:
@@ -197,7 +199,7 @@ def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterato
             advice = "No report names the checks of this exercise yet. The rule applies as soon as one does."
             yield GradebookWarning(f"{key}: the check {check!r} may not exist.", advice)
         else:
-            what = f"{'' if key == 'hidden' else 'the exercise has '}no check {check!r}"
+            what = f"{'' if key in ('hidden', 'needs') else 'the exercise has '}no check {check!r}"
             mistakes.append(Mistake(key, what, nearest(check, sorted(names))))
     if mistakes:
         raise mistakes_error(rules.path or Path("the rules"), rules.text, mistakes)

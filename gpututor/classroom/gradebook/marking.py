@@ -23,7 +23,7 @@ from gpututor.classroom.gradebook.model import (
     Timing,
 )
 from gpututor.classroom.history import HistoryEntry
-from gpututor.classroom.rules import Rules
+from gpututor.classroom.rules import OWN, Rules
 from gpututor.classroom.submissions import Student, Submission
 from gpututor.grading.journal import GradingKey
 from gpututor.grading.report import Outcome, Report, Status, Verdict
@@ -135,6 +135,9 @@ def attempt_of(handed_in: Submission, graded: GradedAttempt, of: Score, rules: R
     points = most = _after_lateness(earned, lateness, of, rules)
     if not status.is_mark:
         failed = [check.check for check in checks if check.status.is_failure]
+        needs = rules.needs_of(of.exercise)
+        if not set(needs).isdisjoint(failed):  # the others stay without points
+            failed += [name for name in of.of_check if name not in needs]
         most = _after_lateness(of.without(failed), lateness, of, rules)
     why = "" if status is MarkStatus.FINAL else _why_no_mark(handed_in, graded, status)
     return Attempt(
@@ -163,7 +166,17 @@ def _check_marks(report: Report, of: Score, rules: Rules) -> tuple[CheckMark, ..
         earned = points if worst.status is Status.PASSED else 0.0
         is_hidden = rules.is_hidden(of.exercise, name)
         marks.append(CheckMark(name, worst.sentence, worst.status, earned, points, name in of.extra, is_hidden))
-    return tuple(marks)
+    needs = rules.needs_of(of.exercise)
+    if all(mark.status is Status.PASSED for mark in marks if mark.check in needs):
+        return tuple(marks)
+    return tuple(mark if mark.check in needs else _held_back(mark) for mark in marks)
+
+
+def _held_back(mark: CheckMark) -> CheckMark:
+    """Take the points off a check that passed without those that it needs. The grader's own checks stay."""
+    if mark.status is not Status.PASSED or mark.check in OWN:
+        return mark
+    return replace(mark, status=Status.HELD_BACK, points=0.0)
 
 
 def lateness_of(handed_in: Submission, rules: Rules) -> Lateness:

@@ -154,16 +154,19 @@ class Likeness:
         """Compare all submissions for the exercise."""
         texts = texts_of(file for file in files if file.sha256 and not file.refusal)
         given = list(_given(self.definition)) if self.definition is not None else []
-        result = similar(texts, self.folder.read_submission, template_of(given), share)
-        items = [self._identical(text) for text in result.identical]
+        digests = {hashlib.sha256(text.encode()).hexdigest() for text in given}
+        result = similar(texts, self.folder.read_submission, template_of(given), share, digests)
+        items = [self._identical(text, is_short=text.sha256 in result.short) for text in result.identical]
         items += [self._shared_by_many(crowd) for crowd in result.crowds]
         items += [self._alike(cluster) for cluster in result.clusters]
         counts = (result.texts, result.compared, result.fingerprints, result.common, self._solutions(texts))
         return items, Compared(self.exercise, self.label, *counts)
 
-    def _identical(self, text: Text) -> Item:
+    def _identical(self, text: Text, *, is_short: bool) -> Item:
         people = f"{len(text.parties)} people submitted exactly the same text."
         why = f"{people} They may have worked together, or used the same source."
+        if is_short:
+            why += " Or it is a coincidence: it has little code of its own. Names and comments say more."
         return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:

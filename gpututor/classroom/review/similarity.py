@@ -133,7 +133,9 @@ class Similar:
     """Results of the comparison of the texts for one exercise, with statistics."""
 
     identical: tuple[Text, ...]
-    """Exactly the same texts of several people."""
+    """Exactly the same texts of several people, however short."""
+    short: frozenset[str]
+    """Digests of identical texts with fewer than `FEWEST` fingerprints of their own."""
     clusters: tuple[Cluster, ...]
     crowds: tuple[Cluster, ...]
     """Texts of mostly common fingerprints, each like the same text."""
@@ -163,11 +165,19 @@ def texts_of(files: Iterable[Submission]) -> tuple[Text, ...]:
 
 
 def similar(
-    texts: Sequence[Text], read: Callable[[str], str | None], template: Collection[int], share: float
+    texts: Sequence[Text],
+    read: Callable[[str], str | None],
+    template: Collection[int],
+    share: float,
+    given: Collection[str] = (),
 ) -> Similar:
-    """Compare texts. `read`: returns the text of a digest, None if it is lost. `share`: least share of alike texts."""
+    """Compare texts.
+
+    `read`: returns the text of a digest, None if it is lost. `share`: least share of alike texts. `given`: digests of
+    the course's own texts, which may be identical.
+    """
     own = {text.sha256: fingerprints(content, template) for text in texts if (content := read(text.sha256)) is not None}
-    identical = [text for text in texts if len(own.get(text.sha256, ())) >= FEWEST and text.is_of_others_than(text)]
+    identical = [text for text in texts if text.sha256 not in given and text.is_of_others_than(text)]
     people = len({party for text in texts for party in text.parties})
     many = max(COMMON_PEOPLE, COMMON_SHARE * people)
     common = _common(texts, own, many)
@@ -175,6 +185,7 @@ def similar(
     compared = [text for text in texts if len(left.get(text.sha256, ())) >= FEWEST]
     return Similar(
         identical=tuple(sorted(identical, key=_first)),
+        short=frozenset(text.sha256 for text in identical if len(own.get(text.sha256, ())) < FEWEST),
         clusters=_sorted(_clusters(compared, left, share)),
         crowds=_sorted(_crowds(texts, own, common, share, many)),
         texts=len(texts),

@@ -307,6 +307,13 @@ def test_an_unclear_layout_is_a_usage_error(
         reading(laid_out(files))
 
 
+def test_names_of_another_course_get_advice_on_its_option(laid_out: LaidOut, reading: Reader) -> None:
+    with pytest.raises(UsageError) as raised:
+        reading(laid_out({"s1__masked_attention.py": A, "s2__masked_attention.py": A}))
+    assert "'s1__masked_attention.py'" in raised.value.title
+    assert "--course DIR" in raised.value.advice
+
+
 def test_the_layout_option_overrides_detection(laid_out: LaidOut, reading: Reader) -> None:
     source = laid_out({"5.1/kim.py": A, "5.1/5.2.py": B})
     assert facts(reading(source, "folders")) == [("5.1", "in_place")]

@@ -196,6 +196,17 @@ def test_a_closed_terminal_stops_no_grading(tmp_path: Path) -> None:
     screen.print_end(plan, work, is_stopped=False)
 
 
+def test_a_change_is_said_to_need_gradings_only_if_some_are_made(tmp_path: Path) -> None:
+    plan, _ = plan_of(tmp_path, 1)
+    said = []
+    for jobs in (plan.jobs, []):
+        stream = io.StringIO()
+        GradingOutput(stream, "").print_plan(replace(plan, jobs=jobs, changed="files of lesson/one"))
+        said.append(stream.getvalue().splitlines()[0])
+    assert "so gradings are made again: files of lesson/one" in said[0]
+    assert "these gradings are in the journal already: files of lesson/one" in said[1]
+
+
 @pytest.mark.parametrize(
     ("user", "isolation", "warnings"), [(0, "process", 3), (1000, "process", 2), (0, "bubblewrap", 1)]
 )
