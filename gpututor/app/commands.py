@@ -222,6 +222,10 @@ SCREENS: dict[str, tuple[Command, ...]] = {
              "Choose", "From place to place.", shown="↓ ↑", bar="↓ ↑: choose"),
         _row("close", "escape", "Close", "Close it.", bar="Esc: closes"),
     ),
+    "mark": (
+        _row("write", "", "Set", "Set the mark.", shown="Enter", bar="Enter: sets it"),
+        _row("close", "escape", "Close", "Close it; the mark stays as it is.", bar="Esc: closes"),
+    ),
     "settings": (
         _row("turn", "right,l,space:turn(1) left,h:turn(-1)", "Change", "The next or previous value.",
              shown="← →", bar="← →: changes"),
@@ -293,6 +297,8 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         _row("order", "s", "Order", "Order by id, by name, by points.", bar="s: order", palette="sort"),
         _row("pages", "1:page(0) 2:page(1) 3:page(2) tab:turn(1) shift+tab:turn(-1)", "Page",
              "Students, exercises, review.", shown="1 2 3  Tab"),
+        _row("mark_by_hand", "m", "Mark by hand", "On the page of students: set a mark by hand, with a reason.",
+             palette="override"),
         _row("read_again", "f5,ctrl+r", "Read again", "Read the class again.", shown="F5  ^r",
              bar="F5: read again", palette="reload"),
         _row("palette", "", "Palette", "Find a command, a student or an exercise by its name.", shown="^p"),

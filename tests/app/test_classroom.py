@@ -283,6 +283,27 @@ async def test_another_result_is_taken_only_where_the_instructor_says_so(
     assert all(request.journal is None for request in client.requests)
 
 
+async def test_a_mark_by_hand_is_set_and_removed_in_a_dialog(folder: ClassFolder) -> None:
+    async with opened(folder) as pilot:
+        await pilot.press("m")
+        await until_shown(pilot, "a mark from 0 to 3")
+        await pilot.press(*"7", "space", *"Appeal", "enter")
+        await until_shown(pilot, "'7' is no mark for 1.1")
+        await pilot.press("home", "delete", *"2.5", "enter")
+        await until_shown(pilot, "2.5 instead of 3")
+        await reviewed(pilot)
+        assert "* by hand" in screen_text(pilot.app)
+        await pilot.press("m")
+        await until_shown(pilot, "With - instead of a number")
+        await pilot.press("minus", "space", *"Settled", "enter")
+        await until_shown(pilot, "ada · 1.1")
+        await until(pilot, lambda: "* by hand" not in screen_text(pilot.app), "for the computed mark")
+    assert [(entry.event, entry.points, entry.why) for entry in read_history(folder)] == [
+        (Event.MARKED, 2.5, "Appeal"),
+        (Event.CLEARED, None, "Settled"),
+    ]
+
+
 def test_what_would_be_another_grading_is_not_done(folder: ClassFolder, course: Path) -> None:
     submission = folder.read_class().handed_in[0]
     assert job_again(folder, submission).key == Options.read(folder).key_of(submission)

@@ -47,6 +47,7 @@ SCREEN_CLASSES = {
     "devices": "DevicesScreen",
     "progress": "ProgressScreen",
     "search": "SearchScreen",
+    "mark": "MarkDialog",
     "settings": "SettingsScreen",
     "editor": "EditorDialog",
     "themes": "ThemeDialog",

@@ -102,7 +102,11 @@ class FilterLine(Input):
 
 
 PAGES = ("Students", "Exercises", "Review")
-_OTHERS = (("cells", "students"), ("cells", "open", "filter", "order"), ("open", "students", "filter", "order"))
+_OTHERS = (
+    ("cells", "students"),
+    ("cells", "open", "mark_by_hand", "filter", "order"),
+    ("open", "students", "mark_by_hand", "filter", "order"),
+)
 """Commands without effect, by page."""
 
 
@@ -334,6 +338,19 @@ class ClassScreen(BaseScreen[None]):
             self._cell.update("There is no submission.")
             return
         self.app.push_screen(SubmissionScreen(table, cell.mark, self.marks.step, self._grading), self._after_submission)
+
+    def action_mark_by_hand(self) -> None:
+        """Ask for a mark by hand for the cell at the cursor."""
+        from gpututor.app.classroom.mark_dialog import MarkDialog
+
+        cell, row = self.marks.cell, self.marks.row
+        if self.page_number == 0 and cell is not None and row is not None and self.table is not None:
+            exercise = self.table.gradebook.exercise(cell.mark.exercise)
+            self.app.push_screen(MarkDialog(self._grading.folder, row, exercise, cell.mark), self._after_mark)
+
+    def _after_mark(self, words: str | None) -> None:
+        if words is not None:
+            self.action_read_again()
 
     def _after_submission(self, changed: bool | None) -> None:
         if changed:

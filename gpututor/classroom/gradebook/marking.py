@@ -266,7 +266,7 @@ def marked_by_hand(mark: Mark, entry: HistoryEntry) -> Mark:
     """Replace a computed mark by the instructor's, which is final whatever the checks say."""
     points = entry.points if entry.points is not None else mark.points
     by_hand = replace(mark, status=MarkStatus.FINAL, points=points, by_hand=entry, computed=mark)
-    reason = " ".join(filter(None, (f"By hand: {by_hand.by_hand_words}", mark.reason)))
+    reason = " ".join(filter(None, (f"By hand: {by_hand.by_hand_words.rstrip('.')}.", mark.reason)))
     return replace(by_hand, reason=reason)
 
 

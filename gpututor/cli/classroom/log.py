@@ -72,7 +72,8 @@ def _gradings(folder: ClassFolder, class_: Class) -> Iterator[dict[str, Any]]:
             continue
         for submission in files[entry.key.submission, entry.key.exercise]:
             result = result_words(entry.report)
-            row = dict.fromkeys(_KEYS, "") | {"student": submission.student, "exercise": submission.exercise}
+            row: dict[str, Any] = dict.fromkeys(_KEYS, "")
+            row |= {"student": submission.student, "exercise": submission.exercise}
             row |= {"after": result, "submission": submission.sha256, "points": None}
             yield {"at": entry.report.started_at, "event": GRADED, **row, "source": submission.source}
 

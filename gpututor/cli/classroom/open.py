@@ -1,7 +1,7 @@
 """Open a class in the terminal: students, exercises, checks, and each submission with its report and trace.
 
 OUT is the folder that `classroom grade` made. You can open it during grading; F5 reads it again. Nothing changes unless
-you grade a submission again and accept its new result. `?` explains the keys.
+you set a mark by hand, or grade a submission again and accept its new result. `?` explains the keys.
 """
 
 from __future__ import annotations
