@@ -246,7 +246,7 @@ def _write(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def _files(course: Course) -> Iterator[tuple[str, str]]:
-    manifest = _manifest(course.folder / "course.toml", [key.name for key in COURSE_KEYS if key.name != "for"])
+    manifest = manifest_of(course.folder / "course.toml", [key.name for key in COURSE_KEYS if key.name != "for"])
     yield "course.toml", f"{manifest}{MARK}\n"
     if course.glossary:
         yield "glossary.md", without_comments(course.glossary)
@@ -254,12 +254,12 @@ def _files(course: Course) -> Iterator[tuple[str, str]]:
         yield "reading.md", without_comments(course.reading)
     for lesson in course.lessons:
         place = lesson.folder.name
-        yield f"{place}/lesson.toml", _manifest(lesson.folder / "lesson.toml", [key.name for key in LESSON_KEYS])
+        yield f"{place}/lesson.toml", manifest_of(lesson.folder / "lesson.toml", [key.name for key in LESSON_KEYS])
         yield f"{place}/lesson.md", without_comments(lesson.text)
         for exercise in lesson.exercises:
             path = f"{place}/{exercise.folder.name}"
             keys = [key.name for key in EXERCISE_KEYS if key.name not in _SOLUTION_KEYS]
-            yield f"{path}/exercise.toml", _manifest(exercise.folder / "exercise.toml", keys)
+            yield f"{path}/exercise.toml", manifest_of(exercise.folder / "exercise.toml", keys)
             for name in STUDENT_FILES:
                 text = exercise.file(name)
                 yield f"{path}/{name}", without_comments(text) if name.endswith(".md") else text
@@ -270,7 +270,7 @@ def without_comments(markdown: str) -> str:
     return _COMMENT.sub(lambda match: match[1] or "", markdown)
 
 
-def _manifest(path: Path, keys: list[str]) -> str:
+def manifest_of(path: Path, keys: list[str]) -> str:
     """Return the TOML of `keys`, without the comments of the author's file."""
     import tomlkit  # 45 ms
 

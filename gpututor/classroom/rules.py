@@ -113,6 +113,8 @@ class Rules:
     needs: tuple[str, ...] = ()
     """Checks without which no other check earns points, in every exercise that has them."""
     hidden: tuple[str, ...] = ()
+    hidden_until_due: tuple[str, ...] = ()
+    """Checks that Gradescope shows to students only after the due date."""
     hints: int = 0
     due: datetime | None = None
     """Due date with a time zone. None: only the platform marks files as late."""
@@ -240,6 +242,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("drop_lowest", "whole", default=0, most=100),
         Key("needs", "lines", default=(), most=_LONGEST),
         Key("hidden", "lines", default=(), most=_LONGEST),
+        Key("hidden_until_due", "lines", default=(), most=_LONGEST),
         Key("hints", "whole", default=0, most=100),
         Key("due", "moment", default=None),
         Key("time_zone", "line", default=None, most=60),

@@ -68,6 +68,8 @@ VERBS = (
     Verb("classroom mark", "set a mark by hand, with a reason"),
     Verb("classroom regrade", "grade one submission again"),
     Verb("classroom log", "the history: gradings, regrades, and marks by hand"),
+    Verb("classroom gradescope-image", "the autograder zip to upload to Gradescope"),
+    Verb("classroom gradescope-grade", "in a Gradescope autograder: grade its submission"),
     Verb("classroom open", "open the class here: students, exercises, submissions with report and trace"),
 )
 FIRST_VERBS = tuple(verb for verb in VERBS if " " not in verb.name)

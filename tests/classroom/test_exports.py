@@ -177,6 +177,24 @@ def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
     assert "10 per cent" in results["output"]
 
 
+def test_gradescope_gets_times_tags_and_checks_to_show_after_the_due_date() -> None:
+    ratio = {"measured": "0.81 × the baseline: 10 μs against 12 μs", "of": 3}
+    fast = report(verdict("placement"), verdict("speed", **ratio))
+    wrong = report(verdict("parity", Status.FAILED), verdict("speed", **ratio))
+    files = [Upload("ada", fast), Upload("grace", wrong)]
+    by_rules = {}
+    for name, rules in {"seen": Rules(hidden_until_due=("placement",)), "private": Rules(hidden=("speed",))}.items():
+        texts, _ = gradescope(gradebook(files, rules))
+        by_rules[name] = {student: json.loads(text or "") for student, text in texts.items()}
+    ada, grace = by_rules["seen"].values()
+    assert [(entry["value"], entry["order"]) for entry in ada["leaderboard"]] == [(0.81, "asc")]
+    assert "leaderboard" not in grace  # its results are wrong
+    assert "leaderboard" not in by_rules["private"]["ada/results.json"]
+    assert [test["visibility"] for test in ada["tests"]] == ["after_due_date", "visible"]
+    assert ada["tests"][1]["tags"] == [EXERCISE, "speed"]
+    assert ada["execution_time"] > 0
+
+
 @given(TEXTS)
 @FEW
 def test_junit_is_valid_xml_for_any_text(text: str) -> None:

@@ -169,8 +169,9 @@ def _known_checks(
     for submission in class_.handed_in:
         if submission in graded and (report := graded[submission].report) is not None:
             known.setdefault(submission.exercise, set()).update(verdict.check for verdict in report.verdicts)
-    knows_all = {*rules.hidden, *rules.needs} <= set(OWN).union(*known.values())
-    for key in rules.exercises if knows_all else exercises:  # `hidden` and `needs` may name checks of any exercise
+    for_all = {*rules.hidden, *rules.hidden_until_due, *rules.needs}
+    knows_all = for_all <= set(OWN).union(*known.values())
+    for key in rules.exercises if knows_all else exercises:  # these may name checks of any exercise
         names = known.setdefault(key, set())
         names.update(OWN)
         own = rules.of(key)
@@ -191,6 +192,7 @@ def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterato
     everywhere = frozenset[str]().union(*known.values())
     named += [("hidden", check, everywhere) for check in rules.hidden]
     named += [("needs", check, everywhere) for check in rules.needs]
+    named += [("hidden_until_due", check, everywhere) for check in rules.hidden_until_due]
     mistakes = []
     for key, check, names in named:
         if check in names:
@@ -199,7 +201,7 @@ def check_warnings(rules: Rules, known: Mapping[str, frozenset[str]]) -> Iterato
             advice = "No report names the checks of this exercise yet. The rule applies as soon as one does."
             yield GradebookWarning(f"{key}: the check {check!r} may not exist.", advice)
         else:
-            what = f"{'' if key in ('hidden', 'needs') else 'the exercise has '}no check {check!r}"
+            what = f"{'' if key in ('hidden', 'hidden_until_due', 'needs') else 'the exercise has '}no check {check!r}"
             mistakes.append(Mistake(key, what, nearest(check, sorted(names))))
     if mistakes:
         raise mistakes_error(rules.path or Path("the rules"), rules.text, mistakes)

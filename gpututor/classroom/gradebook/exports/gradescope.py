@@ -1,7 +1,8 @@
 """`results.json` for each student, as Gradescope's autograders write it: a test for each check of each exercise.
 
 A student without a final total gets none, because Gradescope would enter provisional points as a mark. Students do not
-see the tests of hidden checks.
+see the tests of hidden checks, and those of `hidden_until_due` only after the due date. The leaderboard has the ratio
+of times at each exercise with a decided check of speed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any
 from gpututor.classroom.feedback import ShownCheck, StudentView, student_view
 from gpututor.classroom.folder import folder_name
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
+from gpututor.classroom.gradebook.marking import timings_of
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, GradebookWarning, Mark, StudentMarks
+from gpututor.classroom.rules import Rules
 from gpututor.errors import UsageError
-from gpututor.grading.report import Status
+from gpututor.grading.report import Outcome, Report, Status
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
 
@@ -26,7 +29,7 @@ def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[Gradeb
     """Return texts by their paths, `kim/results.json`, with None for a student without a total; and warnings."""
     files = {
         f"{folder_name(marks.student.id)}/{_FILE_NAME}": (
-            json.dumps(_results(gradebook, marks), indent=1) + "\n" if marks.final else None
+            json.dumps(results_of(gradebook, marks), indent=1) + "\n" if marks.final else None
         )
         for marks in gradebook.students
     }
@@ -37,32 +40,62 @@ def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[Gradeb
     return files, warnings
 
 
-def _results(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
-    tests, words = [], []
+def results_of(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
+    """Return the results of a student whose marks are final or refused."""
+    tests, words, seconds, leaderboard = [], [], 0.0, []
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = student_view(mark, exercise, gradebook.rules)
-        tests += list(_tests(exercise, mark, view))
+        tests += list(_tests(exercise, mark, view, gradebook.rules))
         words += [f"{exercise.numbered_title}: {' '.join(view.notes)}"] if view.notes else []
+        if mark.counted is not None and mark.counted.report is not None:
+            seconds += mark.counted.report.elapsed_s
+            leaderboard += _leaderboard(exercise, mark.counted.report, gradebook.rules)
     return {
+        **_texts("\n".join(words)),
         "score": marks.points,
-        "output": escape_control_chars("\n".join(words)),
+        "execution_time": round(seconds, 3),
+        "tests": tests,
+        **({"leaderboard": leaderboard} if leaderboard else {}),
+    }
+
+
+def failed_results(words: str) -> dict[str, Any]:
+    """Return results without points, and the reason for the student."""
+    return {**_texts(words), "score": 0.0, "tests": []}
+
+
+def _texts(output: str) -> dict[str, Any]:
+    return {
+        "output": escape_control_chars(output),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "tests": tests,
     }
 
 
-def _tests(exercise: ExerciseSummary, mark: Mark, view: StudentView) -> Iterator[dict[str, Any]]:
+def _leaderboard(exercise: ExerciseSummary, report: Report, rules: Rules) -> Iterator[dict[str, Any]]:
+    """Yield the worst ratio of the scenarios, unless a check of speed is hidden or a check failed otherwise."""
+    if report.outcome not in (Outcome.PASSED, Outcome.TOO_SLOW):
+        return
+    private = {*rules.hidden, *rules.of(exercise.exercise).hidden, *rules.hidden_until_due}
+    ratios = [timing.ratio for timing in timings_of("", report) if timing.check not in private]
+    if ratios:
+        yield {"name": f"{exercise.label or exercise.title} time ratio", "value": max(ratios), "order": "asc"}
+
+
+def _tests(exercise: ExerciseSummary, mark: Mark, view: StudentView, rules: Rules) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
     if mark.by_hand is not None:
-        words = f"{mark.by_hand.why}\nThe mark of the checks: {mark.computed_word}"
-        yield _test(f"{title}: mark by hand", mark.points, mark.of, words, passed=mark.points >= mark.of)
+        words = f"{mark.by_hand.why}
+The mark of the checks: {mark.computed_word}"
+        test = _test(f"{title}: mark by hand", mark.points, mark.of, words, passed=mark.points >= mark.of)
+        yield {**test, "tags": [exercise.exercise]}
     elif counted is None or not counted.checks:
-        yield _test(title, mark.points, mark.of, view.outcome, passed=mark.points >= mark.of)
+        test = _test(title, mark.points, mark.of, view.outcome, passed=mark.points >= mark.of)
+        yield {**test, "tags": [exercise.exercise]}
     if counted is None:
         return
     shown = {check.check: check for check in view.checks}
@@ -71,7 +104,12 @@ def _tests(exercise: ExerciseSummary, mark: Mark, view: StudentView) -> Iterator
         visible = shown.get(check.check)
         words = _words(visible) if visible is not None else f"{check.sentence}: {check.status}"
         test = _test(f"{title}: {check.check}", check.points, of, words, passed=check.status is Status.PASSED)
-        yield test if visible is not None else {**test, "visibility": "hidden"}
+        test["tags"] = [exercise.exercise, check.check]
+        if visible is None:
+            test["visibility"] = "hidden"
+        elif check.check in rules.hidden_until_due:
+            test["visibility"] = "after_due_date"
+        yield test
 
 
 def _words(check: ShownCheck) -> str:

@@ -1,0 +1,144 @@
+"""The autograder zip: its setup and its run, in a folder laid out as at Gradescope."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpututor.classroom.gradescope_grading import read_metadata
+from gpututor.cli.main import main
+from gpututor.errors import UsageError
+from gpututor.hardware.inventory import torch_version
+from tests.support.tiny_course import RIGHT, WRONG, write_course
+
+RULES = """\
+hidden_until_due = ["value"]
+[late]
+per_cent = 20
+"""
+DUE = "2026-03-01T23:00:00.000000-08:00"
+APT = '#!/bin/sh\necho "apt-get $*" >> "$GPUTUTOR_AUTOGRADER_ROOT/log"\n'
+PYTHON = f"""\
+#!/bin/sh
+if [ "$2" != venv ]; then exec "{sys.executable}" "$@"; fi
+"{sys.executable}" -m venv --without-pip "$3"
+cp "${{0%/*}}"/*.p* "$3/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+"""
+PIP = """\
+import os, sys
+with open(os.environ["GPUTUTOR_AUTOGRADER_ROOT"] + "/log", "a") as log:
+    print("pip", *sys.argv[1:], file=log)
+"""
+
+
+class Autograder:
+    """The folders of an autograder. Only `apt-get`, `pip` and the making of the environment are replaced."""
+
+    def __init__(self, root: Path, image: Path) -> None:
+        self.root = root
+        with zipfile.ZipFile(image) as archive:
+            archive.extractall(root / "source")
+        shutil.copy(root / "source" / "run_autograder", root / "run_autograder")
+        bin_folder = root / "bin"
+        bin_folder.mkdir()
+        (bin_folder / "pip.py").write_text(PIP)
+        (bin_folder / "packages.pth").write_text(f"{Path(pytest.__file__).parent.parent}\n")  # nothing is downloaded
+        for name, text in (("apt-get", APT), ("python3", PYTHON)):
+            (bin_folder / name).write_text(text)
+            (bin_folder / name).chmod(0o755)
+        self._environment = {
+            "PATH": f"{bin_folder}:/usr/bin:/bin",
+            "GPUTUTOR_AUTOGRADER_ROOT": str(root),
+            "HOME": str(root),
+        }
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", str(self.root / script)]
+        return subprocess.run(command, env=self._environment, cwd="/", capture_output=True, text=True, check=False)
+
+    def grade(self, files: dict[str, str], created_at: str, due: str = "") -> Any:
+        shutil.rmtree(self.root / "submission", ignore_errors=True)
+        (self.root / "submission").mkdir()
+        for name, text in files.items():
+            (self.root / "submission" / name).write_text(text)
+        user: dict[str, Any] = {"email": "ada@example.org", "id": 1, "name": "Ada"}
+        if due:
+            user["assignment"] = {"due_date": due}
+        metadata = {"id": 7, "created_at": created_at, "assignment": {"due_date": DUE}, "users": [user]}
+        (self.root / "submission_metadata.json").write_text(json.dumps(metadata))
+        done = self.run("run_autograder")
+        assert done.returncode == 0, done.stderr
+        return json.loads((self.root / "results" / "results.json").read_text())
+
+
+@pytest.fixture
+def autograder(tmp_path: Path) -> Autograder:
+    course = write_course(tmp_path / "course", exercises=2)
+    (tmp_path / "rules.toml").write_text(RULES)
+    image = tmp_path / "autograder.zip"
+    words = ["classroom", "gradescope-image", "1.2", "--course", str(course), "-o", str(image)]
+    assert main([*words, "--rules", str(tmp_path / "rules.toml")]) == 0
+    assert main([*words[:-1], str(tmp_path / "rules.toml")]) == 2  # not its own zip
+    return Autograder(tmp_path / "autograder", image)
+
+
+def test_the_image_grades_submissions_with_gradescopes_dates(autograder: Autograder) -> None:
+    done = autograder.run("source/setup.sh")
+    assert done.returncode == 0, done.stderr
+    log = (autograder.root / "log").read_text()
+    assert f"/whl/cpu torch=={torch_version().partition('+')[0]}\n" in log
+    assert "textual" in (autograder.root / "source" / "requirements.txt").read_text()
+    assert "bubblewrap" in log
+    assert not (autograder.root / "source" / "course" / "01_lesson_1" / "01_twice_1_1").exists()
+    code = "import gpututor; print(gpututor.__file__)"
+    python = str(autograder.root / "venv" / "bin" / "python")
+    used = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert used.startswith(str(autograder.root / "source" / "package"))
+
+    in_time = "2026-03-01T22:59:00.123456-08:00"
+    results = autograder.grade({"anything.py": RIGHT, "notes.txt": "Hello"}, in_time)
+    assert results["score"] == 1.0
+    assert results["execution_time"] > 0
+    tests = {test["name"]: test for test in results["tests"]}
+    value = tests["1.2 Twice 2: value"]
+    assert (value["score"], value["max_score"], value["status"]) == (1.0, 1.0, "passed")
+    assert value["visibility"] == "after_due_date"
+    assert tests["1.2 Twice 2: runs"]["visibility"] == "visible"
+    assert value["tags"] == ["lesson_1/twice_1_2", "value"]
+
+    a_day_late = "2026-03-02T12:00:00-08:00"
+    assert autograder.grade({"twice_1_2.py": RIGHT}, a_day_late)["score"] == 0.8
+    extended = autograder.grade({"twice_1_2.py": RIGHT}, a_day_late, due="2026-03-03T23:00:00-08:00")
+    assert extended["score"] == 1.0
+
+    wrong = autograder.grade({"twice_1_2.py": WRONG}, in_time)
+    assert wrong["score"] == 0.0
+    failed = next(test for test in wrong["tests"] if test["name"].endswith("value"))
+    assert failed["status"] == "failed"
+
+    nothing = autograder.grade({"homework.txt": "Hello"}, in_time)
+    assert nothing["score"] == 0.0
+    assert "twice_1_2.py" in nothing["output"]
+
+
+def test_malformed_metadata_is_an_error_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "submission_metadata.json"
+    for text in ("{", "[]", '{"assignment": {"due_date": "tomorrow"}}'):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=r"submission_metadata\.json"):
+            read_metadata(path)
+
+
+def test_a_group_has_the_latest_date_of_its_students(tmp_path: Path) -> None:
+    path = tmp_path / "submission_metadata.json"
+    dates = ("2026-03-05T00:00:00Z", "2026-03-07T00:00:00Z")
+    users = [{"name": "Ada", "assignment": {"due_date": date}} for date in dates]
+    path.write_text(json.dumps({"users": [*users, {"name": "Bo"}], "assignment": {"due_date": "2026-03-09T00:00:00Z"}}))
+    assert str(read_metadata(path).due) == "2026-03-09 00:00:00+00:00"
