@@ -26,6 +26,7 @@ from gpututor.classroom.gradebook.model import (
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Submission
 from gpututor.classroom.tables import number
+from gpututor.course.notebooks import ENDING, line_words
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
@@ -217,6 +218,8 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
         yield "It is not graded yet."
     elif given.status is MarkStatus.OPEN:
         yield NO_MARK_YET
+    if attempt.handed_in.source.casefold().endswith(ENDING):
+        yield "The program is from your notebook, without magics and shell lines (% and !)."
     if attempt.report is not None and (own := own_gpu(attempt.report)):
         yield f"The exercise is made for a {own}, and was graded on another GPU model."
     if attempt.lateness.words:
@@ -281,6 +284,10 @@ class SubmittedLines:
         lines = self._lines(sha256)
         return truncate(lines[number - 1].strip(), LONGEST_LINE) if 0 < number <= len(lines) else ""
 
+    def place(self, sha256: str, number: int) -> str:
+        """Return the number of a line, and its place in the student's notebook."""
+        return line_words(self._lines(sha256), number)
+
 
 def feedback(
     gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines, hints: Mapping[str, Sequence[str]]
@@ -341,7 +348,7 @@ def _check(check: ShownCheck, sha256: str, lines: SubmittedLines) -> Iterator[st
     for finding in check.findings:
         rows = [("Expected", finding.expected), ("Got", finding.got)]
         if finding.line is not None:
-            rows.append((f"Line {finding.line}", lines.line(sha256, finding.line)))
+            rows.append((f"Line {lines.place(sha256, finding.line)}", lines.line(sha256, finding.line)))
         rows += [("Measured", measured) for measured in check.measured]
         if where := "; ".join(finding.scenarios):
             yield f"With {text(where)}:"

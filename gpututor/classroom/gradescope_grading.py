@@ -15,6 +15,7 @@ from typing import Any
 
 from gpututor.classroom.executors import start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices, probe_devices, working_in_bubblewrap
+from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.folder import ClassFolder, locked, read_json, write_json
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports.gradescope import failed_results, results_of
@@ -168,4 +169,4 @@ def _results(folder: ClassFolder, rules: Rules, course: Course) -> dict[str, Any
     if undecided:
         reasons = "\n".join(f"{mark.exercise}: {mark.reason}" for mark in undecided)
         raise GradingError(f"There is no final mark, so no results.json.\n{reasons}", "Look at it, or run it again.")
-    return results_of(gradebook, marks)
+    return results_of(gradebook, marks, SubmittedLines(folder))

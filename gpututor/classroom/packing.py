@@ -24,6 +24,7 @@ from gpututor.classroom.intake.archive import MANIFEST
 from gpututor.classroom.intake.collect import refusal_of
 from gpututor.course.loader import COURSE_KEYS, EXERCISE_KEYS, LESSON_KEYS, STUDENT_FILES, load_course
 from gpututor.course.model import Course, Exercise
+from gpututor.course.notebooks import notebook_of
 from gpututor.course.workspace import Workspace, read_submission
 from gpututor.errors import CourseError, UsageError, WorkspaceError
 from gpututor.files import ordinary, write_atomically
@@ -204,17 +205,25 @@ def checked_out(path: Path | None, course: Course) -> Path:
     return path
 
 
-def student_course(course: Course) -> dict[str, bytes]:
-    """Return the files of the course for students by path. Raises `CourseError` for a course with mistakes."""
+def student_course(course: Course, *, notebooks: bool = False) -> dict[str, bytes]:
+    """Return the files of the course for students by path. Raises `CourseError` for a course with mistakes.
+
+    `notebooks`: True for a notebook of each exercise, too.
+    """
     if course.problems:
         titles = "\n".join(problem.title for problem in course.problems)
         raise CourseError(f"{course.folder}: the course has mistakes.\n{titles}", "Fix them first: `gpututor verify`.")
-    return {path: text.encode() for path, text in _files(course)}
+    files = {path: text.encode() for path, text in _files(course)}
+    for exercise in course.exercises if notebooks else ():
+        path = f"{exercise.folder.parent.name}/{exercise.folder.name}/{exercise.slug}.ipynb"
+        task = without_comments(exercise.file("task.md"))
+        files[path] = notebook_of(task, exercise.file("starter.py")).encode()
+    return files
 
 
-def write_student_course(course: Course, out: Path) -> dict[str, bytes]:
+def write_student_course(course: Course, out: Path, *, notebooks: bool = False) -> dict[str, bytes]:
     """Write the course for students to `out`, a `.zip` or a new folder, whole or not at all; return its files."""
-    files = student_course(course)
+    files = student_course(course, notebooks=notebooks)
     if out.suffix.lower() == ".zip":
         with tempfile.TemporaryDirectory() as part:
             _write(files, Path(part))  # checks that it can be loaded

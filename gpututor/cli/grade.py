@@ -28,7 +28,8 @@ from gpututor.cli.options import (
 )
 from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Course, Exercise
-from gpututor.course.workspace import find_workspace, read_submission
+from gpututor.course.notebooks import NotebookProgram, line_words, read_program
+from gpututor.course.workspace import find_workspace
 from gpututor.errors import TutorError, WorkspaceError
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import (
@@ -59,11 +60,13 @@ if TYPE_CHECKING:
 SEEDS = 2**32
 """Number of seeds: the judge draws from these, and every generator accepts them."""
 _SENTENCE_AT = 13
+MOST_LEFT_OUT = 10
+"""Lines of a notebook that are named because they are left out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_exercise_argument(parser)
-    file_help = "grade this file, not a link, instead of your own; not recorded"
+    file_help = "grade this Python file or notebook, not a link, instead of your own; not recorded"
     parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
     seed_help = f"the seed of the inputs, to repeat a grading: 0 to {SEEDS - 1}"
@@ -88,11 +91,16 @@ def main(arguments: argparse.Namespace) -> int:
     if own_file:
         check_own_file(arguments.exercise, exercise, path, "grade")
     try:
-        submission = workspace.read(exercise) if workspace else read_submission(path, follow_links=False)
+        program = NotebookProgram(workspace.read(exercise), ()) if workspace else read_program(path, exercise)
     except WorkspaceError as error:
         if arguments.json and os.path.lexists(path):
             return _print_rejection(exercise, error)
         raise
+    submission = program.text
+    for line in program.left_out[:MOST_LEFT_OUT]:
+        print(f"gpututor: left out of {escape_control_chars(f'{path.name}, {line}')}", file=sys.stderr)
+    if (more := len(program.left_out) - MOST_LEFT_OUT) > 0:
+        print(f"gpututor: left out, too: {count(more, 'line')} with magics and shell commands", file=sys.stderr)
     request = GradeRequest(
         exercise_folder=str(exercise.folder),
         submission=submission,
@@ -221,7 +229,7 @@ def _print_verdict(verdict: Verdict, lines: list[str]) -> None:
     _print_step(mark(verdict.status), verdict.sentence)
     at = ""
     if verdict.line is not None and 0 < verdict.line <= len(lines):
-        at = f"{verdict.line}: {lines[verdict.line - 1].strip()}"
+        at = f"{line_words(lines, verdict.line)}: {lines[verdict.line - 1].strip()}"
     details = [("expected", verdict.expected), ("got", verdict.got), ("line", at)]
     details += [("why", verdict.why), ("try", verdict.advice)]
     for label, text in (*(details if verdict.status.is_finding else ()), ("figures", verdict.measured)):

@@ -22,11 +22,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for", dest="whom", choices=("students",), required=True, help=for_help)
     out_help = "the folder to make, or a zip if its name ends in .zip"
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER_OR_ZIP", help=out_help)
+    notebooks_help = "add a notebook of each exercise, next to its starter"
+    parser.add_argument("--notebooks", action="store_true", help=notebooks_help)
 
 
 def main(arguments: argparse.Namespace) -> int:
     course = chosen_course(arguments)
-    files = write_student_course(course, arguments.out)
+    files = write_student_course(course, arguments.out, notebooks=arguments.notebooks)
     lessons, exercises = count(len(course.lessons), "lesson"), count(len(course.exercises), "exercise")
     print(f"Made {escape_control_chars(str(arguments.out))}: {lessons}, {exercises}, {count(len(files), 'file')}.")
     print("Left out: checks, solutions, right variants, wrong solutions, baselines and generators of inputs.")

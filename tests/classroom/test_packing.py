@@ -344,6 +344,20 @@ def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, c
     assert gpututor(*words).code == 2
 
 
+def test_the_students_notebooks_are_read_as_submissions(gpututor: Call, course: Course, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert gpututor("pack-course", "--for", "students", "--notebooks", "--out", str(out)).code == 0
+    assert not load_course(out).problems
+    (tmp_path / "class" / "kim").mkdir(parents=True)
+    for notebook in out.rglob("*.ipynb"):
+        notebook.rename(tmp_path / "class" / "kim" / notebook.name)
+    class_ = read_class(tmp_path / "class", course, ClassFolder(tmp_path / "graded"))
+    assert [file.exercise for file in class_.handed_in] == [exercise.key for exercise in course.exercises]
+    assert not class_.unmatched
+    text = ClassFolder(tmp_path / "graded").read_submission(class_.handed_in[0].sha256) or ""
+    assert text.endswith(f"# code cell 1\n{FILES['starter.py']}\n")
+
+
 def test_a_folder_with_content_is_not_replaced(course: Course, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     write_student_course(course, tmp_path / "out")

@@ -67,6 +67,21 @@ def test_a_wrong_file_fails_with_exit_code_one(grade_file: GradeFile, solution: 
     assert "line      2: return number" in done.stdout
 
 
+def test_a_notebook_is_graded_with_places_in_its_cells(course: Path, tmp_path: Path) -> None:
+    path = tmp_path / "homework.ipynb"
+    cells = ["import math", "%precision 3\ndef twice(number):\n    !ls\n    return number", "twice(1 / 0)"]
+    notebook = {"cells": [{"cell_type": "code", "metadata": {}, "source": cell} for cell in cells]}
+    path.write_text(json.dumps(notebook))
+    words = ("--course", course, "grade", "1.1", "--file", path, *TRUSTED)
+    done = gpututor(*words)
+    assert done.returncode == 1
+    assert "6 (line 4 of code cell 2): return number" in done.stdout
+    assert done.stderr == "gpututor: left out of homework.ipynb, code cell 2, line 3: !ls\n"
+    path.write_text("{")
+    done = gpututor(*words)
+    assert (done.returncode, "homework.ipynb" in done.stderr, "line 1" in done.stderr) == (2, True, True)
+
+
 def test_the_report_comes_as_json(grade_file: GradeFile) -> None:
     report = Report.from_json(json.loads(grade_file("--json", "--seed", 2**32 - 1).stdout))
     assert (report.outcome, report.environment.seed) == (Outcome.PASSED, 2**32 - 1)

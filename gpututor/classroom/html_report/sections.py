@@ -467,7 +467,8 @@ def _check_of_student(check: ShownCheck, sha256: str, lines: SubmittedLines) -> 
         rows = [("With", "; ".join(finding.scenarios)), ("Expected", finding.expected), ("Got", finding.got)]
         body = "".join(f"<dt>{label}</dt><dd>{text(truncate(words, LONGEST))}</dd>" for label, words in rows if words)
         if finding.line is not None:
-            body += f"<dt>Line {finding.line}</dt><dd><code>{text(lines.line(sha256, finding.line))}</code></dd>"
+            place = lines.place(sha256, finding.line)
+            body += f"<dt>Line {place}</dt><dd><code>{text(lines.line(sha256, finding.line))}</code></dd>"
         parts.append(f"<dl>{body}</dl>")
     return "".join([*parts, "</div>"])
 

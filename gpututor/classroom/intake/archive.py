@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from gpututor.classroom.intake.names import is_noise
+from gpututor.classroom.intake.names import is_noise, is_program
 from gpututor.errors import UsageError
 from gpututor.files import ordinary, ordinary_and_no_link
 from gpututor.text import truncate
@@ -307,8 +307,8 @@ def _folder_entries(descriptor: int, parts: tuple[str, ...], skipped: os.stat_re
             if is_noise(name, folder=is_folder):
                 yield Entry(path, "/".join(path), Kind.NOISE)
             elif is_link:
-                is_program = name.casefold().endswith(".py")
-                kind = Kind.ARCHIVE if is_zip_name(name) else Kind.FILE if is_program else Kind.FOLDER
+                kind_of_file = Kind.FILE if is_program(name) else Kind.FOLDER
+                kind = Kind.ARCHIVE if is_zip_name(name) else kind_of_file
                 yield Entry(path, "/".join(path), kind, _LINK)
             elif is_folder:
                 folders.append(name)

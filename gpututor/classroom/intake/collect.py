@@ -17,6 +17,7 @@ from gpututor.classroom.intake.names import (
     ExerciseNames,
     copy_number,
     is_generic,
+    is_program,
     normal,
     oddity,
     one_line,
@@ -25,9 +26,11 @@ from gpututor.classroom.intake.names import (
     unique_ids,
     without_copy_mark,
     without_ending,
+    without_program_ending,
 )
 from gpututor.classroom.submissions import PLATFORMS, Student, Submission, Unmatched
 from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
+from gpututor.course.notebooks import ENDING, MAX_NOTEBOOK_BYTES, NotebookError, program_of
 from gpututor.files import temporary_file_for
 from gpututor.text import truncate
 
@@ -73,24 +76,35 @@ class _Content:
     size: int = 0
 
 
-def _read_content(entry: Entry, folder: ClassFolder) -> _Content:
-    """Read a file, and store it below its digest if it can be graded. Raises `OSError` if it cannot be stored."""
+def _read_content(entry: Entry, folder: ClassFolder, exercise: Exercise) -> _Content:
+    """Read a file, or the program in a notebook. Store it below its digest if it can be graded.
+
+    Raises `OSError` if it cannot be stored.
+    """
+    is_notebook = entry.parts[-1].casefold().endswith(ENDING)
+    limit = MAX_NOTEBOOK_BYTES if is_notebook else MAX_SUBMISSION_BYTES
     try:
         with entry.open() as stream:
-            content = stream.read(MAX_SUBMISSION_BYTES + 1)
+            content = stream.read(limit + 1)
     except Refused as error:
         return _Content("", str(error))
     except OSError as error:
         return _Content("", why_unreadable(error))
-    if len(content) > MAX_SUBMISSION_BYTES:
+    size = len(content)
+    if is_notebook:
+        try:
+            content = program_of(content, exercise.entry).text.encode()
+        except NotebookError as error:
+            return _Content(hashlib.sha256(content).hexdigest(), str(error), size)
+    elif size > MAX_SUBMISSION_BYTES:
         size_mib = MAX_SUBMISSION_BYTES >> 20
-        return _Content("", f"The file is over {size_mib} MiB: a solution is a short Python file.", len(content))
+        return _Content("", f"The file is over {size_mib} MiB: a solution is a short Python file.", size)
     refusal = refusal_of(content)
     content = content.removeprefix(codecs.BOM_UTF8)  # the grader receives text
     digest = hashlib.sha256(content).hexdigest()
     if not refusal:
         _store(content, folder.submission(digest))
-    return _Content(digest, refusal, len(content))
+    return _Content(digest, refusal, size)
 
 
 def _store(content: bytes, path: Path) -> None:
@@ -201,11 +215,11 @@ class SubmissionCollector:
         if entry.kind is not Kind.FILE:
             return self._add_unopened(entry, place)
         name = entry.parts[-1].casefold()
-        if not name.endswith(".py"):
+        if not is_program(name):
             other = (
                 "Zips are the only archives that are opened."
                 if name.endswith(_ARCHIVES)
-                else "It is not a Python file."
+                else "It is neither a Python file nor a notebook."
             )
             return self._skip(entry, place, entry.refusal or other)
         return self._add_file(entry, place)
@@ -246,7 +260,7 @@ class SubmissionCollector:
         if exercise is None:
             return self._skip(entry, place, entry.refusal or self._no_exercise(path))
         refusal = entry.refusal or oddity(place.path) or self._over_limit(place)
-        content = _Content("", refusal) if refusal else _read_content(entry, self._folder)
+        content = _Content("", refusal) if refusal else _read_content(entry, self._folder, exercise)
         for person in place.people:
             self._counts[person.key] += 1
             self._sizes[person.key] += content.size
@@ -274,7 +288,7 @@ class SubmissionCollector:
         return ""
 
     def _add(self, entry: Entry, place: Place, exercise: Exercise, content: _Content, is_named: bool) -> None:
-        name = without_ending((place.path or entry.parts)[-1], ".py")
+        name = without_program_ending((place.path or entry.parts)[-1])
         order = (place.submitted_at, place.number, copy_number(name), entry.changed_at, entry.source)
         keys = tuple(person.key for person in place.people)
         source, stem = shown_source(entry.source), normal(without_copy_mark(name))

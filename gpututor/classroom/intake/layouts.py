@@ -14,7 +14,7 @@ from itertools import islice
 
 from gpututor.classroom.intake.archive import Kind, Tree, is_zip_name
 from gpututor.classroom.intake.gradescope_metadata import Submission, Submitter
-from gpututor.classroom.intake.names import ExerciseNames, without_ending
+from gpututor.classroom.intake.names import ExerciseNames, is_program, without_ending, without_program_ending
 from gpututor.course.model import Exercise
 from gpututor.errors import UsageError
 
@@ -98,7 +98,7 @@ def match_canvas(name: str) -> re.Match[str] | None:
 
 def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) -> Place:
     """Place files such as `EXERCISE/STUDENT.py`, `EXERCISE/STUDENT/solution.py` and `STUDENT__EXERCISE.py`."""
-    stem = without_ending(parts[-1], ".py")
+    stem = without_program_ending(parts[-1])
     student, mark, name = stem.rpartition("__")
     if mark and student and (exercise := names.named(name)):
         return Place((_person(student),), (parts[-1],), exercise)
@@ -108,9 +108,11 @@ def files(parts: Sequence[str], names: ExerciseNames, default: Exercise | None) 
         rest = parts[number:]
         if len(rest) > 1:
             return Place((_person(without_ending(rest[0], ".zip")),), tuple(rest[1:]), exercise)
-        if parts[-1].casefold().endswith((".py", ".zip")):
+        if is_program(parts[-1]) or is_zip_name(parts[-1]):
             return Place((_person(stem),), (parts[-1],), exercise)
-        return Place(path=tuple(parts), why="Its name is not a student's, and it is not a Python file.")
+        return Place(
+            path=tuple(parts), why="Its name is not a student's, and it is neither a Python file nor a notebook."
+        )
     if default is not None and len(parts) == 1:
         return Place((_person(stem),), (parts[-1],), default)
     return Place(path=tuple(parts), why="Its name is neither EXERCISE/STUDENT.py nor STUDENT__EXERCISE.py.")
@@ -190,8 +192,10 @@ def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise
     may_hold_programs = not tree.path.is_dir() and layout != "folders"
     if wrapper := _wrapper(paths, names, may_hold_programs):
         tree, paths = replace(tree, wrapper=wrapper), [path[1:] for path in paths]
-    if not any(path[-1].casefold().endswith((".py", ".zip")) for path in paths):
-        raise UsageError(f"{tree.path} holds no Python files and no zips.", "Name the folder or the zip of the class.")
+    if not any(is_program(path[-1]) or is_zip_name(path[-1]) for path in paths):
+        raise UsageError(
+            f"{tree.path} holds no Python files, notebooks or zips.", "Name the folder or the zip of the class."
+        )
     return layout if layout != AUTO else _detect(paths, names, tree, one_exercise), tree
 
 
@@ -210,10 +214,7 @@ def _wrapper(paths: list[Parts], names: ExerciseNames, may_hold_programs: bool) 
     if _MOODLE_NAME.fullmatch(folder) or _is_of_course(folder, names) or _is_workspace(inside, names):
         return ()
     has_unowned_program = any(
-        len(path) == 1
-        and path[0].casefold().endswith(".py")
-        and match_canvas(path[0]) is None
-        and not _names_both(path[0], names)
+        len(path) == 1 and is_program(path[0]) and match_canvas(path[0]) is None and not _names_both(path[0], names)
         for path in inside
     )
     is_one_file = len(inside) == len(inside[0]) == 1
@@ -227,7 +228,7 @@ def _is_of_course(name: str, names: ExerciseNames) -> bool:
 def _is_workspace(paths: Iterable[Parts], names: ExerciseNames) -> bool:
     """Check for one student's files: exercises by name, on top or in folders of lessons."""
     return any(
-        path[-1].casefold().endswith(".py")
+        is_program(path[-1])
         and (len(path) == 1 or (len(path) == 2 and names.is_lesson(path[0])))
         and names.at(path) is not None
         for path in paths
@@ -286,14 +287,14 @@ def _is_of_platform(names: Iterable[str]) -> bool:
 
 def _names_both(name: str, names: ExerciseNames) -> bool:
     """Check for `STUDENT__EXERCISE.py`."""
-    student, mark, exercise = without_ending(name, ".py").rpartition("__")
+    student, mark, exercise = without_program_ending(name).rpartition("__")
     return bool(mark and student) and names.named(exercise) is not None
 
 
 def _has_files_of_students(name: str, below: list[Parts], names: ExerciseNames, one_exercise: bool) -> bool:
     """Check that the files below this name are named after students."""
     if not any(below):
-        return name.casefold().endswith(".py") and (one_exercise or _names_both(name, names))
+        return is_program(name) and (one_exercise or _names_both(name, names))
     return _is_of_course(name, names)
 
 
@@ -311,4 +312,4 @@ def _may_be_group(below: list[Parts], names: ExerciseNames) -> bool:
     if _is_of_platform(tops):
         return True
     folders = {path[0] for path in below if len(path) > 1}
-    return len(folders) > 1 and not any(_is_of_course(top, names) or top.casefold().endswith(".py") for top in tops)
+    return len(folders) > 1 and not any(_is_of_course(top, names) or is_program(top) for top in tops)

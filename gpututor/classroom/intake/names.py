@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from gpututor.course.model import Course, Exercise
 from gpututor.text import escape_control_chars, truncate
 
+PROGRAM_ENDINGS = (".py", ".ipynb")
 LONGEST_NAME_BYTES = 255
 LONGEST_SOURCE = 300
 _LONGEST_ID = 80
@@ -80,6 +81,17 @@ def without_copy_mark(stem: str) -> str:
 
 def without_ending(name: str, ending: str) -> str:
     return name[: -len(ending)] if name.casefold().endswith(ending) else name
+
+
+def is_program(name: str) -> bool:
+    """Check for the ending of a Python file or a notebook."""
+    return name.casefold().endswith(PROGRAM_ENDINGS)
+
+
+def without_program_ending(name: str) -> str:
+    for ending in PROGRAM_ENDINGS:
+        name = without_ending(name, ending)
+    return name
 
 
 def is_generic(stem: str) -> bool:
@@ -165,7 +177,7 @@ class ExerciseNames:
 
     def at(self, path: Sequence[str]) -> Exercise | None:
         """Find a file's exercise by its path below the student's folder: folders, zips, and the file's name."""
-        stem = without_ending(path[-1], ".py")
+        stem = without_program_ending(path[-1])
         above = [without_ending(name, ".zip") for name in path[:-1]]
         if exercise := self.named(stem):
             return exercise
@@ -177,7 +189,7 @@ class ExerciseNames:
 
     def nearly(self, path: Sequence[str]) -> Exercise | None:
         """Suggest the exercise of a file, if `at` finds none. The file is never graded as such."""
-        stem = without_ending(path[-1], ".py")
+        stem = without_program_ending(path[-1])
         names = [without_ending(name, ".zip") for name in reversed(path[:-1])] if is_generic(stem) else [stem]
         return next((exercise for name in names if (exercise := self._nearly_named(name))), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -211,6 +212,24 @@ def test_the_file_named_after_the_exercise_counts(laid_out: LaidOut, reading: Re
     assert {file.source for file in class_.unmatched} == {
         *("ana/helper.py", "lee/helper.py", "lee/more.zip", "joe/x.py", "joe/y.py", "eve/in_place.py")
     }
+
+
+def test_notebooks_are_submissions_in_every_layout(laid_out: LaidOut, reading: Reader, kept: ClassFolder) -> None:
+    cells = [{"cell_type": "code", "source": "%time\nimport os", "metadata": {}}]
+    cells += [{"cell_type": "code", "source": f"def f():\n    return {value}", "metadata": {}} for value in (1, 2)]
+    valid, without = json.dumps({"cells": cells}), json.dumps({"cells": cells[:1]})
+    files: dict[str, dict[str, Content]] = {
+        "folders": {"kim/one_big_copy.ipynb": valid, "lee/5.1.ipynb": without, "max/05.01.IPYNB": "{"},
+        "files": {"kim__one_big_copy.ipynb": valid, "one_big_copy/lee.ipynb": without, "max__5.1.ipynb": "{"},
+        "canvas": {"kim_1_2_one_big_copy.ipynb": valid, "lee_2_3_5.1.ipynb": without, "max_3_4_5.1.ipynb": "{"},
+    }
+    for layout, of_layout in files.items():
+        class_ = reading(laid_out(of_layout, layout))
+        assert class_.layout == layout
+        kim, lee, max_ = class_.handed_in
+        program = kept.read_submission(kim.sha256) or ""
+        assert program.startswith("# From a notebook: code cells 2, 3.\n")
+        assert (kim.refusal, "f()" in lee.refusal, "line 1" in max_.refusal) == ("", True, True)
 
 
 def test_files_of_no_exercise_keep_their_students(laid_out: LaidOut, reading: Reader) -> None:

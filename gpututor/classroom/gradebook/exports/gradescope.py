@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpututor.classroom.feedback import ShownCheck, StudentView, student_view
+from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view
 from gpututor.classroom.folder import folder_name
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
 from gpututor.classroom.gradebook.marking import timings_of
@@ -25,11 +25,16 @@ from gpututor.text import escape_control_chars
 _FILE_NAME = "results.json"
 
 
-def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[GradebookWarning]]:
-    """Return texts by their paths, `kim/results.json`, with None for a student without a total; and warnings."""
+def gradescope(
+    gradebook: Gradebook, lines: SubmittedLines | None = None
+) -> tuple[dict[str, str | None], list[GradebookWarning]]:
+    """Return texts by their paths, `kim/results.json`, with None for a student without a total; and warnings.
+
+    `lines`: the submitted texts, for places in notebooks.
+    """
     files = {
         f"{folder_name(marks.student.id)}/{_FILE_NAME}": (
-            json.dumps(results_of(gradebook, marks), indent=1) + "\n" if marks.final else None
+            json.dumps(results_of(gradebook, marks, lines), indent=1) + "\n" if marks.final else None
         )
         for marks in gradebook.students
     }
@@ -40,12 +45,12 @@ def gradescope(gradebook: Gradebook) -> tuple[dict[str, str | None], list[Gradeb
     return files, warnings
 
 
-def results_of(gradebook: Gradebook, marks: StudentMarks) -> dict[str, Any]:
+def results_of(gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines | None = None) -> dict[str, Any]:
     """Return the results of a student whose marks are final or refused."""
     tests, words, seconds, leaderboard = [], [], 0.0, []
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = student_view(mark, exercise, gradebook.rules)
-        tests += list(_tests(exercise, mark, view, gradebook.rules))
+        tests += list(_tests(exercise, mark, view, gradebook.rules, lines))
         words += [f"{exercise.numbered_title}: {' '.join(view.notes)}"] if view.notes else []
         if mark.counted is not None and mark.counted.report is not None:
             seconds += mark.counted.report.elapsed_s
@@ -85,7 +90,9 @@ def _leaderboard(exercise: ExerciseSummary, report: Report, rules: Rules) -> Ite
         yield {"name": f"{exercise.label or exercise.title} time ratio", "value": max(ratios), "order": "asc"}
 
 
-def _tests(exercise: ExerciseSummary, mark: Mark, view: StudentView, rules: Rules) -> Iterator[dict[str, Any]]:
+def _tests(
+    exercise: ExerciseSummary, mark: Mark, view: StudentView, rules: Rules, lines: SubmittedLines | None
+) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
     if mark.by_hand is not None:
@@ -102,7 +109,11 @@ The mark of the checks: {mark.computed_word}"
     for check in counted.checks:
         of = 0.0 if check.is_extra else check.of
         visible = shown.get(check.check)
-        words = _words(visible) if visible is not None else f"{check.sentence}: {check.status}"
+        words = (
+            _words(visible, counted.handed_in.sha256, lines)
+            if visible is not None
+            else f"{check.sentence}: {check.status}"
+        )
         test = _test(f"{title}: {check.check}", check.points, of, words, passed=check.status is Status.PASSED)
         test["tags"] = [exercise.exercise, check.check]
         if visible is None:
@@ -112,12 +123,14 @@ The mark of the checks: {mark.computed_word}"
         yield test
 
 
-def _words(check: ShownCheck) -> str:
+def _words(check: ShownCheck, sha256: str, submitted: SubmittedLines | None) -> str:
     parts = ["\n".join([f"{check.word}: {check.sentence}", *check.measured])]
     for finding in check.findings:
+        line = finding.line
+        place = submitted.place(sha256, line) if submitted is not None and line is not None else line
         lines = (
             ", ".join(finding.scenarios),
-            f"Line {finding.line}" if finding.line is not None else "",
+            f"Line {place}" if line is not None else "",
             f"Expected: {finding.expected}" if finding.expected else "",
             f"Got: {finding.got}" if finding.got else "",
             finding.why,
@@ -139,7 +152,7 @@ def _test(name: str, score: float, most: float, words: str, *, passed: bool) -> 
 
 
 def _write(request: ExportRequest) -> Iterator[GradebookWarning]:
-    files, warnings = gradescope(request.gradebook)
+    files, warnings = gradescope(request.gradebook, SubmittedLines(request.folder))
     for place, results in files.items():
         path = request.path / place
         if results is not None:
