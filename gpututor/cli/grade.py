@@ -1,4 +1,11 @@
-"""`gpututor grade`: grade a solution file, and say check by check what was found."""
+"""Grade a solution file, and say check by check what was found.
+
+--all grades every file of your folder that you have changed, one line each, and the failed checks. Unchanged starters
+and missing files are counted, and are no failure.
+
+Exit codes: 0 passed (with --all: every graded file); 1 a check failed; 2 wrong usage, or (without --all) a file that
+cannot be read; 3 not decided, or this machine lacks something; 4 the grader failed. With --all, 1 comes first.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +25,9 @@ from typing import TYPE_CHECKING, cast
 from gpututor import __version__
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
 from gpututor.cli.options import (
-    add_exercise_argument,
     attempt_writer,
     check_own_file,
-    chosen_exercise,
+    chosen_course,
     chosen_workspace,
     print_error,
     whole_number,
@@ -30,7 +36,7 @@ from gpututor.cli.terminal import ProgressLine, columns, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.notebooks import NotebookProgram, line_words, read_program
 from gpututor.course.workspace import find_workspace
-from gpututor.errors import TutorError, WorkspaceError
+from gpututor.errors import TutorError, UsageError, WorkspaceError
 from gpututor.grading.client import GradingClient, IsolationName
 from gpututor.grading.events import (
     CheckFinished,
@@ -65,7 +71,12 @@ MOST_LEFT_OUT = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_exercise_argument(parser)
+    parser.add_argument("exercise", nargs="?", metavar="EXERCISE", help="2.1, born_on_the_device, or a path")
+    all_help = "grade all files of your folder that you have changed, and print a summary"
+    parser.add_argument("--all", action="store_true", help=all_help)
+    parser.add_argument("--junit", type=Path, metavar="F", help="with --all: write JUnit XML to this file")
+    annotate_help = "with --all: print an annotation for each failed check, as GitHub's workflows show them"
+    parser.add_argument("--annotate", choices=("github",), help=annotate_help)
     file_help = "grade this Python file or notebook, not a link, instead of your own; not recorded"
     parser.add_argument("--file", type=Path, metavar="F", help=file_help)
     add_device_arguments(parser)
@@ -81,11 +92,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
+    _check_options(arguments)
     own_file = arguments.file is None
     check_one_model(arguments, "grade")
     print_settings(settle_device(arguments, by_settings=own_file))
-    course, exercise = chosen_exercise(arguments)
+    course = chosen_course(arguments)
     course.check_has_checks()
+    if arguments.all:
+        from gpututor.cli.grade_all import grade_all  # with the gradebook
+
+        return grade_all(arguments, course)
+    exercise = course.find(arguments.exercise)
     workspace = chosen_workspace(arguments, course) if own_file else None
     path = workspace.path_of(exercise) if workspace else arguments.file
     if own_file:
@@ -94,7 +111,9 @@ def main(arguments: argparse.Namespace) -> int:
         program = NotebookProgram(workspace.read(exercise), ()) if workspace else read_program(path, exercise)
     except WorkspaceError as error:
         if arguments.json and os.path.lexists(path):
-            return _print_rejection(exercise, error)
+            report = rejection(exercise, error)
+            _print_json(report)
+            return report.outcome.exit_code
         raise
     submission = program.text
     for line in program.left_out[:MOST_LEFT_OUT]:
@@ -138,6 +157,19 @@ def main(arguments: argparse.Namespace) -> int:
     return finished.report.outcome.exit_code
 
 
+def _check_options(arguments: argparse.Namespace) -> None:
+    if arguments.all:
+        others = {"EXERCISE": arguments.exercise, "--file": arguments.file, "--json": arguments.json or None}
+        if named := [name for name, value in others.items() if value is not None]:
+            raise UsageError(f"--all does not go with {named[0]}.", f"Leave out --all or {named[0]}.")
+        return
+    if arguments.exercise is None:
+        raise UsageError("Which exercise?", "Name it, such as `gpututor grade 2.1`, or add --all for all files.")
+    for option, value in (("--junit", arguments.junit), ("--annotate", arguments.annotate)):
+        if value is not None:
+            raise UsageError(f"{option} needs --all.", f"Run `gpututor grade --all {option} {value}`.")
+
+
 def save_attempt(
     writer: AttemptWriter, report: Report, source: str, recording: Path | None, show: Callable[[], object]
 ) -> None:
@@ -162,13 +194,13 @@ def _print_json(report: Report) -> None:
     print(json.dumps(report.to_json(), indent=2))
 
 
-def _print_rejection(exercise: Exercise, error: WorkspaceError) -> int:
-    """Print the report of a file that cannot be read as text; return the exit code."""
+def rejection(exercise: Exercise, error: WorkspaceError) -> Report:
+    """Return the report of a file that cannot be read as text."""
     machine = f"{sys.platform} {platform.machine()}"
     environment = Environment(
         gpututor=__version__, torch="", python=platform.python_version(), platform=machine, isolation="", seed=0
     )
-    report = Report(
+    return Report(
         exercise=exercise.key,
         outcome=Outcome.REJECTED,
         verdicts=(),
@@ -179,8 +211,6 @@ def _print_rejection(exercise: Exercise, error: WorkspaceError) -> int:
         elapsed_s=0.0,
         reason=str(error),
     )
-    _print_json(report)
-    return report.outcome.exit_code
 
 
 def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -> IsolationName:

@@ -1,0 +1,167 @@
+"""`gpututor grade --all`: every changed file of the workspace, for continuous integration."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpututor.classroom.gradebook.build import gradebook_of
+from gpututor.classroom.gradebook.exports import write_text
+from gpututor.classroom.gradebook.exports.junit import junit
+from gpututor.classroom.gradebook.marking import GradedAttempt
+from gpututor.classroom.rules import Rules
+from gpututor.classroom.submissions import Class, Student, Submission
+from gpututor.cli.grade import isolation_for, rejection, save_attempt
+from gpututor.cli.options import attempt_writer, chosen_workspace
+from gpututor.cli.terminal import ProgressLine, fitting
+from gpututor.course.model import Course, Exercise
+from gpututor.course.workspace import Workspace
+from gpututor.errors import WorkspaceError
+from gpututor.grading.client import GradingClient
+from gpututor.grading.events import GradeRequest, GradingFinished
+from gpututor.grading.report import Outcome, Report
+from gpututor.grading.report_text import count, mark, outcome_line, remarks
+from gpututor.text import escape_control_chars
+
+
+@dataclass(frozen=True)
+class GradedFile:
+    """A file of the workspace, and its report."""
+
+    exercise: Exercise
+    path: Path
+    report: Report
+
+
+def grade_all(arguments: argparse.Namespace, course: Course) -> int:
+    """Grade all files that differ from their starters; return the exit code."""
+    workspace = chosen_workspace(arguments, course)
+    waiting, unchanged, missing = _files(course, workspace)
+    graded: list[GradedFile] = []
+    writer = attempt_writer(course)
+    client = GradingClient(isolation_for(arguments, course))
+    try:
+        for exercise, text in waiting.items():
+            path = workspace.path_of(exercise)
+            if isinstance(text, WorkspaceError):
+                report = rejection(exercise, text)
+            else:
+                report = _graded(client, arguments, exercise, text, path.name)
+                save_attempt(writer, report, text, None, lambda: None)
+            graded.append(GradedFile(exercise, path, report))
+            print("\n".join(map(fitting, _lines(graded[-1]))), flush=True)
+            if arguments.annotate:
+                print("".join(f"{line}\n" for line in annotations(graded[-1])), end="", flush=True)
+    finally:
+        client.close()
+    if arguments.junit is not None:
+        write_text(arguments.junit, _junit(course, workspace, graded))
+    outcomes = Counter(file.report.outcome for file in graded)
+    words = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in Outcome if outcomes[outcome]) or "nothing changed"
+    left = [count(unchanged, "unchanged starter")] if unchanged else []
+    left += [count(missing, "missing file")] if missing else []
+    not_graded = f" Not graded: {', '.join(left)}." if left else ""
+    print(fitting(f"{count(len(graded), 'file')} graded: {words}.{not_graded}"))
+    codes = {file.report.outcome.exit_code for file in graded}
+    return 1 if codes & {1, 2} else max(codes, default=0)
+
+
+def _files(course: Course, workspace: Workspace) -> tuple[dict[Exercise, str | WorkspaceError], int, int]:
+    """Read all files; return those to grade, and the numbers of unchanged and missing ones."""
+    files: dict[Exercise, str | WorkspaceError] = {}
+    unchanged = missing = 0
+    for exercise in course.exercises:
+        try:
+            text = workspace.read(exercise)
+        except WorkspaceError as error:
+            if os.path.lexists(workspace.path_of(exercise)):
+                files[exercise] = error
+            else:
+                missing += 1
+            continue
+        if workspace.is_starter(exercise, text):
+            unchanged += 1
+        else:
+            files[exercise] = text
+    return files, unchanged, missing
+
+
+def _graded(client: GradingClient, arguments: argparse.Namespace, exercise: Exercise, text: str, name: str) -> Report:
+    request = GradeRequest(
+        exercise_folder=str(exercise.folder),
+        submission=text,
+        file_name=name,
+        device=arguments.device,
+        gpu=arguments.gpu,
+        gpus=arguments.gpus,
+        seed=arguments.seed,
+    )
+    with ProgressLine() as progress:
+        for event in progress.follow(client.grade(request)):
+            if isinstance(event, GradingFinished):
+                return event.report
+    raise KeyboardInterrupt  # only Ctrl-C cancels a grading here
+
+
+def _lines(file: GradedFile) -> Iterator[str]:
+    exercise, report = file.exercise, file.report
+    yield f"{exercise.label:>5} {exercise.slug}  {escape_control_chars(outcome_line(report))}"
+    for verdict in report.verdicts:
+        if verdict.status.is_failure:
+            where = f", line {verdict.line}" if verdict.line is not None else ""
+            yield f"        {mark(verdict.status)}: {escape_control_chars(verdict.sentence)}{where}"
+    if report.outcome is not Outcome.PASSED:
+        yield from (f"        {escape_control_chars(text)}" for text in remarks(report))
+
+
+def annotations(file: GradedFile, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+    """Yield GitHub's workflow commands: an error for each failed check, else a warning without a pass."""
+    exercise, report = file.exercise, file.report
+    repository = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    path = file.path.parent.resolve() / file.path.name
+    place = path.relative_to(repository) if path.is_relative_to(repository) else path
+    title = f"{exercise.label} {exercise.slug}"
+    failed = [verdict for verdict in report.verdicts if verdict.status.is_failure]
+    for verdict in failed:
+        details = {"Expected": verdict.expected, "Got": verdict.got, "": verdict.advice}
+        lines = [f"{label}: {words}" if label else words for label, words in details.items() if words]
+        line = {"line": str(verdict.line)} if verdict.line is not None else {}
+        properties = {"file": place.as_posix(), **line, "title": f"{title}: {verdict.check}"}
+        yield _command("error", properties, "\n".join([verdict.sentence, *lines]))
+    if not failed and report.outcome is not Outcome.PASSED:
+        kind = "error" if report.outcome.exit_code in (1, 2) else "warning"
+        words = "\n".join([outcome_line(report), *remarks(report)])
+        yield _command(kind, {"file": place.as_posix(), "title": title}, words)
+
+
+def _command(kind: str, properties: Mapping[str, str], message: str) -> str:
+    """Return a command, escaped as GitHub's runner unescapes it."""
+    escapes = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+    in_properties = {**escapes, ":": "%3A", ",": "%2C"}
+    words = ",".join(f"{name}={_escaped(value, in_properties)}" for name, value in properties.items())
+    return f"::{kind} {words}::{_escaped(message, escapes)}"
+
+
+def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+    return escape_control_chars(text).translate(str.maketrans(dict(escapes)))
+
+
+def _junit(course: Course, workspace: Workspace, graded: list[GradedFile]) -> str:
+    """Return the XML of a class of one student, whose name is that of the folder."""
+    student = workspace.folder.resolve().name
+    attempts = {
+        Submission(
+            student=student,
+            exercise=file.exercise.key,
+            source=file.path.name,
+            sha256=file.report.submission_sha256,
+            refusal=file.report.reason if file.report.outcome is Outcome.REJECTED else "",
+        ): GradedAttempt(None, file.report)
+        for file in graded
+    }
+    class_ = Class(str(course.folder), "folders", (Student(student),), tuple(attempts), ())
+    return junit(gradebook_of(class_, attempts, Rules(), {exercise.key: exercise for exercise in course.exercises}))

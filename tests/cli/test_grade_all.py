@@ -1,0 +1,115 @@
+"""`gpututor grade --all`: the summary, JUnit XML and annotations, and the workflows that use it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpututor.cli.grade_all import GradedFile, annotations
+from gpututor.cli.main import VERBS, add_common_options, add_verb_arguments, main
+from gpututor.course.loader import load_course
+from gpututor.grading.report import Outcome, Status
+from tests.support import ROOT
+from tests.support.classes import report_of
+from tests.support.gradebooks import report, verdict
+from tests.support.tiny_course import RIGHT, WRONG, write_course
+
+GUIDE = ROOT / "docs" / "classroom" / "github.md"
+WORKFLOWS = re.findall(r"```yaml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+
+
+def test_all_changed_files_are_graded_and_summarized(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course, work, junit = write_course(tmp_path / "course", exercises=5), tmp_path / "work", tmp_path / "junit.xml"
+    words = ["--course", str(course), "--workspace", str(work)]
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    assert main([*words, "init", str(work)]) == 0
+    capsys.readouterr()
+    assert main([*words, "grade", "--all", "--junit", str(junit)]) == 0
+    assert "5 unchanged starters" in capsys.readouterr().out
+
+    files = {number: work / "01_lesson_1" / f"0{number}_twice_1_{number}.py" for number in range(1, 6)}
+    files[1].write_text(RIGHT)
+    assert main([*words, "grade", "--all"]) == 0
+    files[2].write_text(WRONG)
+    files[3].write_bytes(b"\xff")
+    files[4].unlink()
+    capsys.readouterr()
+    assert main([*words, "grade", "--all", "--junit", str(junit), "--annotate", "github"]) == 1
+    out = capsys.readouterr().out
+    assert out.endswith(
+        "3 files graded: 1 passed, 1 failed, 1 rejected. Not graded: 1 unchanged starter, 1 missing file.\n"
+    )
+    commands = [line for line in out.splitlines() if line.startswith("::")]
+    assert [line.partition(",")[0] for line in commands] == [
+        f"::error file=work/01_lesson_1/{files[number].name}" for number in (2, 3)
+    ]
+    assert ",line=2,title=1.2 twice_1_2%3A value::" in commands[0]
+    root = ET.parse(junit).getroot()
+    assert (root.get("failures"), root.get("errors")) == ("1", "1")
+    failed = root.find(".//testcase[@classname='lesson_1/twice_1_2'][@name='value']/failure")
+    assert failed is not None
+    assert root.find(".//testcase[@classname='lesson_1/twice_1_1']/failure") is None
+
+
+def test_annotations_are_escaped(tmp_path: Path) -> None:
+    exercise = load_course(write_course(tmp_path / "course", exercises=1)).exercises[0]
+    path = tmp_path / "a,b:c%.py"
+    hostile = verdict("value", Status.FAILED, got="100%\n::error::\r\x1b[31m", line=3)
+    [command] = annotations(GradedFile(exercise, path, report(hostile)), {"GITHUB_WORKSPACE": str(tmp_path)})
+    assert command.startswith(
+        "::error file=a%2Cb%3Ac%25.py,line=3,title=1.1 twice_1_1%3A value::value is right%0AGot: 100%25%0A::e"
+    )
+    assert not {"\n", "\r", "\x1b"} & set(command)
+    undecided = report_of(exercise.key, Outcome.INCONCLUSIVE)
+    [command] = annotations(GradedFile(exercise, path, undecided), {})
+    assert command.startswith("::warning file=")
+    assert not list(annotations(GradedFile(exercise, path, report(verdict("value"))), {}))
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("grade", "--all"),
+        ("grade 1.1 --all", "EXERCISE"),
+        ("grade --all --file x.py", "--file"),
+        ("grade --all --json", "--json"),
+        ("grade 1.1 --junit x.xml", "--all"),
+        ("grade 1.1 --annotate github", "--all"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(words: str, named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words.split()) == 2
+    assert named in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", WORKFLOWS, ids=["students", "teacher"])
+def test_the_workflows_are_valid_and_their_commands_exist(text: str) -> None:
+    workflow: dict[Any, Any] = yaml.safe_load(text)
+    assert {"name", True, "jobs", "permissions"} <= set(workflow)  # `on` is true in YAML 1.1
+    [job] = workflow["jobs"].values()
+    assert job["runs-on"]
+    assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+    lines = [line.strip() for step in job["steps"] for line in step.get("run", "").splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("gpututor ")]
+    assert commands
+    for words in commands:
+        parser = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
+        add_common_options(parser, default=None)
+        subparsers = parser.add_subparsers(required=True)
+        for verb in (verb for verb in VERBS if not verb.name.startswith("classroom ")):
+            add_verb_arguments(subparsers.add_parser(verb.name), importlib.import_module(verb.module))
+        parser.parse_args(words)
+
+
+def test_the_guide_has_both_workflows() -> None:
+    assert [yaml.safe_load(text)["name"] for text in WORKFLOWS] == ["gpututor", "nightly class"]
