@@ -55,7 +55,7 @@ def grade_all(arguments: argparse.Namespace, course: Course) -> int:
             graded.append(GradedFile(exercise, path, report))
             print("\n".join(map(fitting, _lines(graded[-1]))), flush=True)
             if arguments.annotate:
-                print("".join(f"{line}\n" for line in annotations(graded[-1])), end="", flush=True)
+                print("".join(f"{line}\n" for line in annotations_of(graded[-1])), end="", flush=True)
     finally:
         client.close()
     if arguments.junit is not None:
@@ -118,7 +118,7 @@ def _lines(file: GradedFile) -> Iterator[str]:
         yield from (f"        {escape_control_chars(text)}" for text in remarks(report))
 
 
-def annotations(file: GradedFile, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
+def annotations_of(file: GradedFile, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Yield GitHub's workflow commands: an error for each failed check, else a warning without a pass."""
     exercise, report = file.exercise, file.report
     repository = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
@@ -147,7 +147,7 @@ def _command(kind: str, properties: Mapping[str, str], message: str) -> str:
 
 
 def _escaped(text: str, escapes: Mapping[str, str]) -> str:
-    return escape_control_chars(text).translate(str.maketrans(dict(escapes)))
+    return "".join(escapes.get(character, character) for character in escape_control_chars(text))
 
 
 def _junit(course: Course, workspace: Workspace, graded: list[GradedFile]) -> str:

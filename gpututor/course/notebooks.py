@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
+from gpututor.course.model import Exercise
 from gpututor.course.workspace import read_submission
 from gpututor.errors import WorkspaceError
 from gpututor.files import ordinary_and_no_link
@@ -27,7 +27,11 @@ ENDING = ".ipynb"
 TAG = "gpututor"
 MAX_NOTEBOOK_BYTES = 16 << 20
 """Size with outputs, such as images."""
-_TOO_LARGE = f"The program in the notebook is larger than {MAX_SUBMISSION_BYTES >> 20} MiB."
+MAX_CODE_BYTES = 256 << 10
+"""Size of all code cells."""
+MOST_STATEMENTS = 3_000
+"""Statements whose names are looked at, 0.2 ms each."""
+_LONGEST_MAGIC = 1_000
 _HEADER = "# From a notebook"
 _CELL = re.compile(r"# code cell (\d+)")
 _STRING_OR_COMMENT = re.compile(
@@ -37,7 +41,7 @@ _STRING_OR_COMMENT = re.compile(
 _CELL_MAGIC = re.compile(r"\s*%%(\w+)")
 _PYTHON_MAGICS = ("capture", "prun", "time", "timeit")
 """Cell magics whose other lines are Python."""
-_LINE_MAGIC = re.compile(r"([ \t]*)(?:[\w, \t]+=[ \t]*)?(?:%{1,2}[A-Za-z]|!|\?{1,2}[\w.]|[\w.]+\?{1,2}[ \t]*$)")
+_LINE_MAGIC = re.compile(r"(?:[\w, \t]+=[ \t]*)?(?:%{1,2}[A-Za-z]|!|\?{1,2}[\w.]|[\w.]+\?{1,2}[ \t]*$)")
 
 
 _ANY = "*"
@@ -84,10 +88,7 @@ def program_of(content: bytes, entry: str) -> NotebookProgram:
     lines = [f"{_HEADER}: code cell{'s' * (len(chosen) > 1)} {', '.join(str(cell.number) for cell in chosen)}."]
     for cell in chosen:
         lines += [f"# code cell {cell.number}", *cell.lines]
-    text = "\n".join(lines) + "\n"
-    if len(text.encode()) > MAX_SUBMISSION_BYTES:
-        raise NotebookError(_TOO_LARGE)
-    return NotebookProgram(text, left_out)
+    return NotebookProgram("\n".join(lines) + "\n", left_out)
 
 
 def read_program(path: Path, exercise: Exercise) -> NotebookProgram:
@@ -161,8 +162,8 @@ def _code_cells(content: bytes) -> Iterator[tuple[str, bool]]:
         # JSON can contain half a character, which no file of text can.
         text = source.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
         size += len(text)
-        if size > MAX_SUBMISSION_BYTES:
-            raise NotebookError(_TOO_LARGE)
+        if size > MAX_CODE_BYTES:
+            raise NotebookError(f"The code in the notebook is larger than {MAX_CODE_BYTES >> 10} KiB.")
         yield text, isinstance(tags, list) and TAG in tags
 
 
@@ -182,9 +183,10 @@ def _without_magics(number: int, source: str, is_tagged: bool) -> _Cell:
         inside.update(range(line + 1, line + 1 + match[0].count("\n")))
         line += match[0].count("\n")
     for position, text in enumerate(lines):
-        if position not in inside and (match := _LINE_MAGIC.match(text)):
-            left_out[position] = text.strip()
-            lines[position] = f"{match[1]}pass  # left out: {text.strip()}"
+        words = text.strip()
+        if position not in inside and len(words) <= _LONGEST_MAGIC and _LINE_MAGIC.match(words):
+            left_out[position] = words
+            lines[position] = f"{text[: len(text) - len(text.lstrip())]}pass  # left out: {words}"
     return _Cell(number, tuple(lines), is_tagged, left_out)
 
 
@@ -213,12 +215,15 @@ def _needed(cells: Sequence[_Cell], entry: str) -> Iterator[_Cell]:
     """Yield the cells that define `entry` and the names that it needs; all other lines are empty."""
     definition = re.compile(rf"\bdef\s+{re.escape(entry)}\b")
     texts = {cell.number: "\n".join(cell.lines) for cell in cells}
-    broken = {number for number, text in texts.items() if definition.search(text) and _parsed(text) is None}
     binding: dict[str, list[_Statement]] = defaultdict(list)
+    trees = {cell.number: tree for cell in cells if (tree := _parsed(texts[cell.number])) is not None}
+    if sum(len(tree.body) for tree in trees.values()) > MOST_STATEMENTS:
+        raise NotebookError(f"The notebook has more than {MOST_STATEMENTS} statements.")
     for cell in cells:
-        for statement in _statements(cell):
+        for statement in _statements(cell, trees.get(cell.number)):
             for name in statement.binds:
                 binding[name].append(statement)
+    broken = {number for number, text in texts.items() if number not in trees and definition.search(text)}
     if not broken and entry not in binding:
         return
     kept: dict[int, set[int]] = defaultdict(set)
@@ -237,8 +242,7 @@ def _needed(cells: Sequence[_Cell], entry: str) -> Iterator[_Cell]:
             yield replace(cell, lines=lines, left_out=left_out)
 
 
-def _statements(cell: _Cell) -> Iterator[_Statement]:
-    tree = _parsed("\n".join(cell.lines))
+def _statements(cell: _Cell, tree: ast.Module | None) -> Iterator[_Statement]:
     spans: list[range] = []
     for statement in tree.body if tree is not None else ():
         decorators = getattr(statement, "decorator_list", ())

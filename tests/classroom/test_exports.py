@@ -178,9 +178,9 @@ def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
 
 
 def test_gradescope_gets_times_tags_and_checks_to_show_after_the_due_date() -> None:
-    ratio = {"measured": "0.81 × the baseline: 10 μs against 12 μs", "of": 3}
-    fast = report(verdict("placement"), verdict("speed", **ratio))
-    wrong = report(verdict("parity", Status.FAILED), verdict("speed", **ratio))
+    speed = verdict("speed", measured="0.81 × the baseline: 10 μs against 12 μs")
+    fast = report(verdict("placement"), speed)
+    wrong = report(verdict("parity", Status.FAILED), speed)
     files = [Upload("ada", fast), Upload("grace", wrong)]
     by_rules = {}
     for name, rules in {"seen": Rules(hidden_until_due=("placement",)), "private": Rules(hidden=("speed",))}.items():

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpututor.cli.grade_all import GradedFile, annotations
+from gpututor.cli.grade_all import GradedFile, annotations_of
 from gpututor.cli.main import VERBS, add_common_options, add_verb_arguments, main
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Outcome, Status
@@ -65,15 +65,15 @@ def test_annotations_are_escaped(tmp_path: Path) -> None:
     exercise = load_course(write_course(tmp_path / "course", exercises=1)).exercises[0]
     path = tmp_path / "a,b:c%.py"
     hostile = verdict("value", Status.FAILED, got="100%\n::error::\r\x1b[31m", line=3)
-    [command] = annotations(GradedFile(exercise, path, report(hostile)), {"GITHUB_WORKSPACE": str(tmp_path)})
+    [command] = annotations_of(GradedFile(exercise, path, report(hostile)), {"GITHUB_WORKSPACE": str(tmp_path)})
     assert command.startswith(
         "::error file=a%2Cb%3Ac%25.py,line=3,title=1.1 twice_1_1%3A value::value is right%0AGot: 100%25%0A::e"
     )
     assert not {"\n", "\r", "\x1b"} & set(command)
     undecided = report_of(exercise.key, Outcome.INCONCLUSIVE)
-    [command] = annotations(GradedFile(exercise, path, undecided), {})
+    [command] = annotations_of(GradedFile(exercise, path, undecided), {})
     assert command.startswith("::warning file=")
-    assert not list(annotations(GradedFile(exercise, path, report(verdict("value"))), {}))
+    assert not list(annotations_of(GradedFile(exercise, path, report(verdict("value"))), {}))
 
 
 @pytest.mark.parametrize(

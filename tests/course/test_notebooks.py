@@ -18,7 +18,7 @@ from tests.support.tiny_course import write_course
 
 def notebook(*cells: str | dict[str, Any]) -> bytes:
     """Make a notebook of code cells. A dict replaces the keys of its cell."""
-    made = [
+    made: list[dict[str, Any]] = [
         {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
         | ({"source": cell} if isinstance(cell, str) else cell)
         for cell in cells
@@ -101,7 +101,8 @@ def test_a_broken_cell_of_the_function_is_kept_for_the_report() -> None:
         (b'{"cells": [3]}', "Cell 1"),
         (notebook({"source": 3}), "Cell 1"),
         (notebook("print(1)"), r"twice\(\)"),
-        (notebook("x = 1\n" * 300_000), "larger than"),
+        (notebook("x = 1\n" * 60_000), "larger than"),
+        (notebook("x = 1\n" * 6_000), "statements"),
     ],
 )
 def test_an_invalid_notebook_is_an_error_with_a_reason(content: bytes, reason: str) -> None:

@@ -47,7 +47,10 @@ def gradescope(
 
 def results_of(gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines | None = None) -> dict[str, Any]:
     """Return the results of a student whose marks are final or refused."""
-    tests, words, seconds, leaderboard = [], [], 0.0, []
+    tests: list[dict[str, Any]] = []
+    leaderboard: list[dict[str, Any]] = []
+    words: list[str] = []
+    seconds = 0.0
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = student_view(mark, exercise, gradebook.rules)
         tests += list(_tests(exercise, mark, view, gradebook.rules, lines))
