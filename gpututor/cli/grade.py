@@ -12,32 +12,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from gpututor import __version__
 from gpututor.cli.device_options import add_device_arguments, check_one_model, print_settings, settle_device
+from gpututor.cli.grading_parts import isolation_for, rejection, save_attempt
 from gpututor.cli.options import (
     attempt_writer,
     check_own_file,
     chosen_course,
     chosen_workspace,
-    print_error,
     whole_number,
 )
 from gpututor.cli.terminal import ProgressLine, columns, fitting
-from gpututor.course.model import Course, Exercise
+from gpututor.course.model import Exercise
 from gpututor.course.notebooks import NotebookProgram, line_words, read_program
-from gpututor.course.workspace import find_workspace
-from gpututor.errors import TutorError, UsageError, WorkspaceError
-from gpututor.grading.client import GradingClient, IsolationName
+from gpututor.errors import UsageError, WorkspaceError
+from gpututor.grading.client import GradingClient
 from gpututor.grading.events import (
     CheckFinished,
     GradeRequest,
@@ -47,7 +43,7 @@ from gpututor.grading.events import (
     TimingProgressed,
     WaitingForDevice,
 )
-from gpututor.grading.report import Environment, Outcome, Report, Verdict
+from gpututor.grading.report import Report, Verdict
 from gpututor.grading.report_text import (
     count,
     device_words,
@@ -61,7 +57,7 @@ from gpututor.grading.report_text import (
 from gpututor.text import escape_control_chars, lines_of
 
 if TYPE_CHECKING:
-    from gpututor.progress.attempt_writer import AttemptWriter
+    pass
 
 SEEDS = 2**32
 """Number of seeds: the judge draws from these, and every generator accepts them."""
@@ -170,58 +166,8 @@ def _check_options(arguments: argparse.Namespace) -> None:
             raise UsageError(f"{option} needs --all.", f"Run `gpututor grade --all {option} {value}`.")
 
 
-def save_attempt(
-    writer: AttemptWriter, report: Report, source: str, recording: Path | None, show: Callable[[], object]
-) -> None:
-    """Save an attempt, show its outcome, then wait for the database and print its errors on stderr."""
-    from gpututor.progress.attempt_writer import FinishedRun
-
-    errors: list[TutorError] = []
-    writer.save(
-        FinishedRun(report, source, recording),
-        lambda stored: errors.append(stored) if isinstance(stored, TutorError) else None,
-    )
-    show()
-    sys.stdout.flush()
-    writer.wait()
-    for error in errors:
-        print_error(error)
-    if notice := writer.take_notice():
-        print(f"gpututor: {escape_control_chars(notice)}", file=sys.stderr)
-
-
 def _print_json(report: Report) -> None:
     print(json.dumps(report.to_json(), indent=2))
-
-
-def rejection(exercise: Exercise, error: WorkspaceError) -> Report:
-    """Return the report of a file that cannot be read as text."""
-    machine = f"{sys.platform} {platform.machine()}"
-    environment = Environment(
-        gpututor=__version__, torch="", python=platform.python_version(), platform=machine, isolation="", seed=0
-    )
-    return Report(
-        exercise=exercise.key,
-        outcome=Outcome.REJECTED,
-        verdicts=(),
-        runs=(),
-        environment=environment,
-        submission_sha256="",
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        elapsed_s=0.0,
-        reason=str(error),
-    )
-
-
-def isolation_for(arguments: argparse.Namespace, course: Course | None = None) -> IsolationName:
-    """Return the isolation of `--isolation`; with `auto`, other people's files run in bubblewrap."""
-    if arguments.isolation != "auto":
-        return cast("IsolationName", arguments.isolation)
-    if arguments.file is None:
-        return "process"
-    workspace = find_workspace(arguments.workspace, course)
-    own = workspace is not None and arguments.file.resolve().is_relative_to(workspace.folder.resolve())
-    return "process" if own else "bubblewrap"
 
 
 def _follow(events: Iterator[GradingEvent], exercise: Exercise, source: str, *, quiet: bool) -> GradingFinished:

@@ -15,7 +15,7 @@ from gpututor.classroom.gradebook.exports.junit import junit
 from gpututor.classroom.gradebook.marking import GradedAttempt
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Class, Student, Submission
-from gpututor.cli.grade import isolation_for, rejection, save_attempt
+from gpututor.cli.grading_parts import isolation_for, rejection, save_attempt
 from gpututor.cli.options import attempt_writer, chosen_workspace
 from gpututor.cli.terminal import ProgressLine, fitting
 from gpututor.course.model import Course, Exercise

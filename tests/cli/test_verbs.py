@@ -13,7 +13,7 @@ import pytest
 
 from gpututor import paths
 from gpututor.cli import list as list_verb
-from gpututor.cli.grade import save_attempt
+from gpututor.cli.grading_parts import save_attempt
 from gpututor.cli.main import main
 from gpututor.cli.options import attempt_writer, open_progress
 from gpututor.course.loader import load_course
