@@ -99,8 +99,7 @@ def _tests(
     title = exercise.numbered_title
     counted = mark.counted
     if mark.by_hand is not None:
-        words = f"{mark.by_hand.why}
-The mark of the checks: {mark.computed_word}"
+        words = f"{mark.by_hand.why}\nThe mark of the checks: {mark.computed_word}"
         test = _test(f"{title}: mark by hand", mark.points, mark.of, words, passed=mark.points >= mark.of)
         yield {**test, "tags": [exercise.exercise]}
     elif counted is None or not counted.checks:
