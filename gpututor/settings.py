@@ -24,6 +24,10 @@ OWN_GPU = "exercise"
 """Value of `gpu` for the exercise's own GPU model."""
 
 Value = str | bool
+Keys = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names of commands with their keys, in the order of the file."""
+KEYS = "keys"
+"""Name of the table of keys in the file."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,8 @@ class Settings:
     """True for Vim's keys in the editor."""
     streak: bool = False
     """True if the progress screen shows the days of practice in a row."""
+    keys: Keys = ()
+    """Keys that replace the default keys of commands: the table `keys`."""
 
     @property
     def requested_gpu(self) -> str | None:
@@ -126,6 +132,7 @@ class SettingsFile:
         self.now = Settings()
         self.faults: tuple[str, ...] = ()
         self._themes: frozenset[str] = frozenset()
+        self._key_faults = _no_key_faults
         self._stamp: tuple[int, int] | None = None
         self.look()
 
@@ -134,13 +141,20 @@ class SettingsFile:
         self._themes, self._stamp = frozenset(names), None
         self.look()
 
+    def know_keys(self, key_faults: Callable[[Keys], dict[str, str]]) -> None:
+        """Accept only valid keys from now on. `key_faults` returns the mistakes by the names of the commands."""
+        self._key_faults = key_faults
+        if self.now.keys:
+            self._stamp = None
+            self.look()
+
     def look(self) -> bool:
         """Read the file if it has changed; return True if a setting changed. Costs one `stat` without a change."""
         stamp = _stamp(self.path)
         if stamp == self._stamp:
             return False
         before, self._stamp = Reading(self.now, self.faults), stamp
-        reading = read_settings(self.path, self._themes)
+        reading = read_settings(self.path, self._themes, self._key_faults)
         self.now, self.faults = reading.settings, reading.faults
         return reading != before
 
@@ -161,7 +175,7 @@ class SettingsFile:
             advice = f"Fix {self.path}, or move it away. Until then the choice holds as long as this app runs."
             raise TutorError(f"The choice could not be written: {_reason(error)}", advice) from error
         self._stamp = _stamp(self.path)
-        self.faults = read_settings(self.path, self._themes).faults
+        self.faults = read_settings(self.path, self._themes, self._key_faults).faults
 
     def create(self) -> None:
         """Create a missing file with all defaults and their explanation. Raises `OSError`."""
@@ -170,8 +184,18 @@ class SettingsFile:
             self._stamp = _stamp(self.path)
 
 
-def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
-    """Return the contents of the file, or the defaults; `themes` are the valid themes, if known. Never raises."""
+def _no_key_faults(keys: Keys) -> dict[str, str]:
+    """Accept all keys: only the app knows its commands."""
+    return {}
+
+
+def read_settings(
+    path: Path, themes: Collection[str] = (), key_faults: Callable[[Keys], dict[str, str]] = _no_key_faults
+) -> Reading:
+    """Return the contents of the file, or the defaults. Never raises.
+
+    `themes` are the valid themes, if known. `key_faults`: see `SettingsFile.know_keys`.
+    """
     import tomllib
 
     try:
@@ -183,6 +207,9 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
         return Reading(Settings(), (f"{path}: {_reason(error)}. All settings have their defaults until it is fixed.",))
     taken: dict[str, Any] = {}
     faults: list[str] = []
+    if KEYS in entries:
+        taken[KEYS], key_lines = _read_keys(text, entries.pop(KEYS), key_faults)
+        faults += [f"{path}, line {line}: {fault}" for line, fault in key_lines]
     for key, value in entries.items():
         setting = BY_KEY.get(key)
         where = f"{path}, line {_line_of(text, key)}"
@@ -194,6 +221,29 @@ def read_settings(path: Path, themes: Collection[str] = ()) -> Reading:
         else:
             taken[key] = value
     return Reading(Settings(**taken), tuple(faults))
+
+
+def _read_keys(
+    text: str, table: object, key_faults: Callable[[Keys], dict[str, str]]
+) -> tuple[Keys, list[tuple[int, str]]]:
+    """Return the valid entries of the table of keys, and a line and a mistake for each of the others."""
+    start = _line_of(text, KEYS)
+    if not isinstance(table, dict):
+        return (), [(start, f'{KEYS} is a table: a line [{KEYS}], then lines such as run = "ctrl+e".')]
+    faults: dict[str, str] = {}
+    entries: list[tuple[str, tuple[str, ...]]] = []
+    for name, value in table.items():
+        keys = [value] if isinstance(value, str) else value
+        if isinstance(keys, list) and keys and all(isinstance(key, str) for key in keys):
+            entries.append((name, tuple(keys)))
+        else:
+            faults[name] = 'it is a key such as "ctrl+e", or a list of keys such as ["h", "f7"].'
+    faults |= key_faults(tuple(entries))
+    lines = [
+        (_line_of(text, name, start), f"{KEYS}: {name} = {_written(table[name])}: {fault}")
+        for name, fault in faults.items()
+    ]
+    return tuple(entry for entry in entries if entry[0] not in faults), lines
 
 
 def fault_of(setting: Setting, value: object) -> str:
@@ -216,6 +266,13 @@ def written(settings: Settings) -> str:
         if values := (setting.fault("") if setting.fault else _listed(setting.choices)):
             lines.append(f"# {values[0].upper()}{values[1:]}.")
         lines += [f"{setting.key} = {_written(getattr(settings, setting.key))}", ""]
+    lines += [
+        "# Other keys for commands, by their titles in the palette, such as go_to_line.",
+        "# Letters work outside the editor, other keys everywhere.",
+        f"# [{KEYS}]",
+        '# run = ["r", "ctrl+e"]',
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -252,9 +309,11 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def _line_of(text: str, key: str) -> int:
+def _line_of(text: str, key: str, start: int = 1) -> int:
+    """Return the number of the line of a key, at `start` or below; `start` if there is none."""
     pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
+    lines = enumerate(text.splitlines()[start - 1 :], start)
+    return next((number for number, line in lines if pattern.match(line)), start)
 
 
 def _nearest(key: str) -> str:

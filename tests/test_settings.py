@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpututor.errors import TutorError
-from gpututor.settings import BY_KEY, SETTINGS, Settings, SettingsFile, read_settings, written
+from gpututor.settings import BY_KEY, KEYS, SETTINGS, Settings, SettingsFile, read_settings, written
 
 
 @pytest.fixture
@@ -114,4 +114,4 @@ def test_every_choice_of_every_setting_can_be_chosen(path: Path) -> None:
         for choice in setting.choices:
             settings.choose(setting.key, choice)
             assert getattr(SettingsFile(path).now, setting.key) == choice
-    assert set(BY_KEY) == set(Settings.__dataclass_fields__)
+    assert {*BY_KEY, KEYS} == set(Settings.__dataclass_fields__)

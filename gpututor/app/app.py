@@ -16,7 +16,8 @@ from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, COMMANDS, DEVICE_TABS, Pane, shown_keys
+from gpututor.app.commands import BY_ID, DEVICE_TABS, Pane, key_name, shown_keys
+from gpututor.app.keys import key_faults
 from gpututor.app.main.copying import COPIES
 from gpututor.app.main.host import LearnerContext
 from gpututor.app.main.screen import MainScreen
@@ -63,6 +64,7 @@ class GpututorApp(BaseApp):
         `find_devices` is called in a thread after the first paint. `collector`: if no other app shares the process.
         """
         super().__init__(client=client, settings=settings, collector=collector)
+        self.settings.know_keys(key_faults)
         self._course = course
         self._workspace = workspace
         self._progress = progress
@@ -147,7 +149,7 @@ class GpututorApp(BaseApp):
     def action_help_quit(self) -> None:
         """Answer ctrl+c where no text is selected."""
         for main in self._main_screens:
-            main.status.show_answer("Press q to quit.")
+            main.status.show_answer(f"Press {key_name(main.commands['leave'].letters[0])} to quit.")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy, and say so in the status line: a terminal does not."""
@@ -259,7 +261,7 @@ def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:
 def _main_entries(main: MainScreen, query: str) -> Iterator[Entry]:
     from gpututor.app.screens.palette import Entry
 
-    for command in COMMANDS:
+    for command in main.commands.values():
         act = partial(main.action_run_command, command.id)
         yield Entry(command.title, command.help, act, command.palette or (), shown_keys(command))
     for tab, (title, sentence) in enumerate(DEVICE_TABS.items()):

@@ -506,11 +506,11 @@ class KeyHint(NamedTuple):
 
 
 def footer(
-    ids: Sequence[str], *, in_editor: bool, keys: Iterable[tuple[str, str]] = ()
+    commands: Sequence[Command], *, in_editor: bool, keys: Iterable[tuple[str, str]] = ()
 ) -> tuple[list[KeyHint], list[KeyHint]]:
-    """Return hints for `keys` and the commands `ids`, and apart from them the hints of the last two commands."""
+    """Return hints for `keys` and the commands, and apart from them the hints of the last two commands."""
     hints = []
-    for command in map(BY_ID.__getitem__, ids):
+    for command in commands:
         key = command.keys[0] if command.keys and (in_editor or not command.bound) else command.letters[0]
         hints.append(KeyHint(key_name(key), command.title, command.id))
     return [*(KeyHint(*key) for key in keys), *hints[:-2]], hints[-2:]
@@ -521,10 +521,10 @@ def shown_keys(command: Command) -> str:
     return "  ".join(key_name(key) for key in (*command.letters[:1], *command.keys[:1]))
 
 
-def bindings() -> list[BindingType]:
+def bindings(commands: Iterable[Command] = COMMANDS) -> list[BindingType]:
     """Return the main screen's bindings. Keys that work in the editor have priority, and act after its text."""
     result: list[BindingType] = []
-    for command in COMMANDS:
+    for command in commands:
         # Most terminals send F13 to F24 for function keys with Shift.
         shifted = [f"f{int(key[7:]) + 12}" for key in command.keys if key.startswith("shift+f")]
         after_text, title = f"after_text('{command.id}')", command.title

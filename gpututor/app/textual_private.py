@@ -6,10 +6,12 @@ uses no others.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App
+from textual.binding import BindingsMap, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.strip import Strip
@@ -54,6 +56,19 @@ def strips_of(screen: Screen[Any]) -> list[Strip]:
 def forward_key(target: DOMNode, event: events.Key) -> None:
     """Forward a key to a widget or a screen, after the keys before it."""
     target._forward_event(event)  # type: ignore[attr-defined]
+
+
+def rebind(node: DOMNode, bindings: Iterable[BindingType]) -> None:
+    """Replace the bindings of a node's class that have the same actions. A keymap cannot add or swap keys."""
+    new = BindingsMap(bindings)
+    actions = {binding.action for bound in new.key_to_bindings.values() for binding in bound}
+    inherited = node._merged_bindings or BindingsMap()
+    kept = {
+        key: bound
+        for key, bound in inherited.key_to_bindings.items()
+        if not any(binding.action in actions for binding in bound)
+    }
+    node._bindings = BindingsMap.from_keys({**kept, **new.key_to_bindings})
 
 
 def forget_lines(area: TextArea) -> None:

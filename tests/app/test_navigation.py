@@ -428,7 +428,7 @@ def test_no_line_of_the_help_is_cut(width: int) -> None:
     from gpututor.app.screens.help import help_content
 
     for pane in Pane:
-        text = help_content(pane, width).plain
+        text = help_content(pane, COMMANDS, width).plain
         assert all(len(line) <= width for line in text.splitlines()), text
         flat = " ".join(text.split())
         assert all(" ".join(command.help.split()) in flat for command in COMMANDS)

@@ -155,7 +155,9 @@ class AttemptController:
         progress, exercise = self._host.learner.progress, self._host.exercise
         ids = self._ids()
         if not ids:
-            self._host.status.show_answer("No attempt yet: ^s saves your file and runs the checks.")
+            self._host.status.show_answer(
+                f"No attempt yet: {self._host.key_of('run_checks')} saves your file and runs the checks."
+            )
             return
         try:
             starter = exercise.starter
@@ -225,7 +227,10 @@ class AttemptController:
         host.panes.set_class(attempt is not None, "ran")
         host.panes.editor.show_costs({})
         if attempt is None:
-            results.show_nothing("○ Not run yet. ^s saves your file and runs the checks.", f"On {host.planned_device}")
+            key = host.key_of("run_checks")
+            results.show_nothing(
+                f"○ Not run yet. {key} saves your file and runs the checks.", f"On {host.planned_device}"
+            )
             return
         import hashlib
 
@@ -397,8 +402,9 @@ class AttemptController:
             self._host.show_error(error)
             return
         if newest is None:
-            none = "No attempt to compare yet: ^s runs the checks."
-            unrecorded = "No attempt has a trace yet: every run ended before it used a device. ^s runs again."
+            key = self._host.key_of("run_checks")
+            none = f"No attempt to compare yet: {key} runs the checks."
+            unrecorded = f"No attempt has a trace yet: every run ended before it used a device. {key} runs again."
             self._host.status.show_answer(unrecorded if ids else none)
             return
         attempt, view = newest

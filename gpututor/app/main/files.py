@@ -78,7 +78,8 @@ class FileController:
             return "no file"
         if self.is_saved:
             return "saved" if self._failed_checks < CHECKS_BEFORE_REPORT else "file cannot be read"
-        return "not saved: ^s shows why" if self._reported or self._put_off is not None else "not saved yet"
+        is_known = self._reported or self._put_off is not None
+        return f"not saved: {self._host.key_of('run_checks')} shows why" if is_known else "not saved yet"
 
     # Opening
 
@@ -306,7 +307,8 @@ class FileController:
             self._failed_checks += 1
             if self._failed_checks >= CHECKS_BEFORE_REPORT and not self._is_gone:
                 self._is_gone = True
-                self._host.status.show_news("Another program removed your file. ^s writes it again.")
+                key = self._host.key_of("run_checks")
+                self._host.status.show_news(f"Another program removed your file. {key} writes it again.")
                 self._host.show_file_state()
             return
         if self._failed_checks:
@@ -392,7 +394,8 @@ class FileController:
         self._asking = False
         if answer == "later":
             self._put_off, self._waiting = theirs, ()
-            self._host.status.show_news("Not saved: it changed on disk too. ^s asks again.")
+            key = self._host.key_of("run_checks")
+            self._host.status.show_news(f"Not saved: it changed on disk too. {key} asks again.")
             self._host.show_file_state()
             return
         try:

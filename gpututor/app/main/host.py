@@ -76,6 +76,11 @@ class Host(Protocol):
         """Read what changed in the settings and in the file."""
 
     def apply_settings(self) -> None: ...
+
+    def key_of(self, command: str) -> str:
+        """Return the name of a command's first key that works everywhere."""
+        ...
+
     def file_loaded(self, *, again: bool = False) -> None:
         """Update what depends on the file's text; `again`: another program changed the text of the open file."""
 

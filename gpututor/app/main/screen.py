@@ -15,8 +15,9 @@ from textual.app import ComposeResult
 from textual.screen import Screen, ScreenResultCallbackType
 
 from gpututor.app import runtime
-from gpututor.app.commands import BY_ID, FOOTERS, Pane, bar, bindings, footer
+from gpututor.app.commands import COMMANDS, FOOTERS, Pane, bar, bindings, footer, key_name
 from gpututor.app.course_index import glossary_words, slug
+from gpututor.app.keys import with_keys
 from gpututor.app.main.attempts import AttemptController
 from gpututor.app.main.copying import CopyController
 from gpututor.app.main.editing import EditorController
@@ -40,6 +41,7 @@ from gpututor.app.messages import (
     TabsReplaced,
 )
 from gpututor.app.screens.base import BaseScreen
+from gpututor.app.textual_private import rebind
 from gpututor.app.widgets.bars import COMMAND, EDIT, KeyBar, StatusBar, TabBar
 from gpututor.app.widgets.course_list import CoursePane
 from gpututor.app.widgets.results import CheckRow, Results
@@ -98,6 +100,9 @@ class MainScreen(BaseScreen[None]):
         self.navigator = Navigator(self, self.files, self.attempts, self.learning)
         self.editing = EditorController(self)
         self.copying = CopyController(self)
+        self.commands = {command.id: command for command in COMMANDS}
+        """Commands by their ids, with the keys of the settings."""
+        self._apply_keys()
         self._find_devices = find_devices
         self._place = Place()
         self._is_zoomed = False
@@ -229,9 +234,25 @@ class MainScreen(BaseScreen[None]):
         self.panes.editor.soft_wrap = settings.soft_wrap
         if (self.panes.editor.vim is not None) is not settings.vim:
             self.panes.editor.use_vim(settings.vim)
+        if self._apply_keys():
+            self.show_keys()
         self.show_file_state()
         if self.learner.settings.faults:
-            self.status.show_news("A setting is invalid. Press , to see which.")
+            key = key_name(self.commands["show_settings"].letters[0])
+            self.status.show_news(f"A setting is invalid. Press {key} to see which.")
+
+    def key_of(self, command: str) -> str:
+        """Return the name of a command's first key that works everywhere."""
+        return key_name(self.commands[command].keys[0])
+
+    def _apply_keys(self) -> bool:
+        """Bind the keys of the settings; return False if they are bound already."""
+        commands = with_keys(COMMANDS, self.learner.settings.now.keys)
+        if commands == tuple(self.commands.values()):
+            return False
+        self.commands = {command.id: command for command in commands}
+        rebind(self, bindings(commands))
+        return True
 
     async def caught_up(self) -> None:
         """Wait until the editor has all the text that was typed so far."""
@@ -261,7 +282,7 @@ class MainScreen(BaseScreen[None]):
 
     def show_keys(self) -> None:
         course, pane = self.panes.course, self.panes.current
-        commands = tuple(id for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
+        commands = tuple(self.commands[id] for id in ("cancel", *FOOTERS[pane]) if self._is_useful(id))
         keys: tuple[tuple[str, str], ...] = ()
         if course.is_typing:
             commands, keys = (), tuple((hint.key, hint.title) for hint in bar("course_filter"))
@@ -270,7 +291,8 @@ class MainScreen(BaseScreen[None]):
         elif pane is Pane.COURSE:
             keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
         if self._is_zoomed and commands:
-            keys = (*keys, ("Alt+z" if pane is Pane.CODE else "z", "All panes"))
+            zoom = self.commands["zoom"]
+            keys = (*keys, (key_name((zoom.keys if pane is Pane.CODE else zoom.letters)[0]), "All panes"))
         self.key_bar.show(*footer(commands, in_editor=pane is Pane.CODE, keys=keys))
 
     def _is_useful(self, command: str) -> bool:
@@ -302,7 +324,7 @@ class MainScreen(BaseScreen[None]):
     # Commands
 
     async def action_run_command(self, id: str) -> None:
-        result = attrgetter(BY_ID[id].handler)(self)()
+        result = attrgetter(self.commands[id].handler)(self)()
         if isawaitable(result):
             await result
 
@@ -337,7 +359,9 @@ class MainScreen(BaseScreen[None]):
         from gpututor.app.screens.help import TextScreen, help_content
 
         pane = self.panes.current
-        self.app.push_screen(TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane)))
+        self.app.push_screen(
+            TextScreen(f"{pane.heading}, and all keys", partial(help_content, pane, list(self.commands.values())))
+        )
 
     def show_glossary(self, anchor: str = "") -> None:
         """Show the glossary, at the word of a link's anchor."""

@@ -15,7 +15,6 @@ from textual.widgets import Static
 
 from gpututor.app.commands import (
     ABOUT,
-    COMMANDS,
     EDITING,
     WIDGETS,
     Command,
@@ -197,12 +196,12 @@ class AllTextScreen(BaseModal[None]):
         self._text.focus()
 
 
-def help_content(pane: Pane, width: int) -> Content:
-    """Explain `pane` and list all keys, in lines of at most `width` columns."""
+def help_content(pane: Pane, all_commands: Sequence[Command], width: int) -> Content:
+    """Explain `pane` and list the keys of all commands, in lines of at most `width` columns."""
     table = pane.value if pane.value in WIDGETS else "reader"
     parts: _Parts = [f"{_wrapped(ABOUT[pane], width)}\n"]
     parts += [help_line(*entry, width) for entry in help_keys(table)]
-    for group, commands in groupby(COMMANDS, key=lambda command: command.group):
+    for group, commands in groupby(all_commands, key=lambda command: command.group):
         parts.append((f"\n{group}\n", "bold $text-accent"))
         parts += [help_line(_keys(command), command.help, width) for command in commands]
         parts += [help_line(*entry, width) for entry in _MORE.get(group, ())]

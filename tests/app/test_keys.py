@@ -1,0 +1,116 @@
+"""Other keys for commands, from the settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpututor.app.commands import COMMANDS
+from gpututor.app.keys import BY_NAME, key_faults, with_keys
+from gpututor.paths import settings_file
+from gpututor.settings import SettingsFile
+from tests.support.apps import AppEnv, main_screen, until, until_shown, write
+from tests.support.screens import screen_text
+
+
+async def test_a_command_has_the_keys_of_the_settings_everywhere(env: AppEnv) -> None:
+    write('[keys]\nrun = ["B", "ctrl+e"]\nhint = "r"\n')
+    async with env.start((100, 30)) as pilot:
+        assert "B Run" in screen_text(pilot.app)
+        assert "r Hint" in screen_text(pilot.app)
+        await pilot.press("e")
+        await until_shown(pilot, "^e Run")
+        await pilot.press("ctrl+s", "f5")
+        await pilot.press("escape", "r")
+        await until_shown(pilot, "Hints")
+        assert env.client.requests == []
+        for number, keys in enumerate((["e", "ctrl+e"], ["escape", "B"]), 1):
+            await pilot.press(*keys)
+            await until(pilot, lambda number=number: len(env.client.requests) == number, "for the run")  # type: ignore[misc]
+            await until(pilot, lambda: not main_screen(pilot).running, "for its end")
+        await pilot.press("f1")
+        await until_shown(pilot, "and all keys")
+        await pilot.press("space")
+        await until_shown(pilot, "B ^e Save your file and run the checks.")
+        await pilot.press("escape", "ctrl+p", *"run")
+        await until_shown(pilot, "B ^e")
+
+
+async def test_a_change_of_the_keys_applies_at_once_and_back(env: AppEnv) -> None:
+    async with env.start((100, 30)) as pilot:
+        write('[keys]\nrun = "B"\nhelp = "r"\n')
+        await until_shown(pilot, "B Run")
+        await until_shown(pilot, "r Help")
+        await pilot.press("r")
+        await until_shown(pilot, "and all keys")
+        await pilot.press("escape")
+        settings_file().unlink()
+        await until_shown(pilot, "r Run")
+        await pilot.press("B")
+        assert env.client.requests == []
+        await pilot.press("r")
+        await until(pilot, lambda: len(env.client.requests) == 1, "for the run")
+
+
+async def test_an_invalid_key_is_reported_and_the_default_applies(env: AppEnv) -> None:
+    write('[keys]\nsettings = "b"\nrum = "B"\n')
+    async with env.start((100, 30)) as pilot:
+        await until_shown(pilot, "A setting is invalid. Press b to see which.")
+        assert "r Run" in screen_text(pilot.app)
+        await pilot.press("b")
+        await until_shown(
+            pilot, "settings.toml, line 3: keys: rum = \"B\": there is no command 'rum'. Did you mean 'run'?"
+        )
+
+
+@pytest.mark.parametrize(
+    ("lines", "faulty", "words"),
+    [
+        ('rum = "b"', 4, "Did you mean 'run'?"),
+        ('run = "ctrl+"', 4, 'there is no key "ctrl+" to choose'),
+        ('run = "up"', 4, 'there is no key "up" to choose'),
+        ('run = ""', 4, 'there is no key ""'),
+        ("run = 5", 4, "a list of keys"),
+        ("run = []", 4, "a list of keys"),
+        ('run = "h"', 4, "h is a key of hint too"),
+        ('hint = "b"\nrun = "b"', 5, "b is a key of hint too"),
+        ('run = "ctrl+o"', 4, "^o is a key of jump too"),
+        ('run = "alt+w"', 4, "Alt+w is a key of Find"),
+        ('search = "b"\nrun = "/"', 5, "/ has a meaning of its own in the pane Course"),
+        ('run = "escape"', 4, "Esc has a fixed meaning"),
+        ('run = ["b", "enter"]', 4, "Enter has a fixed meaning"),
+        ('run = "ctrl+p"', 4, "^p opens the palette"),
+        ('run = "j"', 4, "j has a meaning of its own in the pane"),
+        ('device = "ctrl+"', 4, 'device = "ctrl+"'),
+    ],
+)
+def test_a_faulty_key_is_reported_with_its_line_and_ignored(lines: str, faulty: int, words: str) -> None:
+    path = write(f'device = "cpu"\n\n[keys]\n{lines}\n')
+    settings = SettingsFile()
+    settings.know_keys(key_faults)
+    (fault,) = settings.faults
+    assert fault.startswith(f"{path}, line {faulty}: keys: ")
+    assert words in fault
+    assert len(settings.now.keys) == lines.count("\n"), "the other line applies"
+    settings.choose("costs", False)
+    assert settings.faults == (fault.replace(f"line {faulty}", f"line {faulty + 1}"),)
+    assert settings.now.device == "cpu"
+
+
+def test_keys_that_are_no_table_are_reported() -> None:
+    path = write('keys = "ctrl+e"\n')
+    assert SettingsFile().faults == (
+        f'{path}, line 1: keys is a table: a line [keys], then lines such as run = "ctrl+e".',
+    )
+
+
+def test_each_command_can_have_its_own_keys_and_two_can_swap_theirs() -> None:
+    own = tuple((name, (*command.letters, *command.keys)) for name, command in BY_NAME.items() if name != "stop")
+    assert len(BY_NAME) == len(COMMANDS)
+    assert key_faults(own) == {}
+    assert with_keys(COMMANDS, own) == COMMANDS
+    assert key_faults((("run", ("h", "f7")), ("hint", ("r", "f5", "6")))) == {}
+
+
+def test_stop_keeps_esc() -> None:
+    (stop,) = (command for command in with_keys(COMMANDS, (("stop", ("ctrl+e",)),)) if command.title == "Stop")
+    assert stop.keys == ("escape", "ctrl+e")
