@@ -132,7 +132,7 @@ class SettingsFile:
         self.now = Settings()
         self.faults: tuple[str, ...] = ()
         self._themes: frozenset[str] = frozenset()
-        self._key_faults = _no_key_faults
+        self._key_faults: Callable[[Keys], dict[str, str]] = _no_key_faults
         self._stamp: tuple[int, int] | None = None
         self.look()
 
