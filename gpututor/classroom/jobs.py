@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from gpututor import __version__
 from gpututor.classroom.folder import ClassFolder, read_json, write_json
 from gpututor.classroom.submissions import Class, Submission
 from gpututor.course.model import Course
@@ -92,6 +91,7 @@ class Options:
     """The virtual GPU's model; empty for each scenario's own."""
     isolation: str
     gpututor: str
+    """The `grader_version`."""
     torch: str
     secret: str
     """The `secret_id` of the class secret."""
@@ -135,7 +135,10 @@ class Options:
 def resolve_options(
     options: Options, class_: Class, course: Course, accelerators: Sequence[Device], torch: str
 ) -> Options:
-    """Fill in versions and devices. `accelerators`: the usable ones. Raises `NotGradableHere` and `UsageError`."""
+    """Fill in other versions and devices. `accelerators`: the usable ones.
+
+    Raises `NotGradableHere` and `UsageError`.
+    """
     counts = {kind: sum(device.kind == kind for device in accelerators) for kind in ACCELERATORS}
     keys = {submission.exercise for submission in class_.handed_in if not submission.refusal}
     resolved: list[ExerciseOptions] = []
@@ -149,7 +152,7 @@ def resolve_options(
         if kind in ACCELERATORS:
             model = next(device.description for device in accelerators if device.name == f"{kind}:{index}")
         resolved.append(ExerciseOptions(exercise.key, exercise_digest(exercise.folder), device_in_key(kind, model)))
-    return replace(options, gpututor=__version__, torch=torch, exercises=tuple(resolved))
+    return replace(options, torch=torch, exercises=tuple(resolved))
 
 
 @dataclass(frozen=True)

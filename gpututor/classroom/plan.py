@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gpututor.classroom.submissions import Class
 from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError
 from gpututor.files import sync_folder
+from gpututor.grading.journal import GradingKey, grader_version, has_entry
 from gpututor.hardware.gpus import gpu_spec
 from gpututor.hardware.inventory import (
     Device,
@@ -57,6 +58,10 @@ class GradingPlan:
     """Usable real devices."""
     changed: str = ""
     """Changes since the last run that require new gradings; empty if there are none."""
+    grader_changed: str = ""
+    """The change of gpututor itself since the last run: `0.1.0 1a2b3c4d5e6f → 0.1.0 9f8e7d6c5b4a`, or empty."""
+    anew: int = 0
+    """Gradings to do that the last run's options had a report for."""
     working: frozenset[str] = frozenset()
 
 
@@ -81,7 +86,7 @@ def merge_options(given: GradeOptions, folder: ClassFolder, course: Course) -> t
         device="virtual" if gpu else device or "auto",
         gpu=gpu,
         isolation=given.isolation or (last.isolation if last else "bubblewrap"),
-        gpututor="",
+        gpututor=grader_version(),
         torch="",
         secret=secret_id(_secret(given.secret, folder, last.secret if last else "", is_graded)),
         layout=layout,
@@ -134,7 +139,17 @@ def plan_grading(
     sync_folder(folder.folder)  # the secret and the journal's name must survive a power cut, as gradings do
     missing_keys = {job.key for job in missing}
     done = frozenset(job.key.exercise for job in jobs if job.key not in missing_keys)
-    return GradingPlan(class_, resolved, missing, len(jobs) - len(missing), usable, _changes(last, resolved), done)
+    return GradingPlan(
+        class_,
+        resolved,
+        missing,
+        len(jobs) - len(missing),
+        usable,
+        changed=_changes(last, resolved),
+        grader_changed=_grader_change(last, resolved),
+        anew=_count_anew(last, resolved, class_, folder, missing_keys),
+        working=done,
+    )
 
 
 def _check_not_empty(class_: Class, course: Course) -> None:
@@ -151,11 +166,24 @@ def _check_not_empty(class_: Class, course: Course) -> None:
     )
 
 
+def _grader_change(last: Options | None, now: Options) -> str:
+    return f"{last.gpututor} → {now.gpututor}" if last is not None and last.gpututor != now.gpututor else ""
+
+
+def _count_anew(
+    last: Options | None, now: Options, class_: Class, folder: ClassFolder, missing: Set[GradingKey]
+) -> int:
+    """Count the missing gradings that are in the journal with the options of the last run."""
+    if last is None:
+        return 0
+    before = {last.key_of(submission) for submission in class_.handed_in if now.key_of(submission) in missing}
+    return sum(key is not None and has_entry(folder.journal, key) for key in before)
+
+
 def _changes(last: Options | None, now: Options) -> str:
     if last is None:
         return ""
     values = (
-        ("gpututor", last.gpututor, now.gpututor),
         ("PyTorch", last.torch, now.torch),
         ("isolation", last.isolation, now.isolation),
     )

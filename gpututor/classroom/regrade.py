@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from gpututor import __version__
 from gpututor.classroom.executors import NO_RESULTS
 from gpututor.classroom.executors.local import RealDevices
 from gpututor.classroom.folder import ClassFolder
@@ -21,7 +20,7 @@ from gpututor.course.loader import load_course
 from gpututor.errors import GradingError, UsageError
 from gpututor.files import back_up
 from gpututor.grading.events import GradeRequest
-from gpututor.grading.journal import GradingKey, exercise_digest, read_entry, write_entry
+from gpututor.grading.journal import GradingKey, exercise_digest, grader_version, read_entry, write_entry
 from gpututor.grading.report import Report
 from gpututor.hardware.inventory import load_inventory, torch_version
 from gpututor.hardware.scenario import ACCELERATORS
@@ -44,7 +43,7 @@ def job_again(folder: ClassFolder, submission: Submission, course_folder: Path |
     secret = class_secret(folder.secret_file)
     values = {
         "the files of the exercise": (key.exercise_version, exercise_digest(exercise.folder)),
-        "gpututor": (key.gpututor, __version__),
+        "gpututor": (key.gpututor, grader_version()),
         "PyTorch": (key.torch, torch_version()),
         "the class secret": (key.secret, secret_id(secret)),
     }

@@ -14,6 +14,7 @@ A package names the folder of its course, as a module, in its `pyproject.toml`:
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import re
 import stat
@@ -23,6 +24,7 @@ from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from gpututor import __version__
 from gpututor.course.model import (
     DEFAULT_PROCESSES,
     Course,
@@ -78,6 +80,7 @@ PATH_KEYS = (Key("name", "line", most=30), Key("title", "line", most=60), Key("e
 COURSE_KEYS = (
     Key("id", "line", most=60),
     Key("title", "line", most=60),
+    Key("gpututor", "line", default="", most=60),
     Key("for", "choice", default="", choices=("students",)),
     Key("path", "tables", default=(), most=20, keys=PATH_KEYS),
 )
@@ -94,6 +97,33 @@ def read_manifest(path: Path, keys: Sequence[Key], problems: list[CourseError]) 
     values = values_of(document, keys, mistakes)
     problems += [as_error(path, mistake) for mistake in mistakes]
     return values
+
+
+def version_mistake(wanted: str, version: str = __version__) -> Mistake | None:
+    """Return the mistake if `version` is outside `wanted`, such as `>=0.1,<0.2`, or `wanted` cannot be read."""
+    for term in wanted.split(",") if wanted else ():
+        match = _VERSION_TERM.fullmatch(term)
+        if match is None:
+            advice = 'Write == or >= or < and a number, with commas between them: gpututor = ">=0.1,<0.2".'
+            return Mistake("gpututor", f"expected versions of gpututor, got {wanted!r}", advice)
+        is_within = _COMPARISONS[match[1]]
+        if not is_within(_numbers(version), _numbers(match[2])):
+            advice = "Install a version of gpututor in that range; or change this line if the course works with yours."
+            return Mistake("gpututor", f"the course needs gpututor {wanted}, and this is {version}", advice)
+    return None
+
+
+_VERSION_TERM = re.compile(r"\s*(==|>=|<)\s*(\d{1,6}(?:\.\d{1,6})*)\s*", re.ASCII)
+_COMPARISONS = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
+
+
+def _numbers(version: str) -> list[int]:
+    """Return the numbers at a version's start, without zeros at the end: 0.2, 0.2.0 and 0.2.0rc1 are equal."""
+    start = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(number) for number in start[0].split(".")] if start else []
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers
 
 
 def exercise_mistakes(values: dict[str, Any]) -> Iterator[Mistake]:
@@ -142,7 +172,10 @@ class _NumberedFolder:
 
 
 def load_course(folder: Path) -> Course:
-    """Load the course in `folder`; broken parts are in `problems`. Raises `CourseError` if it has no lessons."""
+    """Load the course in `folder`; broken parts are in `problems`. Raises `CourseError` if it has no lessons.
+
+    It also raises one if `course.toml` asks for another version of gpututor.
+    """
     folder = Path(os.path.abspath(folder))  # not resolved: a link to a course keeps its name
     if not os.path.isdir(folder):
         raise CourseError(f"{folder}: there is no such folder", "Name the folder of a course with --course DIR.")
@@ -155,6 +188,8 @@ def load_course(folder: Path) -> Course:
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
     about = read_manifest(folder / "course.toml", COURSE_KEYS, problems)
+    if mistake := version_mistake(about.get("gpututor", "")):
+        raise as_error(folder / "course.toml", mistake)
     taken: dict[str, Path] = {}
     for_students = about.get("for") == "students"
     lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in folders)

@@ -7,16 +7,21 @@ again. The judge writes the journal before it reports the end, as its client may
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpututor import __version__, paths
 from gpututor.errors import CourseError, GradingError
 from gpututor.files import ordinary, sync_folder, write_atomically
 from gpututor.grading.report import Report, upgraded
 from gpututor.json_dataclasses import read
 
 VERSION = 1
+NOT_OF_THE_GRADER = frozenset(
+    ("__main__", "app", "authoring", "classroom", "cli", "doctor", "progress", "pytest_plugin", "exercises")
+)
+"""Parts of the package that the judge never imports, and the built-in course, whose exercises have digests."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,7 @@ class GradingKey:
     exercise_version: str
     """The SHA-256 of all files in the exercise's folder; see `exercise_digest`."""
     gpututor: str
+    """See `grader_version`."""
     torch: str
     device: str
     """`virtual`, `virtual A100`, or a real device with its model: `cuda NVIDIA H100 80GB HBM3`."""
@@ -50,13 +56,31 @@ class GradingKey:
 
 def exercise_digest(folder: Path) -> str:
     """Return the SHA-256 of an exercise's files and their paths. Raises `CourseError` for an unreadable file."""
+    paths_inside = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
+    visible = (
+        path for path in paths_inside if not any(part == "__pycache__" or part.startswith(".") for part in path.parts)
+    )
+    return _digest(folder, visible)
+
+
+def grader_version(package: Path = paths.PACKAGE) -> str:
+    """Return the version with a digest of all code and tables that decide verdicts: `0.1.0 1a2b3c4d5e6f`.
+
+    So two states of a clone differ, although both are 0.1.0. Raises `CourseError` for an unreadable file.
+    """
+    parts = [part for part in package.iterdir() if part.stem not in NOT_OF_THE_GRADER]
+    files = (file for part in parts for file in ([part] if part.is_file() else part.rglob("*")))
+    code = (file.relative_to(package) for file in files if file.suffix in (".py", ".toml"))
+    return f"{__version__} {_digest(package, code)[:12]}"
+
+
+def _digest(folder: Path, files: Iterable[Path]) -> str:
+    """Return the SHA-256 of files and their paths, which are relative to `folder`."""
     import hashlib  # with OpenSSL, 4 ms
 
     whole = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        relative = path.relative_to(folder)
-        if any(part == "__pycache__" or part.startswith(".") for part in relative.parts) or path.is_dir():
-            continue
+    for relative in sorted(files):
+        path = folder / relative
         try:
             with open(path, "rb", opener=ordinary) as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import math
 import platform
@@ -33,7 +34,7 @@ from gpututor.grading.events import (
     TimingProgressed,
     WaitingForDevice,
 )
-from gpututor.grading.journal import GradingKey, exercise_digest, write_entry
+from gpututor.grading.journal import GradingKey, exercise_digest, grader_version, write_entry
 from gpututor.grading.report import (
     Environment,
     Outcome,
@@ -182,7 +183,7 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, retry_if_kille
             submission=sha256_of(request.submission),
             exercise=grading.exercise.key,
             exercise_version=exercise_digest(grading.exercise.folder),
-            gpututor=__version__,
+            gpututor=_own_version(),
             torch=torch_version(),
             isolation=pool.isolation,
         )
@@ -200,6 +201,10 @@ def grade(request: GradeRequest, pool: WorkerPool, emit: Emit, *, retry_if_kille
     except NotGradableHere as error:
         return grading.report(Outcome.NOT_GRADABLE_HERE, str(error))
     return grading.report()
+
+
+_own_version = functools.cache(grader_version)
+"""This process keeps its code, whatever happens to the files."""
 
 
 def _refusal(request: GradeRequest) -> str:

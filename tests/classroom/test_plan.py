@@ -6,12 +6,14 @@ import errno
 import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from gpututor import __version__
 from gpututor.classroom.executors import local
 from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.jobs import Options, class_secret
@@ -20,7 +22,7 @@ from gpututor.classroom.submissions import Class
 from gpututor.course.loader import load_course
 from gpututor.course.model import Course
 from gpututor.errors import NotGradableHere, UsageError
-from gpututor.grading.journal import entries, exercise_digest, write_entry
+from gpututor.grading.journal import NOT_OF_THE_GRADER, entries, exercise_digest, grader_version, write_entry
 from gpututor.hardware.inventory import Device, Inventory
 from tests.support.classes import class_of, report_of
 from tests.support.tiny_course import write_course
@@ -211,6 +213,51 @@ def test_changes_since_the_last_run_are_listed_and_graded_again(
     assert "isolation bubblewrap → process" in again.changed
     assert f"files of {course.exercises[0].key}" in again.changed
     assert len(list(entries(folder.journal))) == 2  # old entries stay
+
+
+def test_another_state_of_gpututor_grades_anew(
+    folder: ClassFolder, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = plan()
+    write_entry(folder.journal, first.jobs[0].key, report_of(first.jobs[0].key.exercise))
+    before = first.options.gpututor
+    assert before.startswith(f"{__version__} ")
+    assert not first.grader_changed
+    monkeypatch.setattr("gpututor.classroom.plan.grader_version", lambda: f"{__version__} changed")
+    again = plan(RESUME)
+    assert (len(again.jobs), again.anew, again.already) == (2, 1, 0), "the second one was not graded before"
+    assert again.grader_changed == f"{before} → {__version__} changed"
+    assert not again.changed, "it has a notice of its own"
+    grade_all(again)
+    monkeypatch.undo()
+    back = plan(RESUME)
+    assert (len(back.jobs), back.anew, back.already) == (1, 1, 1), "the journal has the first one"
+
+
+def test_the_digest_of_the_grader_is_that_of_its_code_and_tables(tmp_path: Path) -> None:
+    package = tmp_path / "gpututor"
+    for name in ("errors.py", "checks/value.py", "hardware/gpus.toml"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("a = 1\n")
+    before = grader_version(package)
+    for name in ("app/main.py", "classroom/marks.py", "exercises/01_a/checks.py", "doctor.py", "checks/value.pyc"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).write_text("a = 1\n")
+    assert grader_version(package) == before
+    versions = {before}
+    for name in ("errors.py", "checks/value.py", "hardware/gpus.toml"):
+        (package / name).write_text("a = 2\n")
+        versions.add(grader_version(package))
+    (package / "checks" / "value.py").rename(package / "checks" / "other.py")
+    versions.add(grader_version(package))
+    assert len(versions) == 5
+
+
+def test_the_digest_of_the_grader_leaves_out_only_what_the_judge_cannot_import() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
+    above = {name.strip() for layer in layers[: layers.index("judge")] for name in layer.split("|")}
+    assert above | {"exercises"} == NOT_OF_THE_GRADER
 
 
 def test_a_copied_secret_gives_the_same_seeds(folder: ClassFolder, course: Course, tmp_path: Path, plan: Plan) -> None:

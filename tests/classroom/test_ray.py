@@ -20,7 +20,7 @@ from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import MOST_ATTEMPTS
 from gpututor.cli.main import main
 from gpututor.errors import GradingError, NotGradableHere, UsageError
-from gpututor.grading.journal import entries, exercise_digest
+from gpututor.grading.journal import entries, exercise_digest, grader_version
 from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import Device, torch_version
 from tests.support.fake_cluster import TWO, FakeCluster, check_all_graded, gpu_jobs_in, jobs_in, lose, run
@@ -139,7 +139,7 @@ def test_a_node_says_what_it_lacks(tmp_path: Path) -> None:
     journal.mkdir()
     (journal / ".sign").touch()
     job = job_of(tmp_path)
-    key = replace(job.key, torch=torch_version(), exercise_version=exercise_digest(exercise))
+    key = replace(job.key, gpututor=grader_version(), torch=torch_version(), exercise_version=exercise_digest(exercise))
     job = replace(job, key=key, exercise_folder=str(exercise))
     versions = {str(exercise): key.exercise_version}
 

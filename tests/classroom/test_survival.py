@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import __version__
 from gpututor.classroom.executors import start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices
 from gpututor.classroom.folder import ClassFolder
@@ -27,7 +26,7 @@ from gpututor.course.loader import load_course, load_exercise
 from gpututor.grading import judge_process
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingEvent, ScenarioStarted
-from gpututor.grading.journal import Entry, entries, exercise_digest
+from gpututor.grading.journal import Entry, entries, exercise_digest, grader_version
 from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import torch_version
 from gpututor.paths import builtin_course
@@ -164,7 +163,7 @@ def real_job(exercise_folder: Path, folder: Path, text: str) -> Job:
     """Return a job for a real judge."""
     job = job_of(folder, load_exercise(exercise_folder).key, text)
     version = exercise_digest(exercise_folder)
-    key = replace(job.key, exercise_version=version, gpututor=__version__, torch=torch_version())
+    key = replace(job.key, exercise_version=version, gpututor=grader_version(), torch=torch_version())
     return replace(job, key=key, exercise_folder=str(exercise_folder))
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpututor import __version__
 from gpututor.cli.main import main
-from gpututor.course.loader import EXERCISE_FILES, course_folder, load_course, load_exercise
+from gpututor.course.loader import EXERCISE_FILES, course_folder, load_course, load_exercise, version_mistake
 from gpututor.course.model import Course
 from gpututor.errors import CourseError, UsageError
 from gpututor.hardware.scenario import Scenario
@@ -71,6 +72,40 @@ def test_a_learning_path_names_exercises(folder: Path) -> None:
     assert titles(load_course(folder)) == ["course.toml: path[0].exercises[1]: no exercise 'twice_2_9'"]
     manifest.write_text(plain + 2 * PATH.format("twice_2_2"))
     assert titles(load_course(folder)) == ["course.toml: path[1].name: a second path 'core'"]
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "fits"),
+    [
+        ("0.1.0", ">=0.1,<0.2", True),
+        ("0.1.0", "==0.1", True),
+        ("0.10.0", ">= 0.9, < 1", True),
+        ("0.2.0", ">=0.1,<0.2", False),
+        ("0.1.1", "==0.1", False),
+        ("0.0.9", ">=0.1", False),
+    ],
+)
+def test_a_course_names_the_versions_that_it_works_with(version: str, wanted: str, fits: bool) -> None:
+    mistake = version_mistake(wanted, version)
+    assert (mistake is None) == fits
+    if mistake is not None:
+        assert mistake.problem == f"the course needs gpututor {wanted}, and this is {version}"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [(">=99", f"course needs gpututor >=99, and this is {__version__}"), ("~=0.1", "got '~=0.1'"), (">=0.1,", "got")],
+)
+def test_a_course_for_another_version_is_not_loaded(folder: Path, wanted: str, words: str) -> None:
+    manifest = folder / "course.toml"
+    text = manifest.read_text()
+    manifest.write_text(f'gpututor = ">=0"\n{text}')
+    assert not load_course(folder).problems
+    manifest.write_text(f'gpututor = "{wanted}"\n{text}')
+    with pytest.raises(CourseError, match=words) as raised:
+        load_course(folder)
+    assert raised.value.title.startswith(f"{manifest}: gpututor: ")
+    assert raised.value.advice
 
 
 def test_prerequisites_are_earlier_exercises(folder: Path, broken: Path) -> None:

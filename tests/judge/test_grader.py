@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import __version__
 from gpututor.course.loader import load_exercise
 from gpututor.grading.client import GradingClient
 from gpututor.grading.events import GradeRequest, GradingCancelled, OutputPrinted
-from gpututor.grading.journal import GradingKey, entries, exercise_digest, read_entry
+from gpututor.grading.journal import GradingKey, entries, exercise_digest, grader_version, read_entry
 from gpututor.grading.report import Outcome, Status
 from gpututor.hardware.inventory import torch_version
 from gpututor.processes import descendants
@@ -288,7 +287,7 @@ def key_of(folder: Path, text: str) -> GradingKey:
         hashlib.sha256(text.encode()).hexdigest(),
         load_exercise(folder).key,
         exercise_digest(folder),
-        __version__,
+        grader_version(),
         torch_version(),
         "virtual",
         "process",

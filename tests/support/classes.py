@@ -15,7 +15,7 @@ from gpututor.classroom.jobs import Options, class_secret, resolve_options, secr
 from gpututor.classroom.submissions import Class, Student, Submission, Unmatched
 from gpututor.course.loader import load_course
 from gpututor.grading.description import CheckDescription
-from gpututor.grading.journal import GradingKey, read_entry, write_entry
+from gpututor.grading.journal import GradingKey, grader_version, read_entry, write_entry
 from gpututor.grading.report import Environment, Outcome, Report, Verdict
 from gpututor.hardware.inventory import torch_version
 from tests.support.shipped_course import COURSE
@@ -88,7 +88,7 @@ def graded_class(folder: ClassFolder, files: Iterable[tuple[str, str, str, Repor
     """Make a class from `(student, exercise, text, report)`, graded with the installed versions; None: not graded."""
     files = list(files)
     class_ = class_of(folder, [file[:3] for file in files], course)
-    asked = Options("virtual", "", "process", "", "", secret_id(class_secret(folder.secret_file)), "", "")
+    asked = Options("virtual", "", "process", grader_version(), "", secret_id(class_secret(folder.secret_file)), "", "")
     options = resolve_options(asked, class_, load_course(course), (), torch_version())
     options.write(folder)
     for submission, (*_, report) in zip(class_.handed_in, files, strict=True):

@@ -22,14 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpututor import __version__, paths
+from gpututor import paths
 from gpututor.classroom.executors import GradingFailed, check_journal, grade_job, start_judge, written_outcome
 from gpututor.classroom.executors.local import RealDevices, probe_devices, working_in_bubblewrap
 from gpututor.classroom.jobs import Job
 from gpututor.classroom.work_queue import Attempt, WorkQueue
 from gpututor.errors import CourseError, GradingError, NotGradableHere, TutorError, UsageError
 from gpututor.grading.client import GradingService, IsolationName
-from gpututor.grading.journal import exercise_digest
+from gpututor.grading.journal import exercise_digest, grader_version
 from gpututor.hardware.inventory import load_inventory, torch_version
 
 LARGEST_CHUNK, SMALLEST_CHUNK, SMALLEST_GPU_CHUNK = 50, 8, 2
@@ -76,7 +76,7 @@ def probe_node(
     `exercises`: versions by folder. `marker`: a file that only the journal of this run has.
     """
     key = job.key
-    for name, here, wanted in (("gpututor", __version__, key.gpututor), ("PyTorch", torch_version(), key.torch)):
+    for name, here, wanted in (("gpututor", grader_version(), key.gpututor), ("PyTorch", torch_version(), key.torch)):
         if here != wanted:
             return f"it has {name} {here or 'not'}, and {wanted} is needed: one version everywhere"
     if not Path(job.journal, marker).exists():

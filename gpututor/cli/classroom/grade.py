@@ -88,6 +88,10 @@ class GradingOutput:
             self._print(line)
 
     def print_plan(self, plan: GradingPlan) -> None:
+        if plan.grader_changed and (plan.anew or plan.already):
+            anew = f"{count(plan.anew, 'grading')} {'is' if plan.anew == 1 else 'are'} made anew"
+            result = anew if plan.anew else "the gradings of this state are in the journal already"
+            self._print(f"gpututor itself has changed since the last run ({plan.grader_changed}): {result}.")
         if plan.changed:
             again = ", so gradings are made again" if plan.jobs else "; these gradings are in the journal already"
             self._print(f"Changed since the last time{again}: {plan.changed}.")

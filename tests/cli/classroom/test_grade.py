@@ -8,6 +8,7 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,6 +206,21 @@ def test_a_change_is_said_to_need_gradings_only_if_some_are_made(tmp_path: Path)
         said.append(stream.getvalue().splitlines()[0])
     assert "so gradings are made again: files of lesson/one" in said[0]
     assert "these gradings are in the journal already: files of lesson/one" in said[1]
+
+
+def test_a_change_of_gpututor_itself_has_a_notice(tmp_path: Path) -> None:
+    plan = replace(plan_of(tmp_path, 1)[0], grader_changed="0.1.0 aa → 0.1.0 bb")
+
+    def notice(**values: Any) -> str:
+        stream = io.StringIO()
+        GradingOutput(stream, "").print_plan(replace(plan, **values))
+        return stream.getvalue().splitlines()[0]
+
+    start = "gpututor itself has changed since the last run (0.1.0 aa → 0.1.0 bb): "
+    assert notice(anew=60) == f"{start}60 gradings are made anew."
+    assert notice(anew=1) == f"{start}1 grading is made anew."
+    assert notice(jobs=[], already=3) == f"{start}the gradings of this state are in the journal already."
+    assert notice(already=0).startswith("1 grading to do"), "nothing was graded before"
 
 
 @pytest.mark.parametrize(
