@@ -6,6 +6,7 @@ then the old one is backed up.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,29 +29,35 @@ from gpututor.hardware.scenario import ACCELERATORS
 
 def job_again(folder: ClassFolder, submission: Submission, course_folder: Path | None = None) -> Job:
     """Return the job of a submission. Raises `UsageError` if the result would differ because something changed."""
+    return jobs_again(folder, [submission], course_folder)[0]
+
+
+def jobs_again(folder: ClassFolder, submissions: Sequence[Submission], course_folder: Path | None = None) -> list[Job]:
+    """Return the jobs of submissions with the options of the last run. Raises `UsageError` if something changed."""
     options = Options.read(folder)
-    key = options.key_of(submission)
-    if key is None:
-        raise UsageError(submission.refusal or "It is not graded.", "")
     class_ = folder.read_class()
     course = load_course(course_folder or Path(class_.course))
-    exercise = next((each for each in course.exercises if each.key == submission.exercise), None)
-    if exercise is None:
-        title = f"The course no longer has the exercise {submission.exercise}."
-        raise UsageError(title, "Name another course with --course.")
     if not folder.secret_file.exists():
         raise UsageError(f"{folder.secret_file} is missing.", "Restore it: another secret means other inputs.")
     secret = class_secret(folder.secret_file)
     values = {
-        "the files of the exercise": (key.exercise_version, exercise_digest(exercise.folder)),
-        "gpututor": (key.gpututor, grader_version()),
-        "PyTorch": (key.torch, torch_version()),
-        "the class secret": (key.secret, secret_id(secret)),
+        "gpututor": (options.gpututor, grader_version()),
+        "PyTorch": (options.torch, torch_version()),
+        "the class secret": (options.secret, secret_id(secret)),
     }
+    for submission in {each.exercise: each for each in submissions}.values():
+        key = options.key_of(submission)
+        if key is None:
+            raise UsageError(submission.refusal or "It is not graded.", "")
+        exercise = next((each for each in course.exercises if each.key == key.exercise), None)
+        if exercise is None:
+            title = f"The course no longer has the exercise {key.exercise}."
+            raise UsageError(title, "Name another course with --course.")
+        values[f"the files of the exercise {key.exercise}"] = (key.exercise_version, exercise_digest(exercise.folder))
     if changed := [name for name, (before, now) in values.items() if before != now]:
         advice = "Grade the class again with `gpututor classroom grade` and --resume."
         raise UsageError(f"Changed since the grading: {', '.join(changed)}.", advice)
-    return jobs_of(replace(class_, handed_in=(submission,)), course, folder, options, secret)[0]
+    return jobs_of(replace(class_, handed_in=tuple(submissions)), course, folder, options, secret)
 
 
 def request_again(job: Job, recording: Path | None) -> GradeRequest:

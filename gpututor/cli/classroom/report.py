@@ -7,6 +7,9 @@ final one.
 Without options it prints a table. The options write files, and --all writes all of them to OUT/report. It writes those
 for Canvas and Moodle only for classes from there, or with a roster.
 
+--misconceptions counts the failures that look like the wrong solutions which come with each exercise. It grades these
+once, like submissions, and OUT/journal keeps the results.
+
 --json prints one object:
   schema_version  1
   attempts        "best" or "last"
@@ -18,6 +21,8 @@ for Canvas and Moodle only for classes from there, or with a roster.
                     late_per_cent, dropped, by_hand, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
                   by_hand is null or {points, by, at, why, computed (the mark, or why there is none)}
+  misconceptions  [{exercise, wrong: [{file, sentence}], students}], with --misconceptions only; wrong is empty for
+                  failures like none of the wrong solutions
   unmatched       [{source, why, students}]
   notices         [{title, advice}]: broken files of the journal, rules without effect, and the like
 """
@@ -29,19 +34,32 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.executors import start_judge
+from gpututor.classroom.executors.local import LocalExecutor, RealDevices, default_judges, probe_devices
+from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import EXPORTS, ExportRequest
 from gpututor.classroom.gradebook.json_form import as_json
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.gradebook.terminal import lines_of
+from gpututor.classroom.jobs import Options
+from gpututor.classroom.misconceptions import Misconception, misconceptions, wrong_solutions
+from gpututor.classroom.regrade import jobs_again
 from gpututor.classroom.rules import rules_for
+from gpututor.classroom.work_queue import WorkQueue
 from gpututor.cli.classroom import add_class_arguments
+from gpututor.cli.classroom.grade import ProgressLine, failure_lines
+from gpututor.course.loader import load_course
 from gpututor.errors import UsageError
 from gpututor.files import sweep_parts
+from gpututor.grading.client import IsolationName
+from gpututor.grading.journal import has_entry
 from gpututor.grading.report_text import count
+from gpututor.hardware.inventory import load_inventory
 from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
 
@@ -57,6 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     roster_help = "the class's roster, instead of OUT/roster.csv: id, name, email, section, extension (hours)"
     parser.add_argument("--roster", metavar="CSV", type=Path, help=roster_help)
     parser.add_argument("--all", action="store_true", help="write all of these to OUT/report")
+    misconceptions_help = "compare failures with the wrong solutions of the exercises, which are graded once"
+    parser.add_argument("--misconceptions", action="store_true", help=misconceptions_help)
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 
@@ -69,15 +89,61 @@ def main(arguments: argparse.Namespace) -> int:
         _take_all(arguments, folder.exports, gradebook.class_.layout)
     written = list(_written(arguments, folder, gradebook, notices))
     screen = sys.stderr if arguments.json else sys.stdout
+    compared = _misconceptions(arguments, folder, gradebook, notices) if arguments.misconceptions else None
     if arguments.json:
-        print(json.dumps(as_json(gradebook), indent=2))
+        of_wrong = {"misconceptions": list(map(_as_json, compared))} if compared is not None else {}
+        print(json.dumps({**as_json(gradebook), **of_wrong}, indent=2))
     elif not written:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
         print("\n".join(lines_of(gradebook, width)))
+    if compared is not None and not arguments.json:
+        print("\n".join(["", *misconception_lines(gradebook, compared)]))
     for path in written:
         print(f"Written: {escape_control_chars(str(path))}", file=screen)
     print_notices(notices)
     return 0
+
+
+def _misconceptions(
+    arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[GradebookWarning]
+) -> list[Misconception]:
+    """Compare failures with wrong solutions; grade those that are not in the journal."""
+    options = Options.read(folder)
+    course = load_course(arguments.course or Path(gradebook.class_.course))
+    with locked(folder):
+        wrong = wrong_solutions(gradebook, course, folder)
+        keys = ((each.submission, options.key_of(each.submission)) for each in wrong)
+        if missing := [each for each, key in keys if key is not None and not has_entry(folder.journal, key)]:
+            work = WorkQueue(jobs_again(folder, missing, arguments.course))
+            print(f"{count(len(work.jobs), 'wrong solution')} to grade, once.", file=sys.stderr)
+            isolation: IsolationName = "process" if options.isolation == "process" else "bubblewrap"
+            accelerators = load_inventory().accelerators if any(job.gpus for job in work.jobs) else ()
+            devices = RealDevices(accelerators, partial(probe_devices, isolation))
+            with ProgressLine(work, sys.stderr):
+                LocalExecutor(default_judges(), devices, partial(start_judge, isolation), _say).run(work)
+            notices += [GradebookWarning(line) for line in failure_lines(work.failures)]
+    return misconceptions(gradebook, wrong, options, folder)
+
+
+def _say(line: str) -> None:
+    print(escape_control_chars(line), file=sys.stderr)
+
+
+def misconception_lines(gradebook: Gradebook, compared: Sequence[Misconception]) -> Iterator[str]:
+    """Yield a line for each exercise with failures, and one for each misconception: `12 of 60  Times the launch.`"""
+    if not compared:
+        yield "No failure to compare with wrong solutions."
+    for exercise in gradebook.exercises:
+        of_it = [each for each in compared if each.exercise == exercise.exercise]
+        if of_it:
+            yield escape_control_chars(exercise.numbered_title)
+        for each in of_it:
+            yield escape_control_chars(f"  {len(each.students)} of {exercise.handed_in}  {each.words}")
+
+
+def _as_json(each: Misconception) -> dict[str, Any]:
+    wrong = [{"file": wrong.submission.source, "sentence": wrong.sentence} for wrong in each.wrong]
+    return {"exercise": each.exercise, "wrong": wrong, "students": list(each.students)}
 
 
 def _check_rosters(arguments: argparse.Namespace) -> None:
