@@ -91,7 +91,7 @@ class ClassFolder:
     def read_class(self) -> Class:
         """Raise `UsageError` if there is no class, or it cannot be read."""
         advice = "Move the file away, then grade the class again with --resume, and --course where that is needed."
-        return self.or_not_graded(read_json(self.class_file, lambda data: read(Class, data, ""), advice))
+        return self.or_not_graded(read_json(self.class_file, _class_of, advice))
 
     def or_not_graded(self, content: Built | None) -> Built:
         """Return the content of a file. Raise `UsageError` if there is none, because no class was graded."""
@@ -99,6 +99,15 @@ class ClassFolder:
             advice = "Run `gpututor classroom grade` first."
             raise UsageError(f"{self.folder} has no graded class.", advice)
         return content
+
+
+def _class_of(data: Any) -> Class:
+    """Read a class. Students of old versions have no `upload`."""
+    students = data.get("students") if isinstance(data, dict) else None
+    for student in students if isinstance(students, list) else ():
+        if isinstance(student, dict):
+            student.setdefault("upload", "")
+    return read(Class, data, "")
 
 
 def write_json(path: Path, data: object) -> None:

@@ -189,6 +189,8 @@ class SubmissionCollector:
         self._folder = folder
         self._exercise = exercise
         self._people: dict[str, Person] = {}
+        self._uploads: dict[str, tuple[int, str]] = {}
+        """Number and name of the last upload that feedback can go to, by student."""
         self._counts: Counter[str] = Counter()
         """Files that were read, by student."""
         self._sizes: Counter[str] = Counter()
@@ -205,6 +207,9 @@ class SubmissionCollector:
         place = self._layout((*entry.parts, "") if is_folder else entry.parts)
         for person in place.people:
             self._add_person(person, entry.packed)
+            if place.upload:
+                upload = (place.number, place.upload)
+                self._uploads[person.key] = max(self._uploads.get(person.key, upload), upload)
         if entry.kind is Kind.PLACE:
             return None
         if entry.kind is Kind.NOISE or entry.parts == (METADATA,):
@@ -294,11 +299,18 @@ class SubmissionCollector:
         source, stem = shown_source(entry.source), normal(without_copy_mark(name))
         self._files.append(_File(keys, exercise.key, source, content, place, order, stem, is_named))
 
+    def _upload_of(self, key: str) -> str:
+        """Return the platform's name of the upload, without what a zip cannot hold; the numbers in it stay."""
+        _, name = self._uploads.get(key, (0, ""))
+        return name.encode("utf-8", "ignore").decode().replace("\0", "")
+
     def finish(self) -> tuple[tuple[Student, ...], tuple[Submission, ...], tuple[Unmatched, ...]]:
         """Return the students, their submissions sorted by student, exercise and attempt, and all other files."""
         ids = unique_ids((person.key, person.best_id) for person in self._people.values())
         students = [
-            Student(ids[key], *(truncate(one_line(text.strip()), _LONGEST_NAME) for text in texts))
+            Student(
+                ids[key], *(truncate(one_line(text.strip()), _LONGEST_NAME) for text in texts), self._upload_of(key)
+            )
             for key, person in self._people.items()
             for texts in [(person.name, person.email, person.platform_id)]
         ]

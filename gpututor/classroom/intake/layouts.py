@@ -63,6 +63,8 @@ class Place:
     earlier: int = 0
     """Number of earlier attempts that are not in the export."""
     late: bool = False
+    upload: str = ""
+    """Platform's name for uploads of feedback to the student; see `Student.upload`."""
     why: str = ""
     """Reason, a sentence, for which the file has no owner or cannot be graded; empty for a file to grade."""
 
@@ -85,7 +87,7 @@ def canvas(parts: Sequence[str]) -> Place:
     if "file" not in match.re.groupindex:
         why = "It is text or a link typed into Canvas, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), late=late, why=why)
-    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late)
+    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=parts[0])
 
 
 def match_canvas(name: str) -> re.Match[str] | None:
@@ -174,10 +176,12 @@ def moodle(parts: Sequence[str]) -> Place:
         return Place(path=tuple(parts), why="Moodle does not give such names.")
     number, name = match["id"] or "", match["name"].strip()
     person = Person(number or name, number or name, name, platform_id=number)
+    end = "" if match["file"] is None else "_"
+    upload = f"{parts[0][: match.start('kind')]}file{end}" if number else ""  # without a number, Moodle takes nothing
     if match["kind"] != "file":
         why = "It is text typed into Moodle, not a file: it cannot be graded."
-        return Place((person,), tuple(parts[1:]), why=why)
-    return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part))
+        return Place((person,), tuple(parts[1:]), upload=upload, why=why)
+    return Place((person,), tuple(part for part in (match["file"], *parts[1:]) if part), upload=upload)
 
 
 def detect_layout(tree: Tree, names: ExerciseNames, layout: str, *, one_exercise: bool) -> tuple[str, Tree]:

@@ -1,4 +1,4 @@
-"""A Markdown report for each student, in OUT/feedback.
+"""A report for each student, in OUT/feedback: Markdown, or an HTML page as well.
 
 OUT is the folder that `classroom grade` made. A report has the student's total, and of each exercise the attempt that
 counts: checks, expected and actual values, lines, reasons and advice, late
@@ -6,17 +6,21 @@ penalties, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
 
 Reports never mention hidden checks, or details that an instructor has to look at. Each run rewrites all reports.
 Reports of former students stay, and a warning names them.
+
+--moodle and --canvas also write the reports as one zip, which the platform hands out. The class must be graded from
+the platform's own download, because the zip needs the names in it.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from gpututor.classroom.feedback import SubmittedLines, feedback
-from gpututor.classroom.folder import ClassFolder, folder_name
+from gpututor.classroom.feedback_files import PLATFORMS, Feedback, write_reports
+from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
-from gpututor.classroom.gradebook.exports import left_over, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.rules import course_of, rules_for
 from gpututor.cli.classroom import add_class_arguments, student_named
@@ -35,6 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_class_arguments(parser)
     hints_help = "how many hints of each exercise may be given, whatever the rules say"
     parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
+    format_help = "markdown (default), or html: also write each report as a page for a browser"
+    parser.add_argument("--format", choices=("markdown", "html"), default="markdown", help=format_help)
+    for platform in PLATFORMS:
+        parser.add_argument(f"--{platform.layout}", metavar="ZIP", type=Path, help=platform.help)
     student_help = "only for these students (default: for all)"
     parser.add_argument("--student", metavar="ID", nargs="+", action="extend", help=student_help)
 
@@ -43,18 +51,24 @@ def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     gradebook = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course)
     notices = list(gradebook.notices)
+    zips = [(each, path) for each in PLATFORMS if (path := getattr(arguments, each.layout)) is not None]
+    for platform, path in zips:
+        platform.check(folder, gradebook, path)
     chosen = _chosen(arguments.student, gradebook)
     hints = _hints_of(gradebook, arguments.hints, notices)
     lines = SubmittedLines(folder)
-    names = {marks.student.id: folder_name(marks.student.id) for marks in gradebook.students}
+    reports = [
+        Feedback(marks.student, feedback(gradebook, marks, lines, hints))
+        for marks in gradebook.students
+        if marks.student.id in chosen
+    ]
+    is_html = arguments.format == "html"
     sweep_parts(folder.feedback, is_alive)
-    for marks in gradebook.students:
-        if marks.student.id in chosen:
-            path = folder.feedback / f"{names[marks.student.id]}.md"
-            write_text(path, feedback(gradebook, marks, lines, hints))
-    reports = [path.stem for path in folder.feedback.glob("*.md") if not path.name.startswith(".")]
-    notices += left_over(folder.feedback, reports, names.values(), "reports", "send what is in it")
-    print(f"Written: {count(len(chosen), 'report')} to {escape_control_chars(str(folder.feedback))}")
+    notices += write_reports(folder, gradebook, reports, html=is_html)
+    print(f"Written: {count(len(reports), 'report')} to {escape_control_chars(str(folder.feedback))}")
+    for platform, path in zips:
+        notices += platform.write(path, gradebook, reports, html=is_html)
+        print(f"Written: a zip for {platform.name} to {escape_control_chars(str(path.absolute()))}")
     print_notices(notices)
     return 0
 

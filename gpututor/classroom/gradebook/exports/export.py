@@ -79,7 +79,7 @@ def roster_writer(
     return write
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str | bytes) -> None:
     """Write a file whole or not at all. Raises `UsageError`."""
     try:
         write_atomically(path, text)

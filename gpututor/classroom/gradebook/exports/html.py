@@ -32,8 +32,25 @@ def page(gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime
     parts["reports", "Reports"] = sections.reports(gradebook, lines)
     body = "\n".join(filter(None, parts.values()))
     links = "".join(f'<a href="#{id}">{text(words)}</a>' for (id, words), part in parts.items() if part)
-    style, script = _part("look.css"), _part("script.js")
-    policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
+    content = f"""<header>
+<h1>{text(title)}</h1>
+<p>Marks of the class, <time datetime="{made.isoformat(timespec="minutes")}">{made:%d %B %Y, %H:%M %Z}</time>.
+For its instructors: it names hidden checks.</p>
+<nav aria-label="Parts of this page">{links}</nav>
+</header>
+<main>
+{body}
+</main>"""
+    return document(f"{title}: marks", content, _part("script.js"))
+
+
+def document(title: str, body: str, script: str = "") -> str:
+    """Return a page with the common look, which loads nothing. `title`: plain text; `body`: HTML."""
+    style = _part("look.css")
+    policy = f"default-src 'none'; style-src '{_hash(style)}'"
+    if script:
+        policy += f"; script-src '{_hash(script)}'"
+        body += f"\n<script>{script}</script>"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -43,20 +60,11 @@ def page(gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <meta name="robots" content="noindex">
-<title>{text(title)}: marks</title>
+<title>{text(title)}</title>
 <style>{style}</style>
 </head>
 <body>
-<header>
-<h1>{text(title)}</h1>
-<p>Marks of the class, <time datetime="{made.isoformat(timespec="minutes")}">{made:%d %B %Y, %H:%M %Z}</time>.
-For its instructors: it names hidden checks.</p>
-<nav aria-label="Parts of this page">{links}</nav>
-</header>
-<main>
 {body}
-</main>
-<script>{script}</script>
 </body>
 </html>
 """
