@@ -15,6 +15,7 @@ from gpututor.classroom.folder import ClassFolder, folder_name
 from gpututor.classroom.gradebook.exports.export import left_out, left_over, write_text
 from gpututor.classroom.gradebook.exports.html import document
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
+from gpututor.classroom.intake.archive import is_zip_name
 from gpututor.classroom.submissions import Student
 from gpututor.errors import UsageError
 
@@ -67,14 +68,14 @@ class Platform:
     download: str
     """The platform's command for the download of submissions."""
     help: str
-    entry: Callable[[Feedback, bool], tuple[str, str]]
-    """Returns the name and text of the report's file in the zip; `True` for HTML."""
+    entry: Callable[[Feedback, bool], tuple[str, str | bytes]]
+    """Returns the name and content of the report's file in the zip; `True` for HTML."""
 
     def check(self, folder: ClassFolder, gradebook: Gradebook, path: Path) -> None:
         """Raise `UsageError` if the class has no names of this platform, or `path` is its download."""
         class_ = gradebook.class_
         if class_.layout != self.layout:
-            title = f"{folder.folder} was read in the layout `{class_.layout}`, not `{self.layout}`."
+            title = f"{folder.folder} holds a class in the layout `{class_.layout}`, not `{self.layout}`."
             advice = f"{self.name} needs the names of its {self.download}. Grade that download, then run this again."
             raise UsageError(title, advice)
         if class_.source and path.resolve() == Path(class_.source).resolve():
@@ -96,22 +97,27 @@ class Platform:
         return left_out(self.name, gradebook, known, advice)
 
 
-def _zip_of(files: Mapping[str, str]) -> bytes:
+def _zip_of(files: Mapping[str, str | bytes]) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
+        for name, content in files.items():
+            archive.writestr(name, content)
     return stream.getvalue()
 
 
-def _moodle(report: Feedback, html: bool) -> tuple[str, str]:
-    folder = report.student.upload
-    return (f"{folder}/feedback.html", report.html) if html else (f"{folder}/feedback.md", report.markdown)
+def _file(report: Feedback, html: bool) -> tuple[str, str]:
+    return ("feedback.html", report.html) if html else ("feedback.md", report.markdown)
 
 
-def _canvas(report: Feedback, html: bool) -> tuple[str, str]:
-    """Return the Markdown in any case: Canvas requires the name of a program, which opens as text."""
-    return report.student.upload, report.markdown
+def _moodle(report: Feedback, html: bool) -> tuple[str, str | bytes]:
+    name, text = _file(report, html)
+    return f"{report.student.upload}/{name}", text
+
+
+def _canvas(report: Feedback, html: bool) -> tuple[str, str | bytes]:
+    """Return a file that opens under the name of the upload: text for a program, a zip for a zip."""
+    name = report.student.upload
+    return name, _zip_of(dict([_file(report, html)])) if is_zip_name(name) else report.markdown
 
 
 PLATFORMS = (

@@ -22,7 +22,7 @@ class Student:
     platform_id: str = ""
     """Platform's number for its upload files: Canvas's user id, Moodle's participant number, Gradescope's `sid`."""
     upload: str = ""
-    """Moodle's name of their folder, or Canvas's of their last uploaded file; empty if unknown, or of old versions."""
+    """Moodle's name of their folder, or Canvas's of their last program or zip; empty if unknown, or of old versions."""
 
     @property
     def called(self) -> str:

@@ -87,7 +87,8 @@ def canvas(parts: Sequence[str]) -> Place:
     if "file" not in match.re.groupindex:
         why = "It is text or a link typed into Canvas, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), late=late, why=why)
-    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=parts[0])
+    upload = parts[0] if parts[0].casefold().endswith((".py", ".zip")) else ""  # a report cannot pose as a PDF
+    return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=upload)
 
 
 def match_canvas(name: str) -> re.Match[str] | None:

@@ -279,9 +279,9 @@ def test_moodle_identifies_students_by_number(either: LaidOut, reading: Reader) 
     class_ = reading(either(MOODLE))
     assert class_.layout == "moodle"
     assert class_.students == (
-        Student("11", "Kim Roe", "", "11"),
-        Student("12", "Kim Roe", "", "12"),
-        Student("13", "Élodie d'Or", "", "13"),
+        Student("11", "Kim Roe", "", "11", "Kim Roe_11_assignsubmission_file_"),
+        Student("12", "Kim Roe", "", "12", "Kim Roe_12_assignsubmission_file"),
+        Student("13", "Élodie d'Or", "", "13", "Élodie d'Or_13_assignsubmission_file_"),
     )
     assert facts(class_) == [("11", "one_big_copy"), ("12", "find_the_gpu"), ("12", "one_big_copy"), ("13", "in_place")]
     typed, named = sorted(reasons(class_).values())
@@ -303,6 +303,9 @@ def test_canvas_identifies_students_and_late_uploads_in_order(either: LaidOut, r
         "21": "roekim", "22": "poeana", "23": "leejo", "anon_x1Yz": ""
     }  # fmt: skip
     assert list(reasons(class_)) == [next(file.source for file in class_.unmatched if "leejo" in file.source)]
+    assert [student.upload for student in class_.students] == [
+        "roekim_21_902_one_big_copy-1.py", "poeana_LATE_22_903_homework-2.zip", "", "LATE_anon_x1Yz_904_5_2.py"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
