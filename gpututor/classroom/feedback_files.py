@@ -63,7 +63,7 @@ class Platform:
     """A platform that takes feedback for many students in one zip."""
 
     layout: str
-    """Its layout, and its option of `classroom feedback`."""
+    """Layout of its download, and option of `classroom feedback`."""
     name: str
     download: str
     """The platform's command for the download of submissions."""

@@ -177,6 +177,10 @@ def _solutions(same_time: list[_File]) -> tuple[list[_File], _Unused]:
     return chosen, [(file, file.content.refusal or why) for file in same_time if file not in chosen]
 
 
+def _short(text: str) -> str:
+    return truncate(one_line(text.strip()), _LONGEST_NAME)
+
+
 class SubmissionCollector:
     """Collects a class's submissions from the entries of its export."""
 
@@ -309,10 +313,13 @@ class SubmissionCollector:
         ids = unique_ids((person.key, person.best_id) for person in self._people.values())
         students = [
             Student(
-                ids[key], *(truncate(one_line(text.strip()), _LONGEST_NAME) for text in texts), self._upload_of(key)
+                ids[key],
+                name=_short(person.name),
+                email=_short(person.email),
+                platform_id=_short(person.platform_id),
+                upload=self._upload_of(key),
             )
             for key, person in self._people.items()
-            for texts in [(person.name, person.email, person.platform_id)]
         ]
         by_student: dict[tuple[str, str], list[_File]] = defaultdict(list)
         for file in self._files:
