@@ -17,6 +17,7 @@ from gpututor.classroom.gradebook.exports.html import document
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.intake.archive import is_zip_name
 from gpututor.classroom.submissions import Student
+from gpututor.course.notebooks import ENDING, notebook_of
 from gpututor.errors import UsageError
 
 
@@ -115,9 +116,11 @@ def _moodle(report: Feedback, html: bool) -> tuple[str, str | bytes]:
 
 
 def _canvas(report: Feedback, html: bool) -> tuple[str, str | bytes]:
-    """Return a file that opens under the name of the upload: text for a program, a zip for a zip."""
+    """Return a file that opens under the name of the upload: Markdown for a program, a notebook, or a zip."""
     name = report.student.upload
-    return name, _zip_of(dict([_file(report, html)])) if is_zip_name(name) else report.markdown
+    if is_zip_name(name):
+        return name, _zip_of(dict([_file(report, html)]))
+    return name, notebook_of(report.markdown) if name.casefold().endswith(ENDING) else report.markdown
 
 
 PLATFORMS = (

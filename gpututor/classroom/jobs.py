@@ -91,7 +91,7 @@ class Options:
     """The virtual GPU's model; empty for each scenario's own."""
     isolation: str
     gpututor: str
-    """The `grader_version`."""
+    """Version with a digest of the code; see `grader_version`."""
     torch: str
     secret: str
     """The `secret_id` of the class secret."""

@@ -31,7 +31,7 @@ class WrongSolution:
     """A wrong solution of an exercise, which stands for a misconception."""
 
     submission: Submission
-    """Its file as a submission of no student."""
+    """Text of the file, as a submission of no student."""
     sentence: str
     """The author's sentence on the mistake: the second line of the file."""
 

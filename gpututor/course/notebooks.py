@@ -116,19 +116,21 @@ def line_words(lines: Sequence[str], number: int) -> str:
     return str(number)
 
 
-def notebook_of(task: str, starter: str) -> str:
-    """Return a notebook for students: the task as Markdown, and the starter in a cell with the tag."""
+def notebook_of(text: str, starter: str = "") -> str:
+    """Return a notebook for students: a text as Markdown, and the starter, if any, in a cell with the tag."""
     cells: list[dict[str, Any]] = [
-        {"cell_type": "markdown", "id": "task", "metadata": {}, "source": task},
-        {
+        {"cell_type": "markdown", "id": "task", "metadata": {}, "source": text},
+    ]
+    if starter:
+        code: dict[str, Any] = {
             "cell_type": "code",
             "execution_count": None,
             "id": "solution",
             "metadata": {"tags": [TAG]},
             "outputs": [],
             "source": starter,
-        },
-    ]
+        }
+        cells.append(code)
     python = {"display_name": "Python 3", "language": "python", "name": "python3"}
     notebook = {"cells": cells, "metadata": {"kernelspec": python}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"

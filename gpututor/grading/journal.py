@@ -35,7 +35,7 @@ class GradingKey:
     exercise_version: str
     """The SHA-256 of all files in the exercise's folder; see `exercise_digest`."""
     gpututor: str
-    """See `grader_version`."""
+    """The version of the grader: see `grader_version`."""
     torch: str
     device: str
     """`virtual`, `virtual A100`, or a real device with its model: `cuda NVIDIA H100 80GB HBM3`."""

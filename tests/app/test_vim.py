@@ -35,6 +35,9 @@ CASES = [
     ("on|e\ntwo\n  six", "G", "one\ntwo\n  |six"),
     ("one\ntwo\nsi|x", "gg", "|one\ntwo\nsix"),
     ("|one\ntwo\nsix", "2G", "one\n|two\nsix"),
+    ("|one\ntwo\nsix", ":2\r", "one\n|two\nsix"),
+    ("|one\ntwo", ":wq\rl:x\r", "o|ne\ntwo"),
+    ("|one\ntwo", ":dd" + ESC + "l", "o|ne\ntwo"),
     ("|a.b.c", "f.", "a|.b.c"),
     ("|a.b.c", "2f.", "a.b|.c"),
     ("|a.b.c", "t.t.", "|a.b.c"),
@@ -147,7 +150,7 @@ def play(editor: Editor, text: str, keys: str) -> str:
     editor.move_cursor((before.count("\n"), len(before.rpartition("\n")[2])))
     assert editor.vim is not None
     for key in keys:
-        name = {ESC: "escape", REDO: "ctrl+r", " ": "space"}.get(key, key)
+        name = {ESC: "escape", REDO: "ctrl+r", " ": "space", "\r": "enter"}.get(key, key)
         if not editor.vim.handle(name, None if key in (ESC, REDO) else key) and key != ESC:
             editor.insert(key)
     return marked(editor)
@@ -164,15 +167,15 @@ async def test_the_status_line_names_the_mode_and_esc_leaves_the_editor_from_nor
     async with env.start() as pilot:
         await until(pilot, lambda: main_screen(pilot).panes.editor.vim is not None, "for the setting")
         editor = await edit(pilot, "one\ntwo\n")
-        await until_shown(pilot, "NORMAL ·")
+        await until_shown(pilot, " NORMAL ")
         await pilot.press("q", "n", "1", "G", "o", *"if x:")
-        await until_shown(pilot, "INSERT ·")
+        await until_shown(pilot, " INSERT ")
         await pilot.press("enter", *"y")
         assert editor.text == "one\nif x:\n    y\ntwo\n", "letters are text, with the usual indents"
         await pilot.press("escape")
-        await until_shown(pilot, "NORMAL ·")
+        await until_shown(pilot, " NORMAL ")
         await pilot.press("V", "k")
-        await until_shown(pilot, "VISUAL LINE ·")
+        await until_shown(pilot, " VISUAL LINE ")
         await pilot.press("d", "u", "ctrl+r")
         await until(pilot, lambda: editor.text == "one\ntwo\n", "for the redo")
         assert main_screen(pilot).panes.current is Pane.CODE

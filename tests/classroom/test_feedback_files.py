@@ -39,6 +39,7 @@ CANVAS: dict[str, Content] = {
     "roekim_21_901_one_big_copy.py": PROGRAM,
     "roekim_21_1902_one_big_copy-1.py": f"{PROGRAM}# better\n",
     "poeana_LATE_22_903_homework-2.zip": zipped({"one_big_copy.py": PROGRAM}),
+    "moelee_24_905_one_big_copy.ipynb": "{}",
     "leejo_23_text.html": "<p>done</p>",
     "leejo_23_2000_notes.pdf": "%PDF",
     "anon_x1Yz_904_wrong name.py": PROGRAM,
@@ -140,11 +141,14 @@ def test_canvass_zip_has_the_name_of_each_students_last_upload(
     assert main(["classroom", "feedback", str(folder.folder), "--format", "html", "--canvas", str(made)]) == 0
     with zipfile.ZipFile(made) as archive:
         assert set(archive.namelist()) == {
-            "roekim_21_1902_one_big_copy-1.py", "poeana_LATE_22_903_homework-2.zip", "anon_x1Yz_904_wrong name.py"
+            "roekim_21_1902_one_big_copy-1.py", "poeana_LATE_22_903_homework-2.zip", "anon_x1Yz_904_wrong name.py",
+            "moelee_24_905_one_big_copy.ipynb",
         }  # fmt: skip
+        (cell,) = json.loads(archive.read("moelee_24_905_one_big_copy.ipynb"))["cells"]
         program = archive.read("roekim_21_1902_one_big_copy-1.py").decode()
         homework = archive.extract("poeana_LATE_22_903_homework-2.zip", tmp_path)
     assert program == (folder.feedback / "21.md").read_text()
+    assert (cell["cell_type"], cell["source"]) == ("markdown", (folder.feedback / "24.md").read_text())
     assert zip_of(Path(homework)) == {"feedback.html": (folder.feedback / "22.html").read_text()}
     assert "1 student (23)" in capsys.readouterr().err
 

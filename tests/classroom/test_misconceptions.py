@@ -83,15 +83,15 @@ def names(report: Report, **graded: Report) -> list[str]:
 
 
 def test_checks_and_scenarios_decide_and_words_choose_between_equals() -> None:
-    one = failing(("a", "syncs", "3 waits"))
+    single = failing(("a", "syncs", "3 waits"))
     both = failing(("a", "syncs", "3 waits"), ("b", "syncs", "3 waits"))
     copies = failing(("a", "transfers", "3 copies"))
-    assert names(failing(("a", "syncs", "17 waits")), one=one, both=both, copies=copies) == ["one."]
-    assert names(failing(("a", "syncs", "a wait")), one=one, both=both, copies=copies) == ["one."]
-    assert names(failing(("b", "syncs", "3 waits")), one=one, both=both, copies=copies) == []
+    assert names(failing(("a", "syncs", "17 waits")), single=single, both=both, copies=copies) == ["single."]
+    assert names(failing(("a", "syncs", "a wait")), single=single, both=both, copies=copies) == ["single."]
+    assert names(failing(("b", "syncs", "3 waits")), single=single, both=both, copies=copies) == []
     other = failing(("a", "syncs", "3 waits in a loop"))
-    assert names(failing(("a", "syncs", "9 waits in a loop")), one=one, other=other) == ["other."]
-    assert names(failing(("a", "syncs", "nothing")), one=one, other=other) == ["one.", "other."]
+    assert names(failing(("a", "syncs", "9 waits in a loop")), single=single, other=other) == ["other."]
+    assert names(failing(("a", "syncs", "nothing")), single=single, other=other) == ["single.", "other."]
 
 
 def test_a_failure_like_too_many_wrong_solutions_is_like_none() -> None:

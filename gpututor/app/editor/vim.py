@@ -85,6 +85,9 @@ class Vim:
             self._history(self._area.redo, 1)
             return True
         letter = character if character and character.isprintable() else ""
+        if self._keys[:1] == ":":
+            self._extend_command_line(key, letter)
+            return True
         if self._keys[-1:] not in ("f", "F", "t", "T", "r"):
             letter = _NAMES.get(key, letter)
         if not letter:
@@ -102,6 +105,16 @@ class Vim:
         elif self.mode in (Mode.VISUAL, Mode.VISUAL_LINE):
             self._show_selection()
         return True
+
+    def _extend_command_line(self, key: str, letter: str) -> None:
+        """Collect what follows `:`, up to Enter. Only a line's number does something: the app saves by itself."""
+        if key != "enter":
+            self._keys = self._keys[:-1] if key == "backspace" else self._keys + letter
+            return
+        number, self._keys = self._keys[1:], ""
+        if number.isdecimal() and self.mode is Mode.NORMAL:
+            self._run(f"{number}G")
+            self._clamp()
 
     def escape(self) -> bool:
         """Go back to NORMAL mode, or drop an incomplete command; return False if there is nothing to leave."""
@@ -133,6 +146,8 @@ class Vim:
         if not rest:
             raise Incomplete
         times, letter = count or 1, rest[0]
+        if letter == ":" and not count:
+            raise Incomplete
         if self.mode is not Mode.NORMAL and self._run_on_selection(rest, times):
             return
         if letter in _SAME and self.mode is Mode.NORMAL:

@@ -61,6 +61,10 @@ class ExternalEditor:
             self._host.status.show_news(OPENED[command.place].format(command.program))
             in_thread(self._run_outside, command)
 
+    def installed(self) -> list[tuple[str, str]]:
+        """Return the editors to choose from, with words on the place where each opens."""
+        return installed_editors(shutil.which)
+
     def _ask(self) -> None:
         """Let the learner choose an editor; save the choice as a setting, and open the file in it."""
         from gpututor.app.screens.choices import EditorDialog
@@ -75,7 +79,7 @@ class ExternalEditor:
             else:
                 self._host.call_later(self.open_file)
 
-        installed = installed_editors(shutil.which)
+        installed = self.installed()
         self._host.push(EditorDialog(installed, installed[0][0] if installed else ""), end)
 
     def _line(self) -> int:

@@ -234,6 +234,7 @@ class MainScreen(BaseScreen[None]):
         self.panes.editor.soft_wrap = settings.soft_wrap
         if (self.panes.editor.vim is not None) is not settings.vim:
             self.panes.editor.use_vim(settings.vim)
+            self._show_mode()
         if self._apply_keys():
             self.show_keys()
         self.show_file_state()
@@ -269,16 +270,15 @@ class MainScreen(BaseScreen[None]):
         self.panes.course.show(self.attempts.lessons, self.exercise.key)
 
     def show_file_state(self) -> None:
-        mode = self.panes.editor.mode if self.panes.has_editor and self.panes.current is Pane.CODE else ""
-        state = " · ".join(filter(None, (mode, self.files.state)))
-        self.status.show_file_state(state, self.planned_device)
+        self.status.show_file_state(self.files.state, self.planned_device)
 
     def show_bars(self) -> None:
         self.tabs.show(list(Pane).index(self.panes.current), f"{self.exercise.label} {self.exercise.title}")
         self.show_keys()
 
     def _show_mode(self) -> None:
-        self.status.show_mode(EDIT if self.takes_text else COMMAND)
+        vim = self.panes.editor.mode if self.panes.has_editor and self.focused is self.panes.editor else ""
+        self.status.show_mode(vim or (EDIT if self.takes_text else COMMAND))
 
     def show_keys(self) -> None:
         course, pane = self.panes.course, self.panes.current
@@ -380,7 +380,9 @@ class MainScreen(BaseScreen[None]):
     def show_settings(self) -> None:
         from gpututor.app.screens.settings import SettingsScreen
 
-        self.app.push_screen(SettingsScreen(self.learner.settings, self.apply_settings))
+        self.app.push_screen(
+            SettingsScreen(self.learner.settings, self.apply_settings, lambda: self.external_editor.installed())
+        )
 
     # Events and messages
 
@@ -425,7 +427,7 @@ class MainScreen(BaseScreen[None]):
 
     @on(ModeChanged)
     def _mode_changed(self) -> None:
-        self.show_file_state()
+        self._show_mode()
 
     @on(FindRequested)
     async def _find_requested(self, message: FindRequested) -> None:

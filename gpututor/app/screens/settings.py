@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from functools import partial
 
@@ -46,10 +45,16 @@ class SettingsScreen(BaseModal[None]):
 
     BINDINGS = screen_bindings("settings")
 
-    def __init__(self, settings: SettingsFile, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        settings: SettingsFile,
+        changed: Callable[[], None],
+        installed_editors: Callable[[], list[tuple[str, str]]],
+    ) -> None:
         super().__init__()
         self._settings = settings
         self._changed = changed
+        self._installed_editors = installed_editors
         self._list = OptionList(id="settings", markup=False, compact=True)
         self._box: EditorDialog | None = None
         self._drawn: tuple[Settings, tuple[str, ...]] | None = None
@@ -151,10 +156,8 @@ class SettingsScreen(BaseModal[None]):
         event.prevent_default()
 
     def _open_box(self, typed: str = "") -> None:
-        from gpututor.app.main.external_editor import installed_editors
-
         setting, value = self._setting, str(getattr(self._settings.now, self._setting.key))
-        self._box = EditorDialog(installed_editors(shutil.which), value, typed)
+        self._box = EditorDialog(self._installed_editors(), value, typed)
         self.app.push_screen(self._box, partial(self._take_text, setting))
 
     def _take_text(self, setting: Setting, command: str | None) -> None:

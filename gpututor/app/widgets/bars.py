@@ -98,7 +98,7 @@ class StatusBar(Widget):
         self._file = self._device = ""
 
     def show_mode(self, mode: str) -> None:
-        """Name what letters are: `COMMAND` or `EDIT`."""
+        """Name what letters are: `COMMAND`, `EDIT`, or a mode of Vim."""
         if mode != self._mode:
             self._mode = mode
             self.refresh()
@@ -132,7 +132,7 @@ class StatusBar(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        mode = Content.assemble((f" {self._mode} ", CHOSEN if self._mode == EDIT else _PALE))
+        mode = Content.assemble((f" {self._mode} ", _PALE if self._mode == COMMAND else CHOSEN))
         width = self.size.width - mode.cell_length - 1
         news, file = Content(self._answer or self._run or self._news), Content(self._file)
         both = Content(" · ".join(filter(None, (self._file, self._device))))

@@ -87,7 +87,7 @@ def canvas(parts: Sequence[str]) -> Place:
     if "file" not in match.re.groupindex:
         why = "It is text or a link typed into Canvas, not a file: it cannot be graded."
         return Place((person,), tuple(parts[1:]), late=late, why=why)
-    upload = parts[0] if parts[0].casefold().endswith((".py", ".zip")) else ""  # a report cannot pose as a PDF
+    upload = parts[0] if is_program(parts[0]) or is_zip_name(parts[0]) else ""  # a report cannot pose as a PDF
     return Place((person,), (match["file"], *parts[1:]), number=int(match["upload"]), late=late, upload=upload)
 
 
