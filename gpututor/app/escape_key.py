@@ -102,7 +102,13 @@ if sys.platform != "win32":
                 while not is_over:
                     is_over = self.exit_event.is_set()  # then the input is read once more
                     if selector.select(LOOK_EVERY_S):
-                        sent = decode(os.read(self.fileno, _MOST_BYTES), final=is_over)
+                        received = os.read(self.fileno, _MOST_BYTES)
+                        if not received and not is_over:
+                            # The terminal was closed: from now on, there is always nothing to read.
+                            app: Any = self._app
+                            app.call_later(app.leave_at_once)
+                            return
+                        sent = decode(received, final=is_over)
                         # At the end of the input nothing is sent, which would also end the parser.
                         for message in parser.feed(sent) if sent else ():
                             self.process_message(message)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import pty
 import random
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -242,6 +246,22 @@ def test_keys_that_come_in_one_piece_arrive_in_order(tmp_path: Path, keys: list[
     with start(course, workspace.folder, {"GPUTUTOR_HOME": str(tmp_path / "home")}) as terminal:
         terminal.press(*keys)
         terminal.until_shown(shown)
+
+
+def test_the_app_ends_with_its_terminal_also_without_a_signal(tmp_path: Path) -> None:
+    terminal, inside = pty.openpty()
+    environment = {**os.environ, "GPUTUTOR_HOME": str(tmp_path), "TERM": "xterm-256color"}
+    command, streams = [sys.executable, "-m", "gpututor"], dict.fromkeys(("stdin", "stdout", "stderr"), inside)
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **streams) as app:
+        os.close(inside)
+        shown = b""
+        while b"Enter" not in shown:
+            shown += os.read(terminal, 1 << 16)
+        os.close(terminal)
+        try:
+            app.wait(30)
+        finally:
+            app.kill()
 
 
 def kill_often(tmp_path: Path, kills: int) -> None:

@@ -86,7 +86,7 @@ async def test_in_a_conflict_escape_decides_nothing_and_the_next_save_asks_again
 ) -> None:
     await start_conflict(env, pilot)
     await pilot.press("escape")
-    await until_shown(pilot, "Not saved: it changed on disk too. ^s asks again.")
+    await until_shown(pilot, "Changed on disk too: ^s asks again.")
     await pilot.press(*"23")
     for _ in range(3):
         screen.check_disk()
@@ -193,7 +193,7 @@ async def test_who_is_typing_is_not_asked_under_the_fingers(
         await pilot.press(letter)
         screen.check_disk()
         assert not is_asking(pilot)
-    await until_shown(pilot, "You decide when you pause typing")
+    await until_shown(pilot, "Stop typing to choose a version")
     assert screen.editor_text.startswith("xmore")
     assert env.file().read_text() == "theirs = 1\n"
     now += 1.1

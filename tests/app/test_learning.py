@@ -141,7 +141,7 @@ async def test_a_pass_names_the_next_steps_and_a_reset_the_way_back(pilot: Pilot
     await until_shown(pilot, "s compares with the solution; n opens 1.2 Twice 2.")
     await until(pilot, lambda: "s Solution" in screen_lines(pilot.app)[-1], "for the key, at 80 columns")
     await pilot.press("x")
-    await until_shown(pilot, "Texts that you ran also come back")
+    await until_shown(pilot, "To get back a version that you ran")
     await pilot.press("y")
     await until(pilot, lambda: screen.editor_text != RIGHT, "for the starter")
     await pilot.press("a")

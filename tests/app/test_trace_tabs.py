@@ -129,7 +129,7 @@ async def test_enter_in_a_tab_goes_to_the_line(
 
 
 async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
-    env.client.traces = lambda request: [long_trace(1_000, file=request.file_name)]
+    env.client.traces = lambda request: [long_trace(1_000, waits=20, file=request.file_name)]
     async with env.start() as pilot:
         await run(pilot, env)
         await see(pilot, "hazards")

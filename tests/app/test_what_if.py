@@ -101,7 +101,7 @@ async def test_rows_come_one_by_one_until_escape_stops(env: AppEnv) -> None:
 async def test_a_wrong_name_and_a_broken_judge_are_reported(env: AppEnv) -> None:
     async with env.start() as pilot:
         await ask(pilot, env, "T4, H1000000")
-        await until_shown(pilot, "No GPU is called 'H1000000'. The nearest name is 'H100'.")
+        await until_shown(pilot, "No GPU is called 'H1000000'. Did you mean 'H100'")
         assert len(env.client.requests) == 1
         env.client.breaks = BROKEN
         pilot.app.screen.query_one(Input).value = "T4"

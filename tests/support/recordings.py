@@ -81,8 +81,8 @@ def small_trace(*, file: str = FILE, factor: float = 1.0, hazard: bool = True) -
     return trace
 
 
-def long_trace(events: int = 20_000, *, file: str = FILE) -> Trace:
-    """Return the kernels of a long loop on two streams, with some copies and waits."""
+def long_trace(events: int = 20_000, *, waits: int = 1, file: str = FILE) -> Trace:
+    """Return the kernels of a long loop on two streams, with some copies and waits, each so many times 9 µs."""
     trace, now = Trace(), 0
     for number in range(events):
         launched, line = now, 1 + number % 7
@@ -94,8 +94,8 @@ def long_trace(events: int = 20_000, *, file: str = FILE) -> Trace:
                 )  # fmt: skip
                 now += 12_500
             case 49:
-                trace.add(Kind.SYNCHRONISE, "aten::item", GPU, start=now, end=now + 9_000, file=file, line=line)
-                now += 9_500
+                trace.add(Kind.SYNCHRONISE, "aten::item", GPU, start=now, end=now + waits * 9_000, file=file, line=line)
+                now += waits * 9_000 + 500
             case place:
                 trace.add(
                     Kind.KERNEL, ("aten::mul", "aten::add", "aten::relu")[number % 3], GPU, stream=place % 2,

@@ -26,12 +26,13 @@ CHECKS_BEFORE_REPORT = 2
 """Number of failed checks before a report: other editors take a file away for a moment when they save."""
 CONFLICT = "The file changed on disk and in the editor"
 CONFLICT_TEXT = (
-    "Another program changed it while you had edits here. The text that you do not keep goes to .backups.\n\n"
+    "Another program changed it while you had edits here. The version that you do not keep goes to .backups.\n\n"
     "Esc decides later; until then nothing is saved."
 )
 DRAFT = "Unsaved text from last time"
 DRAFT_TEXT = (
-    "It could not be written to the file. The text that you do not keep goes to .backups.\n\nEsc takes the file's text."
+    "It could not be written to the file. The version that you do not keep goes to .backups.\n\n"
+    "Esc takes the file's text."
 )
 
 
@@ -319,7 +320,7 @@ class FileController:
                 self._host.status.show_news("Reloaded: another program changed the file.")
             case Conflict(theirs) if theirs != self._put_off:
                 if unasked and self._clock() - self._last_edit_at < ASK_AFTER_S:
-                    self._host.status.show_news("It also changed on disk. You decide when you pause typing.")
+                    self._host.status.show_news("It also changed on disk. Stop typing to choose a version.")
                     return
                 self._host.status.show_news("")
                 self._ask_about(theirs)
@@ -395,7 +396,7 @@ class FileController:
         if answer == "later":
             self._put_off, self._waiting = theirs, ()
             key = self._host.key_of("run_checks")
-            self._host.status.show_news(f"Not saved: it changed on disk too. {key} asks again.")
+            self._host.status.show_news(f"Changed on disk too: {key} asks again.")
             self._host.show_file_state()
             return
         try:

@@ -126,7 +126,7 @@ class LearningController:
             return
         from gpututor.app.screens.base import Answer, QuestionDialog
 
-        advice = " Texts that you ran also come back with a, then b." if self._attempts.latest() is not None else ""
+        advice = " To get back a version that you ran: a, then b." if self._attempts.latest() is not None else ""
         question = QuestionDialog(
             f"Start {self._host.exercise.label} {self._host.exercise.title} again?",
             f"Your file becomes the starter again. Your text is saved in .backups in your folder.{advice}",

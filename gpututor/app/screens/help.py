@@ -188,7 +188,7 @@ class AllTextScreen(BaseModal[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
-            yield PlainText("All that the run said", classes="title")
+            yield PlainText("The full report", classes="title")
             yield self._text
             yield PlainText(foot("all_text"), classes="foot")
 

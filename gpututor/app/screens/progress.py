@@ -98,7 +98,7 @@ class ProgressScreen(BaseModal[Choice]):
         total = sum(len(lesson.exercises) for lesson in overview.lessons)
         rows = [row for lesson in overview.lessons for row in lesson.exercises]
         left = sum(row.minutes for row in rows if row.state is not State.PASSED)
-        yield _heading(f"{passed} of {count(total, 'exercise')} passed; {_time(left)} planned for the rest")
+        yield _heading(f"{passed} of {count(total, 'exercise')} passed; about {_time(left)} left")
         yield _heading(self._practice_line(overview.practice))
         yield _heading("")
         room = self._far.size.width - 3 - sum(_WIDTHS)  # without the padding and the scrollbar
@@ -152,7 +152,12 @@ class ProgressScreen(BaseModal[Choice]):
 
     def _repeat_rows(self, overview: ProgressOverview) -> Iterator[Option]:
         if not overview.repeats:
-            yield _heading("○ Nothing: you passed everything in few tries and without help.")
+            some = any(lesson.passed for lesson in overview.lessons)
+            yield _heading(
+                "○ Nothing: what you passed took few tries and no help."
+                if some
+                else "○ Nothing yet: pass some exercises."
+            )
             return
         yield _heading("x starts the exercise over; your file is kept in .backups.")
         yield _heading("")

@@ -18,7 +18,7 @@ from gpututor.trace.formatting import bar, duration, size
 
 _PALE = "$foreground-muted"
 _MOST, _HAZARD = "●", "!"
-_LEGEND = f"{_MOST} costs most   {_HAZARD} hazard   memory: all taken"
+_LEGEND = f"{_MOST} costs most   {_HAZARD} hazard   memory: all allocated"
 _NUMBER, _BAR = 6, 8
 
 
