@@ -15,7 +15,7 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.driver import Driver
 
-from gpututor.app.textual_private import forward_key
+from gpututor.app.textual_private import app_of, forward_key
 
 LOOK_EVERY_S = 0.02
 """Seconds until an Esc without more bytes is an Esc; 100 ms in Textual."""
@@ -105,7 +105,7 @@ if sys.platform != "win32":
                         received = os.read(self.fileno, _MOST_BYTES)
                         if not received and not is_over:
                             # The terminal was closed: from now on, there is always nothing to read.
-                            app: Any = self._app
+                            app: Any = app_of(self)
                             app.call_later(app.leave_at_once)
                             return
                         sent = decode(received, final=is_over)

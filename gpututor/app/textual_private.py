@@ -18,6 +18,7 @@ from textual.strip import Strip
 
 if TYPE_CHECKING:
     from textual.content import Content
+    from textual.driver import Driver
     from textual.widgets import TextArea
     from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
@@ -51,6 +52,11 @@ def paint_changed(screen: Screen[Any]) -> None:
 
 def strips_of(screen: Screen[Any]) -> list[Strip]:
     return screen._compositor.render_strips(screen.size)
+
+
+def app_of(driver: Driver) -> App[Any]:
+    """Return the app that a driver reads keys for."""
+    return driver._app
 
 
 def forward_key(target: DOMNode, event: events.Key) -> None:
