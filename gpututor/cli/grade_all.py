@@ -151,7 +151,7 @@ def _escaped(text: str, escapes: Mapping[str, str]) -> str:
 
 
 def _junit(course: Course, workspace: Workspace, graded: list[GradedFile]) -> str:
-    """Return the XML of a class of one student, whose name is that of the folder."""
+    """Return the XML of a class with one student, named after the folder."""
     student = workspace.folder.resolve().name
     attempts = {
         Submission(

@@ -120,7 +120,7 @@ class ReplayedResults:
 
 
 def _current_call() -> tuple[int, int]:
-    """Return the number of the marked step, or else that of the call of a compiled function."""
+    """Return the number of the marked step; without marks, the number of the compiled call."""
     steps = active_machine().marked_steps
     return steps, 0 if steps else pt2.generation()
 
