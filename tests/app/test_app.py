@@ -251,8 +251,15 @@ def test_keys_that_come_in_one_piece_arrive_in_order(tmp_path: Path, keys: list[
 def test_the_app_ends_with_its_terminal_also_without_a_signal(tmp_path: Path) -> None:
     terminal, inside = pty.openpty()
     environment = {**os.environ, "GPUTUTOR_HOME": str(tmp_path), "TERM": "xterm-256color"}
-    command, streams = [sys.executable, "-m", "gpututor"], dict.fromkeys(("stdin", "stdout", "stderr"), inside)
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **streams) as app:
+    with subprocess.Popen(
+        [sys.executable, "-m", "gpututor"],
+        cwd=tmp_path,
+        env=environment,
+        start_new_session=True,
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+    ) as app:
         os.close(inside)
         shown = b""
         while b"Enter" not in shown:
