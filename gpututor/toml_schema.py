@@ -6,11 +6,12 @@ import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gpututor.errors import CourseError
-from gpututor.files import ordinary
+from gpututor.files import read_beginning
 from gpututor.text import truncate
 
 REQUIRED: Any = object()
@@ -33,6 +34,11 @@ class Key:
     choices: tuple[str, ...] = ()
     keys: tuple[Key, ...] = ()
     """Keys of a `table` or of `tables`."""
+
+    @cached_property
+    def item(self) -> Key:
+        """The type of an item of `lines` or `choices`."""
+        return replace(self, type=self.type.removesuffix("s"), default=REQUIRED)
 
     @property
     def expected(self) -> str:
@@ -92,8 +98,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 def text_of(path: Path) -> str:
     """Return the text of the file. Raises `OSError`, and `ValueError` for a file that is too large or not UTF-8."""
-    with open(path, "rb", opener=ordinary) as stream:
-        content = stream.read(LARGEST_MANIFEST_BYTES + 1)
+    content = read_beginning(path, LARGEST_MANIFEST_BYTES + 1)
     if len(content) > LARGEST_MANIFEST_BYTES:
         raise ValueError(f"larger than {LARGEST_MANIFEST_BYTES // 1024} KiB")
     return content.decode("utf-8-sig")
@@ -125,11 +130,14 @@ def values_of(
             mistakes.append(Mistake(below + _as_written(name), "unknown key", nearest(name, known)))
     values: dict[str, Any] = {}
     for key in keys:
+        value = document.get(key.name, key.default)
+        if value is key.default and value is not REQUIRED and key.type not in ("table", "tables"):
+            values[key.name] = value
+            continue
         written = below + _as_written(key.name)
-        if key.name not in document and key.default is REQUIRED:
+        if value is REQUIRED:
             mistakes.append(Mistake(written, f"missing; expected {key.expected}", f"Add `{key.name} = …`."))
             continue
-        value = document.get(key.name, key.default)
         before = len(mistakes)
         read = _value_of(key, value, written, mistakes)
         if len(mistakes) == before:
@@ -139,8 +147,6 @@ def values_of(
 
 def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> Any:
     """Return the converted value; add its mistakes to `mistakes`."""
-    if value is key.default and key.type not in ("table", "tables"):
-        return value
     is_list = isinstance(value, list | tuple)
     match key.type:
         case "table" if isinstance(value, dict):
@@ -154,10 +160,9 @@ def _value_of(key: Key, value: Any, written: str, mistakes: list[Mistake]) -> An
                     mistakes.append(Mistake(f"{written}[{position}]", f"expected a table, got {_shown(table)}", ""))
             return tuple(tables)
         case "choices" | "lines" if is_list and len(value) >= key.least:
-            item = replace(key, type=key.type.removesuffix("s"), default=REQUIRED)
             for position, word in enumerate(value):
                 place, before = f"{written}[{position}]", len(mistakes)
-                _value_of(item, word, place, mistakes)
+                _value_of(key.item, word, place, mistakes)
                 if len(mistakes) == before and word in value[:position]:
                     mistakes.append(Mistake(place, f"{word!r} is listed twice", "Remove one."))
             return tuple(value)
