@@ -55,6 +55,11 @@ def devices_cache_file() -> Path:
     return cache_folder() / "devices.json"
 
 
+def manifest_cache_file() -> Path:
+    """Return the file of the parsed manifests of the course that was loaded last."""
+    return cache_folder() / "manifests.json"
+
+
 def descriptions_folder() -> Path:
     """Return the folder for descriptions of exercises' checks, a file for each version of an exercise."""
     return cache_folder() / "descriptions"

@@ -84,12 +84,14 @@ def check_own_file(words: str, exercise: Exercise, own: Path, verb: str) -> None
 @contextlib.contextmanager
 def open_progress(course: Course, patience: Patience | None = None) -> Iterator[ProgressStore]:
     """Open the learner's progress in the course; print its notice on stderr at the end."""
-    from gpututor.progress.attempt_writer import drain_spool
-    from gpututor.progress.database import patiently
+    from gpututor.progress.database import patiently, spooled
     from gpututor.progress.store import ProgressStore
 
     path = paths.progress_file(course.place)
-    drain_spool(path)
+    if spooled(path):
+        from gpututor.progress.attempt_writer import drain_spool  # 4 ms: seldom needed
+
+        drain_spool(path)
     store = ProgressStore(path, patience=patience or patiently)
     try:
         yield store

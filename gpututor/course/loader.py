@@ -18,13 +18,13 @@ import operator
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from gpututor import __version__
+from gpututor.course.manifest_cache import ManifestCache, Parse, parse_toml
 from gpututor.course.model import (
     DEFAULT_PROCESSES,
     Course,
@@ -39,6 +39,7 @@ from gpututor.errors import CourseError
 from gpututor.files import ordinary, read_beginning
 from gpututor.hardware.gpus import gpu_names
 from gpututor.hardware.scenario import KINDS, Scenario
+from gpututor.paths import manifest_cache_file
 from gpututor.toml_schema import REQUIRED, Key, Mistake, as_error, nearest, text_of, unreadable, values_of
 
 _ANY_SCENARIO = Scenario("")
@@ -86,10 +87,12 @@ COURSE_KEYS = (
 )
 
 
-def read_manifest(path: Path, keys: Sequence[Key], problems: list[CourseError]) -> dict[str, Any]:
+def read_manifest(
+    path: Path, keys: Sequence[Key], problems: list[CourseError], parse: Parse = parse_toml
+) -> dict[str, Any]:
     """Return the values of a file's valid keys, with defaults; add its mistakes to `problems`."""
     try:
-        document = tomllib.loads(text_of(path))
+        document = parse(text_of(path))
     except (OSError, ValueError, RecursionError) as error:
         problems.append(unreadable(path, error))
         return {}
@@ -187,12 +190,14 @@ def load_course(folder: Path) -> Course:
             raise CourseError(f"{folder}: there are no lessons in it", f"A folder further in is a course: {inside}")
         titles = [f"{folder}: there are no lessons in it", *(problem.title for problem in problems[:3])]
         raise CourseError("\n".join(titles), "A course has folders called like 01_meet_the_device.")
-    about = read_manifest(folder / "course.toml", COURSE_KEYS, problems)
+    cache = ManifestCache(manifest_cache_file())
+    about = read_manifest(folder / "course.toml", COURSE_KEYS, problems, cache.document)
     if mistake := version_mistake(about.get("gpututor", "")):
         raise as_error(folder / "course.toml", mistake)
     taken: dict[str, Path] = {}
     for_students = about.get("for") == "students"
-    lessons = tuple(_load_lesson(lesson, taken, problems, for_students) for lesson in folders)
+    lessons = tuple(_load_lesson(lesson, taken, problems, for_students, cache.document) for lesson in folders)
+    cache.save()
     paths = tuple(LearningPath(**path) for path in about.get("path", ()))
     problems += _reference_mistakes(folder, lessons, paths, list(taken))
     once = {problem.title: problem for problem in problems}  # a broken link can count as a file and as a folder
@@ -236,10 +241,10 @@ def load_exercise(folder: Path) -> Exercise:
 
 
 def _load_lesson(
-    numbered: _NumberedFolder, taken: dict[str, Path], problems: list[CourseError], for_students: bool
+    numbered: _NumberedFolder, taken: dict[str, Path], problems: list[CourseError], for_students: bool, parse: Parse
 ) -> Lesson:
     """Return the lesson, if need be with its folder's name as title; `taken` are the exercises' slugs so far."""
-    about = read_manifest(numbered.folder / "lesson.toml", LESSON_KEYS, problems)
+    about = read_manifest(numbered.folder / "lesson.toml", LESSON_KEYS, problems, parse)
     _check_file(os.path.join(numbered.folder, "lesson.md"), problems)
     exercises: list[Exercise] = []
     folders = _numbered_folders(numbered.folder, "exercise", problems)
@@ -252,7 +257,7 @@ def _load_lesson(
             continue
         taken[exercise.slug] = exercise.folder
         before = len(problems)
-        read = _read_exercise(numbered, exercise, problems, for_students)
+        read = _read_exercise(numbered, exercise, problems, for_students, parse)
         if read is not None and len(problems) == before:
             exercises.append(read)
     title = about.get("title", numbered.slug.replace("_", " ").capitalize())
@@ -261,11 +266,15 @@ def _load_lesson(
 
 
 def _read_exercise(
-    lesson: _NumberedFolder, numbered: _NumberedFolder, problems: list[CourseError], for_students: bool = False
+    lesson: _NumberedFolder,
+    numbered: _NumberedFolder,
+    problems: list[CourseError],
+    for_students: bool = False,
+    parse: Parse = parse_toml,
 ) -> Exercise | None:
     """Return the exercise if its manifest is valid; add the mistakes of all its files to `problems`."""
     path = numbered.folder / "exercise.toml"
-    values = read_manifest(path, EXERCISE_KEYS, problems)
+    values = read_manifest(path, EXERCISE_KEYS, problems, parse)
     problems += [as_error(path, mistake) for mistake in exercise_mistakes(values)]
     folder = str(numbered.folder)
     _check_files(folder, STUDENT_FILES if for_students else EXERCISE_FILES, problems)

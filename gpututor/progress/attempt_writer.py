@@ -28,6 +28,7 @@ from gpututor.errors import ProgressError, TutorError
 from gpututor.files import sweep_parts, sync_folder, write_atomically
 from gpututor.processes import is_alive
 from gpututor.progress import database
+from gpututor.progress.database import spool_folder, spooled
 from gpututor.progress.store import ProgressStore, read_record
 
 if TYPE_CHECKING:
@@ -90,11 +91,6 @@ class NotYetStored(ProgressError):
     """An attempt is safe in the spool, but the database did not take it."""
 
 
-def spool_folder(progress: Path) -> Path:
-    """Return the folder of the entries that wait for the progress file."""
-    return progress.with_name("spool")
-
-
 def new_entry(progress: Path) -> Path:
     """Return the path of a new entry, which comes after all others."""
     return spool_folder(progress) / f"{time.time_ns()}-{os.getpid()}-{next(_numbers)}"
@@ -124,18 +120,10 @@ def spool_event(entry: Path, event: ProgressEvent) -> None:
 def drain_spool(progress: Path) -> int:
     """Move what is in the spool to the progress file; return the number of entries. What fails stays there."""
     with contextlib.suppress(TutorError):
-        if _entries(progress):
+        if spooled(progress):
             with contextlib.closing(ProgressStore(progress, patience=database.briefly)) as store:
                 return len(_drain(store))
     return 0
-
-
-def _entries(progress: Path) -> list[str]:
-    """Return the names of the entries, the oldest first."""
-    try:
-        return sorted(name for name in os.listdir(spool_folder(progress)) if not name.startswith("."))
-    except OSError:
-        return []
 
 
 def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
@@ -145,7 +133,7 @@ def _drain(store: ProgressStore) -> dict[str, StoredAttempt | None]:
     try:
         with database.alone(folder, store.patience()):
             sweep_parts(folder, is_alive)
-            for name in _entries(store.path):
+            for name in spooled(store.path):
                 # An entry of a newer version of gpututor stays for that version.
                 with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                     stored[name] = _store_entry(store, folder / name)

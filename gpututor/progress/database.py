@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -139,6 +140,19 @@ def set_aside(path: Path) -> Path:
         with contextlib.suppress(FileNotFoundError):
             path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
     return aside
+
+
+def spool_folder(path: Path) -> Path:
+    """Return the folder of the entries that wait for the file."""
+    return path.with_name("spool")
+
+
+def spooled(path: Path) -> list[str]:
+    """Return the names of the entries in the spool, the oldest first."""
+    try:
+        return sorted(name for name in os.listdir(spool_folder(path)) if not name.startswith("."))
+    except OSError:
+        return []
 
 
 @contextlib.contextmanager

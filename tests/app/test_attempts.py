@@ -22,7 +22,8 @@ from gpututor.app.screens.trace import export
 from gpututor.errors import WorkspaceError
 from gpututor.grading.recording import Recording, read_recording
 from gpututor.progress import database
-from gpututor.progress.attempt_writer import drain_spool, spool_folder
+from gpututor.progress.attempt_writer import drain_spool
+from gpututor.progress.database import spool_folder
 from gpututor.progress.overview import State
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore

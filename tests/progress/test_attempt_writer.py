@@ -26,8 +26,8 @@ from gpututor.progress.attempt_writer import (
     new_entry,
     spool_attempt,
     spool_event,
-    spool_folder,
 )
+from gpututor.progress.database import spool_folder
 from gpututor.progress.recordings import Recordings, StoredAttempt
 from gpututor.progress.store import ProgressStore
 from tests.support import ROOT
