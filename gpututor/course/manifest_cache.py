@@ -16,7 +16,7 @@ from gpututor.files import read_beginning, write_atomically
 LARGEST_BYTES = 8 << 20
 
 Parse = Callable[[str], dict[str, Any]]
-"""Returns the document of a TOML text; raises `ValueError` if it is none, and `RecursionError` if it is nested deeply."""
+"""Returns the document of a TOML text. Raises `ValueError`, or `RecursionError` for deep nesting."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:

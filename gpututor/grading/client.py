@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpututor import paths
 from gpututor.errors import GradingError
-from gpututor.grading.description import CheckDescription, description_from_json
-from gpututor.grading.events import (
-    GradeRequest,
-    GradingCancelled,
-    GradingEvent,
-    GradingFinished,
-    event_from_json,
-    request_to_json,
-)
 
 if TYPE_CHECKING:
+    from gpututor.grading.description import CheckDescription
+    from gpututor.grading.events import GradeRequest, GradingEvent
     from gpututor.grading.judge_process import JudgeProcess
 
 CANCEL_GRACE_S = 0.5
@@ -85,6 +78,7 @@ class GradingClient:
 
     def describe(self, exercise_folder: str) -> tuple[CheckDescription, ...]:
         """Describe an exercise's checks, after a running grading. Raises what `grade` raises, and `CourseError`."""
+        from gpututor.grading.description import description_from_json
         from gpututor.protocol.frames import FrameError
 
         with self._turn:
@@ -116,6 +110,8 @@ class GradingClient:
             judge.close()
 
     def _conversation(self, judge: JudgeProcess, number: int, request: GradeRequest) -> Iterator[GradingEvent]:
+        # 8 ms with reports, and the app's first paint needs neither.
+        from gpututor.grading.events import GradingCancelled, GradingFinished, event_from_json, request_to_json
         from gpututor.protocol.frames import FrameError
 
         ended = False

@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from gpututor.grading.events import CallStarted, GradingEvent, OutputPrinted, ScenarioStarted, TimingProgressed
-from gpututor.grading.report import Outcome, Report, Status
+from gpututor.grading.outcome import Outcome, Status
+
+if TYPE_CHECKING:
+    from gpututor.grading.events import GradingEvent
+    from gpututor.grading.report import Report
 
 GLYPHS = dict.fromkeys(Status, "○") | {Status.PASSED: "✓", Status.FAILED: "✗", Status.TOO_SLOW: "✗"}
 
@@ -148,6 +152,8 @@ class RunProgress:
         self._has_begun = False
 
     def hear(self, event: GradingEvent) -> None:
+        from gpututor.grading.events import CallStarted, OutputPrinted, ScenarioStarted, TimingProgressed
+
         match event:
             case ScenarioStarted(_, _, number, of):
                 self.scenario_started(number, of)

@@ -18,7 +18,7 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import moment
 from gpututor.errors import CourseError, ProgressError, TutorError
-from gpututor.grading.report import Outcome
+from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import outcome_line, timeline_line
 from gpututor.progress.attempt_writer import AttemptWriter, FinishedRun, NotYetStored, ProgressEvent
 from gpututor.progress.database import BRIEFLY_S

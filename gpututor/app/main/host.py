@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from textual.message import Message
 from textual.screen import Screen, ScreenResultCallbackType
@@ -15,9 +15,11 @@ from gpututor.app.widgets.bars import StatusBar, TabBar
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
-from gpututor.grading.client import GradingService
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
+
+if TYPE_CHECKING:
+    from gpututor.grading.client import GradingService
 
 Result = TypeVar("Result")
 

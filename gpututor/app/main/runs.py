@@ -19,22 +19,14 @@ from gpututor.app.messages import GradingProgressed
 from gpututor.app.runtime import in_thread, write_log
 from gpututor.app.wording import planned_device, sentence
 from gpututor.errors import GradingError, TutorError, UsageError
-from gpututor.grading.events import (
-    CheckFinished,
-    GradeRequest,
-    GradingCancelled,
-    GradingEvent,
-    GradingFinished,
-    ScenarioStarted,
-    TimingProgressed,
-    WaitingForDevice,
-)
-from gpututor.grading.report import Outcome, Report
+from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import outcome_line, timeline_line
 from gpututor.progress.attempt_writer import FinishedRun
 
 if TYPE_CHECKING:
     from gpututor.grading.client import GradingService
+    from gpututor.grading.events import GradeRequest, GradingEvent
+    from gpututor.grading.report import Report
     from gpututor.hardware.inventory import Inventory
 
 
@@ -79,6 +71,8 @@ class Grader:
             self._grade(run, request)
 
     def _grade(self, run: int, request: GradeRequest) -> None:
+        from gpututor.grading.events import GradingCancelled, GradingFinished  # as in `RunController.start`
+
         if self.is_over(run):
             self._post(GradingProgressed(run, GradingCancelled()))
             return
@@ -138,6 +132,8 @@ class RunController:
 
     def _start(self, quietly: bool) -> None:
         """Grade the editor's text. The client stops an earlier run."""
+        from gpututor.grading.events import GradeRequest  # 8 ms with reports, and the first paint needs neither
+
         host = self._host
         self._submitted, self._submitted_for = host.editor_text, host.exercise
         self._is_others = quietly and self._submitted == self._others_text
@@ -188,6 +184,8 @@ class RunController:
 
     def follow(self, run: int, event: GradingEvent | TutorError) -> None:
         """Show one event of a run, or end it."""
+        from gpututor.grading.events import GradingCancelled, GradingFinished
+
         match event:
             case GradingFinished(report):
                 self._end(run, report)
@@ -202,6 +200,8 @@ class RunController:
                     self._show(event)
 
     def _show(self, event: GradingEvent) -> None:
+        from gpututor.grading.events import CheckFinished, ScenarioStarted, TimingProgressed, WaitingForDevice
+
         results, status = self._host.panes.results, self._host.status
         results.hear(event)
         match event:

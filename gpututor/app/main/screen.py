@@ -47,7 +47,7 @@ from gpututor.app.widgets.course_list import CoursePane
 from gpututor.app.widgets.results import CheckRow, Results
 from gpututor.course.model import Exercise
 from gpututor.errors import TutorError
-from gpututor.grading.report import Outcome
+from gpututor.grading.outcome import Outcome
 from gpututor.grading.report_text import count
 
 if TYPE_CHECKING:

@@ -93,6 +93,8 @@ class DeviceMode(TorchDispatchMode):
                 # In a backward pass; otherwise the function mode would intercept each access to a size or stride below.
                 with torch_private.no_function_modes():
                     return self._operator(func, types, args, kwargs or {})
+            if types == _VIRTUAL_ALONE and func is not _ZERO_TENSOR:
+                return run(func, args, kwargs or {})  # most calls, without another frame
             return self._operator(func, types, args, kwargs or {})
         finally:
             now = perf_counter_ns()
