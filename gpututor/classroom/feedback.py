@@ -8,11 +8,12 @@ in Markdown with fenced blocks that they cannot end, code spans, and escaped pun
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from gpututor.classroom.folder import ClassFolder
+from gpututor.classroom.gradebook.leaderboard import Leaderboard, standing_of
 from gpututor.classroom.gradebook.marking import submitted_at
 from gpututor.classroom.gradebook.model import (
     Attempt,
@@ -276,13 +277,15 @@ def _printed_output(report: Report) -> Iterable[Printed]:
 class SubmittedLines:
     """Lines of the submissions in the folder of a class; none of missing files."""
 
-    def __init__(self, folder: ClassFolder) -> None:
+    def __init__(self, folder: ClassFolder, shown: Callable[[str], str] = str) -> None:
+        """Read lines when they are needed. `shown`: returns a line as it is shown, such as without names."""
+        self._shown = shown
         self._lines = lru_cache(maxsize=64)(lambda sha256: lines_of(folder.read_submission(sha256) or ""))
 
     def line(self, sha256: str, number: int) -> str:
         """Return a line, from 1, stripped and cut to `LONGEST_LINE`; empty if it is missing."""
         lines = self._lines(sha256)
-        return truncate(lines[number - 1].strip(), LONGEST_LINE) if 0 < number <= len(lines) else ""
+        return truncate(self._shown(lines[number - 1].strip()), LONGEST_LINE) if 0 < number <= len(lines) else ""
 
     def place(self, sha256: str, number: int) -> str:
         """Return the number of a line, and its place in the student's notebook."""
@@ -290,7 +293,11 @@ class SubmittedLines:
 
 
 def feedback(
-    gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines, hints: Mapping[str, Sequence[str]]
+    gradebook: Gradebook,
+    marks: StudentMarks,
+    lines: SubmittedLines,
+    hints: Mapping[str, Sequence[str]],
+    boards: Sequence[Leaderboard] = (),
 ) -> str:
     """Write the Markdown for one student. `hints`: hints by exercise, Markdown of the course."""
     student = marks.student
@@ -302,7 +309,16 @@ def feedback(
         view = student_view(exercise_mark, exercise, gradebook.rules)
         rows.append(f"| {text(exercise.numbered_title)} | {text(view.points)} | {text(view.outcome)} |")
         sections += _exercise(exercise, exercise_mark, view, lines, hints.get(exercise.exercise, ()), gradebook.rules)
-    return "\n\n".join([*parts, "\n".join(rows), *sections]) + "\n"
+    return "\n\n".join([*parts, "\n".join(rows), *_places(gradebook, student.id, boards), *sections]) + "\n"
+
+
+def _places(gradebook: Gradebook, student: str, boards: Sequence[Leaderboard]) -> Iterator[str]:
+    """Yield the student's places on leaderboards, and their pseudonym there."""
+    places = list(standing_of(boards, student))
+    if places and gradebook.has_names and gradebook.pseudonyms is not None:
+        yield f"On pages with pseudonyms you are {code(gradebook.pseudonyms.of(student))}."
+    if places:
+        yield "\n".join(["Your places on leaderboards:", "", *(f"- {text(place)}" for place in places)])
 
 
 def _exercise(

@@ -53,6 +53,7 @@ class ExerciseRules:
     due: datetime | None = None
     """Due date with a time zone."""
     hints: int | None = None
+    leaderboard: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ class Rules:
     hidden_until_due: tuple[str, ...] = ()
     """Checks that Gradescope shows to students only after the due date."""
     hints: int = 0
+    leaderboard: bool = True
+    """True if times of passing submissions may be shown to the class."""
     due: datetime | None = None
     """Due date with a time zone. None: only the platform marks files as late."""
     late: LatePolicy = LatePolicy()
@@ -141,6 +144,10 @@ class Rules:
     def hints_for(self, exercise: str) -> int:
         own = self.of(exercise).hints
         return self.hints if own is None else own
+
+    def has_leaderboard(self, exercise: str) -> bool:
+        own = self.of(exercise).leaderboard
+        return self.leaderboard if own is None else own
 
     def due_for(self, exercise: str, student: str = "") -> datetime | None:
         """Return the due date for the class, or for a student with the latest of their extensions."""
@@ -244,6 +251,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("hidden", "lines", default=(), most=_LONGEST),
         Key("hidden_until_due", "lines", default=(), most=_LONGEST),
         Key("hints", "whole", default=0, most=100),
+        Key("leaderboard", "flag", default=True),
         Key("due", "moment", default=None),
         Key("time_zone", "line", default=None, most=60),
         Key("decimals", "whole", default=2, most=6),
@@ -277,6 +285,7 @@ def _exercise_keys(table: object) -> tuple[Key, ...]:
         Key("weight", "number", default=1.0, most=1000),
         Key("due", "moment", default=None),
         Key("hints", "whole", default=None, most=100),
+        Key("leaderboard", "flag", default=None),
     )
 
 

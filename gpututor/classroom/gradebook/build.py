@@ -29,7 +29,8 @@ from gpututor.classroom.gradebook.model import (
     StudentMarks,
 )
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
-from gpututor.classroom.jobs import JobFailure, Options, read_failures
+from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
+from gpututor.classroom.pseudonyms import Pseudonyms
 from gpututor.classroom.roster import Roster, enrol, read_roster
 from gpututor.classroom.rules import OWN, CheckDescriptions, Describe, Rules, course_of, mistakes_error, points_of
 from gpututor.classroom.submissions import Class, Submission
@@ -45,33 +46,50 @@ _BROKEN = "Its file in the journal is broken: move it away, then grade again wit
 
 
 def make_gradebook(
-    folder: ClassFolder, rules: Rules, course_folder: Path | None = None, roster: Path | None = None
+    folder: ClassFolder,
+    rules: Rules,
+    course_folder: Path | None = None,
+    roster: Path | None = None,
+    *,
+    with_names: bool = True,
 ) -> Gradebook:
     """Make the gradebook of a class.
 
-    `course_folder`: a moved course. `roster`: a roster in place of the one in the folder. Raises `UsageError`, also for
-    wrong rules or a wrong roster.
+    `course_folder`: a moved course. `roster`: a roster in place of the one in the folder. `with_names`: False for
+    pseudonyms. Raises `UsageError`, also for wrong rules or a wrong roster.
     """
-    class_ = folder.read_class()
-    enrolment, roster_notices = None, list[GradebookWarning]()
-    if roster is not None or folder.roster_file.exists():
-        people = read_roster(roster or folder.roster_file)
-        enrolment = enrol(class_, rules, people)
+    submitted = class_ = folder.read_class()
+    people = read_roster(roster or folder.roster_file) if roster is not None or folder.roster_file.exists() else None
+    enrolment = enrol(class_, rules, people) if people is not None else None
+    if enrolment is not None:
         class_, rules = enrolment.class_, enrolment.rules
-        roster_notices += _roster_warnings(people, enrolment.others)
+    chosen, sections = (enrolment.pseudonyms, enrolment.sections) if enrolment is not None else ({}, None)
+    pseudonyms = Pseudonyms(lambda: class_secret(folder.salt_file), class_.students, chosen, submitted.students)
+    by_hand = marks_by_hand(read_history(folder))
+    others = enrolment.others if enrolment is not None else ()
+    if not with_names:
+        class_, rules = pseudonyms.class_(class_), pseudonyms.rules(rules)
+        by_hand = {(pseudonyms.of(id), key): pseudonyms.entry(entry) for (id, key), entry in by_hand.items()}
+        others = tuple(map(pseudonyms.of, others))
+        sections = {pseudonyms.of(id): words for id, words in sections.items()} if sections is not None else None
     if course_folder is not None:
         class_ = replace(class_, course=str(course_folder))
     course = course_of(class_)
     graded, notices = _graded(folder, class_)
-    notices += roster_notices
+    if not with_names:
+        graded = {file: _without_names(attempt, pseudonyms) for file, attempt in graded.items()}
+    notices += _roster_warnings(people, others) if people is not None else ()
     exercises = {exercise.key: exercise for exercise in course.exercises} if course is not None else {}
     if course is None:
         advice = "The report shows keys in place of titles. Restore the course, or name it with --course."
         notices.append(GradebookWarning(f"The course is no longer in {class_.course}.", advice))
-    by_hand = marks_by_hand(read_history(folder))
-    sections = enrolment.sections if enrolment is not None else None
     with CheckDescriptions() as descriptions:
-        return gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
+        made = gradebook_of(class_, graded, rules, exercises, notices, descriptions.of, by_hand, sections)
+    return replace(made, pseudonyms=pseudonyms, has_names=with_names)
+
+
+def _without_names(attempt: GradedAttempt, pseudonyms: Pseudonyms) -> GradedAttempt:
+    return replace(attempt, report=pseudonyms.report(attempt.report) if attempt.report is not None else None)
 
 
 def gradebook_of(
@@ -222,7 +240,7 @@ def _roster_warnings(roster: Roster, others: Sequence[str]) -> Iterator[Gradeboo
         yield GradebookWarning(title, "They are in all reports. If an id differs in the roster, correct it there.")
     if roster.ignored:
         title = f"{roster.path}: columns that are not used: {', '.join(map(repr, roster.ignored))}."
-        yield GradebookWarning(title, "Used are id, name, email, section and extension (in hours).")
+        yield GradebookWarning(title, "Used are id, name, email, section, extension (in hours) and pseudonym.")
 
 
 def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookWarning]:

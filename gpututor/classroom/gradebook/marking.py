@@ -380,9 +380,10 @@ def _check_count(check: CheckMark, statuses: Counter[Status]) -> CheckCount:
 
 def timings_of(student: str, report: Report) -> Iterator[Timing]:
     """Yield the times that checks compared with a baseline's, if their figures have a ratio."""
-    times = {run.scenario: run.times for run in report.runs}
+    runs = {run.scenario: run for run in report.runs}
     for verdict in report.verdicts:
         if (match := _RATIO.match(verdict.measured)) is not None:
-            is_measured = times.get(verdict.scenario) == "measured"
-            ratio = float(match[1])
-            yield Timing(student, verdict.check, verdict.scenario, ratio, verdict.status, is_measured, verdict.measured)
+            run = runs.get(verdict.scenario)
+            is_measured, device = (run.times == "measured", run.device) if run is not None else (False, "")
+            figures = (float(match[1]), verdict.status, is_measured, verdict.measured, device)
+            yield Timing(student, verdict.check, verdict.scenario, *figures)
