@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.leaderboard import Leaderboard, standing_of
-from gpututor.classroom.gradebook.marking import submitted_at
+from gpututor.classroom.gradebook.marking import attempt_words, submitted_at
 from gpututor.classroom.gradebook.model import (
     Attempt,
     CheckMark,
@@ -133,7 +133,7 @@ def student_view(given: Mark, exercise: ExerciseSummary, rules: Rules) -> Studen
     return StudentView(
         outcome=_outcome(given, report, checks, verdicts, is_hiding),
         points=points if given.status.is_mark else "no mark yet",
-        notes=tuple(_notes(given, attempt, is_hiding)),
+        notes=tuple(_notes(given, attempt, rules, is_hiding)),
         checks=checks,
         printed=() if is_hiding or report is None else tuple(_printed_output(report)),
     )
@@ -144,6 +144,12 @@ def total_for_student(marks: StudentMarks) -> str:
     if marks.final:
         return f"Total: {number(marks.points)} of {number(marks.known_of)} points"
     return f"No total yet: {count(marks.open, 'exercise')} without a mark"
+
+
+def slip_days_for_student(gradebook: Gradebook, marks: StudentMarks) -> str:
+    """Return `Slip days: 2 used, 3 left.`; empty if the rules give none."""
+    used, left = gradebook.slip_days_of(marks)
+    return f"Slip days: {used} used, {left} left." if used or left else ""
 
 
 def has_hidden(exercise: ExerciseSummary, rules: Rules, report: Report | None) -> bool:
@@ -197,7 +203,7 @@ def _title(report: Report, verdicts: Sequence[Verdict]) -> str:
     return OUTCOME_TITLES[Outcome.TOO_SLOW] if Status.TOO_SLOW in statuses else "○ Not decided yet"
 
 
-def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[str]:
+def _notes(given: Mark, attempt: Attempt | None, rules: Rules, is_hiding: bool) -> Iterable[str]:
     if given.is_dropped:
         yield "It does not count."
     if given.by_hand is not None:
@@ -208,9 +214,8 @@ def _notes(given: Mark, attempt: Attempt | None, is_hiding: bool) -> Iterable[st
         if given.misplaced:
             yield f"{given.misplaced}: tell your instructor which exercise it is for."
         return
-    if len(given.attempts) > 1:
-        counts = "counts" if given.status is MarkStatus.FINAL else "is reviewed first"
-        yield f"Attempt {given.attempts.index(attempt) + 1} of {len(given.attempts)} {counts}."
+    if which := attempt_words(given, rules, "is reviewed first"):
+        yield which
     status = given.computed.status if given.computed is not None else given.status
     if status is MarkStatus.REFUSED:
         reason = attempt.report.reason if attempt.report is not None else ""
@@ -303,6 +308,7 @@ def feedback(
     student = marks.student
     name = f"{_name(student.name)} ({code(student.id)})" if student.name else code(student.id)
     parts = [f"# Feedback for {name}", f"**{text(total_for_student(marks))}**"]
+    parts += [text(words)] if (words := slip_days_for_student(gradebook, marks)) else []
     rows = ["| Exercise | Mark | |", "| --- | --- | --- |"]
     sections: list[str] = []
     for exercise, exercise_mark in zip(gradebook.exercises, marks.marks, strict=True):

@@ -59,8 +59,8 @@ def test_only_passing_submissions_have_places_and_equal_times_share_one() -> Non
     assert shown(book) == {
         "modelled on virtual T4": [(1, "ana", 0.4), (2, "kim", 0.8), (2, "lee", 0.8), (4, "moe", 0.9)],
     }
-    (standing,) = standing_of(leaderboards(book), "lee")
-    assert "place 2 of 4, 0.8 × the baseline's time, modelled on virtual T4" in standing
+    (words,) = standing_of(leaderboards(book), "lee")
+    assert "place 2 of 4, 0.8 × the baseline's time, modelled on virtual T4" in words
     assert list(standing_of(leaderboards(book), "wrong")) == []
 
 

@@ -13,6 +13,7 @@ from gpututor.classroom.gradebook.marking import (
     EXTENDED,
     NOT_YET,
     GradedAttempt,
+    Score,
     attempt_of,
     mark_of,
     marked_by_hand,
@@ -21,13 +22,13 @@ from gpututor.classroom.gradebook.marking import (
     summary,
 )
 from gpututor.classroom.gradebook.model import (
-    Attempt,
     ExerciseSummary,
     Gradebook,
     GradebookWarning,
     Mark,
     StudentMarks,
 )
+from gpututor.classroom.gradebook.slip_days import spend_slip_days
 from gpututor.classroom.history import HistoryEntry, marks_by_hand, read_history
 from gpututor.classroom.jobs import JobFailure, Options, class_secret, read_failures
 from gpututor.classroom.pseudonyms import Pseudonyms
@@ -115,33 +116,45 @@ def gradebook_of(
         by_exercise.setdefault(submission.exercise, []).append(submission)
     assigned = rules.assigned or tuple(by_exercise)
     students = sorted(class_.students, key=lambda student: student.id)
-    summaries, marks = [], {student.id: list[Mark]() for student in students}
     misplaced = class_.of_no_exercise()
-    for key in [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises)):
-        exercise = exercises.get(key)
+    keys = [key for key in exercises if key in assigned] + sorted(set(assigned) - set(exercises))
+    scores: dict[str, Score] = {}
+    files: dict[tuple[str, str], list[Submission]] = {}
+    for key in keys:
         submissions = by_exercise.get(key, [])
         reports = [graded[each].report for each in submissions if each in graded]
-        of = score_attempt(key, filter(None, reports), rules, partial(_authors_points, exercise, describe))
-        attempts: dict[str, list[Attempt]] = {}
+        authors_points = partial(_authors_points, exercises.get(key), describe)
+        scores[key] = score_attempt(key, filter(None, reports), rules, authors_points)
         for submission in sorted(submissions, key=lambda submission: submission.attempt):
-            attempt = attempt_of(submission, graded.get(submission, GradedAttempt()), of, rules)
-            attempts.setdefault(submission.student, []).append(attempt)
-        of_exercise = [
-            mark_of(student.id, attempts.get(student.id, ()), of, rules, misplaced.get(student.id, ()))
-            for student in students
+            files.setdefault((submission.student, key), []).append(submission)
+
+    def computed(student: str, key: str, slip_days: int) -> Mark:
+        of = scores[key]
+        attempts = [
+            attempt_of(submission, graded.get(submission, GradedAttempt()), of, rules, slip_days)
+            for submission in files.get((student, key), ())
         ]
-        entries = ((mark, by_hand.get((mark.student, key))) for mark in of_exercise)
-        of_exercise = [marked_by_hand(mark, entry) if entry is not None else mark for mark, entry in entries]
-        for mark in of_exercise:
-            marks[mark.student].append(mark)
+        return mark_of(student, attempts, of, rules, misplaced.get(student, ()))
+
+    marks: dict[str, list[Mark]] = {}
+    slip_days: dict[str, int] = {}
+    for student in students:
+        of_student, slip_days[student.id] = spend_slip_days(student.id, keys, rules, partial(computed, student.id))
+        entries = ((mark, by_hand.get((student.id, mark.exercise))) for mark in of_student)
+        marks[student.id] = [marked_by_hand(mark, entry) if entry is not None else mark for mark, entry in entries]
+    summaries = []
+    for at, key in enumerate(keys):
+        exercise = exercises.get(key)
         label, title = (exercise.label, exercise.title) if exercise is not None else ("", key)
-        summaries.append(summary(label, title, of_exercise, of, rules, counts_missing=sections is not None))
+        of_exercise = [marks[student.id][at] for student in students]
+        summaries.append(summary(label, title, of_exercise, scores[key], rules, counts_missing=sections is not None))
     everyone = tuple(
-        student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, "")) for student in students
+        student_marks(student, marks[student.id], rules, (sections or {}).get(student.id, ""), slip_days[student.id])
+        for student in students
     )
     warnings += _exercise_warnings(by_exercise, summaries)
     warnings += _by_hand_warnings(by_hand.values(), marks, {each.exercise: each for each in summaries})
-    warnings += _extension_warnings(everyone)
+    warnings += [*_extension_warnings(everyone), *_attempts_warnings(everyone, rules)]
     return Gradebook(class_, rules, tuple(summaries), everyone, tuple(warnings), has_roster=sections is not None)
 
 
@@ -251,6 +264,19 @@ def _extension_warnings(students: Sequence[StudentMarks]) -> Iterator[GradebookW
         title = f"Late by the platform, but with an extension, so nothing is taken off: {names}."
         advice = "The platform gives no times. Check them there; `gpututor classroom mark` sets a mark by hand."
         yield GradebookWarning(title, advice)
+
+
+def _attempts_warnings(students: Sequence[StudentMarks], rules: Rules) -> Iterator[GradebookWarning]:
+    """Warn of students whose submissions have none of the first attempts, which alone may count."""
+    names = []
+    for mark in (mark for marks in students for mark in marks.marks):
+        limit = rules.max_attempts_for(mark.exercise)
+        if limit is not None and mark.counted is not None and mark.counted.handed_in.attempt > limit:
+            names.append(f"{mark.student} {mark.exercise}")
+    if names:
+        shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
+        title = f"Only later attempts than max_attempts allows were submitted: {shown}."
+        yield GradebookWarning(title, "Add the earlier attempts, or set a mark with `gpututor classroom mark`.")
 
 
 def _by_hand_warnings(

@@ -85,8 +85,10 @@ def times_of(mark: Mark, rules: Rules) -> dict[Timed, float]:
     best: dict[Timed, float] = {}
     if not rules.has_leaderboard(mark.exercise) or (mark.by_hand is not None and mark.points < mark.of):
         return best
+    limit = rules.max_attempts_for(mark.exercise)
     for attempt in mark.attempts:
-        if attempt.report is not None and attempt.status is MarkStatus.FINAL and not attempt.lateness.too_late:
+        may_count = not attempt.lateness.too_late and (limit is None or attempt.handed_in.attempt <= limit)
+        if may_count and attempt.report is not None and attempt.status is MarkStatus.FINAL:
             for timed, ratio in _ratios_of(attempt.report, mark.exercise, rules).items():
                 best[timed] = min(ratio, best.get(timed, ratio))
     return best

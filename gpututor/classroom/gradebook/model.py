@@ -71,6 +71,8 @@ class Lateness:
     """True if it is worth nothing by the rules."""
     words: str = ""
     """A sentence; empty if in time."""
+    slip_days: int = 0
+    """Days by which slip days moved the due date for it, as far as it needed them."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ class StudentMarks:
     """Number of exercises without a mark."""
     section: str = ""
     """The section in the instructor's roster; empty if unknown."""
+    slip_days: int = 0
+    """Number of slip days spent."""
 
     @property
     def of(self) -> float:
@@ -329,6 +333,10 @@ class Gradebook:
     def without_names(self, text: str) -> str:
         """Return a text of a student, without names if the gradebook has none."""
         return text if self.has_names or self.pseudonyms is None else self.pseudonyms.text(text)
+
+    def slip_days_of(self, marks: StudentMarks) -> tuple[int, int]:
+        """Return the numbers of a student's slip days that are spent, and left."""
+        return marks.slip_days, self.rules.slip_days - marks.slip_days
 
     def student(self, id: str) -> StudentMarks:
         return next(marks for marks in self.students if marks.student.id == id)

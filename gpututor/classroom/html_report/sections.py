@@ -6,7 +6,14 @@ import html
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view, total_for_student
+from gpututor.classroom.feedback import (
+    ShownCheck,
+    StudentView,
+    SubmittedLines,
+    slip_days_for_student,
+    student_view,
+    total_for_student,
+)
 from gpututor.classroom.gradebook import marking
 from gpututor.classroom.gradebook.model import (
     BINS,
@@ -240,7 +247,9 @@ def marks_table(gradebook: Gradebook) -> str:
         f'<th scope="col" title="{text(each.numbered_title)}">{text(each.label or each.numbered_title)}</th>'
         for each in gradebook.exercises
     )
-    rows = "\n".join(_row(place, marks) for place, marks in enumerate(gradebook.students))
+    budget = gradebook.rules.slip_days
+    head = f'<th scope="col">Slip days of {budget}</th>{head}' if budget else head
+    rows = "\n".join(_row(place, marks, has_slip_days=budget > 0) for place, marks in enumerate(gradebook.students))
     table = (
         '<div class="wide tall" role="region" aria-label="Marks" tabindex="0"><table class="marks numbers">'
         f'{_caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
@@ -275,15 +284,16 @@ _CONTROLS = (
 )
 
 
-def _row(place: int, marks: StudentMarks) -> str:
+def _row(place: int, marks: StudentMarks, *, has_slip_days: bool) -> str:
     so_far = f'open <span class="called">{number(marks.points)} so far</span>'
     points = number(marks.points) if marks.final else so_far
     cells = "".join(_cell(f"#s{place}e{column}", mark) for column, mark in enumerate(marks.marks))
+    slip_days = f"<td>{marks.slip_days}</td>" if has_slip_days else ""
     state = "final" if marks.final else "open"
     return (
         f'<tr data-state="{state}"><th scope="row"><a href="#s{place}">{name(marks.student.id)}</a>'
         f"{_called(marks)}</th>"
-        f"<td>{points}</td><td>{number(marks.known_of)}</td>{cells}</tr>"
+        f"<td>{points}</td><td>{number(marks.known_of)}</td>{slip_days}{cells}</tr>"
     )
 
 
@@ -328,7 +338,8 @@ def _report(place: int, marks: StudentMarks, gradebook: Gradebook, lines: Submit
         _exercise(f"s{place}e{column}", exercise, mark, student_view(mark, exercise, gradebook.rules), lines)
         for column, (exercise, mark) in enumerate(pairs)
     )
-    return _details(place, marks, body)
+    slip_days = slip_days_for_student(gradebook, marks)
+    return _details(place, marks, f"<p>{text(slip_days)}</p>{body}" if slip_days else body)
 
 
 def _too_long(place: int, marks: StudentMarks) -> str:

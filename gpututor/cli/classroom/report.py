@@ -17,12 +17,14 @@ once, like submissions, and OUT/journal keeps the results.
 --json prints one object:
   schema_version  1
   attempts        "best" or "last"
+  slip_days       each student's budget of slip days
   exercises       [{exercise, label, title, of, extra, weight, due, dropped, handed_in, without_mark, outcomes,
                     distribution (ten equal parts), mean, median (of all points, 0 to 1), checks}]
       checks      [{check, of, extra, hidden, passed, failed, open, not_run, held_back}]
-  students        [{student, name, email, section, points (null while a mark is open), so_far, of, open, marks}]
+  students        [{student, name, email, section, points (null while a mark is open), so_far, of, open, slip_days
+                    (used), marks}]
       marks       [{exercise, standing, mark (null where there is none), so_far, of, outcome, attempt, attempts,
-                    late_per_cent, dropped, by_hand, journal_key, reason}]
+                    late_per_cent, slip_days, dropped, by_hand, journal_key, reason}]
                   standing is "final", "open", "refused", "not graded" or "not handed in"
                   by_hand is null or {points, by, at, why, computed (the mark, or why there is none)}
   misconceptions  [{exercise, wrong: [{file, sentence}], students}], with --misconceptions only; wrong is empty for

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, student_view
+from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, slip_days_for_student, student_view
 from gpututor.classroom.folder import folder_name
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
 from gpututor.classroom.gradebook.leaderboard import times_of
@@ -50,6 +50,8 @@ def results_of(gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines 
     tests: list[dict[str, Any]] = []
     leaderboard: list[dict[str, Any]] = []
     words: list[str] = []
+    if slip_days := slip_days_for_student(gradebook, marks):
+        words.append(slip_days)
     seconds = 0.0
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
         view = student_view(mark, exercise, gradebook.rules)
