@@ -156,6 +156,13 @@ class Rules:
         own = self.of(exercise).hints
         return self.hints if own is None else own
 
+    @property
+    def counting_words(self) -> str:
+        """A sentence on the attempt that counts: `The best of the first 3 attempts counts.`"""
+        if self.max_attempts is None or self.max_attempts == 1:
+            return f"The {self.attempts if self.max_attempts is None else 'first'} attempt counts."
+        return f"The {self.attempts} of the first {self.max_attempts} attempts counts."
+
     def has_leaderboard(self, exercise: str) -> bool:
         own = self.of(exercise).leaderboard
         return self.leaderboard if own is None else own

@@ -52,7 +52,7 @@ def _overview(gradebook: Gradebook) -> Iterator[str]:
     yield f"{students}, {files} for {count(len(gradebook.exercises), 'exercise')}{unmatched}."
     undecided = sum(not marks.final for marks in gradebook.students)
     more = f" {count(undecided, 'student')} without a final total." if undecided else ""
-    yield f"The {rules.attempts} attempt counts.{more}"
+    yield f"{rules.counting_words}{more}"
 
 
 def _exercises(gradebook: Gradebook, width: int) -> Iterator[str]:

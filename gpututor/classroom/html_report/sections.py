@@ -318,7 +318,7 @@ def _legend(gradebook: Gradebook) -> str:
     words += [f"{BY_HAND} by hand"] if gradebook.by_hand else []
     words += ["(2) does not count"] if any(mark.is_dropped for mark in marks) else []
     words += [UNKNOWN] if any(exercise.known_of is None for exercise in gradebook.exercises) else []
-    return f"The {gradebook.rules.attempts} attempt counts. {'. '.join(words)}{'.' if words else ''}"
+    return f"{gradebook.rules.counting_words} {'. '.join(words)}{'.' if words else ''}"
 
 
 def reports(gradebook: Gradebook, lines: SubmittedLines) -> str:
