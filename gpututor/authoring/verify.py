@@ -140,6 +140,8 @@ class Targets:
     exercises: tuple[Exercise, ...]
     problems: tuple[CourseError, ...]
     """Problems of these that loading the course found."""
+    note: str = ""
+    """Text after the names of exercises, such as the values of their variants."""
 
 
 def targets_of(course_folder: Path, words: Sequence[str]) -> tuple[Targets, ...]:
@@ -282,7 +284,7 @@ class Verifier:
                 self.subjects.append(subject)
                 jobs.append(self._job(subject, 0, "examples", partial(self._lesson, subject, lesson, targets.course)))
             for exercise in targets.exercises:
-                subject = Subject(f"{exercise.label} {exercise.slug}", exercise.folder, exercise)
+                subject = Subject(f"{exercise.label} {exercise.slug}{targets.note}", exercise.folder, exercise)
                 self.subjects.append(subject)
                 begin = partial(self._exercise, subject, exercise, targets.course)
                 jobs.append(self._job(subject, 0, "checks", begin))

@@ -58,13 +58,15 @@ class ClassFolder:
         """Recordings of gradings that the instructor looked at, a folder for each key."""
         self.replaced = folder / "replaced"
         """Dated copies of replaced journal entries and rules."""
+        self.variants = folder / "variants"
+        """Exercises with the values of students' variants."""
         self.history = folder / "history"
         """Marks by hand and accepted regrades; see `gpututor.classroom.history`."""
         self.pseudonymous = folder / "pseudonymous"
         """Reports and feedback without names, which must not mix with those that have names."""
         self.made = (
             *(self.journal, self.submissions, self.exports, self.feedback, self.recordings, self.replaced),
-            *(self.history, self.pseudonymous),
+            *(self.history, self.pseudonymous, self.variants),
         )
         """The folders that only gpututor writes to."""
 

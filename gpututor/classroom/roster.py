@@ -127,8 +127,8 @@ def read_roster(path: Path) -> Roster:
             at = columns["id"] if cells.get("id") else columns["email"]
             raise _mistake(table, line, at, f"{id!r} is in line {first}, too", "Remove one of the lines.")
         hours = _hours(table, line, columns, cells.get("extension", ""))
-        words = (cells.get(key, "") for key in ("name", "email", "section"))
-        students.append(Enrolled(id, *words, hours, cells.get("pseudonym", "")))
+        name, email, section, pseudonym = (cells.get(key, "") for key in ("name", "email", "section", "pseudonym"))
+        students.append(Enrolled(id, name, email, section, hours, pseudonym))
     _check_pseudonyms(table, columns, students)
     used = set(columns.values())
     return Roster(path, tuple(students), tuple(name for at, name in enumerate(table.header) if at not in used and name))
@@ -194,6 +194,8 @@ class Enrolment:
     """Ids of students with files who are not in the roster."""
     pseudonyms: Mapping[str, str]
     """The roster's pseudonyms by the students' ids; empty for students without one."""
+    roster_ids: Mapping[str, str]
+    """The ids in the roster by the students' ids, for students in both."""
 
 
 def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
@@ -203,7 +205,8 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
     matches = match_students(people, students, has_names=class_.has_names)
     others = tuple(student.id for at, student in enumerate(students) if at not in matches.values())
     is_numbered = class_.layout in ("canvas", "moodle")
-    sections, pseudonyms, extensions = dict[str, str](), dict[str, str](), list[Extension]()
+    sections, pseudonyms, roster_ids = dict[str, str](), dict[str, str](), dict[str, str]()
+    extensions = list[Extension]()
     for position, row in enumerate(roster.students):
         if position in matches:
             at = matches[position]
@@ -213,9 +216,10 @@ def enrol(class_: Class, rules: Rules, roster: Roster) -> Enrolment:
             platform_id = row.id if is_numbered and row.id.isdecimal() else ""
             students.append(Student(row.id, row.name, row.email, platform_id))
             at = len(students) - 1
-        sections[students[at].id], pseudonyms[students[at].id] = row.section, row.pseudonym
+        id = students[at].id
+        sections[id], pseudonyms[id], roster_ids[id] = row.section, row.pseudonym, row.id
         if row.extension_hours:
             extensions.append(Extension(students[at].id, hours=row.extension_hours))
     enrolled = replace(class_, students=tuple(students))
     rules = replace(rules, extensions=(*rules.extensions, *extensions))
-    return Enrolment(enrolled, rules, sections, others, pseudonyms)
+    return Enrolment(enrolled, rules, sections, others, pseudonyms, roster_ids)

@@ -31,13 +31,16 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
-from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
+from gpututor.authoring.verify import Listener, MutantReport, Subject, Targets, Verifier, targets_of
+from gpututor.classroom.variants import other_values, words_of, written
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -60,10 +63,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    began = time.monotonic()
     targets = targets_of(arguments.course or paths.builtin_course(), arguments.paths)
     for target in targets:
         target.course.check_has_checks()
+    with tempfile.TemporaryDirectory(prefix="gpututor-") as folder:
+        return _verify([*targets, *_with_other_values(targets, Path(folder))], arguments)
+
+
+def _with_other_values(targets: Sequence[Targets], folder: Path) -> Iterator[Targets]:
+    """Yield the exercises with variants once more for each further value, written to `folder`."""
+    for target in targets:
+        for exercise in target.exercises:
+            for values in other_values(exercise):
+                made = written(exercise, values, folder)
+                yield Targets(target.course, (), (made,), (), f" ({words_of(values)})")
+
+
+def _verify(targets: Sequence[Targets], arguments: argparse.Namespace) -> int:
+    began = time.monotonic()
     screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
     listener = Listener(screen.advanced, screen.finished)
     verifier = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
