@@ -269,7 +269,7 @@ def _files(course: Course) -> Iterator[tuple[str, str]]:
         for exercise in lesson.exercises:
             path = f"{place}/{exercise.folder.name}"
             keys = [key.name for key in EXERCISE_KEYS if key.name not in _SOLUTION_KEYS]
-            yield f"{path}/exercise.toml", exercise.filled(manifest_of(exercise.folder / "exercise.toml", keys))
+            yield f"{path}/exercise.toml", manifest_of(exercise.folder / "exercise.toml", keys)
             for name in STUDENT_FILES:
                 text = exercise.file(name)
                 yield f"{path}/{name}", without_comments(text) if name.endswith(".md") else text

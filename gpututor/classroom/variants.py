@@ -136,7 +136,7 @@ def _files(exercise: Exercise) -> Mapping[str, bytes]:
         except OSError as error:
             raise CourseError(f"{path}: cannot be read ({error})", "Restore the file, then try again.") from error
         if inside.as_posix() == "exercise.toml":
-            content = exercise.filled(manifest_of(path, _KEYS)).encode()
+            content = manifest_of(path, _KEYS).encode()
         elif path.suffix in (".py", ".md"):
             content = exercise.filled(content.decode(errors="surrogateescape")).encode(errors="surrogateescape")
         files[inside.as_posix()] = content

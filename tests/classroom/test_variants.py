@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gpututor.authoring.lint import exercise_problems
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.variants import values_of
@@ -170,6 +171,15 @@ def test_gradescopes_autograder_refuses_variants(course: Course, tmp_path: Path)
     path = tmp_path / "image.zip"
     assert main(["classroom", "gradescope-image", "1.2", "--course", str(course.folder), "-o", str(path)]) == 2
     assert not path.exists()
+
+
+def test_verify_finds_a_variant_without_a_place(course: Course) -> None:
+    folder = course.exercises[1].folder
+    assert not [problem for problem in exercise_problems(load_exercise(folder), course) if "variant" in problem.key]
+    with (folder / "exercise.toml").open("a") as stream:
+        stream.write('[[variant]]\nname = "size"\nvalues = ["1", "2"]\n')
+    (problem,) = (each for each in exercise_problems(load_exercise(folder), course) if "variant" in each.key)
+    assert problem.key == "variant[1].name"
 
 
 def test_verify_grades_each_value(course: Course, capsys: pytest.CaptureFixture[str]) -> None:
