@@ -333,6 +333,10 @@ def _mistakes_between(values: dict[str, Any], exercises: Sequence[str]) -> Itera
                 advice = "Give points to checks of the exercise; `gpututor grade` names them."
                 yield Mistake(f"exercises.'{key}'.points.{check}", "the grader's own check is worth nothing", advice)
     yield from _hidden_needs(values, exercises)
+    late = LatePolicy(**values["late"])
+    if values["slip_days"] and not late.per_cent and late.reject_after_hours is None:
+        advice = "Write per_cent in [late]: 100 if late work is worth nothing without a slip day."
+        yield Mistake("slip_days", "there is no penalty that they could save", advice)
     for position, extension in enumerate(values["extension"]):
         key, exercise = f"extension[{position}]", extension["exercise"]
         if (extension["due"] is None) == (extension["hours"] is None):
