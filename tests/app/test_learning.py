@@ -20,7 +20,7 @@ from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
 from gpututor.judge.verdicts import BUILTIN_CHECKS
 from gpututor.paths import builtin_course
-from gpututor.progress.review import Mistake, general_rule, lesson_about, to_remember
+from gpututor.progress.review import Mistake, check_names, general_rule, lesson_about, to_remember
 from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import assert_golden, screen_lines, screen_text
@@ -205,10 +205,10 @@ def test_each_lesson_of_the_course_says_what_to_remember() -> None:
 
 
 def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
-    course = load_course(builtin_course())
+    names = check_names(load_course(builtin_course()))
 
     def about(check: str) -> str:
-        return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), course)
+        return lesson_about(Mistake(check, "", 1, ("somewhere/else",)), names)
 
     assert about("transfers") == "tensors_on_the_device"
     assert about("syncs") == "measure_it"
@@ -303,7 +303,7 @@ async def test_a_repetition_starts_from_the_starter_and_a_quick_pass_ends_it(
     await run_checks(pilot)
     assert progress_overview(env.course, screen.learner.progress).repeats == ()
     await pilot.press("w", "2")
-    await until_shown(pilot, "○ Nothing: you passed everything")
+    await until_shown(pilot, "○ Nothing: what you passed took few tries")
 
 
 async def test_progress_that_cannot_be_read_is_told(pilot: Pilot[None], screen: MainScreen) -> None:

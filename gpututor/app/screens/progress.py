@@ -75,12 +75,13 @@ class ProgressScreen(BaseModal[Choice]):
 
     def on_mount(self) -> None:
         self.pages.show(self._first_page)
-        # Reading every report takes 50 µs each; some learners have thousands. The rows need the width of the list.
-        self.call_after_refresh(in_thread, self._count)
+        # Reading every report takes 50 µs each; some learners have thousands.
+        in_thread(self._count)
 
     def _count(self) -> None:
         try:
-            self.call_later(self._show, progress_overview(self._course, self._progress))
+            # The rows need the width of the list, which has one after the first refresh.
+            self.call_after_refresh(self._show, progress_overview(self._course, self._progress))
         except TutorError as error:
             row = Option(escape_control_chars(f"! {error.title}"), disabled=True)
             self.call_later(self._far.set_options, [row])
@@ -133,7 +134,7 @@ class ProgressScreen(BaseModal[Choice]):
         yield _heading("")
         yield _heading("Most frequent failures, and where to read up")
         titles = {lesson.slug: f"{lesson.number} {lesson.title}" for lesson in overview.lessons}
-        for mistake, slug in overview.mistakes[:MOST_MISTAKES]:
+        for mistake, slug in overview.mistakes:
             words = f"{mistake.times:>4} ×  {general_rule(mistake)}"
             if slug:
                 words += f"\n{'':<8}▸ {titles.get(slug, _GONE)}"
@@ -211,7 +212,8 @@ def progress_overview(course: Course, store: ProgressStore) -> ProgressOverview:
     keys = [exercise.key for exercise in course.exercises]
     known = [attempt for attempt in attempts if attempt.exercise in set(keys)]
     repeats = review.to_repeat(known, progress, store.solutions_opened(), store.begun_again(), keys)
-    mistakes = tuple((mistake, lesson_about(mistake, course)) for mistake in review.mistakes(known))
+    names = review.check_names(course)
+    mistakes = tuple((mistake, lesson_about(mistake, names)) for mistake in review.mistakes(known)[:MOST_MISTAKES])
     return ProgressOverview(
         lesson_rows(course, progress), mistakes, review.best_times(known), repeats, review.practice(known)
     )
