@@ -103,7 +103,7 @@ def _gpu_fault(name: str) -> str:
 SETTINGS = (
     Setting("theme", "Theme", "The colors; terminal: your terminal's own sixteen.", THEMES, _theme_fault),
     Setting("editor", "Own editor", "Opens your file; empty: $VISUAL, else $EDITOR.", (), _editor_fault),
-    Setting("auto_run", "Run checks", "When the checks run; ^s and r always run them.", RUNS),
+    Setting("auto_run", "Run checks", "When the checks run; you can always ask for it.", RUNS),
     Setting("motion", "Motion", "None: no animation, no blinking cursor.", MOTIONS),
     Setting("device", "Device", "Where to run; auto: a real GPU if there is one.", DEVICES, _device_fault),
     Setting("gpu", "Virtual GPU", "The GPU to model; exercise: each exercise's own.", (), _gpu_fault),

@@ -258,6 +258,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
     "all_text": (
         _row("scroll", "", "Scroll", "Down and up.", bar="j k Space: scroll"),
         _row("ends", "", "Ends", "To the top and to the end.", bar="g G: top and end"),
+        _row("copy", "y", "Copy", "Copy all of the text.", bar="y: copy"),
         _row("close", "escape,q,v,enter,shift+f12,f24", "Close", "Close it.", bar="Esc: closes"),
     ),
     "diff": (

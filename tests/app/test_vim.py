@@ -133,6 +133,7 @@ CASES = [
     ("a|bc d", "viwd", "| d"),
     ("ab|c", "vohd", "|a"),
     ("|ab", f"d{ESC}x", "|b"),
+    ("|a.bc", f"vf{ESC}ld", "|bc"),
 ]
 
 

@@ -118,7 +118,7 @@ class Vim:
 
     def escape(self) -> bool:
         """Go back to NORMAL mode, or drop an incomplete command; return False if there is nothing to leave."""
-        if self.mode is Mode.NORMAL:
+        if self.mode is Mode.NORMAL or (self.mode is not Mode.INSERT and _count(self._keys)[1]):
             waited, self._keys = bool(self._keys), ""
             return waited
         if self.mode is Mode.INSERT:

@@ -26,7 +26,8 @@ from gpututor.app.commands import (
 )
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
-from gpututor.app.widgets.output import LongText, Section
+from gpututor.app.widgets.output import LongText, Section, as_text
+from gpututor.grading.report_text import count
 from gpututor.progress.overview import State
 from gpututor.text import escape_control_chars
 
@@ -184,16 +185,24 @@ class AllTextScreen(BaseModal[None]):
 
     def __init__(self, sections: Sequence[Section], first: int = 0) -> None:
         super().__init__()
+        self._sections = sections
         self._text = LongText(sections, first, id="all-text")
+        self._foot = PlainText(foot("all_text"), classes="foot")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -tall"):
             yield PlainText("The full report", classes="title")
             yield self._text
-            yield PlainText(foot("all_text"), classes="foot")
+            yield self._foot
 
     def on_mount(self) -> None:
         self._text.focus()
+
+    def action_copy(self) -> None:
+        """Copy the whole text, and say so: the status line is behind this screen."""
+        text = as_text(self._sections)
+        self.app.copy_to_clipboard(text)
+        self._foot.update(f"Copied {count(len(text.splitlines()), 'line')}.   {foot('all_text')}")
 
 
 def help_content(pane: Pane, all_commands: Sequence[Command], width: int) -> Content:

@@ -68,6 +68,11 @@ def everything(report: Report, source: str = "") -> list[Section]:
     return [Section(outcome_line(report), first), *checks, *_outputs(report, most_lines=None)]
 
 
+def as_text(sections: Sequence[Section]) -> str:
+    """Return sections as one text, without control characters, for the clipboard."""
+    return escape_control_chars("\n\n".join("\n".join(filter(None, section)) for section in sections))
+
+
 def details_of(verdict: Verdict, source_lines: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Return (label, text) of a check's details. `source_lines`: lines of the graded text, if it is known."""
     line = "" if verdict.line is None else f"{verdict.line}"
