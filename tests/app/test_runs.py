@@ -89,6 +89,7 @@ async def test_a_run_of_an_exercise_that_was_left_is_recorded_but_not_shown(env:
         await pilot.press("r")
         await until(pilot, lambda: "loads" in screen_text(pilot.app), "for the first check")
         await pilot.press("n", "5")
+        await until_shown(pilot, "1.1 is still running. Esc stops it.")
         env.client.holds = False
         env.client.released.set()
         await until(pilot, lambda: not screen.running, "for the end")

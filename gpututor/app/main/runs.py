@@ -303,6 +303,8 @@ class RunController:
 
     def file_loaded(self, *, again: bool = False) -> None:
         """Note a text that another program wrote, or, unless `again`, a text that is not to run by itself."""
+        if self.running and not self._is_for_open_exercise:
+            self._host.status.show_run(f"{self._submitted_for.label} is still running. Esc stops it.")
         text = self._host.editor_text
         if again:
             self._others_text = text
