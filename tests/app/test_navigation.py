@@ -463,5 +463,7 @@ async def test_next_after_a_lesson_is_its_exercise(pilot: Pilot[None], screen: M
 
 
 def test_before_it_is_drawn_markdown_stands_as_plain_text() -> None:
-    text = "# Two\n\nOne\n`line` **now**.\n\n- a\n  b\n- c\n\n    code(\n    )\n\n1. first\n   too\n2. second"
-    assert reflowed(text) == "Two\n\nOne line now.\n\n• a b\n• c\n\n    code(\n    )\n\n1. first too\n2. second"
+    text = "# Two\n\nOne\n`line` **now**.\n\n- a\n  b\n- c\n\n    code(\n      2)\n\n1. first\n   too\n2. second"
+    assert reflowed(text) == "Two\n\nOne line now.\n\n• a b\n• c\n\n code(\n   2)\n\n1. first too\n2. second"
+    links = "*Lesson 1:* [Meet the `device`](../lesson.md), 2 * 3 * 4"
+    assert reflowed(links) == "Lesson 1: Meet the device, 2 * 3 * 4"

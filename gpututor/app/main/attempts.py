@@ -133,6 +133,12 @@ class AttemptController:
         self.writer.wait_for_attempts(BRIEFLY_S)
         return self.from_progress(partial(self._host.learner.progress.latest, self._host.exercise.key), None)
 
+    @property
+    def has_any(self) -> bool:
+        """True if an attempt at the exercise is stored."""
+        newest = partial(self._host.learner.progress.ids, self._host.exercise.key, newest=1)
+        return bool(self.from_progress(newest, []))
+
     def _ids(self) -> list[int]:
         self.writer.wait_for_attempts(BRIEFLY_S)
         return self.from_progress(partial(self._host.learner.progress.ids, self._host.exercise.key), [])

@@ -134,6 +134,7 @@ class MainScreen(BaseScreen[None]):
         # The text is on screen at once; the file, the list and the results, 30 ms of work, come right after it.
         self.watch(self, "focused", self._show_mode, init=False)
         self._place = self.navigator.place_left()
+        self.panes.set_class(self.attempts.has_any, "ran")  # the results have their height from the first paint on
         self.show_pane(self._place.pane)
         self.call_after_refresh(self._after_first_paint)
 

@@ -155,6 +155,7 @@ class Results(Vertical, can_focus=True):
         self._device = PlainText("", classes="device")
         self._notice = PlainText("", classes="news")
         """Line above the checks, displayed only if it has words."""
+        self._notice.display = False
         self._news = ""
         self._is_older = False
         self._is_stale = False
