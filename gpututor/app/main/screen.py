@@ -290,7 +290,10 @@ class MainScreen(BaseScreen[None]):
         elif self.editing.find_keys:
             commands, keys = (), self.editing.find_keys
         elif pane is Pane.COURSE:
-            keys = (("/", "Filter"), ("v", course.next_view), *((("Esc", "Show all"),) if course.is_narrowed else ()))
+            keys = (("Enter", "Open"), ("/", "Filter"), ("v", course.next_view))
+            keys = (*keys, ("Esc", "Show all")) if course.is_narrowed else keys
+        elif pane is Pane.CODE and not self.running and self.panes.has_editor and self.panes.editor.vim is None:
+            keys = (("Esc", "Leave"),)
         if self._is_zoomed and commands:
             zoom = self.commands["zoom"]
             keys = (*keys, (key_name((zoom.keys if pane is Pane.CODE else zoom.letters)[0]), "All panes"))

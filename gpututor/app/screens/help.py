@@ -46,7 +46,6 @@ _MORE = {
         ("g G", "To the top and to the end."),
         ("Enter", "Open; on a failed check: go to its line."),
         (" ".join(state.glyph for state in State), "Passed, started, to do."),
-        ("^p", "Find any command or exercise by its name."),
     ),
 }
 
@@ -210,6 +209,7 @@ def help_content(pane: Pane, all_commands: Sequence[Command], width: int) -> Con
     table = pane.value if pane.value in WIDGETS else "reader"
     parts: _Parts = [f"{_wrapped(ABOUT[pane], width)}\n"]
     parts += [help_line(*entry, width) for entry in help_keys(table)]
+    parts.append(help_line("^p", "Find any command or exercise by its name.", width))
     for group, commands in groupby(all_commands, key=lambda command: command.group):
         parts.append((f"\n{group}\n", "bold $text-accent"))
         parts += [help_line(_keys(command), command.help, width) for command in commands]
