@@ -24,7 +24,7 @@ from gpututor.grading.events import GradeRequest, GradingEvent, OutputPrinted, W
 from gpututor.grading.report import Outcome, Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
 from gpututor.paths import settings_file
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
@@ -335,6 +335,17 @@ async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_
         wanted = Pane.CODE if typing else Pane.RESULTS
         await until(pilot, lambda: screen.panes.current is wanted, "for the pane")
         assert pilot.app.focused is screen.panes.editor or not typing
+
+
+async def test_a_failure_after_a_save_of_the_app_comes_forward_once_the_editor_is_left(env: AppEnv) -> None:
+    (env.folder / "home" / "config").mkdir(parents=True)
+    settings_file().write_text('auto_run = "saved"\n')
+    async with env.start() as pilot:
+        screen = main_screen(pilot)
+        await edit(pilot, "def twice(number):\n    return number\n")
+        await pilot.press("escape")
+        await until(pilot, lambda: screen.panes.results.report is not None, "for the report")
+        await until(pilot, lambda: screen.panes.current is Pane.RESULTS, "for the results")
 
 
 @pytest.mark.parametrize("auto_run", ["other editor", "saved"])

@@ -119,8 +119,8 @@ class RunController:
         """The editor's text when it was last considered for an automatic run."""
         self._others_text = ""
         """The newest text that another program wrote."""
-        self._is_others = False
-        """True if the newest run started by itself, on a text that another program wrote."""
+        self._is_quiet = False
+        """True if the newest run started by itself."""
 
     # Starting and stopping
 
@@ -140,7 +140,7 @@ class RunController:
         """Grade the editor's text. The client stops an earlier run."""
         host = self._host
         self._submitted, self._submitted_for = host.editor_text, host.exercise
-        self._is_others = quietly and self._submitted == self._others_text
+        self._is_quiet = quietly
         host.panes.results.begin(self._submitted, host.exercise.limits.wall_s)
         host.panes.run_begins()
         self._set_running(True)
@@ -245,8 +245,8 @@ class RunController:
         if self._is_for_open_exercise:
             host.panes.results.finish(report, news)
             host.panes.results.compare_with(host.editor_text)
-            # Who works in another editor looks for the failure here; who types here is not interrupted.
-            is_wanted = self._is_others and report.outcome is not Outcome.PASSED and not host.takes_text
+            # A failure of a run that started by itself comes forward, but never in the way of typing.
+            is_wanted = self._is_quiet and report.outcome is not Outcome.PASSED and not host.takes_text
             if host.panes.current is Pane.RESULTS or (is_wanted and host.is_current):
                 host.show_pane(Pane.RESULTS)
         host.show_keys()
