@@ -16,7 +16,7 @@ from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course
 from gpututor.progress.overview import State, filter_rows, lesson_rows
 from gpututor.progress.store import ExerciseProgress
-from tests.support.apps import AppEnv, main_screen, run_checks, until, until_shown
+from tests.support.apps import AppEnv, edit, main_screen, run_checks, until, until_shown
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_lines, screen_text
 from tests.support.tiny_course import RIGHT, write_course
@@ -316,6 +316,18 @@ async def test_the_app_reopens_the_last_exercise_pane_and_line(env: AppEnv) -> N
         await pilot.press("escape", "2", "q")
     async with env.start() as pilot:
         assert main_screen(pilot).panes.current is Pane.LESSON
+
+
+async def test_a_learner_who_comes_back_reads_how_far_they_are(env: AppEnv) -> None:
+    async with env.start() as pilot:
+        assert "Welcome back" not in screen_text(pilot.app)
+        await edit(pilot, RIGHT)
+        await run_checks(pilot)
+        await until_shown(pilot, "✓ Passed")
+        main_screen(pilot).attempts.writer.wait(20)
+        await pilot.press("ctrl+q")
+    async with env.start() as pilot:
+        await until_shown(pilot, f"Welcome back: 1 of {len(env.course.exercises)} exercises passed.")
 
 
 @pytest.mark.long

@@ -158,6 +158,8 @@ class MainScreen(BaseScreen[None]):
             self.status.show_news(f"{count(broken, 'fault')} in the course: `gpututor doctor` names them.")
         elif self.learner.progress.notice:
             self.status.show_news(self.learner.progress.notice)
+        elif not self.status.news and (passed := sum(lesson.passed for lesson in self.attempts.lessons)):
+            self.status.show_news(f"Welcome back: {passed} of {len(self.learner.course.exercises)} exercises passed.")
 
     def _become_ready(self) -> None:
         self.is_ready = True
