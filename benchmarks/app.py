@@ -229,9 +229,8 @@ _KINDS = ("parity", "placement", "syncs", "transfers", "launches", "memory", "sp
 
 
 def show_progress(runs: int = 5) -> None:
-    print(
-        f"\nscreens with {ATTEMPTS} attempts stored      first   median   longest   on a core   to settings   (limit: 200 ms)"
-    )
+    title = f"screens with {ATTEMPTS} attempts stored"
+    print(f"\n{title}      first   median   longest   on a core   to settings   (limit: 200 ms)")
     with tempfile.TemporaryDirectory() as home:
         store_attempts(home)
         with started("app", home, (100, 30)) as terminal:

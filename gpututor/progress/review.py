@@ -200,7 +200,7 @@ def general_rule(mistake: Mistake) -> str:
 
 
 _NAMED = re.compile(r"\b(\w+)\(|\bname=\"([^\"]+)\"")
-"""What `checks.py` calls, and the names that the author gave to checks."""
+"""Names that `checks.py` calls, and names that the author gave to checks."""
 
 CheckNames = Mapping[str, Sequence[frozenset[str]]]
 """Names in the checks of each exercise, by the slug of the lesson."""
