@@ -136,8 +136,9 @@ class AttemptController:
     @property
     def has_any(self) -> bool:
         """True if an attempt at the exercise is stored."""
-        newest = partial(self._host.learner.progress.ids, self._host.exercise.key, newest=1)
-        return bool(self.from_progress(newest, []))
+        ids = partial(self._host.learner.progress.ids, self._host.exercise.key, newest=1)
+        newest: list[int] = self.from_progress(ids, [])
+        return bool(newest)
 
     def _ids(self) -> list[int]:
         self.writer.wait_for_attempts(BRIEFLY_S)
