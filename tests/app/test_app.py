@@ -46,8 +46,8 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: 
         await run_checks(pilot)
         text = screen_text(pilot.app)
         assert "✗ Failed: 1 of 3 checks passed, 1 not run" in text
-        assert "✓ passed   The check called loads holds" in text
-        assert "○ not run  The check called parity holds" in text
+        assert "✓ passed    The check called loads holds" in text
+        assert "○ not run   The check called parity holds" in text
         for words in ("a result on cuda:0", "a result on cpu", "raise NotImplementedError", "pass device=."):
             assert words in text
         await pilot.press("enter")
