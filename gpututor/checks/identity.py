@@ -137,7 +137,6 @@ def unmodified(
 
 
 def _changes(call: Call, may_change: tuple[str, ...]) -> list[str]:
-    """Describe each argument that changed."""
     before, after = call.before, call.after
     words = []
     for path in sorted(path for path in before.keys() | after.keys() if before.get(path) != after.get(path)):

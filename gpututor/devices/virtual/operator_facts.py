@@ -52,7 +52,6 @@ class OperatorFacts:
 
 @cache
 def tables() -> dict[str, Any]:
-    """Return the tables of `operators.toml`."""
     return tomllib.loads(_PATH.read_text(encoding="utf-8"))
 
 

@@ -361,7 +361,6 @@ class Operator:
                 yield value
 
     def argument(self, where: int | str) -> str:
-        """Return the name of an argument, given its position or its name."""
         return where if isinstance(where, str) else str(self.func._schema.arguments[where].name)
 
 

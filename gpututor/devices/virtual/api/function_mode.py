@@ -89,8 +89,6 @@ def thread_has_modes() -> bool:
 
 
 class ThreadModes:
-    """Both modes, for one thread."""
-
     def __init__(self) -> None:
         self._dispatch: Any = DeviceMode()
         self._functions: Any = DeviceFunctionMode()

@@ -170,7 +170,6 @@ def refuse_apply(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def convert_type(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Convert a tensor to another dtype, or to a type with its device."""
     wanted = args[1] if len(args) > 1 else kwargs.get("dtype")
     if wanted is None:
         return func(*args, **kwargs)

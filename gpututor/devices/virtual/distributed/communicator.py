@@ -137,7 +137,6 @@ _carriers: dict[int, tuple[Any, Any, str]] = {}
 
 
 def nccl_is_available() -> bool:
-    """Replace `torch.distributed.is_nccl_available`."""
     return True
 
 
@@ -148,7 +147,6 @@ def nccl_version() -> int:
 
 
 def nccl_version_suffix() -> bytes:
-    """Replace `torch._C._nccl_version_suffix`."""
     return b""
 
 

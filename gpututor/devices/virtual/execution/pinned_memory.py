@@ -160,7 +160,6 @@ _of_machines: weakref.WeakKeyDictionary[VirtualMachine, PinnedMemory] = weakref.
 
 
 def pinned_memory(machine: VirtualMachine) -> PinnedMemory:
-    """Return a machine's page-locked memory."""
     memory = _of_machines.get(machine)
     if memory is None:
         memory = _of_machines[machine] = PinnedMemory(machine)

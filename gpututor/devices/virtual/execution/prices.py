@@ -103,7 +103,6 @@ _known: dict[Any, Cost] = {}
 
 
 def describe(tensors: Iterable[torch.Tensor]) -> list[Description]:
-    """Return the shapes and dtypes."""
     return [(tuple(tensor.shape), str(tensor.dtype)[6:]) for tensor in tensors]
 
 
@@ -155,7 +154,6 @@ def cost_on_gpu(spec: GpuSpec, op: Operator, tensors: Sequence[Any], size_bytes:
 
 
 def _dim(call: Any) -> int:
-    """Return the dimension of a scan, its second argument."""
     args, kwargs = call
     dim = args[1] if len(args) > 1 else kwargs.get("dim", -1)
     return dim if type(dim) is int else -1

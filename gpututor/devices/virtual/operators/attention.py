@@ -320,7 +320,6 @@ def _gradients(tensors: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, 
 
 
 def device_calls() -> dict[Any, Any]:
-    """Return the functions that compute CUDA's operators on the CPU."""
     forms = {"flash": (_flash, _flash_backward), "efficient": (_efficient, _efficient_backward)}
     return {
         getattr(aten, f"_scaled_dot_product_{name}_attention{ending}").default: function

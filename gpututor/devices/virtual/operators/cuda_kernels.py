@@ -275,5 +275,4 @@ _CALLS: dict[Any, Call] = {
 
 
 def device_calls() -> dict[Any, Call]:
-    """Return the functions that compute, on the CPU, what CUDA's kernels return."""
     return _CALLS

@@ -45,7 +45,6 @@ class _Call:
     batch_sizes: list[int]
 
     def compute(self, data: Tensor, weight: list[Tensor], stride: int, hx: Tensor, cx: Tensor | None) -> list[Tensor]:
-        """Return the CPU's output and last states."""
         state = hx if cx is None else [hx, cx]
         numbers = (stride > 2, self.layers, self.dropout, self.train, self.bidirectional)
         layers = _LAYERS[self.mode]
@@ -56,7 +55,6 @@ class _Call:
             return list(layers(data, state, weight, *numbers, self.batch_first))
 
     def shapes(self, data: Tensor, hx: Tensor, cx: Tensor | None) -> list[Tensor]:
-        """Return the results without values."""
         width = hx.shape[2] * (1 + self.bidirectional)
         shape = [*data.shape[:-1], width]
         if self.batch_first and not self.batch_sizes:
@@ -175,7 +173,6 @@ def _seeded(seed: int | None) -> Iterator[None]:
 
 
 def device_calls() -> dict[Any, Callable[..., Any]]:
-    """Return the functions that compute cuDNN's operators on the CPU."""
     return {aten._cudnn_rnn.default: _forward, aten._cudnn_rnn_backward.default: _backward}
 
 

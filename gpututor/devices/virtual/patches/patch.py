@@ -37,7 +37,6 @@ class Patch:
         return owner
 
     def is_in_torch(self) -> bool:
-        """Return True if this torch has the attribute."""
         try:
             return hasattr(self.owner_object(), self.name)
         except options.TorchNotSupported:
@@ -64,7 +63,6 @@ def apply_patches(table: Sequence[Patch]) -> Iterator[None]:
 
 @contextmanager
 def original_of(table: Sequence[Patch]) -> Iterator[None]:
-    """Apply every patch of `table` inside the block."""
     undo: list[tuple[Any, str, Any]] = []
     try:
         for patch in table:

@@ -58,12 +58,10 @@ def _during(call: Any, args: Any, kwargs: Any) -> Any:
 
 
 def save(*args: Any, **kwargs: Any) -> Any:
-    """Replace `torch.save`."""
     return _during(_real_save, args, kwargs)
 
 
 def load(*args: Any, **kwargs: Any) -> Any:
-    """Replace `torch.load`."""
     return _during(_real_load, args, kwargs)
 
 
@@ -114,7 +112,6 @@ def storage_to_gpu(storage: Any, device: Any = None, non_blocking: bool = False)
 
 
 def storage_to(storage: Any, *, device: Any, non_blocking: bool = False) -> Any:
-    """Replace a storage's `.to()`."""
     if meant_device(device).type == "cuda":
         return storage_to_gpu(storage, device)
     return torch_private.move_storage(storage, device=device, non_blocking=non_blocking)

@@ -33,7 +33,6 @@ _real_copy: Any = torch.UntypedStorage.copy_
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Replace `torch.is_storage`."""
     return isinstance(obj, VirtualStorage) or bool(_real_is_storage(obj))
 
 

@@ -263,7 +263,6 @@ VirtualTensor.__name__ = VirtualTensor.__qualname__ = "Tensor"
 
 
 def is_virtual(tensor: object) -> bool:
-    """Return True if `tensor` is on a virtual GPU."""
     return type(tensor) is VirtualTensor
 
 

@@ -87,7 +87,6 @@ def tuple_like(value: tuple[Any, ...], parts: Any) -> Any:
 
 
 def pointer_tensor(address: int, dtype: Any) -> Any:
-    """Return a pointer of the interpreter."""
     import numpy as np
 
     kind = tl.pointer_type(dtype)
@@ -95,7 +94,6 @@ def pointer_tensor(address: int, dtype: Any) -> Any:
 
 
 def scalar_tensor(value: Any, dtype: Any) -> Any:
-    """Return a number of the interpreter."""
     import numpy as np
 
     return tl.tensor(TensorHandle(np.array([value], dtype=np_dtype_of(dtype)), dtype), dtype)
@@ -164,7 +162,6 @@ class _Semantic(TritonSemantic):  # type: ignore[misc]
 
 
 def semantic_of(builder: Any) -> Any:
-    """Return Triton's rules of types and shapes over `builder`."""
     return _Semantic(builder)
 
 
