@@ -14,9 +14,9 @@ from gpututor.devices.virtual.operator_facts import (
     OperatorFacts,
     facts_of,
     kind_of,
-    nondeterministic,
     short_name,
     sized_by_numbers,
+    tables,
 )
 
 _aten = torch.ops.aten
@@ -323,7 +323,7 @@ class Operator:
         self.may_resize = bool(self.out_names)
         self.is_kernel = not is_view and kind != NO_COST and func.namespace != "profiler"
         self.random = torch.Tag.nondeterministic_seeded in func.tags
-        self.nondeterministic = func.namespace == "aten" and short_name(schema.name) in nondeterministic()
+        self.nondeterministic = func.namespace == "aten" and short_name(schema.name) in tables()["nondeterministic"]
         """True if some of its calls have no deterministic CUDA kernel; see `operators.determinism`."""
         self.takes_generator = any(argument.name == "generator" for argument in schema.arguments)
         self.reads_at_indices = facts.indices == "read"

@@ -43,10 +43,6 @@ def _vector_product(*tensors: Any, out_val: Any = None, **__: Any) -> int:
     return 2 * max(tensor.numel() for tensor in tensors if isinstance(tensor, torch.Tensor))
 
 
-def _addbmm(_: Any, left: Any, right: Any, *__: Any, **___: Any) -> int:
-    return int(2 * left.numel() * right.shape[-1])
-
-
 def _without_out_dtype(packet: Any) -> Callable[..., Any]:
     """Return torch's formula, called without the operator's optional argument `out_dtype`, which it does not know."""
     formula = flop_registry[packet]
@@ -70,7 +66,7 @@ _FORMULAS = {
     aten.addmv: _vector_product,
     aten.dot: _vector_product,
     aten.vdot: _vector_product,
-    aten.addbmm: _addbmm,
+    aten.addbmm: lambda _, left, right, *__, **___: int(2 * left.numel() * right.shape[-1]),
 }
 
 

@@ -300,18 +300,10 @@ def _cudnn(
     return out, sums, seed, offset, *lengths, _seed(query), _seed(query), query.new_empty((0,))
 
 
-def _flash_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
-    return _gradients(args[:6], None, args[11], scale)
-
-
 def _efficient_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
     grad, query, key, value, mask, out, sums = args[:7]
     causal = args[11] if len(args) > 11 else False
     return *_gradients((grad, query, key, value, out, sums), mask, causal, scale), None
-
-
-def _cudnn_backward(*args: Any, scale: Any = None) -> tuple[Any, ...]:
-    return _gradients(args[:6], args[8], args[14], scale)
 
 
 def _gradients(tensors: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, ...]:
@@ -320,10 +312,14 @@ def _gradients(tensors: Any, mask: Any, causal: bool, scale: Any) -> tuple[Any, 
 
 DEVICE_CALLS: dict[Any, Any] = {
     aten._scaled_dot_product_flash_attention.default: _flash,
-    aten._scaled_dot_product_flash_attention_backward.default: _flash_backward,
+    aten._scaled_dot_product_flash_attention_backward.default: lambda *args, scale=None: _gradients(
+        args[:6], None, args[11], scale
+    ),
     aten._scaled_dot_product_efficient_attention.default: _efficient,
     aten._scaled_dot_product_efficient_attention_backward.default: _efficient_backward,
     aten._scaled_dot_product_cudnn_attention.default: _cudnn,
-    aten._scaled_dot_product_cudnn_attention_backward.default: _cudnn_backward,
+    aten._scaled_dot_product_cudnn_attention_backward.default: lambda *args, scale=None: _gradients(
+        args[:6], args[8], args[14], scale
+    ),
 }
 """Functions that compute CUDA's operators on the CPU."""

@@ -13,7 +13,8 @@ from types import FunctionType
 from typing import Any
 
 from gpututor.devices.virtual import options, torch_private
-from gpututor.devices.virtual.api.unsupported import refused_function, unsupported_stub
+from gpututor.devices.virtual.api.unsupported import unsupported_stub
+from gpututor.devices.virtual.cuda_errors import refused_function
 from gpututor.devices.virtual.tensors import serialization
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from gpututor.devices.virtual.after_import import AfterImport
 from gpututor.hardware.packages import PACKAGES, PackageNotSupported, install_command
@@ -24,7 +25,7 @@ def triton_kernels() -> Iterator[None]:
                 from gpututor.devices.virtual.triton_kernels import launcher  # imports Triton's parts
             except PackageNotSupported as error:
                 # The program may never launch a kernel: PyTorch imports Triton too.
-                undo.enter_context(_refusing(error))
+                _refuse(error, undo)
             else:
                 undo.enter_context(launcher.installed())
 
@@ -39,23 +40,15 @@ def triton_kernels() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _refusing(error: PackageNotSupported) -> Iterator[None]:
-    """Raise `error` at each launch inside the block."""
+def _refuse(error: PackageNotSupported, undo: ExitStack) -> None:
+    """Raise `error` at each launch, until `undo` is closed."""
 
     def run(*args: Any, **kwargs: Any) -> None:
         raise error
 
     jit = getattr(sys.modules["triton"], "JITFunction", None)
-    before = getattr(jit, "run", None)
-    if before is None:
-        yield
-        return
-    try:
-        jit.run = run  # type: ignore[union-attr]
-        yield
-    finally:
-        jit.run = before  # type: ignore[union-attr]
+    if hasattr(jit, "run"):
+        undo.enter_context(patch.object(jit, "run", run))
 
 
 def _check_version() -> None:

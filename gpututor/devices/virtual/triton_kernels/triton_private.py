@@ -8,9 +8,10 @@ from __future__ import annotations
 import dis
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FunctionType
 from typing import Any
+from unittest.mock import patch
 
 import triton
 import triton.language as tl
@@ -264,11 +265,7 @@ def replaced(
         (triton.testing, "do_bench", do_bench),
         (driver, "_active", stand_in),
     ]
-    before = [(owner, name, vars(owner)[name]) for owner, name, _ in rows]
-    try:
-        for owner, name, new in rows:
-            setattr(owner, name, new)
+    with ExitStack() as undo:
+        for row in rows:
+            undo.enter_context(patch.object(*row))
         yield
-    finally:
-        for owner, name, old in before:
-            setattr(owner, name, old)
