@@ -41,7 +41,8 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dtype = torch.get_autocast_dtype("cuda")
         tensors = [autocast.cast(tensor, dtype) for tensor in tensors]
         mask = autocast.cast(mask, dtype)
-    call = _Call(*tensors, mask, given)
+    query, key, value = tensors
+    call = _Call(query, key, value, mask, given)
     backends = call.backends()
     if not backends or not call.is_fused_on_cpu():
         return func(*args, **kwargs)
@@ -51,7 +52,8 @@ def attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def attention_in_graph(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run `scaled_dot_product_attention` on the fake tensors of a graph that is captured for the compiler."""
     given, tensors, mask = _given(args, kwargs)
-    backends = [] if given.get("dropout_p") else _Call(*tensors, mask, given).backends()
+    query, key, value = tensors
+    backends = [] if given.get("dropout_p") else _Call(query, key, value, mask, given).backends()
     return _call_backend(backends, tensors, mask, given) if backends else func(*args, **kwargs)
 
 

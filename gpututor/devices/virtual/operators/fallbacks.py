@@ -86,19 +86,19 @@ def refusing_rules() -> dict[Any, Rule]:
 
 
 _NOT_IMPLEMENTED = re.compile(r'^"(?P<kernel>[^"]+)" not implemented for \'(?P<dtype>\w+)\'')
-_CPP_DTYPES = {
-    "bool": "Bool",
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "bfloat16": "BFloat16",
-    "float32": "Float",
-    "float64": "Double",
+CPP_DTYPES = {
+    "Float": torch.float32,
+    "Double": torch.float64,
+    "Half": torch.float16,
+    "BFloat16": torch.bfloat16,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Short": torch.int16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Bool": torch.bool,
 }
-"""The names of dtypes in C++ (c10/core/ScalarType.h)."""
+"""Dtypes by their names in C++ (c10/core/ScalarType.h)."""
 
 
 def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capability: tuple[int, int]) -> None:
@@ -122,7 +122,7 @@ def check_dtype(op: Operator, hosts: list[Any], named: dict[str, Any], capabilit
         raise in_cudas_name(error, op) from None
     if kernel.skips_empty and (_is_empty(out) or any(_is_empty(host) for host in hosts)):
         return
-    raise kernel.refusal(op, _CPP_DTYPES[str(hosts[0].dtype).removeprefix("torch.")])
+    raise kernel.refusal(op, next(name for name, dtype in CPP_DTYPES.items() if dtype is hosts[0].dtype))
 
 
 def in_cudas_name(error: Exception, op: Operator) -> Exception:

@@ -75,7 +75,6 @@ OPTION_NAMES = frozenset(CUDAOptions.__dataclass_fields__)
 np_dtype_of: Callable[[Any], Any] = interpreter._get_np_dtype
 integer: Callable[[Any], Any] = interpreter._implicit_cvt
 """Returns an int as a tensor of the interpreter."""
-convert_float: Callable[..., Any] = interpreter._convert_float
 least_dot: Callable[[Any, Any], tuple[int, int, int]] = min_dot_size(GPUTarget("cuda", 80, 32))
 """Returns the least M, N and K of `tl.dot` on an NVIDIA GPU, for two types."""
 constexpr = tl.constexpr
