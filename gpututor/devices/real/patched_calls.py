@@ -6,12 +6,13 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 
@@ -338,37 +339,6 @@ TABLE = (
 """Waits of the host, and calls without an operator. Rows of a torch that lacks them are left out."""
 
 
-class _Patches:
-    """The calls that are watched now."""
-
-    def __init__(self, seen: Observation) -> None:
-        self._seen = seen
-        self._before: dict[tuple[Any, str], Any] = {}
-
-    def add_all(self) -> None:
-        """Watch the calls of the table that are loaded, and not watched yet."""
-        for row in TABLE:
-            owner = _loaded(row.owner)
-            original = getattr(owner, row.name, None)
-            if original is None or (owner, row.name) in self._before:
-                continue
-            inherited = row.name not in vars(owner)
-            with suppress(TypeError):  # a class of C, which cannot be changed
-                setattr(owner, row.name, row.watch(self._seen, original, row.full_name))
-                self._before[owner, row.name] = _INHERITED if inherited else original
-
-    def undo(self) -> None:
-        for (owner, name), original in reversed(self._before.items()):
-            if original is _INHERITED:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, original)
-
-
-_INHERITED = object()
-"""A placeholder for a method that the class has from another."""
-
-
 def _loaded(path: str) -> Any:
     """Return a module or class below torch; None if torch lacks it, or has not loaded it."""
     owner: Any = torch
@@ -380,12 +350,22 @@ def _loaded(path: str) -> Any:
 @contextmanager
 def watched(seen: Observation) -> Iterator[None]:
     """Watch the calls of the table inside the block."""
-    patches = _Patches(seen)
     _ranges.open.clear()  # ranges that an earlier observation left open have other times
     _by_identity.clear()
-    seen.watch_loaded = patches.add_all
-    try:
-        patches.add_all()
+    known: set[tuple[Any, str]] = set()
+    with ExitStack() as undo:
+
+        def add_all() -> None:
+            """Watch the calls of the table that are loaded, and not watched yet."""
+            for row in TABLE:
+                owner = _loaded(row.owner)
+                original = getattr(owner, row.name, None)
+                if original is None or (owner, row.name) in known:
+                    continue
+                with suppress(TypeError):  # a class of C, which cannot be changed
+                    undo.enter_context(patch.object(owner, row.name, row.watch(seen, original, row.full_name)))
+                    known.add((owner, row.name))
+
+        seen.watch_loaded = add_all
+        add_all()
         yield
-    finally:
-        patches.undo()
