@@ -32,7 +32,7 @@ class Backend:
         self.kind = kind
         """`cuda`, `xpu` or `mps`."""
         self._module = getattr(torch, kind)
-        self._event = getattr(self._module, "Event", None)
+        self._event: Any = getattr(self._module, "Event", None)
         # Bound before they are watched: the recorder's own waits are not recorded.
         self._synchronise = _unwrapped(self._module, "synchronize")
         self._wait_for = _unwrapped(self._event, "synchronize")
