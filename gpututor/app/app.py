@@ -105,12 +105,12 @@ class GpututorApp(BaseApp):
         if not is_new:
             await super().on_event(event)
             return
+        screen, focused = self._top_screen, self.focused
         for main in self._main_screens:
             main.status.forget_answer()
-            if isinstance(event, events.Key) and event.key == "ctrl+r" and main.is_vim_normal:
+            if isinstance(event, events.Key) and event.key == "ctrl+r" and main is screen and main.is_vim_normal:
                 forward_key(main.panes.editor, event)  # there it is redo
                 return
-        screen, focused = self._top_screen, self.focused
         await super().on_event(event)
         if event.is_forwarded and isinstance(event, events.Key) and not _takes(focused, event):
             # This message follows the key on its way to the app.
@@ -159,8 +159,7 @@ class GpututorApp(BaseApp):
             main.status.show_answer(f"Copied: {text.strip()}" if len(lines) < 2 else f"Copied {len(lines)} lines.")
 
     def leave_at_once(self) -> None:
-        for main in self._main_screens:
-            main.files.rescue()
+        self._rescued()
         super().leave_at_once()
 
     @property

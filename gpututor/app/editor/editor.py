@@ -115,7 +115,7 @@ class Editor(CodeArea):
 
     async def on_key(self, event: events.Key) -> None:
         is_done = self.completions.is_open and self._complete(event.key)
-        if not is_done and self.vim is not None:
+        if not is_done and self.vim is not None and not self.read_only:
             is_done = self.vim.handle(event.key, event.character)
             if event.key == "escape":  # which the screen may get, but the text area would move the focus
                 event.prevent_default()
