@@ -314,7 +314,7 @@ async def test_the_status_shows_time_limit_and_newest_line_in_any_pane(
         await pilot.press("r", "3")
         await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
         await until_shown(pilot, "COMMAND Running for 0 s, limit 10 s")
-        screen.runs.follow(screen.runs.grader.run, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
+        screen.runs.follow(screen.runs.gradings.newest, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
         await until_shown(pilot, "limit 10 s · [red]epoch 3[/] \\x1b[2J")
         await pilot.press("escape")
         await until_shown(pilot, "COMMAND Stopped")
@@ -367,7 +367,7 @@ async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
         await until_shown(pilot, "Stopped. Nothing was recorded.")
         env.client.holds = False
         env.client.released.set()  # the judge had its report ready: it came too late
-        await until(pilot, lambda: screen.runs._parts == {}, "for the late report")
+        await until(pilot, lambda: screen.runs.gradings._parts == {}, "for the late report")
         assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
         assert screen.learner.progress.attempts(screen.exercise.key) == []
         assert list(screen.attempts.recordings.folder.iterdir()) == []

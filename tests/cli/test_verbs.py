@@ -383,7 +383,7 @@ def test_an_attempt_that_cannot_be_saved_is_saved_at_the_next_start(
     progress.mkdir(parents=True)
     report = report_of("lesson_1/twice_1_1", Outcome.FAILED)
 
-    save_attempt(attempt_writer(course), report, "mine = 1\n", None, lambda: print("shown"))
+    save_attempt(attempt_writer(course), FinishedRun(report, "mine = 1\n"), lambda: print("shown"))
 
     printed = capsys.readouterr()
     assert printed.out == "shown\n"

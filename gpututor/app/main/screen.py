@@ -138,7 +138,7 @@ class MainScreen(BaseScreen[None]):
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
-        self.runs.grader.warm()
+        self.runs.warm()
         runtime.read_later(self.app.stylesheet)
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
@@ -173,7 +173,7 @@ class MainScreen(BaseScreen[None]):
             return
         self.navigator.keep_place()
         if self.running:
-            self.runs.grader.cancel()
+            self.runs.gradings.stop()
         self.app.exit()
 
     # Services for controllers
