@@ -16,7 +16,7 @@ from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, DEVICE_TABS, Pane, key_name, shown_keys
+from gpututor.app.commands import BY_ID, Pane, key_name, shown_keys
 from gpututor.app.keys import key_faults
 from gpututor.app.main.copying import COPIES
 from gpututor.app.main.host import LearnerContext
@@ -30,7 +30,6 @@ from gpututor.errors import TutorError
 from gpututor.paths import default_workspace
 from gpututor.progress.database import briefly
 from gpututor.progress.store import ProgressStore
-from gpututor.settings import SettingsFile
 
 if TYPE_CHECKING:
     from gpututor.app.screens.palette import Entry
@@ -56,14 +55,13 @@ class GpututorApp(BaseApp):
         client: GradingService,
         new_workspace: Path | None = None,
         find_devices: Callable[[], Inventory] | None = None,
-        settings: SettingsFile | None = None,
         collector: GcScheduler | None = None,
     ) -> None:
         """Without a `workspace`, the welcome screen offers to make one in `new_workspace`.
 
         `find_devices` is called in a thread after the first paint. `collector`: if no other app shares the process.
         """
-        super().__init__(client=client, settings=settings, collector=collector)
+        super().__init__(client=client, collector=collector)
         self.settings.know_keys(key_faults)
         self._course = course
         self._workspace = workspace
@@ -259,12 +257,13 @@ def _leave_for(main: MainScreen, act: Callable[[], object]) -> None:
 
 def _main_entries(main: MainScreen, query: str) -> Iterator[Entry]:
     from gpututor.app.screens.palette import Entry
+    from gpututor.app.screens.trace import TABS
 
     for command in main.commands.values():
         act = partial(main.action_run_command, command.id)
         yield Entry(command.title, command.help, act, command.palette or (), shown_keys(command))
-    for tab, (title, sentence) in enumerate(DEVICE_TABS.items()):
-        yield Entry(title, sentence, partial(main.attempts.show_device, tab))
+    for number, tab in enumerate(TABS):
+        yield Entry(tab.title, tab.about, partial(main.attempts.show_device, number))
     for title, (method, sentence) in COPIES.items():
         yield Entry(title, sentence, getattr(main.copying, method))
     for exercise in main.learner.course.exercises:

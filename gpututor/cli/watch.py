@@ -34,6 +34,7 @@ from gpututor.cli.terminal import LineReader, ProgressLine, fitting
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
+from gpututor.files import stamp_of
 from gpututor.grading.client import QUICKEST, GradingClient, GradingService
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingEvent, GradingFinished
 from gpututor.grading.report import Outcome, Report
@@ -65,7 +66,7 @@ class FileWatcher:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._stamp = _stamp(path)
+        self._stamp = stamp_of(path)
         self._changed_at: float | None = None
         """Time of the last change; None once it rested or was read."""
         self._gone_at: float | None = None
@@ -74,7 +75,7 @@ class FileWatcher:
 
     def poll(self) -> tuple[FileChange, ...]:
         """Return the changes since the last poll, in this order."""
-        now, stamp = time.monotonic(), _stamp(self.path)
+        now, stamp = time.monotonic(), stamp_of(self.path)
         if stamp is None:
             self._gone_at = now if self._gone_at is None else self._gone_at
             if self._is_gone or now - self._gone_at < GONE_AFTER_S:
@@ -94,14 +95,6 @@ class FileWatcher:
     def mark_as_read(self) -> None:
         """Forget a change that has not rested yet."""
         self._changed_at = None
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 @dataclass(frozen=True)

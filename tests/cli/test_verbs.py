@@ -21,6 +21,7 @@ from gpututor.course.model import MAX_SUBMISSION_BYTES, Exercise
 from gpututor.course.workspace import Workspace, make_workspace
 from gpututor.errors import UsageError
 from gpututor.grading.report import Outcome
+from gpututor.progress.attempt_writer import FinishedRun
 from gpututor.progress.store import ProgressStore
 from tests.support.classes import report_of
 from tests.support.command_line import Call, Terminal

@@ -343,7 +343,7 @@ class AttemptController:
     def _device_screen(self, view: RunView | None, nothing: str) -> DeviceScreen:
         from gpututor.app.screens.trace import DeviceScreen, Tools
 
-        tools = Tools(self._exports, self._others_to_compare, self.save_screen, self._what_if)
+        tools = Tools(self._export_view, self._others_to_compare, self.save_screen, self._what_if)
         return DeviceScreen(view, nothing, tools, running=self._host.running)
 
     def _exercise_of(self, view: RunView) -> Exercise:
@@ -446,23 +446,24 @@ class AttemptController:
         if view is None:
             self._host.status.show_answer("There is no trace to export yet: r runs the checks.")
             return
-        self._host.status.show_news("Writing the trace …")
-        in_thread(self._export, partial(self._save_trace, view), self._host.status.show_news)
+        self._export_view(view, self._host.status.show_news)
 
-    def _save_trace(self, view: RunView) -> Path:
+    def _export_view(self, view: RunView, show: Callable[[str], object]) -> None:
         from gpututor.app.screens.trace import export_trace
-        from gpututor.app.trace_view.model import load
 
-        return export_trace(self._exports, load(view))
+        show("Writing the trace …")
+        in_thread(
+            self._export, partial(export_trace, self._exports, view), show, ". Open it in https://ui.perfetto.dev"
+        )
 
-    def _export(self, write: Callable[[], Path], show: Callable[[str], object]) -> None:
+    def _export(self, write: Callable[[], Path], show: Callable[[str], object], advice: str = "") -> None:
         try:
             path = write()
         except TutorError as error:
             self._host.call_later(show, "Nothing was written.")
             self._host.call_later(self._host.show_error, error)
         else:
-            self._host.call_later(show, f"Written: {self._exports.name}/{path.name}")
+            self._host.call_later(show, f"Written: {self._exports.name}/{path.name}{advice}")
 
 
 def why_nothing(attempt: Attempt) -> str:

@@ -21,7 +21,6 @@ from gpututor.grading.events import (
     GradingCancelled,
     GradingEvent,
     GradingFinished,
-    ScenarioStarted,
     TimingProgressed,
     WaitingForDevice,
 )
@@ -136,19 +135,15 @@ class RunController:
                     self._show(event)
 
     def _show(self, event: GradingEvent) -> None:
-        results, status = self._host.panes.results, self._host.status
-        results.hear(event)
+        status = self._host.status
+        self._host.panes.results.hear(event)
         match event:
-            case ScenarioStarted(scenario, device):
-                results.scenario_started(scenario, device)
             case WaitingForDevice(device):
                 status.show_news(f"Waiting: another grading is on {device}")
             case TimingProgressed(_, pairs, most_pairs):
                 status.show_news(f"Timing: pair {pairs} of at most {most_pairs}")
-            case CheckFinished(verdict):
-                results.add_verdict(verdict)
-                if verdict.status.is_finding:
-                    self._host.show_keys()
+            case CheckFinished(verdict) if verdict.status.is_finding:
+                self._host.show_keys()
 
     def _fail(self, run: int, error: TutorError) -> None:
         if self.gradings.is_over(run):

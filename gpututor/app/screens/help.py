@@ -13,11 +13,10 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from gpututor.app.command import Command
 from gpututor.app.commands import (
-    ABOUT,
     EDITING,
     WIDGETS,
-    Command,
     Pane,
     foot,
     help_keys,
@@ -26,9 +25,8 @@ from gpututor.app.commands import (
 )
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
-from gpututor.app.widgets.output import LongText, Section
+from gpututor.app.widgets.output import LongText, Section, wrapped
 from gpututor.progress.overview import State
-from gpututor.text import escape_control_chars
 
 _KEYS_WIDTH = 16
 _Parts = list[Content | str | tuple[str, str]]
@@ -49,6 +47,16 @@ _MORE = {
     ),
 }
 
+
+ABOUT = {
+    Pane.COURSE: "All lessons and exercises, and how far you are in each.",
+    Pane.LESSON: "The lesson that the exercise belongs to, to read before it.",
+    Pane.TASK: "What the exercise asks for, and what it is graded on.",
+    Pane.CODE: "Your own file. It is saved while you type; letters are text here, so commands have other keys.",
+    Pane.RESULTS: "What the checks said in the last run, one sentence each; a failed one says what to try.",
+    Pane.HINTS: "Help in steps. Each hint says a little more than the last.",
+}
+"""Introduction of each pane on the help screen."""
 
 TAB_ABOUT = {
     "Timeline": (
@@ -264,20 +272,10 @@ def documentation_content(answer: Sequence[str], width: int) -> Content:
     if not answer:
         advice = "Put the cursor on a name, or between the brackets of a call."
         return Content(_wrapped(f"No documentation found. {advice}", width))
-    _, signatures, docstring = map(escape_control_chars, answer)
-    parts = [Content(_lines_within(signatures, width)).stylize("bold")] if signatures else []
+    _, signatures, docstring = answer
     text = _REFERENCE.sub(r"\1", docstring).replace("``", "`") or "It has no docstring."
-    parts.append(Content(_lines_within(text, width)))
-    return Content("\n\n").join(parts)
-
-
-def _lines_within(text: str, width: int) -> str:
-    """Return a text whose long lines are wrapped, with their indent."""
-    lines: list[str] = []
-    for line in text.expandtabs().split("\n"):
-        indent = " " * min(len(line) - len(line.lstrip()), width // 2)
-        lines += textwrap.wrap(line, max(20, width), subsequent_indent=indent) or [""]
-    return "\n".join(lines)
+    words = [Content("\n".join(wrapped(part, max(20, width)))) for part in (signatures, text)]
+    return Content("\n\n").join([words[0].stylize("bold"), words[1]] if signatures else words[1:])
 
 
 def _keys(command: Command) -> str:

@@ -256,8 +256,8 @@ def line_pairs(
 class PairLinesPage(ListTab):
     """The lines of both files that cost anything, the largest difference first."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._head = PlainText("")
         self._words = PlainText("", classes="words")
         self._pair: Pair | None = None
@@ -328,8 +328,8 @@ class TimelinesPage(Vertical):
     BINDINGS = screen_bindings("timelines", "other")
     KEYS = "timelines"
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.charts = (Chart(id="upper"), Chart(id="lower"))
         self._names = (PlainText("", classes="name"), PlainText("", classes="name"))
         self._words = PlainText("", classes="words")

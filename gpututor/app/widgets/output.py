@@ -140,9 +140,9 @@ class LongText(ScrollView, can_focus=True):
         self._lines = []
         for section in self._sections:
             starts.append(len(self._lines))
-            self._lines += [(text, True) for text in _wrapped(section.heading, width)]
+            self._lines += [(text, True) for text in wrapped(section.heading, width)]
             if section.text:
-                self._lines += [(text, False) for text in _wrapped(section.text, width)]
+                self._lines += [(text, False) for text in wrapped(section.text, width)]
             self._lines.append(("", False))
         self.virtual_size = Size(width, len(self._lines))
         if self._first is not None and starts:
@@ -170,7 +170,7 @@ class LongText(ScrollView, can_focus=True):
         (self.scroll_home if which == "home" else self.scroll_end)(animate=False)
 
 
-def _wrapped(text: str, width: int) -> Iterator[str]:
+def wrapped(text: str, width: int) -> Iterator[str]:
     """Yield the lines, at most `width` cells wide, broken between words and with the same indentation."""
     for line in escape_control_chars(text).split("\n"):
         line = line.expandtabs(4)
