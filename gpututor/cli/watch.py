@@ -149,7 +149,9 @@ class Watcher:
         self._writer = attempt_writer(options.course)
         self._client = client
         self._events: queue.SimpleQueue[tuple[int, GradingEvent | TutorError]] = queue.SimpleQueue()
-        self._gradings = Gradings(self._follow, client.cancel, self._writer, lambda *event: self._events.put(event))
+        self._gradings = Gradings(
+            self._follow, client.cancel, lambda *event: self._events.put(event), lambda: self._writer.recordings
+        )
         self._source = ""
         """The text that is graded, or was graded last."""
         self._is_grading = False

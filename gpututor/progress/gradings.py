@@ -1,4 +1,4 @@
-"""Gradings of the learner's files in background threads, for the app and `gpututor watch`."""
+"""Gradings in background threads, for the apps and `gpututor watch`."""
 
 from __future__ import annotations
 
@@ -6,41 +6,47 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpututor.errors import GradingError, TutorError
 from gpututor.grading.events import GradeRequest, GradingCancelled, GradingEvent, GradingFinished
 from gpututor.grading.report import Report
-from gpututor.progress.attempt_writer import AttemptWriter, FinishedRun
+from gpututor.progress.attempt_writer import FinishedRun
+
+if TYPE_CHECKING:
+    from gpututor.progress.recordings import Recordings
 
 
 class Gradings:
-    """Gradings with recordings in daemon threads, one at a time. Each has a number; a newer one ends the one before."""
+    """Gradings in daemon threads, one at a time. Each has a number; a newer one ends the one before."""
 
     def __init__(
         self,
         grade: Callable[[GradeRequest], Iterator[GradingEvent]],
         cancel: Callable[[], object],
-        writer: AttemptWriter,
         post: Callable[[int, GradingEvent | TutorError], object],
+        recordings: Callable[[], Recordings] | None = None,
         log: Callable[[BaseException], object] = lambda error: None,
     ) -> None:
         """`grade` and `cancel` are those of a `GradingService`. `post` is called in a thread with each event.
 
-        The last event is `GradingFinished`, `GradingCancelled` or an error. `log` receives unexpected errors.
+        The last event is `GradingFinished`, `GradingCancelled` or an error. `recordings` returns where each grading is
+        recorded; without it, that is as the request says. `log` receives unexpected errors.
         """
         self._grade, self._cancel = grade, cancel
-        self._writer, self._post, self._log = writer, post, log
+        self._post, self._recordings, self._log = post, recordings, log
         self.newest = 0
         self._stopped = 0
         """Number of the newest grading that was stopped."""
-        self._parts: dict[int, Path | None] = {}
+        self._parts: dict[int, Path] = {}
         """Pending recordings."""
         self._turn = threading.Lock()
 
     def start(self, request: GradeRequest) -> None:
         self.newest += 1
-        part = self._parts[self.newest] = self._writer.recordings.create_pending()
-        request = replace(request, recording_folder=None if part is None else str(part))
+        if self._recordings is not None and (part := self._recordings().create_pending()) is not None:
+            self._parts[self.newest] = part
+            request = replace(request, recording_folder=str(part))
         threading.Thread(target=self._follow, args=(self.newest, request), daemon=True).start()
 
     def stop(self) -> None:
@@ -58,7 +64,8 @@ class Gradings:
 
     def discard(self, number: int) -> None:
         """Remove the recording of a grading that is not saved."""
-        self._writer.recordings.discard(self._parts.pop(number, None))
+        if self._recordings is not None:
+            self._recordings().discard(self._parts.pop(number, None))
 
     def _follow(self, number: int, request: GradeRequest) -> None:
         self._cancel()  # an earlier grading: only the newer text counts

@@ -41,7 +41,13 @@ class RunController:
         self._files = files
         self._attempts = attempts
         self._client = client
-        self.gradings = Gradings(client.grade, client.cancel, attempts.writer, self._post, write_log)
+        self.gradings = Gradings(
+            client.grade,
+            client.cancel,
+            lambda run, event: host.post_message(GradingProgressed(run, event)),
+            lambda: attempts.recordings,
+            write_log,
+        )
         self.running = False
         self._graded = 0
         """Number of the newest run that was graded."""
@@ -53,9 +59,6 @@ class RunController:
         """The newest text that another program wrote."""
         self._is_others = False
         """True if the newest run started by itself, on a text that another program wrote."""
-
-    def _post(self, run: int, event: GradingEvent | TutorError) -> None:
-        self._host.post_message(GradingProgressed(run, event))
 
     # Starting and stopping
 
