@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on
+from textual.app import App
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
@@ -106,9 +107,13 @@ class GpututorApp(BaseApp):
         screen, focused = self._top_screen, self.focused
         for main in self._main_screens:
             main.status.forget_answer()
-            if isinstance(event, events.Key) and event.key == "ctrl+r" and main is screen and main.is_vim_normal:
-                forward_key(main.panes.editor, event)  # there it is redo
-                return
+            if isinstance(event, events.Key) and main is screen and main.is_vim_normal:
+                if event.key == "ctrl+r":
+                    forward_key(main.panes.editor, event)  # there it is redo
+                    return
+                if event.key.startswith("alt+") and event.key in main.active_bindings:
+                    await App.on_event(self, event)  # letters are no text there, but this is not Esc and a letter
+                    return
         await super().on_event(event)
         if event.is_forwarded and isinstance(event, events.Key) and not _takes(focused, event):
             # This message follows the key on its way to the app.

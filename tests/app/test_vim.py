@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from gpututor.app.commands import Pane
@@ -251,6 +252,15 @@ async def test_redo_reaches_no_editor_behind_a_dialog(env: AppEnv) -> None:
         await pilot.press("x", "u", "f1", "ctrl+r")
         await settle(pilot)
         assert editor.text == "abc\n"
+
+
+async def test_a_key_with_alt_does_what_it_is_bound_to_in_normal_mode(env: AppEnv) -> None:
+    write("vim = true\n")
+    async with env.start() as pilot:
+        editor = await edit(pilot, "abc\n")
+        pilot.app.post_message(events.Key("alt+a", "a"))
+        await until(pilot, lambda: editor.selected_text == "abc\n", "for the whole text")
+        assert main_screen(pilot).panes.current is Pane.CODE
 
 
 async def test_a_text_that_is_read_only_cannot_be_changed(env: AppEnv) -> None:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from gpututor.app.screens.history import Chosen
     from gpututor.app.screens.trace import DeviceAnswer, DeviceScreen
     from gpututor.app.screens.what_if import WhatIfScreen
-    from gpututor.app.trace_view.comparison import Other
-    from gpututor.app.trace_view.model import OtherAttempt, RunView
+    from gpututor.app.trace_view.model import Other, RunView
     from gpututor.course.model import Exercise
     from gpututor.grading.recording import Recording
     from gpututor.progress.recordings import Recordings, StoredAttempt
@@ -284,7 +283,8 @@ class AttemptController:
     def _view_of(self, attempt: Attempt) -> RunView | None:
         """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""
         view = self._single_view(attempt)
-        return view and replace(view, others=self._others(attempt))
+        others = self._other_attempts(view) if view is not None else ()
+        return view and replace(view, others=tuple(other for other in others if other.is_best_or_before))
 
     def _single_view(self, attempt: Attempt) -> RunView | None:
         from gpututor.app.trace_view.model import first_view
@@ -302,25 +302,6 @@ class AttemptController:
             source=attempt.source,
         )
         return view and replace(view, verdicts=attempt.report.verdicts, outcome=outcome_line(attempt.report))
-
-    def _others(self, attempt: Attempt) -> tuple[OtherAttempt, ...]:
-        """Read the recordings of the best attempt and the one before, if there are any."""
-        from gpututor.app.trace_view.model import OtherAttempt
-
-        progress, key = self._host.learner.progress, attempt.report.exercise
-        try:
-            best = progress.best(key)
-            before = next(iter(progress.attempts(key, newest=1, before=attempt.id)), None)
-        except ProgressError:
-            return ()
-        others = []
-        if best is not None and best.id != attempt.id:
-            also = ", the one before" if before is not None and before.id == best.id else ""
-            others.append((f"best, attempt {best.number}{also}", best))
-        if before is not None and (best is None or before.id != best.id):
-            others.append((f"before, attempt {before.number}", before))
-        read = [(words, self._recording(other.id)) for words, other in others]
-        return tuple(OtherAttempt(words, recording) for words, recording in read if recording is not None)
 
     async def show_device(self, tab: int = 0) -> None:
         """Show what the device did in the newest attempt; `tab` counts from 0."""
@@ -367,15 +348,21 @@ class AttemptController:
     # Comparisons
 
     def _others_to_compare(self, view: RunView) -> tuple[Other, ...]:
-        """Read the best attempt, the one before, the rest, newest first; then the baselines. For a thread."""
-        from gpututor.app.trace_view.comparison import Other, baselines_of
+        """Read the other attempts, then the baselines. For a thread."""
+        from gpututor.app.trace_view.comparison import baselines_of
+
+        return (*self._other_attempts(view), *baselines_of(view))
+
+    def _other_attempts(self, view: RunView) -> list[Other]:
+        """Read the best attempt, the one before, and the rest, newest first. For a thread."""
+        from gpututor.app.trace_view.model import Other
 
         progress, key = self._host.learner.progress, self._exercise_of(view).key
         try:
             best = progress.best(key)
             attempts = [each for each in self._recorded(progress.ids(key)) if each.number != view.attempt]
         except ProgressError:
-            return tuple(baselines_of(view))
+            return []
         best_id = best.id if best is not None else None
         before = next((attempt for attempt in attempts if attempt.number < view.attempt), None)
         attempts.sort(key=lambda each: (each.id != best_id, each is not before, -each.number))
@@ -386,7 +373,7 @@ class AttemptController:
                 which = "best, " if attempt.id == best_id else ""
                 which += "the one before, " if attempt is before else ""
                 others.append(Other(f"{which}attempt {attempt.number}", f"attempt {attempt.number}", other))
-        return (*others, *baselines_of(view))
+        return others
 
     def _recorded(self, ids: Iterable[int]) -> Iterator[Attempt]:
         """Read the attempts that have a recording. Raises `ProgressError`."""

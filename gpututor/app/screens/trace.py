@@ -10,7 +10,7 @@ from datetime import datetime
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO, cast
+from typing import Literal, NamedTuple, TextIO, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -21,13 +21,10 @@ from gpututor.app.commands import bar, screen_bindings
 from gpututor.app.messages import LineChosen
 from gpututor.app.runtime import in_thread
 from gpututor.app.screens.base import BaseScreen
-from gpututor.app.trace_view.model import RunView, load
+from gpututor.app.trace_view.model import Other, RunView, load
 from gpututor.app.trace_view.tabs import TabStack
 from gpututor.errors import WorkspaceError
 from gpututor.trace.formatting import duration
-
-if TYPE_CHECKING:
-    from gpututor.app.trace_view.comparison import Other
 
 DeviceAnswer = int | Literal["run"] | None
 """A line of the attempt to show in the editor; `run` to run the checks; or None."""

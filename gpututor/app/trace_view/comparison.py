@@ -19,7 +19,7 @@ from gpututor.app.messages import LineChosen
 from gpututor.app.trace_view.chart import Chart
 from gpututor.app.trace_view.lanes import TimeWindow
 from gpututor.app.trace_view.lines_tab import time_of
-from gpututor.app.trace_view.model import RunView, code, first_view, line_of, load
+from gpututor.app.trace_view.model import Other, RunView, code, first_view, line_of, load
 from gpututor.app.trace_view.tabs import ListTab
 from gpututor.app.trace_view.times_tab import ScrollableText, device_shares, stacked
 from gpututor.app.widgets.base import PlainText
@@ -33,19 +33,6 @@ from gpututor.trace.text import describe_event
 
 _PALE = "$foreground-muted"
 _FIGURE, _NAME, _STATUS = 11, 18, 16
-
-
-@dataclass(frozen=True)
-class Other:
-    """Another attempt, or a baseline, to compare an attempt with."""
-
-    words: str
-    """`best, attempt 3`; `baseline.py`."""
-    short: str
-    """`attempt 3`"""
-    view: RunView
-    is_baseline: bool = False
-    """True for the author's file: its lines are not shown."""
 
 
 @dataclass(frozen=True)
