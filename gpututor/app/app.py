@@ -17,7 +17,7 @@ from textual.widget import Widget
 
 from gpututor.app import runtime
 from gpututor.app.base import BaseApp
-from gpututor.app.commands import BY_ID, Pane, key_name, shown_keys
+from gpututor.app.commands import BY_ID, Pane, shown_keys
 from gpututor.app.keys import key_faults
 from gpututor.app.main.copying import COPIES
 from gpututor.app.main.host import LearnerContext
@@ -152,7 +152,7 @@ class GpututorApp(BaseApp):
     def action_help_quit(self) -> None:
         """Answer ctrl+c where no text is selected."""
         for main in self._main_screens:
-            main.status.show_answer(f"Press {key_name(main.commands['leave'].letters[0])} to quit.")
+            main.status.show_answer(f"Press {main.letter_of('leave')} to quit.")
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy, and say so in the status line: a terminal does not."""

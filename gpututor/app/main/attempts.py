@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 _CONTENTS = "when each kernel and copy ran, what the host waited for, and which of your lines caused it."
-NOTHING_RUN = (
+_NOTHING_RUN = (
     "Nothing has been run yet.\n\nr saves your file and runs the checks. Then this screen shows what the device did:"
     f" {_CONTENTS}"
 )
-RUNNING = f"A run is under way.\n\nWhen it has ended, d shows what the device did: {_CONTENTS}"
 
 
 class AttemptController:
@@ -179,7 +178,8 @@ class AttemptController:
             case "compare":
                 view = await asyncio.to_thread(self._view_of, attempt)
                 if view is None:
-                    news = f"Attempt {attempt.number} has no trace. V compares the newest attempt."
+                    key = self._host.letter_of("compare")
+                    news = f"Attempt {attempt.number} has no trace. {key} compares the newest attempt."
                     self._host.status.show_answer(news)
                 else:
                     self._compare(attempt, view)
@@ -278,7 +278,7 @@ class AttemptController:
         """Keep the view for the device screen, and offer it."""
         self._last_view = (attempt.id, view)
         if attempt.report.exercise == self._host.exercise.key and not self._host.running:
-            self._host.panes.results.offer("d shows what it did.")
+            self._host.panes.results.offer(f"{self._host.letter_of('show_device')} shows what it did.")
 
     def _view_of(self, attempt: Attempt) -> RunView | None:
         """Return a view that knows other attempts; None if there is no recording. For a thread: it reads files."""
@@ -310,7 +310,9 @@ class AttemptController:
     async def _show_device_of(self, attempt: Attempt | None, tab: int = 0) -> None:
         running = self._host.running
         if attempt is None:
-            screen = self._device_screen(None, RUNNING if running else NOTHING_RUN)
+            key = self._host.letter_of("show_device")
+            under_way = f"A run is under way.\n\nWhen it has ended, {key} shows what the device did: {_CONTENTS}"
+            screen = self._device_screen(None, under_way if running else _NOTHING_RUN)
         else:
             if self._last_view is not None and self._last_view[0] == attempt.id:
                 view: RunView | None = self._last_view[1]
@@ -431,7 +433,8 @@ class AttemptController:
         attempt = self.latest()
         view = await asyncio.to_thread(self._view_of, attempt) if attempt is not None else None
         if view is None:
-            self._host.status.show_answer("There is no trace to export yet: r runs the checks.")
+            key = self._host.letter_of("run_checks")
+            self._host.status.show_answer(f"There is no trace to export yet: {key} runs the checks.")
             return
         self._export_view(view, self._host.status.show_news)
 

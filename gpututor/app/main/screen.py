@@ -239,12 +239,13 @@ class MainScreen(BaseScreen[None]):
             self.show_keys()
         self.show_file_state()
         if self.learner.settings.faults:
-            key = key_name(self.commands["show_settings"].letters[0])
-            self.status.show_news(f"A setting is invalid. Press {key} to see which.")
+            self.status.show_news(f"A setting is invalid. Press {self.letter_of('show_settings')} to see which.")
 
     def key_of(self, command: str) -> str:
-        """Return the name of a command's first key that works everywhere."""
         return key_name(self.commands[command].keys[0])
+
+    def letter_of(self, command: str) -> str:
+        return key_name(self.commands[command].letters[0])
 
     def _apply_keys(self) -> bool:
         """Bind the keys of the settings; return False if they are bound already."""
@@ -364,7 +365,6 @@ class MainScreen(BaseScreen[None]):
         )
 
     def show_glossary(self, anchor: str = "") -> None:
-        """Show the glossary, at the word of a link's anchor."""
         from gpututor.app.screens.help import TextScreen, glossary_content
 
         text = self.learner.course.glossary

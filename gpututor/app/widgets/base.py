@@ -25,11 +25,11 @@ class OptionRows(OptionList):
 
     def action_page_up(self) -> None:
         with contextlib.suppress(KeyError, IndexError):
-            super().action_page_up()
+            super().action_page_up()  # type: ignore[no-untyped-call]  # as Textual has it
 
     def action_page_down(self) -> None:
         with contextlib.suppress(KeyError, IndexError):
-            super().action_page_down()
+            super().action_page_down()  # type: ignore[no-untyped-call]
 
 
 def restyle(widget: Widget, together: Iterable[Widget], *, animate: bool) -> None:
