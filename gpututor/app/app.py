@@ -215,9 +215,7 @@ class GpututorApp(BaseApp):
 
     def _first_exercise(self) -> Exercise:
         """Return the last open exercise, or the first of the course."""
-        current = self._progress.current_exercise()
-        exercises = self._course.exercises
-        return next((exercise for exercise in exercises if exercise.key == current), exercises[0])
+        return self._course.continue_at(self._progress.current_exercise())
 
     def _welcome(self) -> Screen[Any]:
         from gpututor.app.screens.welcome import WelcomeScreen

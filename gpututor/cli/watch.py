@@ -137,8 +137,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _last_opened(course: Course) -> Exercise:
     with open_progress(course) as progress:
-        key = progress.exercise_opened_last()
-    return next((exercise for exercise in course.exercises if exercise.key == key), course.exercises[0])
+        return course.continue_at(progress.exercise_opened_last())
 
 
 class Watcher:

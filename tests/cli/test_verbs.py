@@ -405,3 +405,10 @@ def test_only_an_empty_progress_file_is_mentioned(tmp_path: Path) -> None:
     assert str(empty) in notice(empty)
     assert notice(empty) == ""
     assert not any(tmp_path.glob("*.damaged-*"))
+
+
+def test_watch_says_that_a_course_has_no_exercise(gpututor: Call, course_folder: Path) -> None:
+    for manifest in course_folder.glob("*/*/exercise.toml"):
+        manifest.unlink()
+    said = gpututor("watch")
+    assert (said.code, "there is no exercise in it" in said.err) == (2, True), said
