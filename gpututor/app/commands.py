@@ -185,9 +185,7 @@ SCREENS: dict[str, tuple[Command, ...]] = {
         row("close", "escape,q", "Cancel", "Bring the old theme back.", bar="Esc: cancels"),
     ),
     "text": (
-        row("scroll", "j:scroll(1) k:scroll(-1)", "Scroll", "Down and up.", bar="↓ ↑ Space: scroll"),
-        row("page", "space", "Page", "A page on."),
-        row("ends", "g:end('home') G:end('end')", "Ends", "To the top and to the end."),
+        row("scroll", "", "Scroll", "Down and up.", bar="↓ ↑ Space: scroll"),
         row("close", "escape,q,f1,question_mark,enter", "Close", "Close it.", bar="Esc: closes"),
     ),
     "all_text": (

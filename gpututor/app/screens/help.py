@@ -7,11 +7,9 @@ import textwrap
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from textual import events
 from textual.app import ComposeResult
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Vertical
 from textual.content import Content
-from textual.widgets import Static
 
 from gpututor.app.command import Command
 from gpututor.app.commands import (
@@ -25,7 +23,7 @@ from gpututor.app.commands import (
 )
 from gpututor.app.screens.base import BaseModal
 from gpututor.app.widgets.base import PlainText
-from gpututor.app.widgets.output import LongText, Section, wrapped
+from gpututor.app.widgets.output import LongText, ScrollableText, Section, wrapped
 from gpututor.progress.overview import State
 
 _KEYS_WIDTH = 16
@@ -116,23 +114,6 @@ TAB_ABOUT = {
 """Paragraphs on how to read each tab."""
 
 
-class HelpText(Static):
-    """Text that is wrapped again for each width."""
-
-    def __init__(self, content: Callable[[int], Content]) -> None:
-        super().__init__()
-        self._content = content
-
-    def on_resize(self, event: events.Resize) -> None:
-        self.update(self._content(event.size.width))
-
-    def show(self, content: Callable[[int], Content]) -> None:
-        """Show another text."""
-        self._content = content
-        if self.size.width:  # else the first resize draws it
-            self.update(content(self.size.width))
-
-
 class TextScreen(BaseModal[None]):
     """A text to scroll."""
 
@@ -148,41 +129,29 @@ class TextScreen(BaseModal[None]):
         self._title = title
         self._content = content
         self._is_small = is_small
+        self._text = ScrollableText[Callable[[int], Content]](lambda content, width: (content(width),), id="keys")
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -small" if self._is_small else "dialog -tall"):
             yield PlainText(self._title, classes="title")
-            with VerticalScroll(id="keys"):
-                yield HelpText(self._content)
+            yield self._text
             yield PlainText(foot("text"), classes="foot")
 
     def on_mount(self) -> None:
-        for text in self.query("#keys"):  # None while the app is leaving: Textual mounts nothing then.
-            text.focus()
+        self._text.focus()
+        self._text.show(self._content)
         if self._at:
             self.call_after_refresh(self._go_to_line)
 
     def _go_to_line(self) -> None:
-        for text in self.query(HelpText):
-            lines = self._content(text.size.width).plain.split("\n")
-            if self._at in lines:
-                self.query_one("#keys").scroll_to(y=lines.index(self._at), animate=False)
+        lines = self._content(self._text.scrollable_content_region.width).plain.split("\n")
+        if self._at in lines:
+            self._text.scroll_to(y=lines.index(self._at), animate=False)
 
     def show(self, content: Callable[[int], Content]) -> None:
         """Show another text, from its top."""
         self._content = content
-        for text in self.query(HelpText):  # None while the app is leaving.
-            text.show(content)
-
-    def action_scroll(self, by: int) -> None:
-        self.query_one("#keys").scroll_relative(y=by, animate=False)
-
-    def action_page(self) -> None:
-        self.query_one("#keys").scroll_page_down(animate=False)
-
-    def action_end(self, which: str) -> None:
-        keys = self.query_one("#keys")
-        (keys.scroll_home if which == "home" else keys.scroll_end)(animate=False)
+        self._text.show(content)
 
 
 class AllTextScreen(BaseModal[None]):

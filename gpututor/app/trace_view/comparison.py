@@ -21,8 +21,9 @@ from gpututor.app.trace_view.lanes import TimeWindow
 from gpututor.app.trace_view.lines_tab import time_of
 from gpututor.app.trace_view.model import Other, RunView, code, first_view, line_of, load
 from gpututor.app.trace_view.tabs import ListTab
-from gpututor.app.trace_view.times_tab import ScrollableText, device_shares, stacked
+from gpututor.app.trace_view.times_tab import device_shares, stacked
 from gpututor.app.widgets.base import PlainText
+from gpututor.app.widgets.output import ScrollableText
 from gpututor.grading.recording import LineCost
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import mark
