@@ -140,7 +140,7 @@ def likely_meant(
     return near[:most]
 
 
-def did_you_mean(word: str, known: Iterable[str], *, most: int = 1) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a question with the nearest of the known words, and a space after it; empty if none is near."""
-    near = likely_meant(word, known, lambda name: (name,), most=most)
-    return f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
+    near = likely_meant(word, known, lambda name: (name,))
+    return f"Did you mean {near[0]!r}? " if near else ""

@@ -37,7 +37,7 @@ from typing import Any, TextIO
 
 from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
-from gpututor.authoring.verify import Listener, MutantReport, Subject, Verifier, targets_of
+from gpututor.authoring.verify import MutantReport, Subject, Verifier, targets_of
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
 from gpututor.grading.report_text import count
@@ -64,10 +64,11 @@ def main(arguments: argparse.Namespace) -> int:
     targets = targets_of(arguments.course or paths.builtin_course(), arguments.paths)
     for target in targets:
         target.course.check_has_checks()
-    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
-    listener = Listener(screen.advanced, screen.finished)
-    verifier = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
-    screen.expect(sum(len(target.exercises) + len(target.lessons) for target in targets))
+    expected = sum(len(target.exercises) + len(target.lessons) for target in targets)
+    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd(), expected)
+    verifier = Verifier(
+        targets, screen.advanced, screen.finished, with_mutants=not arguments.no_mutants, models=arguments.models
+    )
     try:
         verifier.run(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
     finally:
@@ -96,17 +97,14 @@ def _cores() -> int:
 class _Screen:
     """Lines for finished subjects, and, on a terminal, a line with the current step."""
 
-    def __init__(self, stream: TextIO, base: Path) -> None:
+    def __init__(self, stream: TextIO, base: Path, expected: int) -> None:
+        """`expected`: the number of subjects."""
         self._stream = stream
         self._base = base
         self._is_terminal = stream.isatty()
-        self._expected = self._ended = self._steps = 0
-
-    def expect(self, subjects: int) -> None:
-        self._expected = subjects
+        self._expected, self._ended = expected, 0
 
     def advanced(self, subject: Subject, what: str) -> None:
-        self._steps += 1
         if self._is_terminal:
             words = f"{self._ended} of {self._expected}; {subject.name}: {escape_control_chars(what)}"
             self._stream.write(f"\r{words[: os.get_terminal_size(self._stream.fileno()).columns - 1]}\x1b[K")

@@ -477,13 +477,23 @@ async def test_a_crash_saves_the_open_file_and_names_the_log(env: AppEnv, capsys
     assert "Traceback" not in said
 
 
+def refuse(_: FileController) -> None:
+    raise OSError("full")
+
+
 async def test_a_crash_reports_a_file_that_cannot_be_saved(
     env: AppEnv, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: FileController) -> None:
-        raise OSError("full")
-
     monkeypatch.setattr(FileController, "rescue", refuse)
     with pytest.raises(Unforeseen):
         await break_while_typing(env)
     assert "Your last edits could not be saved." in capsys.readouterr().err
+
+
+async def test_a_terminal_that_was_closed_ends_the_app_although_the_disk_is_full(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileController, "rescue", refuse)
+    assert isinstance(pilot.app, GpututorApp)
+    pilot.app.leave_at_once()
+    await until(pilot, lambda: not pilot.app.is_running, "for the end")

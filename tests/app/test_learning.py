@@ -13,9 +13,10 @@ from gpututor import checks
 from gpututor.app.commands import Pane
 from gpututor.app.main.screen import MainScreen
 from gpututor.app.screens.devices import DevicesScreen
-from gpututor.app.screens.diff import CONTINUED, DiffDialog, diff_lines
+from gpututor.app.screens.diff import DiffDialog, diff_lines
 from gpututor.app.screens.progress import ProgressScreen, progress_overview
 from gpututor.app.screens.welcome import Finished, FinishedScreen
+from gpututor.app.widgets.folding import FOLD
 from gpututor.course.loader import load_course
 from gpututor.grading.report import Status
 from gpututor.judge.verdicts import BUILTIN_CHECKS
@@ -46,8 +47,8 @@ async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(env: AppE
     words = " ".join(f"word{number}" for number in range(40))
     async with env.start() as pilot:
         pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
-        await until_shown(pilot, CONTINUED.strip())
-        text = re.sub(rf"│|- {CONTINUED}", "", screen_text(pilot.app))
+        await until_shown(pilot, FOLD.strip())
+        text = re.sub(rf"│|- {FOLD}", "", screen_text(pilot.app))
         assert words in " ".join(text.split()), "no word is broken"
         await pilot.resize_terminal(140, 40)
         await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")

@@ -9,8 +9,9 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from gpututor.app.commands import ABOUT, COMMANDS, WIDGETS, Pane, help_keys
+from gpututor.app.commands import COMMANDS, WIDGETS, Pane, help_keys
 from gpututor.app.main.screen import MainScreen
+from gpututor.app.screens.help import ABOUT
 from gpututor.app.wording import reflowed
 from gpututor.course.loader import load_course
 from gpututor.paths import builtin_course

@@ -20,7 +20,15 @@ from gpututor.app.widgets.output import DETAIL_LINES, LongText, bounded, printed
 from gpututor.app.widgets.results import CHANGED
 from gpututor.classroom.packing import write_student_course
 from gpututor.course.loader import load_course
-from gpututor.grading.events import GradeRequest, GradingEvent, OutputPrinted, WaitingForDevice
+from gpututor.grading.events import (
+    CallStarted,
+    GradeRequest,
+    GradingEvent,
+    OutputPrinted,
+    ScenarioStarted,
+    TimingProgressed,
+    WaitingForDevice,
+)
 from gpututor.grading.report import Outcome, Report, RunSummary, Status
 from gpututor.grading.report_text import RunProgress
 from gpututor.paths import settings_file
@@ -293,15 +301,15 @@ async def test_a_long_run_tells_how_long_and_where_it_is(env: AppEnv, monkeypatc
         monkeypatch.setattr(results, "_progress", progress)
         now[0] = 2.5
         await until_shown(pilot, "Loading PyTorch, 2 s. Esc stops it.")
-        progress.scenario_started(1, 1)
+        progress.hear(ScenarioStarted("", "", 1, 1))
         now[0] = 4.5
         await until_shown(pilot, "Running for 4 s, limit 10 s. Esc stops it.")
-        progress.scenario_started(2, 3)
-        progress.call_began(1, 4)
+        progress.hear(ScenarioStarted("", "", 2, 3))
+        progress.hear(CallStarted(1, 4))
         now[0] = 65.5
         await until_shown(pilot, "Running for 1 min 05 s, limit 10 s per machine. Esc stops it.")
         await until_shown(pilot, "machine 2 of 3, call 1 of 4")
-        progress.pairs_timed(12, 200)
+        progress.hear(TimingProgressed("", 12, 200))
         await until_shown(pilot, "machine 2 of 3, timing pair 12 of at most 200")
 
 
@@ -315,7 +323,7 @@ async def test_the_status_shows_time_limit_and_newest_line_in_any_pane(
         await pilot.press("r", "3")
         await until(pilot, lambda: len(screen.panes.results.rows) == 1, "for the first check")
         await until_shown(pilot, "COMMAND Running for 0 s, limit 10 s")
-        screen.runs.follow(screen.runs.grader.run, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
+        screen.runs.follow(screen.runs.gradings.newest, OutputPrinted("[red]epoch 3[/] \x1b[2J"))
         await until_shown(pilot, "limit 10 s · [red]epoch 3[/] \\x1b[2J")
         await pilot.press("escape")
         await until_shown(pilot, "COMMAND Stopped")
@@ -379,7 +387,7 @@ async def test_a_stop_is_shown_before_the_judge_answers(env: AppEnv) -> None:
         await until_shown(pilot, "Stopped. Nothing was recorded.")
         env.client.holds = False
         env.client.released.set()  # the judge had its report ready: it came too late
-        await until(pilot, lambda: screen.runs._parts == {}, "for the late report")
+        await until(pilot, lambda: screen.runs.gradings._parts == {}, "for the late report")
         assert "Stopped. Nothing was recorded." in screen_text(pilot.app)
         assert screen.learner.progress.attempts(screen.exercise.key) == []
         assert list(screen.attempts.recordings.folder.iterdir()) == []

@@ -139,7 +139,7 @@ class MainScreen(BaseScreen[None]):
         self.call_after_refresh(self._after_first_paint)
 
     async def _after_first_paint(self) -> None:
-        self.runs.grader.warm()
+        self.runs.warm()
         runtime.read_later(self.app.stylesheet)
         await asyncio.to_thread(_import_the_rest)
         await self.panes.add_editor()
@@ -176,7 +176,7 @@ class MainScreen(BaseScreen[None]):
             return
         self.navigator.keep_place()
         if self.running:
-            self.runs.grader.cancel()
+            self.runs.gradings.stop()
         self.app.exit()
 
     # Services for controllers
@@ -242,12 +242,13 @@ class MainScreen(BaseScreen[None]):
             self.show_keys()
         self.show_file_state()
         if self.learner.settings.faults:
-            key = key_name(self.commands["show_settings"].letters[0])
-            self.status.show_news(f"A setting is invalid. Press {key} to see which.")
+            self.status.show_news(f"A setting is invalid. Press {self.letter_of('show_settings')} to see which.")
 
     def key_of(self, command: str) -> str:
-        """Return the name of a command's first key that works everywhere."""
         return key_name(self.commands[command].keys[0])
+
+    def letter_of(self, command: str) -> str:
+        return key_name(self.commands[command].letters[0])
 
     def _apply_keys(self) -> bool:
         """Bind the keys of the settings; return False if they are bound already."""
@@ -370,7 +371,6 @@ class MainScreen(BaseScreen[None]):
         )
 
     def show_glossary(self, anchor: str = "") -> None:
-        """Show the glossary, at the word of a link's anchor."""
         from gpututor.app.screens.help import TextScreen, glossary_content
 
         text = self.learner.course.glossary

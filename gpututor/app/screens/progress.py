@@ -21,7 +21,7 @@ from gpututor.errors import TutorError
 from gpututor.grading.report_text import count
 from gpututor.progress.overview import LessonRow, State, lesson_rows
 from gpututor.progress.review import Mistake, Practice, Repeat, general_rule, lesson_about
-from gpututor.text import escape_control_chars
+from gpututor.text import escape_control_chars, truncate
 
 if TYPE_CHECKING:
     from gpututor.progress.store import ProgressStore
@@ -59,11 +59,10 @@ class ProgressScreen(BaseModal[Choice]):
 
     BINDINGS = screen_bindings("progress")
 
-    def __init__(self, course: Course, progress: ProgressStore, page: int = 1, *, streak: bool = False) -> None:
+    def __init__(self, course: Course, progress: ProgressStore, *, streak: bool) -> None:
         super().__init__()
         self._course = course
         self._progress = progress
-        self._first_page = page
         self._has_streak = streak
         self._far = OptionList(Option("… Counting", disabled=True), id="far", markup=False, compact=True)
         self._repeats = OptionList(id="repeats", markup=False, compact=True)
@@ -74,7 +73,7 @@ class ProgressScreen(BaseModal[Choice]):
         yield self.pages
 
     def on_mount(self) -> None:
-        self.pages.show(self._first_page)
+        self.pages.show(1)
         # Reading every report takes 50 µs each; some learners have thousands.
         in_thread(self._count)
 
@@ -224,8 +223,7 @@ def _heading(text: str) -> Option:
 
 
 def _lesson_line(title_width: int, title: str, *numbers: str) -> str:
-    cut = title if len(title) <= title_width else f"{title[: title_width - 1]}…"
-    return f"{cut:<{title_width}}" + "".join(
+    return f"{truncate(title, title_width):<{title_width}}" + "".join(
         f"{number:>{width}}" for number, width in zip(numbers, _WIDTHS, strict=True)
     )
 
