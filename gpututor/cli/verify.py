@@ -39,7 +39,7 @@ from typing import Any, TextIO
 
 from gpututor import paths
 from gpututor.authoring.problems import Problem, relative_path
-from gpututor.authoring.verify import Listener, MutantReport, Subject, Targets, Verifier, targets_of
+from gpututor.authoring.verify import MutantReport, Subject, Targets, Verifier, targets_of
 from gpututor.classroom.variants import other_values, words_of, written
 from gpututor.cli.options import whole_number
 from gpututor.errors import UsageError
@@ -81,10 +81,11 @@ def _with_other_values(targets: Sequence[Targets], folder: Path) -> Iterator[Tar
 
 def _verify(targets: Sequence[Targets], arguments: argparse.Namespace) -> int:
     began = time.monotonic()
-    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd())
-    listener = Listener(screen.advanced, screen.finished)
-    verifier = Verifier(targets, listener, with_mutants=not arguments.no_mutants, models=arguments.models)
-    screen.expect(sum(len(target.exercises) + len(target.lessons) for target in targets))
+    expected = sum(len(target.exercises) + len(target.lessons) for target in targets)
+    screen = _Screen(sys.stderr if arguments.json else sys.stdout, Path.cwd(), expected)
+    verifier = Verifier(
+        targets, screen.advanced, screen.finished, with_mutants=not arguments.no_mutants, models=arguments.models
+    )
     try:
         verifier.run(arguments.workers or min(_cores(), MOST_BY_DEFAULT))
     finally:
@@ -113,17 +114,14 @@ def _cores() -> int:
 class _Screen:
     """Lines for finished subjects, and, on a terminal, a line with the current step."""
 
-    def __init__(self, stream: TextIO, base: Path) -> None:
+    def __init__(self, stream: TextIO, base: Path, expected: int) -> None:
+        """`expected`: the number of subjects."""
         self._stream = stream
         self._base = base
         self._is_terminal = stream.isatty()
-        self._expected = self._ended = self._steps = 0
-
-    def expect(self, subjects: int) -> None:
-        self._expected = subjects
+        self._expected, self._ended = expected, 0
 
     def advanced(self, subject: Subject, what: str) -> None:
-        self._steps += 1
         if self._is_terminal:
             words = f"{self._ended} of {self._expected}; {subject.name}: {escape_control_chars(what)}"
             self._stream.write(f"\r{words[: os.get_terminal_size(self._stream.fileno()).columns - 1]}\x1b[K")

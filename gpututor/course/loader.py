@@ -114,7 +114,7 @@ def version_mistake(wanted: str, version: str = __version__) -> Mistake | None:
             advice = 'Write == or >= or < and a number, with commas between them: gpututor = ">=0.1,<0.2".'
             return Mistake("gpututor", f"expected versions of gpututor, got {wanted!r}", advice)
         is_within = _COMPARISONS[match[1]]
-        if not is_within(_numbers(version), _numbers(match[2])):
+        if not is_within(version_numbers(version), version_numbers(match[2])):
             advice = "Install a version of gpututor in that range; or change this line if the course works with yours."
             return Mistake("gpututor", f"the course needs gpututor {wanted}, and this is {version}", advice)
     return None
@@ -124,7 +124,7 @@ _VERSION_TERM = re.compile(r"\s*(==|>=|<)\s*(\d{1,6}(?:\.\d{1,6})*)\s*", re.ASCI
 _COMPARISONS = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
 
 
-def _numbers(version: str) -> list[int]:
+def version_numbers(version: str) -> list[int]:
     """Return the numbers at a version's start, without zeros at the end: 0.2, 0.2.0 and 0.2.0rc1 are equal."""
     start = re.match(r"\d+(\.\d+)*", version)
     numbers = [int(number) for number in start[0].split(".")] if start else []

@@ -290,6 +290,12 @@ class Course:
         position = [other.key for other in exercises].index(exercise.key) + 1
         return exercises[position] if position < len(exercises) else None
 
+    def continue_at(self, key: str | None) -> Exercise:
+        """Return the exercise with this key, else the first. Raises `CourseError` for a course without exercises."""
+        if not self.exercises:
+            raise CourseError(f"{self.folder}: there is no exercise in it", "`gpututor doctor` names what is wrong.")
+        return next((exercise for exercise in self.exercises if exercise.key == key), self.exercises[0])
+
     def find(self, words: str) -> Exercise:
         """Return the exercise by label, slug, key or a path of folder or file. Raises `UsageError` with near names."""
         stem = Path(words).stem if words.endswith(".py") else Path(words).name
