@@ -6,15 +6,13 @@ No code compares or prints them: without `eq` and `repr`, less has to be compile
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from textual.message import Message
 from textual.screen import Screen
 
 from gpututor.errors import TutorError
-
-if TYPE_CHECKING:
-    from gpututor.grading.events import GradingEvent
+from gpututor.grading.events import GradingEvent
 
 
 @dataclass(eq=False, repr=False)
@@ -86,9 +84,8 @@ class ModeChanged(Message):
     """The editor has another Vim mode."""
 
 
+@dataclass(eq=False, repr=False)
 class FindRequested(Message):
     """A Vim key asks for a text to find (0), or for the next (1) or previous (-1) match."""
 
-    def __init__(self, by: int) -> None:
-        super().__init__()
-        self.by = by
+    by: int

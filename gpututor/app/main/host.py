@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from textual.message import Message
 from textual.screen import Screen, ScreenResultCallbackType
@@ -15,11 +15,9 @@ from gpututor.app.widgets.bars import StatusBar, TabBar
 from gpututor.course.model import Course, Exercise
 from gpututor.course.workspace import Workspace
 from gpututor.errors import TutorError
+from gpututor.grading.client import GradingService
 from gpututor.progress.store import ProgressStore
 from gpututor.settings import SettingsFile
-
-if TYPE_CHECKING:
-    from gpututor.grading.client import GradingService
 
 Result = TypeVar("Result")
 
@@ -81,6 +79,10 @@ class Host(Protocol):
 
     def key_of(self, command: str) -> str:
         """Return the name of a command's first key that works everywhere."""
+        ...
+
+    def letter_of(self, command: str) -> str:
+        """Return the name of a command's first key outside the editor."""
         ...
 
     def file_loaded(self, *, again: bool = False) -> None:
