@@ -34,6 +34,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,9 +88,10 @@ def main(arguments: argparse.Namespace) -> int:
     notices = list(gradebook.notices)
     if arguments.all:
         _take_all(arguments, folder.exports, gradebook.class_.layout)
-    written = list(_written(arguments, folder, gradebook, notices))
-    screen = sys.stderr if arguments.json else sys.stdout
     compared = _misconceptions(arguments, folder, gradebook, notices) if arguments.misconceptions else None
+    request = ExportRequest(gradebook, folder, folder.exports, misconceptions=compared or ())
+    written = list(_written(arguments, request, notices))
+    screen = sys.stderr if arguments.json else sys.stdout
     if arguments.json:
         of_wrong = {"misconceptions": list(map(_as_json, compared))} if compared is not None else {}
         print(json.dumps({**as_json(gradebook), **of_wrong}, indent=2))
@@ -166,14 +168,12 @@ def _take_all(arguments: argparse.Namespace, folder: Path, layout: str) -> None:
             setattr(arguments, export.name, folder / export.place)
 
 
-def _written(
-    arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[GradebookWarning]
-) -> Iterator[Path]:
+def _written(arguments: argparse.Namespace, request: ExportRequest, notices: list[GradebookWarning]) -> Iterator[Path]:
     for export in EXPORTS:
         path: Path | None = getattr(arguments, export.name)
         if path is not None:
             sweep_parts(path if export.file_name else path.parent, is_alive)
-            notices += export.write(ExportRequest(gradebook, folder, path, _roster(arguments, export.name)))
+            notices += export.write(replace(request, path=path, roster=_roster(arguments, export.name)))
             yield path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -12,7 +13,8 @@ from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.html_report import sections
-from gpututor.classroom.html_report.sections import text
+from gpututor.classroom.html_report.elements import text
+from gpututor.classroom.misconceptions import Misconception
 from gpututor.classroom.rules import course_of
 
 _PARTS = (
@@ -26,9 +28,12 @@ _PARTS = (
 """Id, title in the navigation, and maker of each section but the students' reports."""
 
 
-def page(gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime) -> str:
+def page(
+    gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime, compared: Sequence[Misconception] = ()
+) -> str:
     """Return the whole page. `title`: the course's; `made`: the current time, with a time zone."""
     parts = {(id, words): make(gradebook) for id, words, make in _PARTS}
+    parts["misconceptions", "Misconceptions"] = sections.misconceptions(gradebook, compared)
     parts["reports", "Reports"] = sections.reports(gradebook, lines)
     body = "\n".join(filter(None, parts.values()))
     links = "".join(f'<a href="#{id}">{text(words)}</a>' for (id, words), part in parts.items() if part)
@@ -82,7 +87,9 @@ def _write(request: ExportRequest) -> list[GradebookWarning]:
     class_ = request.gradebook.class_
     course = course_of(class_)
     title = (course.title if course is not None else "") or Path(class_.course).name or "Course"
-    write_text(request.path, page(request.gradebook, SubmittedLines(request.folder), title, datetime.now(UTC)))
+    lines = SubmittedLines(request.folder)
+    html = page(request.gradebook, lines, title, datetime.now(UTC), request.misconceptions)
+    write_text(request.path, html)
     return []
 
 
