@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import shlex
@@ -41,7 +40,7 @@ from typing import Any, TextIO
 
 from gpututor.classroom.executors import Executor, start_judge
 from gpututor.classroom.executors.local import LocalExecutor, RealDevices, default_judges, probe_devices
-from gpututor.classroom.executors.ray import RayCluster, RayExecutor
+from gpututor.classroom.executors.ray import RayCluster, RayExecutor, check_installed
 from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, missing_students, read_class, summary
 from gpututor.classroom.jobs import JobFailure, write_failures
@@ -286,8 +285,6 @@ def main(arguments: argparse.Namespace) -> int:
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error
-        elif arguments.executor == "ray" and importlib.util.find_spec("ray") is None:
-            output.notify("Ray is not installed. It had nothing to grade.")
         try:
             write_failures(folder, work.failures)
         except OSError as error:
@@ -355,6 +352,8 @@ def _check_executor(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--device {arguments.device} works on this machine only.", f"Use --device {kind}: Ray chooses."
         )
+    if arguments.executor == "ray":
+        check_installed()
 
 
 def _executor(arguments: argparse.Namespace, plan: GradingPlan, output: GradingOutput) -> Executor:
