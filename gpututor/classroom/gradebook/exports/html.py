@@ -49,7 +49,7 @@ For its instructors: it names hidden checks.</p>
     return document(f"{title}: marks", content, _part("script.js"))
 
 
-def document(title: str, body: str, script: str = "") -> str:
+def document(title: str, body: str, script: str = "", language: str = "en") -> str:
     """Return a page with the common look, which loads nothing. `title`: plain text; `body`: HTML."""
     style = _part("look.css")
     policy = f"default-src 'none'; style-src '{_hash(style)}'"
@@ -57,7 +57,7 @@ def document(title: str, body: str, script: str = "") -> str:
         policy += f"; script-src '{_hash(script)}'"
         body += f"\n<script>{script}</script>"
     return f"""<!DOCTYPE html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}; base-uri 'none'; form-action 'none'">
