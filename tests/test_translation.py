@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpututor import checks, judge, translation
+from gpututor import checks, judge
 from gpututor.checks import model
 from gpututor.classroom import feedback
 from gpututor.classroom.gradebook import marking
@@ -47,7 +47,7 @@ _WORDS = re.compile(r"[a-z]{2,}[,;:]? [a-z]{2,}", re.IGNORECASE)
 
 
 def entries(language: str) -> dict[str, str]:
-    text = (resources.files(translation) / "languages" / f"{language}.po").read_text(encoding="utf-8")
+    text = (resources.files("gpututor") / "languages" / f"{language}.po").read_text(encoding="utf-8")
     return dict(entries_of(text))
 
 
@@ -94,8 +94,8 @@ def test_each_template_is_of_a_sentence_in_the_code(language: str) -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
-    parts = [part.strip() for english in entries(language) for part in re.split(r"\{\w+\}|[.,:;] ?", english)]
-    assert [part for part in parts if part.count(" ") > 8 and part.casefold() not in code.casefold()] == []
+    parts = [part.strip() for english in entries(language) for part in re.split(r"\{\w+\}|1 |no |[.,:;] ?", english)]
+    assert [part for part in parts if part.count(" ") > 6 and part.casefold() not in code.casefold()] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -109,7 +109,7 @@ def test_verdicts_and_outcomes_have_translations(language: str) -> None:
 SENTENCES = [
     (
         "1 host-to-device copy of 3,328 bytes in all, at line 8 (call 1 of 3, with height=16, x of shape (7, 1))",
-        "1 Kopie vom Host zum Gerät mit zusammen 3.328 Byte, in Zeile 8 (Aufruf 1 von 3, mit height=16, x der Form "
+        "1 Kopie vom Host zum Gerät mit insgesamt 3.328 Byte, in Zeile 8 (Aufruf 1 von 3, mit height=16, x der Form "
         "(7, 1))",
     ),
     ("no host-to-device copies in a call", "keine Kopien vom Host zum Gerät in einem Aufruf"),

@@ -130,7 +130,7 @@ class Catalogue:
 
 def languages() -> list[str]:
     """Return the languages with a catalogue, and English."""
-    names = [entry.name for entry in (resources.files(__name__) / "languages").iterdir()]
+    names = [entry.name for entry in (resources.files("gpututor") / "languages").iterdir()]
     return sorted([ENGLISH, *(name.removesuffix(".po") for name in names if name.endswith(".po"))])
 
 
@@ -144,7 +144,7 @@ def catalogue(language: str, course: Path | None = None) -> Catalogue:
         return Catalogue(ENGLISH, {})
     if language not in languages():
         raise UsageError(f"There is no translation into {language!r}.", f"Use one of {', '.join(languages())}.")
-    text = (resources.files(__name__) / "languages" / f"{language}.po").read_text(encoding="utf-8")
+    text = (resources.files("gpututor") / "languages" / f"{language}.po").read_text(encoding="utf-8")
     entries = dict(entries_of(text))
     path = course / "languages" / f"{language}.po" if course is not None else None
     if path is not None and path.exists():
