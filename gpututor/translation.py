@@ -7,7 +7,7 @@ sentences of an author's own checks. All others stay English. Text of learners i
 
 from __future__ import annotations
 
-import ast
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from pathlib import Path
 from gpututor.errors import UsageError
 
 ENGLISH = "en"
+LONGEST = 1000
+"""Characters of a sentence that is translated: longer ones show whole results, or try to take long to match."""
 KINDS = {
     "n": r"\d[\d,]*",
     "number": r"[-+]?(?:\d[\d,.]*(?:e[-+]?\d+)?|inf|nan)|True|False",
@@ -91,6 +93,8 @@ class Catalogue:
     def _translate(self, english: str) -> str | None:
         if (plain := self._plain.get(english)) is not None:
             return plain
+        if len(english) > LONGEST:
+            return None
         if _NEUTRAL.fullmatch(english):
             return english
         return next(filter(None, (self._filled(template, english) for template in self._templates)), None)
@@ -110,14 +114,8 @@ class Catalogue:
             case "phrase" | "kind" | "cause":
                 return self._translated(value)
             case "list" | "names":
-                pieces = _SEPARATORS[kind].split(value)
-                items = [self._translated(piece) for piece in pieces[::2]]
-                joints = [self(piece) for piece in pieces[1::2]] + [""]
-                return (
-                    None
-                    if None in items
-                    else "".join(f"{item}{joint}" for item, joint in zip(items, joints, strict=True))
-                )
+                pieces = [self._translated(piece) for piece in _SEPARATORS[kind].split(value)]
+                return None if None in pieces else "".join(filter(None, pieces))
             case "part":
                 return self(value)
             case "n" | "number" | "factor" | "time" | "size" | "flops":
@@ -186,4 +184,7 @@ def entries_of(po: str) -> Iterator[tuple[str, str]]:
                 yield "".join(texts["msgid"]), "".join(texts["msgstr"])
             texts = {"msgid": [], "msgstr": []}
         word = keyword
-        texts[word].append(ast.literal_eval(literal))
+        try:
+            texts[word].append(json.loads(literal))
+        except ValueError as error:
+            raise ValueError(f"line {number}: {literal[:60]} is not a text in quotes ({error})") from error

@@ -18,7 +18,7 @@ from gpututor.errors import UsageError
 from gpututor.grading import report_text
 from gpututor.grading.report import Outcome, Status
 from gpututor.grading.report_text import OUTCOME_TITLES, mark
-from gpututor.translation import catalogue, check_fields, entries_of, languages
+from gpututor.translation import LONGEST, catalogue, check_fields, entries_of, languages
 
 LANGUAGES = [language for language in languages() if language != "en"]
 _CHECKS = (
@@ -183,6 +183,18 @@ def test_a_sentence_without_a_template_stays_english() -> None:
         catalogue("xx")
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece", [" (with ", ", at line 3: ", "a list of 1: ", "; ", " (call 1 of 2, with ", " of a, b: "]
+)
+def test_no_text_takes_long(piece: str) -> None:
+    say = catalogue("de")
+    for end in ("", ")", ". ", " in a call"):
+        text = (piece * 4000)[: 4000 - len(end)] + end
+        assert say(text) == text
+        assert say(text[-LONGEST:])
+
+
 def test_a_course_has_translations_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "languages" / "de.po"
     path.parent.mkdir()
@@ -198,6 +210,7 @@ def test_a_course_has_translations_of_its_own(tmp_path: Path) -> None:
         ('msgid "a"\nmsgstr "b\n', "line 2"),
         ('msgid "a {n}"\nmsgstr "b"\n', "{n}"),
         ('msgid "a {what}"\nmsgstr "b {what}"\n', "{what}"),
+        ('msgid "a"b"\n', "line 1"),
         ("nonsense\n", "line 1"),
     ],
 )

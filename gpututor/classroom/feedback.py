@@ -294,8 +294,8 @@ def translated(view: StudentView, say: Catalogue) -> StudentView:
     """Return the view with its sentences in another language; names and output stay as they are."""
 
     def finding(each: Finding) -> Finding:
-        words = {name: say(getattr(each, name)) for name in ("expected", "got", "why", "advice")}
-        return replace(each, **words)
+        expected, got = say(each.expected), say(each.got)
+        return replace(each, expected=expected, got=got, why=say(each.why), advice=say(each.advice))
 
     def check(each: ShownCheck) -> ShownCheck:
         measured, findings = tuple(map(say, each.measured)), tuple(map(finding, each.findings))
