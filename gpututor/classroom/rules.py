@@ -27,6 +27,7 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.description import CheckDescription, description_from_json, description_to_json
 from gpututor.grading.journal import exercise_digest
 from gpututor.toml_schema import Key, Mistake, nearest, text_of, unreadable, values_of
+from gpututor.translation import ENGLISH, languages
 
 OWN = ("loads", "runs", "prints")
 """The grader's own checks, which every exercise has, and which are worth nothing."""
@@ -116,6 +117,8 @@ class Rules:
     hidden_until_due: tuple[str, ...] = ()
     """Checks that Gradescope shows to students only after the due date."""
     hints: int = 0
+    language: str = ENGLISH
+    """Language of feedback and of Gradescope's results."""
     due: datetime | None = None
     """Due date with a time zone. None: only the platform marks files as late."""
     late: LatePolicy = LatePolicy()
@@ -244,6 +247,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("hidden", "lines", default=(), most=_LONGEST),
         Key("hidden_until_due", "lines", default=(), most=_LONGEST),
         Key("hints", "whole", default=0, most=100),
+        Key("language", "choice", default=ENGLISH, choices=tuple(languages())),
         Key("due", "moment", default=None),
         Key("time_zone", "line", default=None, most=60),
         Key("decimals", "whole", default=2, most=6),

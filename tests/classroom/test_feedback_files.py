@@ -145,6 +145,15 @@ def test_feedback_in_german_keeps_names_and_texts_of_learners(tmp_path: Path) ->
     assert "<title>Rückmeldung für Got Line 1</title>" in page
     with pytest.raises(SystemExit):
         main([*words, "--language", "xx"])
+    folder.rules_file.write_text('language = "de"\n')
+    markdown.unlink()
+    assert main(["classroom", "feedback", str(folder.folder)]) == 0
+    assert markdown.read_text() == text
+    assert main(["classroom", "report", str(folder.folder), "--gradescope", str(tmp_path / "out")]) == 0
+    [results] = (tmp_path / "out").glob("*/results.json")
+    outputs = [test["output"] for test in json.loads(results.read_text())["tests"]]
+    assert any("✗ nicht bestanden: Kein unnötiges Warten" in output for output in outputs)
+    assert any("Zeile 1\nErwartet: kein Warten" in output for output in outputs)
 
 
 def test_moodles_zip_has_the_folders_of_its_download(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
 from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
-from gpututor.translation import ENGLISH, catalogue, languages
+from gpututor.translation import catalogue, languages
 
 MOST_HINTS = 100
 
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
     format_help = "markdown (default), or html: also write each report as a page for a browser"
     parser.add_argument("--format", choices=("markdown", "html"), default="markdown", help=format_help)
-    language_help = f"language of the sentences: {', '.join(languages())} (default: {ENGLISH})"
-    parser.add_argument("--language", choices=languages(), default=ENGLISH, help=language_help)
+    language_help = f"language of the sentences: {', '.join(languages())} (default: that of the rules)"
+    parser.add_argument("--language", choices=languages(), help=language_help)
     for platform in PLATFORMS:
         parser.add_argument(f"--{platform.layout}", metavar="ZIP", type=Path, help=platform.help)
     student_help = "only for these students (default: for all)"
@@ -62,7 +62,8 @@ def main(arguments: argparse.Namespace) -> int:
         platform.check(folder, gradebook, path)
     chosen = _chosen(arguments.student, gradebook)
     hints = _hints_of(gradebook, arguments.hints, notices)
-    lines, say = SubmittedLines(folder), catalogue(arguments.language, Path(gradebook.class_.course))
+    lines = SubmittedLines(folder)
+    say = catalogue(arguments.language or gradebook.rules.language, Path(gradebook.class_.course))
     reports = [
         Feedback(marks.student, feedback(gradebook, marks, lines, hints, say), say.language)
         for marks in gradebook.students
