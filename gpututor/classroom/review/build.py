@@ -222,7 +222,7 @@ def _range(cluster: Cluster) -> str:
 
 def _words_in_common(words: Sequence[str]) -> str:
     some = ", ".join(f"`{word}`" for word in words[:_MOST_WORDS])
-    return f" Their own words in both: {some}{', …' if len(words) > _MOST_WORDS else ''}." if words else ""
+    return f" Own words in common: {some}{', …' if len(words) > _MOST_WORDS else '.'}" if words else ""
 
 
 def _given(exercise: Exercise) -> Iterator[str]:

@@ -117,9 +117,9 @@ class Pair:
         return 1.0 if self.is_identical else max(each.ratio for each in (self.code, self.words) if each is not None)
 
     @property
-    def order(self) -> tuple[float, tuple[str, int, str], tuple[str, int, str]]:
+    def order(self) -> tuple[float, bool, tuple[str, int, str], tuple[str, int, str]]:
         """Key that sorts the most similar pairs first."""
-        return -self.share, _first(self.texts[0]), _first(self.texts[1])
+        return -self.share, not self.is_identical, _first(self.texts[0]), _first(self.texts[1])
 
 
 @dataclass(frozen=True)
