@@ -35,7 +35,7 @@ from gpututor.classroom.intake import LAYOUTS
 from tests.support.big_class import SECRET, SUBMISSIONS, BigClass, Submission, big_class
 from tests.support.big_class_layouts import lay_out
 
-RESUME_LIMIT_S = 5.0
+RESUME_LIMIT_S, FIRST_VERDICT_LIMIT_S = 5.0, 5.0
 LEAST_PER_S = 10.0
 NAIVE_KINDS = ("solution", "renamed", "starter", "wrong")
 NAIVE_LESSON, NAIVE_SUBMISSIONS = 2, 20
@@ -155,7 +155,8 @@ def main() -> None:
     for label, per_s in rows.items():
         print(f"{label:<44}{per_s:>12.2f}{per_s / unit:>8.1f}")
     print("\n".join(memory_table(graded)))
-    print(f"\n{'of the finished class':<44}{'seconds':>12}")
+    print(f"\n{'of the class':<44}{'seconds':>12}")
+    print(f"{f'first verdict (limit: {FIRST_VERDICT_LIMIT_S:g})':<44}{graded.first_verdict_s:>12.2f}")
     print(f"{f'grade --resume (limit: {RESUME_LIMIT_S:g})':<44}{resume_s:>12.2f}")
     for label, seconds in others.items():
         print(f"{label:<44}{seconds:>12.2f}")

@@ -27,6 +27,8 @@ class Graded:
     summary: dict[str, object]
     samples: list[tuple[float, int, dict[str, int]]] = field(default_factory=list)
     """Seconds since the start, gradings that were done, and MiB by the kind of process."""
+    first_verdict_s: float = 0.0
+    """Seconds from the command to the first report in the journal."""
 
     def per_s(self, first: int = 1, last: int | None = None) -> float:
         """Return gradings per second between the moments at which `first` and `last` were done."""
@@ -46,7 +48,7 @@ def grade(
 ) -> Graded:
     """Grade the class, and sample our processes meanwhile. `meanwhile` receives the number of finished gradings."""
     command = [sys.executable, "-m", "gpututor", "classroom", "grade", str(source), "--out", str(folder.folder)]
-    start = time.perf_counter()
+    start, began = time.perf_counter(), time.time()
     said = folder.folder.with_suffix(".txt")
     with (
         said.open("w", encoding="utf-8") as errors,
@@ -61,6 +63,8 @@ def grade(
                 time.sleep(LOOKS_EVERY_S)
             assert process.stdout is not None
             graded.summary = json.loads(process.stdout.read() or "{}")
+            written = [path.stat().st_mtime for path in folder.journal.glob("*/*.json")]
+            graded.first_verdict_s = min(written, default=began) - began
             if process.returncode:
                 print(said.read_text(encoding="utf-8"), file=sys.stderr)
                 sys.exit(process.returncode)

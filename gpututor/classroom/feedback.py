@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpututor.classroom.folder import ClassFolder
@@ -31,6 +31,7 @@ from gpututor.course.notebooks import ENDING, line_words
 from gpututor.grading.report import Outcome, Report, Status, Verdict
 from gpututor.grading.report_text import DOES_NOT_RUN, OUTCOME_TITLES, count, mark, own_gpu
 from gpututor.text import escape_control_chars, lines_of, truncate, with_newlines
+from gpututor.translation import ENGLISH, Catalogue, catalogue
 
 MORE_CHECKS = "Some checks are not shown here; they count for the mark."
 """Note on every submission for an exercise with hidden checks, whatever they found."""
@@ -297,95 +298,128 @@ class SubmittedLines:
         return line_words(self._lines(sha256), number)
 
 
+def translated(view: StudentView, say: Catalogue) -> StudentView:
+    """Return the view with its sentences in another language; names and output stay as they are."""
+
+    def finding(each: Finding) -> Finding:
+        expected, got = say(each.expected), say(each.got)
+        return replace(each, expected=expected, got=got, why=say(each.why), advice=say(each.advice))
+
+    def check(each: ShownCheck) -> ShownCheck:
+        measured, findings = tuple(map(say, each.measured)), tuple(map(finding, each.findings))
+        return replace(each, sentence=say(each.sentence), word=say(each.word), measured=measured, findings=findings)
+
+    return replace(
+        view,
+        outcome=say(view.outcome),
+        points=say(view.points),
+        notes=tuple(map(say, view.notes)),
+        checks=tuple(map(check, view.checks)),
+    )
+
+
 def feedback(
     gradebook: Gradebook,
     marks: StudentMarks,
     lines: SubmittedLines,
     hints: Mapping[str, Sequence[str]],
     boards: Sequence[Leaderboard] = (),
+    say: Catalogue | None = None,
 ) -> str:
-    """Write the Markdown for one student. `hints`: hints by exercise, Markdown of the course."""
+    """Write the Markdown for one student, in English or the language of `say`.
+
+    `hints`: hints by exercise, Markdown of the course.
+    """
+    say = say or catalogue(ENGLISH)
     student = marks.student
     name = f"{_name(student.name)} ({code(student.id)})" if student.name else code(student.id)
-    parts = [f"# Feedback for {name}", f"**{text(total_for_student(marks))}**"]
-    parts += [text(words)] if (words := slip_days_for_student(gradebook, marks)) else []
-    rows = ["| Exercise | Mark | |", "| --- | --- | --- |"]
+    parts = [f"# {say('Feedback for')} {name}", f"**{text(say(total_for_student(marks)))}**"]
+    parts += [text(say(words))] if (words := slip_days_for_student(gradebook, marks)) else []
+    rows = [f"| {say('Exercise')} | {say('Mark')} | |", "| --- | --- | --- |"]
     sections: list[str] = []
     for exercise, exercise_mark in zip(gradebook.exercises, marks.marks, strict=True):
-        view = student_view(exercise_mark, exercise, gradebook.rules)
+        view = translated(student_view(exercise_mark, exercise, gradebook.rules), say)
         rows.append(f"| {text(exercise.numbered_title)} | {text(view.points)} | {text(view.outcome)} |")
-        sections += _exercise(exercise, exercise_mark, view, lines, hints.get(exercise.exercise, ()), gradebook.rules)
-    return "\n\n".join([*parts, "\n".join(rows), *_places(gradebook, student.id, boards), *sections]) + "\n"
+        own_hints = hints.get(exercise.exercise, ())
+        sections += _exercise(exercise, exercise_mark, view, lines, own_hints, gradebook.rules, say)
+    return "\n\n".join([*parts, "\n".join(rows), *_places(gradebook, student.id, boards, say), *sections]) + "\n"
 
 
-def _places(gradebook: Gradebook, student: str, boards: Sequence[Leaderboard]) -> Iterator[str]:
+def _places(gradebook: Gradebook, student: str, boards: Sequence[Leaderboard], say: Catalogue) -> Iterator[str]:
     """Yield the student's places on leaderboards, and their pseudonym there."""
     places = list(standing_of(boards, student))
     if places and gradebook.has_names and gradebook.pseudonyms is not None:
-        yield f"On pages with pseudonyms you are {code(gradebook.pseudonyms.of(student))}."
+        yield f"{say('On pages with pseudonyms you are')} {code(gradebook.pseudonyms.of(student))}."
     if places:
-        yield "\n".join(["Your places on leaderboards:", "", *(f"- {text(place)}" for place in places)])
+        yield "\n".join([say("Your places on leaderboards:"), "", *(f"- {text(say(place))}" for place in places)])
 
 
 def _exercise(
-    exercise: ExerciseSummary, mark: Mark, view: StudentView, lines: SubmittedLines, hints: Sequence[str], rules: Rules
+    exercise: ExerciseSummary,
+    mark: Mark,
+    view: StudentView,
+    lines: SubmittedLines,
+    hints: Sequence[str],
+    rules: Rules,
+    say: Catalogue,
 ) -> Iterator[str]:
     yield f"## {text(exercise.numbered_title)}"
     yield f"**{text(view.outcome)}** · {text(view.points)}"
     counted = mark.counted
     if counted is not None:
-        yield f"Handed in: {code(counted.handed_in.source)}{text(_when(counted.handed_in, rules))}"
+        yield f"{say('Handed in')}: {code(counted.handed_in.source)}{text(_when(counted.handed_in, rules, say))}"
     if view.notes:
         yield text(" ".join(view.notes))
     sha256 = counted.handed_in.sha256 if counted is not None else ""
     for check in view.checks:
         if check.findings:
-            yield from _check(check, sha256, lines)
+            yield from _check(check, sha256, lines, say)
     if others := [check for check in view.checks if not check.findings]:
-        yield "\n".join(_in_a_line(check) for check in others)
+        yield "\n".join(_in_a_line(check, say) for check in others)
     for printed in view.printed:
-        yield from _printed(printed)
+        yield from _printed(printed, say)
     if not view.has_passed:
         for place, hint in enumerate(hints, 1):
-            yield _hint(hint, place)
+            yield _hint(hint, place, say)
 
 
-def _when(handed_in: Submission, rules: Rules) -> str:
+def _when(handed_in: Submission, rules: Rules, say: Catalogue) -> str:
     """Return the times of submission and of the due date, in the time zone of the due date in the rules."""
     at, due = submitted_at(handed_in), rules.due_for(handed_in.exercise, handed_in.student)
     if at is None:
         return ""
     zone = (rules.of(handed_in.exercise).due or rules.due or due or at).tzinfo
     words = f", {at.astimezone(zone).isoformat(' ', 'seconds')}"
-    return words + (f"; due {due.astimezone(zone).isoformat(' ', 'seconds')}" if due else "")
+    return words + (f"; {say('due')} {due.astimezone(zone).isoformat(' ', 'seconds')}" if due else "")
 
 
-def _in_a_line(check: ShownCheck) -> str:
+def _in_a_line(check: ShownCheck, say: Catalogue) -> str:
     measured = f" ({text('; '.join(check.measured))})" if check.measured else ""
-    return f"- {check.word}: {text(check.sentence)}{_worth(check)}{measured}"
+    return f"- {check.word}: {text(check.sentence)}{_worth(check, say)}{measured}"
 
 
-def _check(check: ShownCheck, sha256: str, lines: SubmittedLines) -> Iterator[str]:
-    yield f"### {text(check.word)}: {text(check.sentence)}{_worth(check)}"
+def _check(check: ShownCheck, sha256: str, lines: SubmittedLines, say: Catalogue) -> Iterator[str]:
+    yield f"### {text(check.word)}: {text(check.sentence)}{_worth(check, say)}"
     for finding in check.findings:
         rows = [("Expected", finding.expected), ("Got", finding.got)]
+        rows = [(label, value) for label, value in rows if value]
         if finding.line is not None:
             rows.append((f"Line {lines.place(sha256, finding.line)}", lines.line(sha256, finding.line)))
         rows += [("Measured", measured) for measured in check.measured]
         if where := "; ".join(finding.scenarios):
-            yield f"With {text(where)}:"
-        yield fenced("\n".join(_row(label, value) for label, value in rows if value or label.startswith("Line")))
+            yield f"{say('With')} {text(where)}:"
+        yield fenced("\n".join(_row(say(label), value) for label, value in rows))
         if finding.why:
-            yield f"Why: {text(finding.why)}"
+            yield f"{say('Why')}: {text(finding.why)}"
         if finding.advice:
-            yield f"What to try: {text(finding.advice)}"
+            yield f"{say('What to try')}: {text(finding.advice)}"
 
 
-def _worth(check: ShownCheck) -> str:
+def _worth(check: ShownCheck, say: Catalogue) -> str:
     if not check.of:
         return ""
     extra = " extra" if check.is_extra else ""
-    return f" · {number(check.points)} of {number(check.of)}{extra}"
+    return f" · {say(f'{number(check.points)} of {number(check.of)}{extra}')}"
 
 
 def _row(label: str, value: str) -> str:
@@ -393,7 +427,7 @@ def _row(label: str, value: str) -> str:
     return f"{label:<9} {escape_control_chars(with_newlines(value))}".replace("\n", "\n" + " " * 10).rstrip()
 
 
-def _printed(printed: Printed) -> Iterator[str]:
+def _printed(printed: Printed, say: Catalogue) -> Iterator[str]:
     for title, words, is_cut in (
         ("The error", printed.traceback, False),
         ("What it printed", printed.output, printed.is_cut),
@@ -401,18 +435,18 @@ def _printed(printed: Printed) -> Iterator[str]:
         if words:
             shown = escape_control_chars(with_newlines(words)).rstrip("\n").split("\n")
             is_cut = is_cut or len(shown) > LINES_OF_OUTPUT
-            where = f", with {text(printed.scenario)}" if printed.scenario else ""
-            yield f"{title}{where}{' (the beginning)' if is_cut else ''}:"
+            where = f", {say('with')} {text(printed.scenario)}" if printed.scenario else ""
+            yield f"{say(title)}{where}{say(' (the beginning)') if is_cut else ''}:"
             yield fenced("\n".join(shown[:LINES_OF_OUTPUT]))
 
 
-def _hint(hint: str, place: int) -> str:
+def _hint(hint: str, place: int, say: Catalogue) -> str:
     """Quote a hint, so that unclosed markup of the course ends with it."""
     first, _, rest = hint.partition("\n")
     heading = _HEADING.fullmatch(first)
     title = f": {heading[1]}" if heading else ""
     body = rest if heading else hint
-    lines = [f"**Hint {place}{title}**", "", *body.strip("\n").split("\n")]
+    lines = [f"**{say('Hint')} {place}{title}**", "", *body.strip("\n").split("\n")]
     return "\n".join(f"> {line}".rstrip() for line in lines)
 
 

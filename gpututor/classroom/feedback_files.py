@@ -19,6 +19,7 @@ from gpututor.classroom.intake.archive import is_zip_name
 from gpututor.classroom.submissions import Student
 from gpututor.course.notebooks import ENDING, notebook_of
 from gpututor.errors import UsageError
+from gpututor.translation import ENGLISH, catalogue
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Feedback:
 
     student: Student
     markdown: str
+    language: str = ENGLISH
 
     @property
     def html(self) -> str:
@@ -34,7 +36,8 @@ class Feedback:
         from markdown_it import MarkdownIt  # slow to import
 
         body = MarkdownIt("js-default").disable("image").render(self.markdown)
-        return document(f"Feedback for {self.student.called}", f'<main class="feedback">\n{body}</main>')
+        title = f"{catalogue(self.language)('Feedback for')} {self.student.called}"
+        return document(title, f'<main class="feedback">\n{body}</main>', language=self.language)
 
 
 def write_reports(

@@ -27,6 +27,7 @@ from gpututor.grading.client import GradingClient
 from gpututor.grading.description import CheckDescription, description_from_json, description_to_json
 from gpututor.grading.journal import exercise_digest
 from gpututor.toml_schema import Key, Mistake, nearest, text_of, unreadable, values_of
+from gpututor.translation import ENGLISH, languages
 
 OWN = ("loads", "runs", "prints")
 """The grader's own checks, which every exercise has, and which are worth nothing."""
@@ -128,6 +129,8 @@ class Rules:
     hints: int = 0
     leaderboard: bool = True
     """True if times of passing submissions may be shown to the class."""
+    language: str = ENGLISH
+    """Language of feedback and of Gradescope's results."""
     due: datetime | None = None
     """Due date with a time zone. None: only the platform marks files as late."""
     late: LatePolicy = LatePolicy()
@@ -275,6 +278,7 @@ def _keys(document: dict[str, Any], exercises: Sequence[str]) -> tuple[Key, ...]
         Key("hidden_until_due", "lines", default=(), most=_LONGEST),
         Key("hints", "whole", default=0, most=100),
         Key("leaderboard", "flag", default=True),
+        Key("language", "choice", default=ENGLISH, choices=tuple(languages())),
         Key("due", "moment", default=None),
         Key("time_zone", "line", default=None, most=60),
         Key("decimals", "whole", default=2, most=6),

@@ -19,7 +19,10 @@ from gpututor.json_dataclasses import read
 
 VERSION = 1
 NOT_OF_THE_GRADER = frozenset(
-    ("__main__", "app", "authoring", "classroom", "cli", "doctor", "progress", "pytest_plugin", "exercises")
+    (
+        *("__main__", "app", "authoring", "classroom", "cli", "doctor", "exercises", "progress", "pytest_plugin"),
+        "translation",
+    )
 )
 """Parts of the package that the judge never imports, and the built-in course, whose exercises have digests."""
 

@@ -42,6 +42,25 @@ ISOLATIONS: dict[str, type[Isolation]] = {"process": Process, "bubblewrap": Bubb
 SOURCES: dict[str, Callable[[Isolation], WorkerSource]] = {"spare": SpawnedWorkers, "fork server": ForkServer}
 
 
+class Freezer:
+    """Frozen objects of imported modules, which garbage collections skip: torch alone has 170,000 of them."""
+
+    MANY = 100
+    """New modules after which objects are frozen again: more than the code of some exercises has."""
+
+    def __init__(self) -> None:
+        self._modules = 0
+
+    def freeze(self) -> None:
+        gc.freeze()
+        self._modules = len(sys.modules)
+
+    def freeze_imports(self) -> None:
+        """Freeze again if many modules are new: the first backward pass imports SymPy, and 20 ms a collection."""
+        if len(sys.modules) >= self._modules + self.MANY:
+            self.freeze()
+
+
 class Server:
     """Server for one client."""
 
@@ -67,7 +86,8 @@ class Server:
             self._pool.warm()
         sweep_scratch()
         importlib.import_module("gpututor.judge.grader")  # 1.1 s: torch, while the first worker imports it too
-        gc.freeze()  # later collections skip torch's 170,000 objects
+        freezer = Freezer()
+        freezer.freeze()
 
         while True:
             self._current, request = self._queue.get()
@@ -75,7 +95,8 @@ class Server:
                 self._describe(self._current, request)
             else:
                 self._grade(self._current, request)
-            gc.collect()  # 3 ms; without it memory grows by 5 KiB a grading until a late collection
+            gc.collect()  # below 1 ms; without it memory grows by 5 KiB a grading until a late collection
+            freezer.freeze_imports()
 
     def _grade(self, number: int, request: GradeRequest) -> None:
         from gpututor.judge.grader import grade, internal_error_report, write_to_journal

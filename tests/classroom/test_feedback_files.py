@@ -116,6 +116,46 @@ def zip_of(path: Path) -> dict[str, str]:
         return {name: archive.read(name).decode() for name in archive.namelist()}
 
 
+def test_feedback_in_german_keeps_names_and_texts_of_learners(tmp_path: Path) -> None:
+    folder = ClassFolder(tmp_path / "class")
+    passed = verdict("structure", sentence="The result has the right type, shape and dtype")
+    failed = verdict(
+        "syncs",
+        Status.FAILED,
+        sentence="No unnecessary waits for the device",
+        expected="no waits for the device in a call",
+        got="2 waits: `.item()` at line 1, 2 times (with due of shape (3,))",
+        line=1,
+        why="A sentence of the author.",
+    )
+    graded_class(folder, [("Got Line 1", EXERCISE, PROGRAM, report(passed, failed))], COURSE.folder)
+    words = ["classroom", "feedback", str(folder.folder), "--language", "de", "--format", "html"]
+    assert main(words) == 0
+    [markdown] = folder.feedback.glob("*.md")
+    text, page = markdown.read_text(), markdown.with_suffix(".html").read_text()
+    assert text.startswith("# Rückmeldung für `Got Line 1`\n")
+    assert "**✗ Nicht bestanden: 1 von 2 Prüfungen bestanden**" in text
+    assert "### ✗ nicht bestanden: Kein unnötiges Warten auf das Gerät · 0 von 1" in text
+    assert "Erwartet  kein Warten auf das Gerät in einem Aufruf" in text
+    assert "Erhalten  2-mal Warten: `.item()` in Zeile 1, 2-mal (mit due der Form (3,))" in text
+    assert "Zeile 1   import torch" in text
+    assert "Warum: A sentence of the author." in text
+    assert "- ✓ bestanden: Das Ergebnis hat den richtigen Typ" in text
+    assert '<html lang="de">' in page
+    assert "<title>Rückmeldung für Got Line 1</title>" in page
+    with pytest.raises(SystemExit):
+        main([*words, "--language", "xx"])
+    folder.rules_file.write_text('language = "de"\n')
+    markdown.unlink()
+    assert main(["classroom", "feedback", str(folder.folder)]) == 0
+    assert markdown.read_text() == text
+    assert main(["classroom", "report", str(folder.folder), "--gradescope", str(tmp_path / "out")]) == 0
+    [results] = (tmp_path / "out").glob("*/results.json")
+    outputs = [test["output"] for test in json.loads(results.read_text())["tests"]]
+    assert any("✗ nicht bestanden: Kein unnötiges Warten" in output for output in outputs)
+    assert any("Zeile 1\nErwartet: kein Warten" in output for output in outputs)
+
+
 def test_moodles_zip_has_the_folders_of_its_download(tmp_path: Path) -> None:
     folder, made = class_from(MOODLE, tmp_path), tmp_path / "moodle.zip"
     words = ["classroom", "feedback", str(folder.folder), "--moodle", str(made)]

@@ -22,10 +22,11 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.exports.html import page
 from gpututor.classroom.gradebook.model import Gradebook, Timing
 from gpututor.classroom.html_report import sections
-from gpututor.classroom.html_report.sections import distribution
+from gpututor.classroom.html_report.elements import distribution
 from gpututor.classroom.html_report.times import strip
+from gpututor.classroom.misconceptions import Misconception, WrongSolution
 from gpututor.classroom.rules import ExerciseRules, Rules
-from gpututor.classroom.submissions import Student, Unmatched
+from gpututor.classroom.submissions import Student, Submission, Unmatched
 from gpututor.grading.report import RunSummary, Status
 from tests.support.gradebooks import EXERCISE, OTHER, Upload, gradebook, points, report, verdict
 from tests.support.report_strategies import TEXTS
@@ -183,6 +184,21 @@ def test_a_missing_mark_is_a_word() -> None:
     assert cells == [("q2", "3"), ("open", "open"), ("open", "refused"), ("none", "–")]
     assert "It is too large." in part(html, "questions")
     assert html.count('data-state="open"') == 2 * 2
+
+
+def test_misconceptions_name_their_students_and_link_to_them() -> None:
+    failed = report(verdict("parity", Status.FAILED))
+    students = [f"student {number:02}" for number in range(sections.MOST_NAMES + 2)]
+    wrong = WrongSolution(Submission("", EXERCISE, "wrong/<i>.py", "0"), "It <b>waits</b>.")
+    compared = [Misconception(EXERCISE, (wrong,), tuple(students[1:])), Misconception(EXERCISE, (), ("student 00",))]
+    made = page(gradebook([Upload(student, failed) for student in students]), NOWHERE, "Course", MADE, compared)
+    check_links(read(made))
+    table = part(made, "misconceptions")
+    assert "It &lt;b&gt;waits&lt;/b&gt;. (wrong/&lt;i&gt;.py)" in table
+    assert re.findall(r"</svg>(\d+ of \d+)<", table) == ["13 of 14", "1 of 14"]
+    assert re.findall(r'<a href="#s(\d+)e0">', table) == [*map(str, range(1, 13)), "0"]
+    assert ", 1 more<" in table
+    assert part(page(gradebook([]), NOWHERE, "Course", MADE), "misconceptions") == ""
 
 
 def test_a_class_without_submissions_has_an_overview() -> None:

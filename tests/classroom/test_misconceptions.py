@@ -59,6 +59,13 @@ def test_a_report_counts_the_failures_that_look_like_wrong_solutions(
         {"exercise": "lesson_1/twice_1_1", "wrong": [], "students": ["lee"]},
     ]
 
+    page = tmp_path / "page.html"
+    assert main(["classroom", "report", str(out), "--misconceptions", "--html", str(page)]) == 0
+    assert "  3 of 5  It returns nothing. (wrong/nothing.py)" in capsys.readouterr().out
+    assert "It returns nothing. (wrong/nothing.py)</th>" in page.read_text()
+    assert main(["classroom", "report", str(out), "--html", str(page)]) == 0
+    assert "It returns nothing." not in page.read_text()
+
     checks = course / "01_lesson_1" / "01_twice_1_1" / "wrong" / "once.py"
     checks.write_text(f"{checks.read_text()}\n# changed\n")
     assert main(["classroom", "report", str(out), "--misconceptions"]) == 2

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from unittest import mock
@@ -245,9 +246,25 @@ def test_a_lost_cluster_ends_the_run_and_keeps_finished_gradings(tmp_path: Path)
 def test_a_cluster_that_cannot_be_used_is_a_usage_error(
     monkeypatch: pytest.MonkeyPatch, address: str, module: ModuleType | None, words: str
 ) -> None:
+    if module is not None:
+        module.__spec__ = ModuleSpec("ray", None)
     monkeypatch.setitem(sys.modules, "ray", module)
     with mock.patch.dict(os.environ), pytest.raises(UsageError, match=words):
         RayCluster(address, 1, 0).open()
+
+
+def test_a_class_is_not_even_read_without_ray(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "class").mkdir()
+    out = tmp_path / "out"
+    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(out)]
+    assert main([*words, "--executor", "ray"]) == 2
+    said = capsys.readouterr()
+    assert "gpututor[ray]" in said.err
+    assert said.out == ""
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("words", [["--address", "auto"], ["--executor", "ray", "--device", "cuda:1"]])

@@ -26,8 +26,8 @@ from gpututor.classroom.review.similarity import (
     similar,
     template_of,
     texts_of,
-    tokens_of,
 )
+from gpututor.classroom.review.tokens import tokens_of, words_of
 from gpututor.classroom.rules import Rules
 from gpututor.classroom.submissions import Student, Submission, Unmatched
 from gpututor.cli.main import main
@@ -157,10 +157,11 @@ def test_the_file_of_a_group_is_not_reported() -> None:
     again = [replace(file, sha256="b" * 64, source="group/again.py", attempt=2) for file in shared]
     texts = texts_of([*shared, *again])
     result = similar(texts, lambda digest: text if digest[0] == "a" else disguised(text), (), 0.7)
-    assert (result.identical, result.clusters, result.compared) == ((), (), 2)
+    assert (result.pairs, result.clusters, result.compared) == ((), (), 2)
     other = Submission("moe", EXERCISE, "moe/twice.py", "a" * 64)
-    (same,) = similar(texts_of([*shared, other]), lambda _: text, (), 0.7).identical
-    assert len(same.parties) == 2
+    (same,) = similar(texts_of([*shared, other]), lambda _: text, (), 0.7).pairs
+    assert same.is_identical
+    assert len(same.texts[0].parties) == 2
 
 
 def test_short_texts_are_compared_to_the_letter_only(tmp_path: Path, course_folder: Path) -> None:
@@ -219,6 +220,67 @@ def test_students_with_platform_numbers_are_shown_with_names(
     assert main(["classroom", "review", str(out.folder), "--csv", str(tmp_path / "list.csv")]) == 0
     assert "23 (moelee), 24 (x\\x1b)\n" in capsys.readouterr().out
     assert "23 (moelee); 24 (x\\x1b)" in (tmp_path / "list.csv").read_text()
+
+
+SHORT = """def twice(number):
+    # i double it because the gpu likes that
+    my_result_a = number
+    {name} = my_result_a + number
+    return {name}
+"""
+
+
+def test_names_and_comments_are_evidence_for_short_texts(
+    tmp_path: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = {
+        "ada": SHORT.format(name="sum_of_both"),
+        "kim": SHORT.format(name="summe").replace("    ", "  "),
+        "lee": "def twice(number):\n    total = number\n    total += number\n    return total\n",
+        "moe": "def twice(number):\n    both = number\n    return both + number\n",
+        "sue": "def twice(number):\n    both = number\n    return both + number\n",
+    }
+    result = review(tmp_path, course_folder, [(student, EXERCISE, text) for student, text in texts.items()])
+    same, alike = result.items
+    assert (same.kind, same.students) == (Kind.IDENTICAL, ("moe", "sue"))
+    assert "`both`" in same.why
+    assert (alike.kind, alike.students) == (Kind.ALIKE, ("ada", "kim"))
+    assert "89% of their names and comments" in alike.why
+    (how,) = result.compared
+    assert (how.texts, how.compared, how.compared_words) == (4, 0, 2)
+
+    out = tmp_path / "out"
+    assert main(["classroom", "review", str(out), "--csv-pairs", str(tmp_path / "pairs.csv"), "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["pairs"]
+    assert (first["students"], first["other_students"], first["per_cent"]) == (["moe"], ["sue"], 100)
+    assert (second["per_cent"], second["code"], second["words"]) == (89, None, {"common": 8, "of": 9})
+    assert "gpu likes" in second["shared_words"]
+    assert "my_result_a" in second["shared_words"]
+    rows = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
+    assert [(row["students"], row["other_students"], row["per_cent"]) for row in rows] == [
+        ("moe", "sue", "100%"),
+        ("ada", "kim", "89%"),
+    ]
+    assert Path(rows[1]["file"]).read_text() == texts["ada"]
+    assert main(["classroom", "review", str(out)]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["89%", "–", "8/9", "1.1", "ada", "/", "kim"] in lines
+
+
+def test_words_are_the_students_own() -> None:
+    text = "import numpy as nump\nfrom torch import zeros\nvalue_1 = nump.arange(9, dtype=zeros)\nprint(self, row2)\n"
+    assert words_of(text) == {"value", "row"}
+    assert words_of('"""Never mind the gap."""\nx = 1  # Never mind!\n') == {"never mind", "mind the", "the gap"}
+
+
+def test_words_of_many_people_are_no_evidence() -> None:
+    files = [Submission(f"s{number:02}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
+    words = "alpha beta gamma delta epsilon zeta eta".replace(" ", " = ")
+    few = similar(texts_of(files[:10]), lambda digest: f"{words} = {int(digest, 16)}", (), 0.7)
+    assert (len(few.pairs), few.compared_words) == (45, 10)
+    assert {(pair.code, pair.share) for pair in few.pairs} == {(None, 1.0)}
+    many = similar(texts_of(files), lambda digest: f"{words} = {int(digest, 16)}", (), 0.7)
+    assert (many.pairs, many.compared_words) == ((), 0)
 
 
 def test_the_threshold_is_an_option(tmp_path: Path, course_folder: Path) -> None:

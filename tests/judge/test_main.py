@@ -73,6 +73,23 @@ def test_garbage_of_a_grading_is_collected_before_the_next(tmp_path: Path, monke
     assert survived == [False]
 
 
+def test_collections_skip_the_objects_of_late_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    freezer = judge.Freezer()
+    try:
+        freezer.freeze()
+        frozen = gc.get_freeze_count()
+        late = [ModuleType(f"late_{number}") for number in range(freezer.MANY)]
+        for module in late[1:]:
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+        freezer.freeze_imports()
+        assert gc.get_freeze_count() == frozen
+        monkeypatch.setitem(sys.modules, late[0].__name__, late[0])
+        freezer.freeze_imports()
+        assert gc.get_freeze_count() >= frozen + len(late)
+    finally:
+        gc.unfreeze()
+
+
 @pytest.mark.parametrize("end_of_input", [False, True], ids=["cancelled", "the app is gone"])
 @pytest.mark.parametrize("error", [CourseError("broken", ""), WorkerLost("gone", "")], ids=repr)
 def test_errors_of_a_stopped_grading_are_not_logged(

@@ -7,6 +7,7 @@ reports in the journal are final, and `--resume` grades the rest.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import secrets
 import shutil
@@ -164,11 +165,9 @@ class RayCluster:
         os.environ.update({name: value for name, value in _ENVIRONMENT.items() if name not in os.environ})
         if not self._address:  # the ports of a new cluster are open to the network
             os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
-        try:
-            import ray
-        except ImportError as error:
-            advice = "`pip install 'gpututor[ray]'` installs it; --executor local does not need it."
-            raise UsageError("--executor ray needs Ray, which is not installed.", advice) from error
+        check_installed()
+        import ray
+
         _check_address(self._address)
         self._ray = ray
         try:
@@ -248,6 +247,13 @@ class RayCluster:
     def close(self) -> None:
         """End all tasks, and a cluster of our own."""
         self._opened.close()
+
+
+def check_installed() -> None:
+    """Raises `UsageError` without Ray; imports nothing."""
+    if importlib.util.find_spec("ray") is None:
+        advice = "`pip install 'gpututor[ray]'` installs it; --executor local does not need it."
+        raise UsageError("--executor ray needs Ray, which is not installed.", advice)
 
 
 def _check_address(address: str) -> None:

@@ -1,10 +1,9 @@
-"""Sections of the HTML report: the class, its students, and charts in SVG."""
+"""Sections of the HTML report: the class and its students."""
 
 from __future__ import annotations
 
-import html
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from gpututor.classroom.feedback import (
     ShownCheck,
@@ -16,7 +15,6 @@ from gpututor.classroom.feedback import (
 )
 from gpututor.classroom.gradebook import marking
 from gpututor.classroom.gradebook.model import (
-    BINS,
     CheckCount,
     ExerciseSummary,
     Gradebook,
@@ -25,82 +23,25 @@ from gpututor.classroom.gradebook.model import (
     StudentMarks,
 )
 from gpututor.classroom.gradebook.terminal import BY_HAND, UNKNOWN
+from gpututor.classroom.html_report.elements import (
+    caption,
+    distribution,
+    name,
+    section,
+    share_bar,
+    table,
+    text,
+)
+from gpututor.classroom.misconceptions import Misconception
 from gpututor.classroom.tables import number
 from gpututor.grading.report_text import OUTCOME_TITLES, count
-from gpututor.text import escape_control_chars, truncate
-
-
-def text(words: str) -> str:
-    """Escape plain text for content and quoted attributes."""
-    plain = words if words.isascii() and words.isprintable() else escape_control_chars(words)
-    return html.escape(plain)
-
-
-def name(words: str) -> str:
-    """Isolate a name, so that its writing direction does not affect the surrounding text."""
-    return f"<bdi>{text(words)}</bdi>"
-
-
-def section(id: str, title: str, *parts: str) -> str:
-    """Return a section; empty if all parts are."""
-    body = "\n".join(filter(None, parts))
-    return f'<section id="{id}">\n<h2>{text(title)}</h2>\n{body}\n</section>' if body else ""
-
-
-def table(label: str, headers: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
-    """Return a scrollable table. Headers and cells are HTML; a row's first cell is its header."""
-    head = "".join(f'<th scope="col">{header}</th>' for header in headers)
-    body = "\n".join(
-        f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>' for row in rows
-    )
-    return (
-        f'<div class="wide" role="region" aria-label="{text(label)}" tabindex="0"><table class="{kind}">'
-        f"{_caption(label)}<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def _caption(label: str) -> str:
-    return f'<caption class="unseen">{text(label)}</caption>'
-
-
-def share_bar(share: float, label: str) -> str:
-    """Return a bar that is filled by `share`, 0 to 1, and its label."""
-    width = round(100 * min(max(share, 0), 1))
-    return (
-        '<span class="share"><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="rail" width="100" height="8"/><rect class="fill" width="{width}" height="8"/></svg>'
-        f"{text(label)}</span>"
-    )
-
-
-_BAR, _HIGH, _LEFT = 30, 64, 6
-
-
-def distribution(bins: Sequence[int], what: str) -> str:
-    """Draw bars for `BINS` equal parts, 0 to 100 per cent. `what`: the counted thing, `mark` or `total`."""
-    most = max(bins, default=0)
-    parts = (f"{amount} from {10 * place} to {10 * place + 10} %" for place, amount in enumerate(bins) if amount)
-    label = f"Distribution of {count(sum(bins), what)}: {', '.join(parts) or 'none'}"
-    width = BINS * _BAR + 2 * _LEFT
-    drawn = [f'<svg class="bars" viewBox="0 0 {width} {_HIGH + 36}" role="img" aria-label="{text(label)}">']
-    for place, amount in enumerate(bins):
-        left, high = _LEFT + place * _BAR, round(_HIGH * amount / most, 1) if most else 0
-        top = 16 + _HIGH - high
-        if amount:
-            drawn.append(f'<rect x="{left + 2}" y="{top:g}" width="{_BAR - 4}" height="{high:g}" rx="2"/>')
-            drawn.append(f'<text x="{left + _BAR / 2:g}" y="{top - 4:g}">{amount}</text>')
-    base = 16 + _HIGH
-    drawn.append(f'<path class="axis" d="M{_LEFT} {base}H{width - _LEFT}"/>')
-    for place in (0, 5, 10):
-        anchor = {0: "start", 5: "middle", 10: "end"}[place]
-        x = _LEFT + place * _BAR
-        drawn.append(f'<text class="tick" x="{x}" y="{base + 16}" text-anchor="{anchor}">{10 * place} %</text>')
-    return "".join([*drawn, "</svg>"])
-
+from gpututor.text import truncate
 
 MOST_ROWS = 200
 """Rows of lists that may be as long as the class; the rest is counted."""
 MOST_CHECKS = 15
+MOST_NAMES = 12
+"""Students that a misconception names; the rest is counted."""
 
 
 def overview(gradebook: Gradebook) -> str:
@@ -191,6 +132,24 @@ def failed_checks(gradebook: Gradebook) -> str:
     return section("checks", label, table(label, ("Check", "Exercise", "Failed"), rows), more) if rows else ""
 
 
+def misconceptions(gradebook: Gradebook, compared: Sequence[Misconception]) -> str:
+    """List how many failures look like a wrong solution of the course, and whose."""
+    columns = {each.exercise: (column, each) for column, each in enumerate(gradebook.exercises)}
+    places = {marks.student.id: place for place, marks in enumerate(gradebook.students)}
+    rows = []
+    for each in compared:
+        column, exercise = columns[each.exercise]
+        names = [f'<a href="#s{places[id]}e{column}">{name(id)}</a>' for id in each.students[:MOST_NAMES]]
+        names += [f"{left} more"] if (left := len(each.students) - MOST_NAMES) > 0 else []
+        share = share_bar(
+            len(each.students) / max(exercise.handed_in, 1), f"{len(each.students)} of {exercise.handed_in}"
+        )
+        rows.append((text(each.words), text(exercise.numbered_title), share, ", ".join(names)))
+    note = "<p>Failures that look like a wrong solution of the course. The code may differ: look at it.</p>"
+    parts = (note, table("Misconceptions", ("Like", "Exercise", "Students", "Who"), rows)) if rows else ()
+    return section("misconceptions", "Misconceptions", *parts)
+
+
 def questions(gradebook: Gradebook) -> str:
     """List the open marks, warnings, and unmatched files."""
     titles = {each.exercise: each.numbered_title for each in gradebook.exercises}
@@ -252,7 +211,7 @@ def marks_table(gradebook: Gradebook) -> str:
     rows = "\n".join(_row(place, marks, has_slip_days=budget > 0) for place, marks in enumerate(gradebook.students))
     table = (
         '<div class="wide tall" role="region" aria-label="Marks" tabindex="0"><table class="marks numbers">'
-        f'{_caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
+        f'{caption("Marks")}<thead><tr><th scope="col">Student</th><th scope="col">Points</th>'
         f'<th scope="col">Of</th>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )

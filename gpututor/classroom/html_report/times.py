@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpututor.classroom.gradebook.leaderboard import Leaderboard, leaderboards
 from gpututor.classroom.gradebook.model import ExerciseSummary, Gradebook, Timing
-from gpututor.classroom.html_report.sections import name, section, table, text
+from gpututor.classroom.html_report.elements import name, section, table, text
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import GLYPHS, count
 

@@ -6,27 +6,21 @@ import hashlib
 import re
 import shlex
 import statistics
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.marking import NOT_YET, timings_of
 from gpututor.classroom.gradebook.model import Attempt, Gradebook, GradebookWarning, Timing
-from gpututor.classroom.intake.names import one_line
 from gpututor.classroom.jobs import Options
 from gpututor.classroom.review.similarity import (
-    COMMON_PEOPLE,
-    COMMON_SHARE,
-    FEWEST,
     Cluster,
+    Pair,
     Text,
     similar,
-    template_of,
     texts_of,
 )
 from gpututor.classroom.rules import course_of
@@ -48,7 +42,8 @@ FEW = 0.05
 _FASTER = re.compile(rf"\bwas faster than\b|{re.escape(LEAST_TIME)}")
 """The report's words about a time that the device cannot reach."""
 _CODE = re.compile(r"^```[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_LEAST_WIDTH = 40
+_MOST_WORDS = 4
+"""Words in common that an item names."""
 
 
 class Kind(StrEnum):
@@ -115,12 +110,16 @@ class Compared:
     texts: int
     compared: int
     """Number of texts with enough fingerprints of their own."""
+    compared_words: int
+    """Number of texts with enough words of their own."""
     fingerprints: int
     """Number of different fingerprints in the compared texts, without those of the template and common ones."""
     common: int
     """Number of common fingerprints, which many students have."""
     solutions: int
     """Number of students whose text is exactly the course's solution."""
+    pairs: tuple[Pair, ...]
+    """Texts that are alike, the most similar first."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +133,12 @@ class Review:
     notices: tuple[GradebookWarning, ...]
     names: Mapping[str, str]
     """`Student.called` by id, if it is not the id."""
+
+    @property
+    def pairs(self) -> list[tuple[Compared, Pair]]:
+        """Pairs of all exercises, the most similar first."""
+        pairs = [(compared, pair) for compared in self.compared for pair in compared.pairs]
+        return sorted(pairs, key=lambda both: -both[1].share)
 
     def called(self, student: str) -> str:
         """Return a student's `Student.called`."""
@@ -154,26 +159,30 @@ class Likeness:
         """Compare all submissions for the exercise."""
         texts = texts_of(file for file in files if file.sha256 and not file.refusal)
         given = list(_given(self.definition)) if self.definition is not None else []
-        digests = {hashlib.sha256(text.encode()).hexdigest() for text in given}
-        result = similar(texts, self.folder.read_submission, template_of(given), share, digests)
-        items = [self._identical(text, is_short=text.sha256 in result.short) for text in result.identical]
+        result = similar(texts, self.folder.read_submission, given, share)
+        items = [self._identical(pair) for pair in result.pairs if pair.is_identical]
         items += [self._shared_by_many(crowd) for crowd in result.crowds]
         items += [self._alike(cluster) for cluster in result.clusters]
-        counts = (result.texts, result.compared, result.fingerprints, result.common, self._solutions(texts))
-        return items, Compared(self.exercise, self.label, *counts)
+        counts = (result.texts, result.compared, result.compared_words, result.fingerprints, result.common)
+        compared = Compared(self.exercise, self.label, *counts, self._solutions(texts), result.pairs)
+        return sorted(items, key=lambda item: item.students), compared
 
-    def _identical(self, text: Text, *, is_short: bool) -> Item:
-        people = f"{len(text.parties)} people submitted exactly the same text."
-        why = f"{people} They may have worked together, or used the same source."
-        if is_short:
-            why += " Or it is a coincidence: it has little code of its own. Names and comments say more."
+    def _identical(self, pair: Pair) -> Item:
+        text = pair.texts[0]
+        why = f"{len(text.parties)} people submitted exactly the same text."
+        if pair.code is not None or pair.shared_words:
+            why += f" They may have worked together, or used the same source.{_words_in_common(pair.shared_words)}"
+        else:
+            why += " It may be a coincidence: it has little code of its own, and no names or comments."
         return self._item(Kind.IDENTICAL, text.files, why, f"less {self._path(text)}")
 
     def _alike(self, cluster: Cluster) -> Item:
         each = "" if len(cluster.texts) == 2 else " Each text is similar to another one, but not always to all."
+        evidence = " and ".join({"code": "code", "words": "names and comments"}[by] for by in cluster.by)
         why = (
-            f"{count(len(cluster.texts), 'text')} share {_range(cluster)} of their fingerprints, without the code of "
-            f"the course.{each} The solution may be obvious, or they may have worked together."
+            f"{count(len(cluster.texts), 'text')} have {_range(cluster)} of their {evidence} in common, apart from the "
+            f"course's own.{each} The solution may be obvious, or they may have worked together."
+            f"{_words_in_common(cluster.shared_words)}"
         )
         return self._of_cluster(cluster, why)
 
@@ -209,6 +218,11 @@ class Likeness:
 def _range(cluster: Cluster) -> str:
     least, greatest = f"{cluster.least:.0%}", f"{cluster.greatest:.0%}"
     return least if least == greatest else f"{least} to {greatest}"
+
+
+def _words_in_common(words: Sequence[str]) -> str:
+    some = ", ".join(f"`{word}`" for word in words[:_MOST_WORDS])
+    return f" Own words in common: {some}{', …' if len(words) > _MOST_WORDS else '.'}" if words else ""
 
 
 def _given(exercise: Exercise) -> Iterator[str]:
@@ -387,72 +401,3 @@ def _sentence(words: str) -> str:
 
 def _ended(words: str) -> str:
     return words if words.endswith((".", "!", "?")) else f"{words}."
-
-
-def lines_of(review: Review, width: int) -> Iterator[str]:
-    """Yield the number of items, each item, and the comparison of texts."""
-    width = max(width, _LEAST_WIDTH)
-    if review.items:
-        yield f"{count(len(review.items), 'thing')} to look at. An item does not mean that a student did wrong."
-    else:
-        yield "There is nothing to look at."
-    for kind, group in groupby(review.items, key=lambda item: item.kind):
-        items = list(group)
-        yield ""
-        yield f"{kind.heading}: {len(items)}"
-        for item in items:
-            yield from _item(item, review, width)
-    yield ""
-    yield from _how(review, width)
-
-
-def _item(item: Item, review: Review, width: int) -> Iterator[str]:
-    place = " ".join(filter(None, (item.label, item.exercise)))
-    if not item.files:
-        who = ", ".join(map(review.called, item.students))
-        yield _line(f"{who}  {item.source}" if who else item.source)
-    elif len(item.files) == 1:
-        file = item.files[0]
-        attempt = f"attempt {file.attempt}  " if file.attempt > 1 else ""
-        yield _line(f"{review.called(file.student)}  {place}  {attempt}{file.source}")
-    else:
-        yield _line(place)
-        names = [
-            f"{review.called(file.student)}{f' (attempt {file.attempt})' if file.attempt > 1 else ''}"
-            for file in item.files
-        ]
-        yield from _wrapped(", ".join(names), width, 4)
-    yield from _wrapped(item.why, width, 6)
-    if item.command:
-        yield f"      $ {one_line(item.command)}"
-
-
-def _how(review: Review, width: int) -> Iterator[str]:
-    yield from _wrapped(
-        f"Texts are alike if they share {review.share:.0%} of the shorter one's fingerprints (--similar). The code of "
-        f"the course is excluded, and fingerprints that over {COMMON_PEOPLE} people and over {COMMON_SHARE:.0%} of all "
-        f"share. Texts with fewer than {FEWEST} other fingerprints are not compared, nor are attempts of one student.",
-        width,
-        0,
-    )
-    rows = [_row(each) for each in review.compared if each.texts]
-    if rows:
-        rows.insert(0, ("Exercise", "Texts", "Compared", "Fingerprints", "Left out", "The course's solution"))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            figures = [cell.rjust(at) for cell, at in zip(row[1:], widths[1:], strict=True)]
-            yield "  ".join([row[0].ljust(widths[0]), *figures])
-
-
-def _row(each: Compared) -> tuple[str, ...]:
-    name = one_line(" ".join(filter(None, (each.label, each.exercise))))
-    return (name, *map(str, (each.texts, each.compared, each.fingerprints, each.common, each.solutions)))
-
-
-def _line(text: str) -> str:
-    return f"  {one_line(text)}"
-
-
-def _wrapped(text: str, width: int, indent: int) -> Iterator[str]:
-    space = " " * indent
-    yield from textwrap.wrap(one_line(text), width - 1, initial_indent=space, subsequent_indent=space) or [space]

@@ -1,73 +1,42 @@
-"""Similarity of submissions: winnowing of their tokens.
+"""Similarity of submissions: winnowing of their tokens, and the words that they have in common.
 
 Winnowing, by Schleimer, Wilkerson and Aiken (2003), selects some of the hashes of a file's k-grams of tokens. Two files
-with `K + WINDOW - 1` equal tokens in a row always share a selected hash. Files with syntax errors work as well.
+with `K + WINDOW - 1` equal tokens in a row always share a selected hash. Short texts have few hashes: there, names,
+comments and strings say more.
 """
 
 from __future__ import annotations
 
-import keyword
-import re
+import hashlib
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
+from gpututor.classroom.review.tokens import tokens_of, words_of
 from gpututor.classroom.submissions import Submission
 
 K = 10
 """Tokens of a k-gram: about a line."""
 WINDOW = 4
 """Consecutive k-grams of which one is selected."""
-MOST_CHARACTERS = 100_000
-"""Characters of a file that are compared."""
 FEWEST = 20
-"""Least number of own fingerprints of a compared text: short correct solutions are all alike."""
+"""Least number of own fingerprints of a text whose code is compared: short correct solutions are all alike."""
+FEWEST_WORDS = 6
+"""Least number of own words of a text whose words are compared; see `words_of`."""
 COMMON_PEOPLE = 10
 COMMON_SHARE = 0.1
-"""Share of the class, and `COMMON_PEOPLE`, above which a shared fingerprint is part of an obvious solution."""
+"""Share of the class, and `COMMON_PEOPLE`, above which a shared fingerprint or word is part of an obvious solution."""
 MOST_LEADERS = 100
 """Texts that are tried as centers of crowds. One of each tenth of a class is among them."""
 MOST_ATTEMPTS = 20
 """Newest attempts of a student at an exercise, so that one student does not cost as much time as a class."""
 
-_TOKEN = re.compile(
-    r"""
-      (?P<nothing> \s+ | \\\r?\n | \#[^\n]* )
-    | (?P<text> [rRbBuUfF]{0,2} (?:
-          \"{3} (?: [^\\] | \\. )*? (?: \"{3} | \\?\Z )
-        | '{3}  (?: [^\\] | \\. )*? (?: '{3}  | \\?\Z )
-        | \" (?: [^"\\\n] | \\. )* "?
-        | '  (?: [^'\\\n] | \\. )* '? ) )
-    | (?P<number> \.?\d [\w.]* )
-    | (?P<name> [^\W\d]\w* )
-    | (?P<sign> \*\*= | //= | >>= | <<= | \.\.\. | [-+*/%@&|^:=!<>]= | \*\* | // | << | >> | -> | . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_KEYWORDS = frozenset(keyword.kwlist)
 _BASE, _MODULUS = 1_000_003, (1 << 61) - 1
-
-
-def tokens_of(text: str) -> Iterator[str]:
-    """Yield tokens; own names, numbers and strings are all equal. Names after a dot stay: most are a library's."""
-    before = ""
-    for match in _TOKEN.finditer(text, 0, MOST_CHARACTERS):
-        match match.lastgroup:
-            case "nothing":
-                continue
-            case "text":
-                token = "''"
-            case "number":
-                token = "0"
-            case "name":
-                word = match[0]
-                token = word if before == "." or word in _KEYWORDS else "name"
-            case _:
-                token = match[0]
-        yield token
-        before = token
+Mark = TypeVar("Mark", int, str)
+"""A fingerprint or a word."""
 
 
 def hashes_of(text: str) -> list[int]:
@@ -113,6 +82,47 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Share:
+    """Marks in common: fingerprints or words."""
+
+    common: int
+    of: int
+    """Marks of the text that has fewer."""
+
+    @property
+    def ratio(self) -> float:
+        return self.common / self.of
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two texts of different people that are alike, or a text of several people."""
+
+    texts: tuple[Text, Text]
+    """In the order of their first students; the same text twice if several people submitted it."""
+    code: Share | None
+    """None if one text has fewer than `FEWEST` fingerprints, or if they have none in common."""
+    words: Share | None
+    """None if one text has fewer than `FEWEST_WORDS` words, or if they have none in common."""
+    shared_words: tuple[str, ...]
+    """Own words of both texts, the longest first."""
+
+    @property
+    def is_identical(self) -> bool:
+        return self.texts[0] is self.texts[1]
+
+    @property
+    def share(self) -> float:
+        """The larger of both shares; 1 for the same text."""
+        return 1.0 if self.is_identical else max(each.ratio for each in (self.code, self.words) if each is not None)
+
+    @property
+    def order(self) -> tuple[float, bool, tuple[str, int, str], tuple[str, int, str]]:
+        """Key that sorts the most similar pairs first."""
+        return -self.share, not self.is_identical, _first(self.texts[0]), _first(self.texts[1])
+
+
+@dataclass(frozen=True)
 class Cluster:
     """Texts of several people, each similar to another."""
 
@@ -122,6 +132,10 @@ class Cluster:
     greatest: float
     nearest: tuple[Text, Text]
     """Two most similar texts of different people."""
+    by: tuple[str, ...] = ("code",)
+    """Evidence: `code`, `words` or both."""
+    shared_words: tuple[str, ...] = ()
+    """Own words of the two most similar texts, the longest first."""
 
     @property
     def people(self) -> int:
@@ -132,15 +146,16 @@ class Cluster:
 class Similar:
     """Results of the comparison of the texts for one exercise, with statistics."""
 
-    identical: tuple[Text, ...]
-    """Exactly the same texts of several people, however short."""
-    short: frozenset[str]
-    """Digests of identical texts with fewer than `FEWEST` fingerprints of their own."""
+    pairs: tuple[Pair, ...]
+    """The most similar pairs first: exactly the same texts of several people, however short, and similar texts."""
     clusters: tuple[Cluster, ...]
     crowds: tuple[Cluster, ...]
     """Texts of mostly common fingerprints, each like the same text."""
     texts: int
     compared: int
+    """Texts with enough fingerprints of their own."""
+    compared_words: int
+    """Texts with enough words of their own."""
     fingerprints: int
     common: int
 
@@ -164,35 +179,43 @@ def texts_of(files: Iterable[Submission]) -> tuple[Text, ...]:
     )
 
 
-def similar(
-    texts: Sequence[Text],
-    read: Callable[[str], str | None],
-    template: Collection[int],
-    share: float,
-    given: Collection[str] = (),
-) -> Similar:
+def similar(texts: Sequence[Text], read: Callable[[str], str | None], given: Collection[str], share: float) -> Similar:
     """Compare texts.
 
-    `read`: returns the text of a digest, None if it is lost. `share`: least share of alike texts. `given`: digests of
-    the course's own texts, which may be identical.
+    `read`: returns the text of a digest, None if it is lost. `given`: the course's own texts, whose code and words do
+    not count, and which may be identical. `share`: least share of alike texts.
     """
-    own = {text.sha256: fingerprints(content, template) for text in texts if (content := read(text.sha256)) is not None}
-    identical = [text for text in texts if text.sha256 not in given and text.is_of_others_than(text)]
+    contents = {text.sha256: content for text in texts if (content := read(text.sha256)) is not None}
+    template, given_words = template_of(given), frozenset[str]().union(*map(words_of, given))
+    own = {digest: fingerprints(content, template) for digest, content in contents.items()}
+    own_words = {digest: words_of(content) - given_words for digest, content in contents.items()}
     people = len({party for text in texts for party in text.parties})
     many = max(COMMON_PEOPLE, COMMON_SHARE * people)
     common = _common(texts, own, many)
-    left = {digest: hashes - common for digest, hashes in own.items()}
-    compared = [text for text in texts if len(left.get(text.sha256, ())) >= FEWEST]
+    code = _enough(texts, own, common, FEWEST)
+    words = _enough(texts, own_words, _common(texts, own_words, many), FEWEST_WORDS)
+    pairs = _pairs(texts, code, words, share)
+    digests = {hashlib.sha256(text.encode()).hexdigest() for text in given}
+    same = [text for text in texts if text.sha256 not in digests and text.is_of_others_than(text)]
+    identical = [_identical(text, code.get(text), own_words.get(text.sha256)) for text in same]
     return Similar(
-        identical=tuple(sorted(identical, key=_first)),
-        short=frozenset(text.sha256 for text in identical if len(own.get(text.sha256, ())) < FEWEST),
-        clusters=_sorted(_clusters(compared, left, share)),
+        pairs=tuple(sorted([*identical, *pairs], key=lambda pair: pair.order)),
+        clusters=_sorted(_clusters(pairs)),
         crowds=_sorted(_crowds(texts, own, common, share, many)),
         texts=len(texts),
-        compared=len(compared),
-        fingerprints=len(frozenset().union(*(left[text.sha256] for text in compared))),
+        compared=len(code),
+        compared_words=len(words),
+        fingerprints=len(frozenset().union(*code.values())),
         common=len(common),
     )
+
+
+def _enough(
+    texts: Iterable[Text], own: Mapping[str, frozenset[Mark]], common: frozenset[Mark], fewest: int
+) -> dict[Text, frozenset[Mark]]:
+    """Return the marks without common ones, of texts that have enough of them."""
+    left = {text: own[text.sha256] - common for text in texts if text.sha256 in own}
+    return {text: marks for text, marks in left.items() if len(marks) >= fewest}
 
 
 def _sorted(clusters: Iterable[Cluster]) -> tuple[Cluster, ...]:
@@ -214,10 +237,10 @@ def _parties(files: Iterable[Submission]) -> frozenset[frozenset[str]]:
     return frozenset(map(frozenset, by_source.values()))
 
 
-def _common(texts: Iterable[Text], own: Mapping[str, frozenset[int]], many: float) -> frozenset[int]:
-    """Return the fingerprints of more than `many` people."""
-    holders: Counter[int] = Counter()
-    by_person: dict[frozenset[str], set[int]] = defaultdict(set)
+def _common(texts: Iterable[Text], own: Mapping[str, frozenset[Mark]], many: float) -> frozenset[Mark]:
+    """Return the fingerprints or words of more than `many` people."""
+    holders: Counter[Mark] = Counter()
+    by_person: dict[frozenset[str], set[Mark]] = defaultdict(set)
     for text in texts:
         for party in text.parties:
             by_person[party] |= own.get(text.sha256, frozenset())
@@ -258,40 +281,65 @@ def _cluster(texts: Iterable[Text], shares: Sequence[float], text: Text, other: 
     return Cluster(tuple(sorted(texts, key=_first)), min(shares), max(shares), nearest)
 
 
-def _clusters(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> Iterator[Cluster]:
-    pairs = _pairs(texts, left, share)
-    leader = list(range(len(texts)))
+def _clusters(pairs: Sequence[Pair]) -> Iterator[Cluster]:
+    leader = {text: text for pair in pairs for text in pair.texts}
 
-    def leader_of(place: int) -> int:
-        while leader[place] != place:
-            leader[place] = place = leader[leader[place]]
-        return place
+    def leader_of(text: Text) -> Text:
+        while leader[text] is not text:
+            leader[text] = text = leader[leader[text]]
+        return text
 
-    for place, other in pairs:
-        leader[leader_of(place)] = leader_of(other)
-    grouped: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for pair in pairs:
-        grouped[leader_of(pair[0])].append(pair)
+        leader[leader_of(pair.texts[0])] = leader_of(pair.texts[1])
+    grouped: dict[Text, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        grouped[leader_of(pair.texts[0])].append(pair)
     for members in grouped.values():
-        near = min(members, key=lambda pair: (-pairs[pair], pair))
-        places = {place for pair in members for place in pair}
-        shares = [pairs[pair] for pair in members]
-        yield _cluster([texts[place] for place in sorted(places)], shares, texts[near[0]], texts[near[1]])
+        nearest = min(members, key=lambda pair: pair.order)
+        by = tuple(each for each in ("code", "words") if any(_decides(pair, each) for pair in members))
+        texts = dict.fromkeys(text for pair in members for text in pair.texts)
+        cluster = _cluster(texts, [pair.share for pair in members], *nearest.texts)
+        yield replace(cluster, by=by, shared_words=nearest.shared_words)
 
 
-def _pairs(texts: Sequence[Text], left: Mapping[str, frozenset[int]], share: float) -> dict[tuple[int, int], float]:
-    """Return pairs of different people's texts, with the share of the shorter text's fingerprints in common."""
-    holders: dict[int, list[int]] = defaultdict(list)
+def _decides(pair: Pair, kind: str) -> bool:
+    share: Share | None = getattr(pair, kind)
+    return share is not None and share.ratio == pair.share
+
+
+def _identical(text: Text, hashes: frozenset[int] | None, words: frozenset[str] | None) -> Pair:
+    code, own = (Share(len(marks), len(marks)) if marks else None for marks in (hashes, words))
+    return Pair((text, text), code, own, _longest(words or ()))
+
+
+def _pairs(
+    texts: Sequence[Text], code: Mapping[Text, frozenset[int]], words: Mapping[Text, frozenset[str]], share: float
+) -> list[Pair]:
+    """Return the pairs of different people's texts whose code or words are alike."""
+    alike_code, alike_words = _shares(texts, code), _shares(texts, words)
+    alike = {place for shares in (alike_code, alike_words) for place, each in shares.items() if each.ratio >= share}
+    pairs = []
+    for places in sorted(alike):
+        first, second = sorted((texts[place] for place in places), key=_first)
+        if first.is_of_others_than(second):
+            both = _longest(words.get(first, frozenset()) & words.get(second, frozenset()))
+            pairs.append(Pair((first, second), alike_code.get(places), alike_words.get(places), both))
+    return pairs
+
+
+def _shares(texts: Sequence[Text], marks: Mapping[Text, frozenset[Mark]]) -> dict[tuple[int, int], Share]:
+    """Return the share of each pair of places in `texts` that have marks in common."""
+    holders: dict[Mark, list[int]] = defaultdict(list)
     for place, text in enumerate(texts):
-        for value in left[text.sha256]:
-            holders[value].append(place)
+        for mark in marks.get(text, ()):
+            holders[mark].append(place)
     shared: Counter[tuple[int, int]] = Counter()
     for places in holders.values():
         if len(places) > 1:
             shared.update(combinations(places, 2))
-    sizes = [len(left[text.sha256]) for text in texts]
-    return {
-        (place, other): number / least
-        for (place, other), number in sorted(shared.items())
-        if number >= share * (least := min(sizes[place], sizes[other])) and texts[place].is_of_others_than(texts[other])
-    }
+    sizes = [len(marks.get(text, ())) for text in texts]
+    return {pair: Share(number, min(sizes[pair[0]], sizes[pair[1]])) for pair, number in shared.items()}
+
+
+def _longest(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(words, key=lambda word: (-len(word), word)))

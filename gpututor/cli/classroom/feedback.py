@@ -4,6 +4,9 @@ OUT is the folder that `classroom grade` made. A report has the student's total,
 counts: checks, expected and actual values, lines, reasons and advice, late
 penalties, and as many hints as the rules allow (`hints` in OUT/classroom.toml).
 
+--language de writes the sentences of the checks and of the report in German. Texts of the course and sentences
+without a translation stay as they are.
+
 Reports never mention hidden checks, or details that an instructor has to look at. Each run rewrites all reports.
 Reports of former students stay, and a warning names them.
 
@@ -36,6 +39,7 @@ from gpututor.files import sweep_parts
 from gpututor.grading.report_text import count
 from gpututor.processes import is_alive
 from gpututor.text import escape_control_chars
+from gpututor.translation import catalogue, languages
 
 MOST_HINTS = 100
 
@@ -47,6 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hints", metavar="N", type=whole_number(0, MOST_HINTS), help=hints_help)
     format_help = "markdown (default), or html: also write each report as a page for a browser"
     parser.add_argument("--format", choices=("markdown", "html"), default="markdown", help=format_help)
+    language_help = f"language of the sentences: {', '.join(languages())} (default: that of the rules)"
+    parser.add_argument("--language", choices=languages(), help=language_help)
     for platform in PLATFORMS:
         parser.add_argument(f"--{platform.layout}", metavar="ZIP", type=Path, help=platform.help)
     student_help = "only for these students (default: for all)"
@@ -69,8 +75,9 @@ def main(arguments: argparse.Namespace) -> int:
     hints = _hints_of(gradebook, arguments.hints, notices)
     lines = SubmittedLines(folder, gradebook.without_names)
     boards = leaderboards(gradebook)
+    say = catalogue(arguments.language or gradebook.rules.language, Path(gradebook.class_.course))
     reports = [
-        Feedback(marks.student, feedback(gradebook, marks, lines, hints, boards))
+        Feedback(marks.student, feedback(gradebook, marks, lines, hints, boards, say), say.language)
         for marks in gradebook.students
         if marks.student.id in chosen
     ]

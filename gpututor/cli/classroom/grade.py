@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import shlex
@@ -32,7 +31,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from itertools import islice
@@ -40,8 +39,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gpututor.classroom.executors import Executor, start_judge
-from gpututor.classroom.executors.local import LocalExecutor, RealDevices, default_judges, probe_devices
-from gpututor.classroom.executors.ray import RayCluster, RayExecutor
+from gpututor.classroom.executors.local import (
+    LocalExecutor,
+    RealDevices,
+    default_judges,
+    probe_devices,
+    working_in_bubblewrap,
+)
+from gpututor.classroom.executors.ray import RayCluster, RayExecutor, check_installed
 from gpututor.classroom.folder import ClassFolder, locked
 from gpututor.classroom.intake import AUTO, LAYOUTS, check_apart, missing_students, read_class, summary
 from gpututor.classroom.jobs import JobFailure, write_failures
@@ -56,7 +61,7 @@ from gpututor.course.loader import load_course
 from gpututor.course.model import Course
 from gpututor.errors import GradingError, TutorError, UsageError
 from gpututor.files import back_up, write_atomically
-from gpututor.grading.client import IsolationName
+from gpututor.grading.client import GradingService, IsolationName
 from gpututor.grading.report import Outcome
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars, truncate
@@ -275,20 +280,19 @@ def main(arguments: argparse.Namespace) -> int:
     folder = ClassFolder(arguments.out.absolute())
     _check_executor(arguments)
     check_apart(arguments.source, folder)
-    with locked(folder):
+    with locked(folder), contextlib.closing(_FirstJudge()) as first:
         output = GradingOutput(sys.stderr if arguments.json else sys.stdout, _resume_command(arguments))
-        plan = _plan(arguments, folder, output)
+        is_local = arguments.executor == "local"
+        plan = _plan(arguments, folder, output, first.start_and_probe if is_local else working_in_bubblewrap)
         work = WorkQueue(plan.jobs, plan.working)
         stopped: BaseException | None = None
         if plan.jobs:
             try:
-                executor = _executor(arguments, plan, output)
+                executor = _executor(arguments, plan, output, first)
                 with _sigterm_as_ctrl_c(), ProgressLine(work, output.stream):
                     executor.run(work)
             except (TutorError, KeyboardInterrupt) as error:
                 stopped = error
-        elif arguments.executor == "ray" and importlib.util.find_spec("ray") is None:
-            output.notify("Ray is not installed. It had nothing to grade.")
         try:
             write_failures(folder, work.failures)
         except OSError as error:
@@ -316,7 +320,35 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOutput) -> GradingPlan:
+class _FirstJudge:
+    """The first judge. It starts while the devices are probed, because both load PyTorch, which takes seconds."""
+
+    def __init__(self) -> None:
+        self._started: GradingService | None = None
+
+    def start_and_probe(self) -> frozenset[str]:
+        """Start it in bubblewrap, and return the devices that work there. Raises `NotGradableHere`."""
+        self._started = start_judge("bubblewrap")
+        with contextlib.suppress(GradingError):  # its first grading says why it does not start
+            self._started.warm()
+        return working_in_bubblewrap()
+
+    def take(self, isolation: IsolationName) -> GradingService:
+        """Return it once, if it was started, and other judges after that."""
+        judge, self._started = self._started, None
+        return judge or start_judge(isolation)
+
+    def close(self) -> None:
+        if self._started is not None:
+            self._started.close()
+
+
+def _plan(
+    arguments: argparse.Namespace,
+    folder: ClassFolder,
+    output: GradingOutput,
+    isolated_devices: Callable[[], frozenset[str]],
+) -> GradingPlan:
     is_resumed = arguments.resume and folder.class_file.exists()
     if arguments.course is None and is_resumed:
         course = load_course(Path(folder.read_class().course))
@@ -333,7 +365,7 @@ def _plan(arguments: argparse.Namespace, folder: ClassFolder, output: GradingOut
     exercise = course.find(options.exercise) if options.exercise else None
     class_ = read_class(arguments.source, course, folder, layout=options.layout or AUTO, exercise=exercise)
     output.print_class(class_, course, folder.read_class() if is_resumed else None)
-    plan = plan_grading(options, last, class_, folder, course)
+    plan = plan_grading(options, last, class_, folder, course, isolated_devices)
     output.print_plan(plan)
     return plan
 
@@ -356,16 +388,18 @@ def _check_executor(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--device {arguments.device} works on this machine only.", f"Use --device {kind}: Ray chooses."
         )
+    if arguments.executor == "ray":
+        check_installed()
 
 
-def _executor(arguments: argparse.Namespace, plan: GradingPlan, output: GradingOutput) -> Executor:
+def _executor(arguments: argparse.Namespace, plan: GradingPlan, output: GradingOutput, first: _FirstJudge) -> Executor:
     isolation: IsolationName = "process" if plan.options.isolation == "process" else "bubblewrap"
     judges = arguments.judges or default_judges()
     if arguments.executor == "ray":
         cluster = RayCluster(arguments.address, judges, len(plan.devices))
         return RayExecutor(cluster, isolation, arguments.judges, output.notify)
     devices = RealDevices(plan.devices, partial(probe_devices, isolation))
-    return LocalExecutor(judges, devices, partial(start_judge, isolation), output.notify)
+    return LocalExecutor(judges, devices, partial(first.take, isolation), output.notify)
 
 
 def _resume_command(arguments: argparse.Namespace) -> str:

@@ -40,6 +40,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,9 +99,10 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.all:
         exports = (folder if with_names else folder.without_names()).exports
         _take_all(arguments, exports, gradebook)
-    written = list(_written(arguments, folder, gradebook, notices))
-    screen = sys.stderr if arguments.json else sys.stdout
     compared = _misconceptions(arguments, folder, gradebook, notices) if arguments.misconceptions else None
+    request = ExportRequest(gradebook, folder, folder.exports, misconceptions=compared or ())
+    written = list(_written(arguments, request, notices))
+    screen = sys.stderr if arguments.json else sys.stdout
     if arguments.json:
         of_wrong = {"misconceptions": list(map(_as_json, compared))} if compared is not None else {}
         print(json.dumps({**as_json(gradebook), **of_wrong}, indent=2))
@@ -181,20 +183,20 @@ def _take_all(arguments: argparse.Namespace, folder: Path, gradebook: Gradebook)
             setattr(arguments, export.name, folder / export.place)
 
 
-def _written(
-    arguments: argparse.Namespace, folder: ClassFolder, gradebook: Gradebook, notices: list[GradebookWarning]
-) -> Iterator[Path]:
+def _written(arguments: argparse.Namespace, request: ExportRequest, notices: list[GradebookWarning]) -> Iterator[Path]:
     for export in EXPORTS:
         path: Path | None = getattr(arguments, export.name)
         if path is None:
             continue
-        written = gradebook
-        if export.needs_names and not gradebook.has_names:
-            written = make_gradebook(folder, rules_for(folder, arguments.rules), arguments.course, arguments.roster)
+        written = request.gradebook
+        if export.needs_names and not written.has_names:
+            rules = rules_for(request.folder, arguments.rules)
+            written = make_gradebook(request.folder, rules, arguments.course, arguments.roster)
             title = f"{path} has the students' real ids despite --pseudonyms."
             notices.append(GradebookWarning(title, "The platform finds the students by them: keep it to yourself."))
         sweep_parts(path if export.file_name else path.parent, is_alive)
-        notices += export.write(ExportRequest(written, folder, path, _roster(arguments, export.name)))
+        roster = _roster(arguments, export.name)
+        notices += export.write(replace(request, gradebook=written, path=path, roster=roster))
         yield path
 
 

@@ -4,9 +4,9 @@ OUT is the folder that `classroom grade` made. The list has: odd figures or code
 or far below the class's; inconclusive timings; failed gradings; identical or similar texts of different students;
 refused files; and files without an owner or an exercise.
 
-Texts are compared by fingerprints of their tokens: names, literals, comments and blank space make no difference. Code
-of the course and code that many students share are excluded; texts that are too short then are not compared.
-docs/classroom/README.md explains it.
+Texts are compared by fingerprints of their code, for which names, literals, comments and blank space make no
+difference, and by their own names and comments. What the course gives and what many students share is excluded; texts
+that are too short then are compared by names and comments only. docs/classroom/README.md explains the percentages.
 
 --json prints one object:
   schema_version  1
@@ -17,7 +17,9 @@ docs/classroom/README.md explains it.
                   "refused", "no exercise" (of a student who lacks an exercise) or "unmatched"
       files       [{student, called (with their name), source, attempt, submission (the file's path in OUT; null for one
                     that was refused)}]
-  compared        [{exercise, label, texts, compared, fingerprints, common, solutions}] for each exercise
+  pairs           [{exercise, label, students, other_students, per_cent, code, words, shared_words, files}], the most
+                  similar first; code and words are null or {common, of}; files are paths in OUT
+  compared        [{exercise, label, texts, compared, compared_words, fingerprints, common, solutions}]: each exercise
   notices         [{title, advice}]
 """
 
@@ -36,8 +38,9 @@ from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.build import make_gradebook
 from gpututor.classroom.gradebook.exports import write_text
 from gpututor.classroom.review import SHARE, Item, Review, review_of
-from gpututor.classroom.review.build import lines_of
-from gpututor.classroom.review.similarity import FEWEST
+from gpututor.classroom.review.build import Compared
+from gpututor.classroom.review.similarity import FEWEST, Pair
+from gpututor.classroom.review.terminal import lines_of, sides_of
 from gpututor.classroom.rules import rules_for
 from gpututor.classroom.tables import csv_text
 from gpututor.cli.classroom import add_class_arguments, add_pseudonyms_argument
@@ -53,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     similar_help = f"share of common fingerprints from which texts are alike: above 0, to 1 ({SHARE:g})"
     parser.add_argument("--similar", metavar="SHARE", type=_share, default=SHARE, help=similar_help)
     parser.add_argument("--csv", metavar="FILE", type=Path, help="also write the list as a table")
+    parser.add_argument(
+        "--csv-pairs", metavar="FILE", type=Path, help="also write the pairs of similar texts as a table"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object, described above")
 
 
@@ -61,15 +67,17 @@ def main(arguments: argparse.Namespace) -> int:
     rules = rules_for(folder, arguments.rules)
     gradebook = make_gradebook(folder, rules, arguments.course, with_names=not arguments.pseudonyms)
     review = review_of(folder, gradebook, arguments.similar)
-    if arguments.csv is not None:
-        write_text(arguments.csv, csv_text(_rows(review)))
+    tables = [(arguments.csv, _rows(review)), (arguments.csv_pairs, _pair_rows(review, folder))]
+    written = [(path, rows) for path, rows in tables if path is not None]
+    for path, rows in written:
+        write_text(path, csv_text(rows))
     if arguments.json:
         print(json.dumps(_as_json(review, folder), indent=2))
     else:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 120
         print("\n".join(lines_of(review, width)))
-    if arguments.csv is not None:
-        print(f"Written: {escape_control_chars(str(arguments.csv))}", file=sys.stderr if arguments.json else sys.stdout)
+    for path, _ in written:
+        print(f"Written: {escape_control_chars(str(path))}", file=sys.stderr if arguments.json else sys.stdout)
     print_notices(review.notices)
     return 0
 
@@ -82,13 +90,49 @@ def _rows(review: Review) -> Iterator[list[str]]:
         yield [item.kind.value, item.exercise, "; ".join(students), "; ".join(sources), item.why, item.command]
 
 
+def _pair_rows(review: Review, folder: ClassFolder) -> Iterator[list[str]]:
+    yield [
+        *("exercise", "students", "other_students", "per_cent", "code_common", "code_of", "words_common", "words_of"),
+        *("shared_words", "file", "other_file"),
+    ]
+    for compared, pair in review.pairs:
+        students = ["; ".join(map(review.called, side)) for side in sides_of(pair)]
+        shares = [
+            str(figure) if figure is not None else ""
+            for share in (pair.code, pair.words)
+            for figure in ((share.common, share.of) if share is not None else (None, None))
+        ]
+        files = [str(folder.submission(text.sha256)) for text in pair.texts]
+        yield [compared.exercise, *students, f"{pair.share:.0%}", *shares, "; ".join(pair.shared_words), *files]
+
+
+def _pair(compared: Compared, pair: Pair, folder: ClassFolder) -> dict[str, Any]:
+    students, others = sides_of(pair)
+    return {
+        "exercise": compared.exercise,
+        "label": compared.label,
+        "students": list(students),
+        "other_students": list(others),
+        "per_cent": round(100 * pair.share),
+        "code": asdict(pair.code) if pair.code is not None else None,
+        "words": asdict(pair.words) if pair.words is not None else None,
+        "shared_words": list(pair.shared_words),
+        "files": [str(folder.submission(text.sha256)) for text in pair.texts],
+    }
+
+
+def _counts(compared: Compared) -> dict[str, Any]:
+    return {name: value for name, value in vars(compared).items() if name != "pairs"}
+
+
 def _as_json(review: Review, folder: ClassFolder) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "similar": review.share,
         "fewest": FEWEST,
         "items": [_item(item, review, folder) for item in review.items],
-        "compared": [asdict(compared) for compared in review.compared],
+        "pairs": [_pair(compared, pair, folder) for compared, pair in review.pairs],
+        "compared": [_counts(compared) for compared in review.compared],
         "notices": [asdict(notice) for notice in review.notices],
     }
 

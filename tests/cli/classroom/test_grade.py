@@ -30,7 +30,7 @@ from gpututor.cli.main import main
 from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.support.classes import reports_of
-from tests.support.fake_judges import job_of
+from tests.support.fake_judges import Bench, job_of
 from tests.support.tiny_course import write_course
 
 SUBMISSIONS = {
@@ -119,6 +119,35 @@ OPTIONS = Options("auto", "", "process", "0.1.0", "2.9.0", "0" * 16, "", "")
 def plan_of(folder: Path, count: int) -> tuple[GradingPlan, WorkQueue]:
     jobs = [job_of(folder, "lesson/one", str(number)) for number in range(count)]
     return GradingPlan(Class("course", "folders", (), (), ()), OPTIONS, jobs, 2, ()), WorkQueue(jobs)
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_the_first_judge_starts_during_the_probe_and_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
+    bench, made_at_probe = Bench(), []
+
+    def probe() -> frozenset[str]:
+        made_at_probe.append(bench.made)
+        if not works:
+            raise NotGradableHere("bubblewrap is missing", "")
+        return frozenset(("cpu",))
+
+    monkeypatch.setattr("gpututor.cli.classroom.grade.start_judge", lambda isolation: bench())
+    monkeypatch.setattr("gpututor.cli.classroom.grade.working_in_bubblewrap", probe)
+    course = write_course(tmp_path / "course", exercises=1)
+    for student in ("ann", "kim", "lee"):
+        (tmp_path / "class" / student).mkdir(parents=True)
+        (tmp_path / "class" / student / "twice_1_1.py").write_text(f"# {student}\n")
+    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--course", str(course)]
+    assert main([*words, "--device", "virtual", "--judges", "2"]) == (0 if works else NotGradableHere.exit_code)
+    assert made_at_probe == [1]
+    assert bench.made == (2 if works else 1)
+    assert bench.closed >= bench.made
+    assert len(bench.graded) == (3 if works else 0)
+    if works:
+        assert main([*words, "--resume"]) == 0
+        assert bench.made == 2, "nothing is to be graded"
 
 
 def test_the_progress_line_fits_its_width() -> None:

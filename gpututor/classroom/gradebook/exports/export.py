@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpututor.classroom.folder import ClassFolder
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning, StudentMarks
+from gpututor.classroom.misconceptions import Misconception
 from gpututor.classroom.roster import Person, match_students
 from gpututor.errors import UsageError
 from gpututor.files import write_atomically
@@ -25,6 +26,7 @@ class ExportRequest:
     path: Path
     roster: Path | None = None
     """A table that the platform exported."""
+    misconceptions: Sequence[Misconception] = ()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from gpututor.classroom.feedback import ShownCheck, StudentView, SubmittedLines, slip_days_for_student, student_view
+from gpututor.classroom.feedback import (
+    ShownCheck,
+    StudentView,
+    SubmittedLines,
+    slip_days_for_student,
+    student_view,
+    translated,
+)
 from gpututor.classroom.folder import folder_name
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, left_over, write_text
 from gpututor.classroom.gradebook.leaderboard import times_of
@@ -21,6 +29,7 @@ from gpututor.errors import UsageError
 from gpututor.grading.report import Status
 from gpututor.grading.report_text import count
 from gpututor.text import escape_control_chars
+from gpututor.translation import Catalogue, catalogue
 
 _FILE_NAME = "results.json"
 
@@ -53,9 +62,10 @@ def results_of(gradebook: Gradebook, marks: StudentMarks, lines: SubmittedLines 
     if slip_days := slip_days_for_student(gradebook, marks):
         words.append(slip_days)
     seconds = 0.0
+    say = catalogue(gradebook.rules.language, Path(gradebook.class_.course))
     for exercise, mark in zip(gradebook.exercises, marks.marks, strict=True):
-        view = student_view(mark, exercise, gradebook.rules)
-        tests += list(_tests(exercise, mark, view, gradebook.rules, lines))
+        view = translated(student_view(mark, exercise, gradebook.rules), say)
+        tests += list(_tests(exercise, mark, view, gradebook.rules, lines, say))
         words += [f"{exercise.numbered_title}: {' '.join(view.notes)}"] if view.notes else []
         leaderboard += _leaderboard(exercise, mark, gradebook.rules)
         if mark.counted is not None and mark.counted.report is not None:
@@ -93,7 +103,12 @@ def _leaderboard(exercise: ExerciseSummary, mark: Mark, rules: Rules) -> Iterato
 
 
 def _tests(
-    exercise: ExerciseSummary, mark: Mark, view: StudentView, rules: Rules, lines: SubmittedLines | None
+    exercise: ExerciseSummary,
+    mark: Mark,
+    view: StudentView,
+    rules: Rules,
+    lines: SubmittedLines | None,
+    say: Catalogue,
 ) -> Iterator[dict[str, Any]]:
     title = exercise.numbered_title
     counted = mark.counted
@@ -111,7 +126,7 @@ def _tests(
         of = 0.0 if check.is_extra else check.of
         visible = shown.get(check.check)
         words = (
-            _words(visible, counted.handed_in.sha256, lines)
+            _words(visible, counted.handed_in.sha256, lines, say)
             if visible is not None
             else f"{check.sentence}: {check.status}"
         )
@@ -124,16 +139,16 @@ def _tests(
         yield test
 
 
-def _words(check: ShownCheck, sha256: str, submitted: SubmittedLines | None) -> str:
+def _words(check: ShownCheck, sha256: str, submitted: SubmittedLines | None, say: Catalogue) -> str:
     parts = ["\n".join([f"{check.word}: {check.sentence}", *check.measured])]
     for finding in check.findings:
         line = finding.line
         place = submitted.place(sha256, line) if submitted is not None and line is not None else line
         lines = (
             ", ".join(finding.scenarios),
-            f"Line {place}" if line is not None else "",
-            f"Expected: {finding.expected}" if finding.expected else "",
-            f"Got: {finding.got}" if finding.got else "",
+            say(f"Line {place}") if line is not None else "",
+            f"{say('Expected')}: {finding.expected}" if finding.expected else "",
+            f"{say('Got')}: {finding.got}" if finding.got else "",
             finding.why,
             finding.advice,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -12,7 +13,8 @@ from gpututor.classroom.feedback import SubmittedLines
 from gpututor.classroom.gradebook.exports.export import Export, ExportRequest, write_text
 from gpututor.classroom.gradebook.model import Gradebook, GradebookWarning
 from gpututor.classroom.html_report import sections, times
-from gpututor.classroom.html_report.sections import text
+from gpututor.classroom.html_report.elements import text
+from gpututor.classroom.misconceptions import Misconception
 from gpututor.classroom.rules import course_of
 
 _PARTS = (
@@ -27,9 +29,12 @@ _PARTS = (
 """Id, title in the navigation, and maker of each section but the students' reports."""
 
 
-def page(gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime) -> str:
+def page(
+    gradebook: Gradebook, lines: SubmittedLines, title: str, made: datetime, compared: Sequence[Misconception] = ()
+) -> str:
     """Return the whole page. `title`: the course's; `made`: the current time, with a time zone."""
     parts = {(id, words): make(gradebook) for id, words, make in _PARTS}
+    parts["misconceptions", "Misconceptions"] = sections.misconceptions(gradebook, compared)
     parts["reports", "Reports"] = sections.reports(gradebook, lines)
     body = "\n".join(filter(None, parts.values()))
     links = "".join(f'<a href="#{id}">{text(words)}</a>' for (id, words), part in parts.items() if part)
@@ -45,7 +50,7 @@ For its instructors: it names hidden checks.</p>
     return document(f"{title}: marks", content, _part("script.js"))
 
 
-def document(title: str, body: str, script: str = "") -> str:
+def document(title: str, body: str, script: str = "", language: str = "en") -> str:
     """Return a page with the common look, which loads nothing. `title`: plain text; `body`: HTML."""
     style = _part("look.css")
     policy = f"default-src 'none'; style-src '{_hash(style)}'"
@@ -53,7 +58,7 @@ def document(title: str, body: str, script: str = "") -> str:
         policy += f"; script-src '{_hash(script)}'"
         body += f"\n<script>{script}</script>"
     return f"""<!DOCTYPE html>
-<html lang="en">
+<html lang="{language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}; base-uri 'none'; form-action 'none'">
@@ -84,7 +89,8 @@ def _write(request: ExportRequest) -> list[GradebookWarning]:
     course = course_of(class_)
     title = (course.title if course is not None else "") or Path(class_.course).name or "Course"
     lines = SubmittedLines(request.folder, gradebook.without_names)
-    write_text(request.path, page(gradebook, lines, title, datetime.now(UTC)))
+    html = page(gradebook, lines, title, datetime.now(UTC), request.misconceptions)
+    write_text(request.path, html)
     return []
 
 
