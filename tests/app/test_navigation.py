@@ -103,9 +103,7 @@ async def test_a_slash_opens_a_filter_that_narrows_the_list_at_once(long_env: Ap
 
 
 @pytest.mark.long
-async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(
-    long_env: AppEnv, pilot: Pilot[None]
-) -> None:
+async def test_a_filter_is_left_by_escape_and_by_opening_a_lesson(long_env: AppEnv, pilot: Pilot[None]) -> None:
     await pilot.press("1", "slash", *"pinned")
     await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for the one exercise")
     await pilot.press("escape")
@@ -119,6 +117,27 @@ async def test_escape_shows_the_whole_list_again_with_the_cursor_on_its_row(
     assert main_screen(pilot).panes.current is Pane.COURSE
     await pilot.press("escape")
     assert main_screen(pilot).panes.current is Pane.TASK
+    await pilot.press("1", "slash", *"[/x]")
+    await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
+    await pilot.press("enter", "down", "enter")
+    assert main_screen(pilot).exercise.label == "1.1"
+    assert main_screen(pilot).panes.current is Pane.COURSE
+    await pilot.press("escape")
+    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
+    await pilot.press("1", "slash", *"qnp?;/v")
+    assert pilot.app.query_one(Input).value == "qnp?;/v"
+    assert main_screen(pilot).exercise.label == "1.1"
+    await pilot.press("tab")
+    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
+    await pilot.press("1")
+    await until_shown(pilot, "Course: “qnp?;/v”, 0 of 20")
+    await pilot.press("escape")
+    await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
+    lesson = long_env.course.lessons[2].slug
+    await until(pilot, lambda: main_screen(pilot).navigator.lesson.slug == lesson, "for the lesson")
+    await pilot.press("1")
+    await until_shown(pilot, "Course: to do, 20 of 20")
+    await until_shown(pilot, "Esc Show all")
 
 
 @pytest.mark.long
@@ -150,27 +169,6 @@ async def test_the_first_match_is_chosen_and_its_letters_are_marked(long_env: Ap
 
 
 @pytest.mark.long
-async def test_opening_a_lesson_clears_the_filter_but_not_the_view(long_env: AppEnv, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "v", "slash", *"pinned", "up", "enter")
-    lesson = long_env.course.lessons[2].slug
-    await until(pilot, lambda: main_screen(pilot).navigator.lesson.slug == lesson, "for the lesson")
-    await pilot.press("1")
-    await until_shown(pilot, "Course: to do, 20 of 20")
-    await until_shown(pilot, "Esc Show all")
-
-
-@pytest.mark.long
-async def test_a_filter_without_matches_is_reported(long_env: AppEnv, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "slash", *"[/x]")
-    await until_shown(pilot, "Nothing matches “[/x]”. Esc shows all.")
-    await pilot.press("enter", "down", "enter")
-    assert main_screen(pilot).exercise.label == "1.1"
-    assert main_screen(pilot).panes.current is Pane.COURSE
-    await pilot.press("escape")
-    await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list")
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
 async def test_v_shows_what_is_to_do_started_passed_and_all(long_env: AppEnv, pilot: Pilot[None]) -> None:
     await pass_first(pilot)
@@ -198,17 +196,6 @@ async def test_a_passed_exercise_leaves_the_to_do_list_and_the_cursor_stays(
     await until_shown(pilot, "Course: to do, 19 of 20")
     assert "1.1" not in listed_labels(pilot)
     assert cursor_row(pilot) == f"exercise {long_env.course.exercises[1].key}"
-
-
-@pytest.mark.long
-async def test_letters_in_the_filter_are_no_commands_and_stay(long_env: AppEnv, pilot: Pilot[None]) -> None:
-    await pilot.press("1", "slash", *"qnp?;/v")
-    assert pilot.app.query_one(Input).value == "qnp?;/v"
-    assert main_screen(pilot).exercise.label == "1.1"
-    await pilot.press("tab")
-    await until(pilot, lambda: main_screen(pilot).panes.current is Pane.LESSON, "for the lesson")
-    await pilot.press("1")
-    await until_shown(pilot, "Course: “qnp?;/v”, 0 of 20")
 
 
 # Widths and tabs
@@ -373,17 +360,15 @@ async def test_leaving_before_the_file_is_open_forgets_no_place(env: AppEnv) -> 
         assert screen.learner.progress.place() == place
 
 
-@pytest.mark.parametrize("place", ["", "nothing", "[1, 2]", '["x/y", "code", 3, 4]', '["{key}", "cellar", 0, 0]', "[]"])
+@pytest.mark.parametrize(
+    "place",
+    ["", "nothing", "[1, 2]", '["x/y", "code", 3, 4]', '["{key}", "cellar", 0, 0]', "[]", '["{key}", "code", 1000, 7]'],
+)
 async def test_a_place_that_is_not_there_any_more_is_the_task(env: AppEnv, place: str) -> None:
     store_place(env, place)
     async with env.start() as pilot:
         assert main_screen(pilot).panes.current is Pane.TASK
-
-
-async def test_a_line_beyond_the_end_is_the_last_one(env: AppEnv) -> None:
-    store_place(env, '["{key}", "code", 1000, 7]')
-    async with env.start() as pilot:
-        assert main_screen(pilot).panes.editor.cursor_location[0] <= 3
+        assert main_screen(pilot).panes.editor.cursor_location[0] <= 3, "a line beyond the end is the last"
 
 
 @pytest.mark.long
@@ -421,6 +406,11 @@ async def test_the_help_begins_with_the_pane_in_use(env: AppEnv, pane: Pane) -> 
         for keys, words in help_keys(pane.value if pane.value in WIDGETS else "reader"):
             await until_shown(pilot, words)
             assert any(keys in line for line in lines)
+        text = pilot.app.screen.query_one("#keys")
+        await pilot.press("G")
+        await until(pilot, lambda: text.scroll_y == text.max_scroll_y > 0, "for the end")
+        await pilot.press("g")
+        await until(pilot, lambda: text.scroll_y == 0, "for the top")
 
 
 @pytest.mark.parametrize("width", [40, 60, 75, 96])
@@ -432,16 +422,6 @@ def test_no_line_of_the_help_is_cut(width: int) -> None:
         assert all(len(line) <= width for line in text.splitlines()), text
         flat = " ".join(text.split())
         assert all(" ".join(command.help.split()) in flat for command in COMMANDS)
-
-
-async def test_the_help_goes_to_its_end_and_top_like_every_text(pilot: Pilot[None]) -> None:
-    await pilot.press("f1")
-    await until_shown(pilot, "Task, and all keys")
-    keys = pilot.app.screen.query_one("#keys")
-    await pilot.press("G")
-    await until(pilot, lambda: keys.scroll_y == keys.max_scroll_y > 0, "for the end")
-    await pilot.press("g")
-    await until(pilot, lambda: keys.scroll_y == 0, "for the top")
 
 
 async def test_the_task_is_next_to_the_code_after_coming_back(env: AppEnv) -> None:

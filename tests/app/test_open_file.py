@@ -314,7 +314,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def test_drafts_of_killed_apps_are_offered_oldest_first_but_not_locked_ones(file: Path) -> None:
+def test_drafts_of_killed_apps_are_offered_unless_locked_known_or_unreadable(file: Path) -> None:
     first, second = holder(file, "one"), holder(file, "two")
     mine = Draft(file)
     mine.save("mine")
@@ -328,15 +328,9 @@ def test_drafts_of_killed_apps_are_offered_oldest_first_but_not_locked_ones(file
     mine.release()
     assert Draft(file.with_name("other.py")).take_left("") is None
     assert Draft(file).take_left("") == "mine"
-
-
-def test_a_draft_that_the_file_holds_is_removed(file: Path) -> None:
     kill(holder(file, "known"))
     assert Draft(file).take_left("known") is None
     assert list(drafts_folder().iterdir()) == []
-
-
-def test_a_draft_that_cannot_be_read_is_left_alone(file: Path) -> None:
     leave_draft(file, "text")
     (path,) = drafts_folder().iterdir()
     path.write_bytes(b"\xff")
