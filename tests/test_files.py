@@ -243,7 +243,17 @@ def test_backups_of_the_same_second_have_different_names(tmp_path: Path) -> None
     assert all(copy.name.startswith("file.2") and copy.suffix == ".py" for copy in copies)
 
 
-def test_only_parts_of_ended_processes_are_swept(tmp_path: Path) -> None:
+def test_the_part_of_a_killed_writer_is_swept(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(LETTERS)], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with no_waiting():
+            while not any(tmp_path.glob(".*.part")):
+                pass
+        writer.kill()
+    sweep_parts(tmp_path, is_alive)
+    assert not any(tmp_path.glob(".*.part"))
     (tmp_path / "lesson").mkdir()
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -256,16 +266,3 @@ def test_only_parts_of_ended_processes_are_swept(tmp_path: Path) -> None:
 
     assert not any(path.exists() for path in gone)
     assert all(path.exists() for path in kept)
-
-
-def test_the_part_of_a_killed_writer_is_swept(tmp_path: Path) -> None:
-    path = tmp_path / "a.py"
-    with subprocess.Popen([sys.executable, "-c", WRITER, path, str(LETTERS)], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-        with no_waiting():
-            while not any(tmp_path.glob(".*.part")):
-                pass
-        writer.kill()
-    sweep_parts(tmp_path, is_alive)
-    assert not any(tmp_path.glob(".*.part"))

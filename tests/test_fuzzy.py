@@ -45,9 +45,11 @@ def test_the_start_of_a_text_comes_before_the_start_of_a_word_and_both_before_it
     assert [text for text, _ in ranked("art", texts, lambda text: (text,))] == ["art", "art of", "an art", "smart"]
 
 
-def test_misspelt_words_count_only_if_nothing_has_the_words_as_written() -> None:
+def test_misspelt_words_count_last_and_nothing_typed_keeps_all() -> None:
     assert [text for text, _ in ranked("cop", ("computes on paper", "copy"), lambda text: (text,))] == ["copy"]
     assert len(ranked("cop", ("computes on paper",), lambda text: (text,))) == 1
+    assert best("  ") == list(NAMES)
+    assert marks("istanbul", "İstanbul") == ()
 
 
 def test_earlier_texts_count_more_and_each_word_must_fit_somewhere() -> None:
@@ -60,14 +62,6 @@ def test_earlier_texts_count_more_and_each_word_must_fit_somewhere() -> None:
 @pytest.mark.parametrize("query", ["xyzzy[/]", "*** (", "\\", "4.4", "7"])
 def test_nothing_fits_what_is_not_there(query: str) -> None:
     assert best(query) == []
-
-
-def test_nothing_typed_keeps_everything_in_order() -> None:
-    assert best("  ") == list(NAMES)
-
-
-def test_letters_that_grow_when_folded_are_not_marked() -> None:
-    assert marks("istanbul", "İstanbul") == ()
 
 
 def test_a_wrong_name_suggests_the_names_that_were_probably_meant() -> None:

@@ -50,7 +50,9 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: 
         assert "○ not run  The check called parity holds" in text
         for words in ("a result on cuda:0", "a result on cpu", "raise NotImplementedError", "pass device=."):
             assert words in text
-        await pilot.press("enter")
+        await pilot.press("1")
+        await until_shown(pilot, "◐ 1.1 Twice 1")
+        await pilot.press("5", "enter")
         assert screen.panes.current is Pane.CODE
         assert screen.panes.editor.cursor_location == (1, 4)
         screen.panes.editor.load_text(RIGHT)

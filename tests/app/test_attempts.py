@@ -140,7 +140,9 @@ async def test_an_attempt_that_cannot_be_stored_opens_a_dialog(env: AppEnv, monk
             assert isinstance(pilot.app.screen, QuestionDialog)
 
 
-async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_locked_database_delays_no_keys_and_stores_all_at_the_next_start(
+    env: AppEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
     written: list[tuple[threading.Thread, str]] = []
     rows = ProgressStore.rows
@@ -155,6 +157,8 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
         screen = main_screen(pilot)
         key = screen.exercise.key
         with held(screen.learner.progress.path):
+            await pilot.press("r")
+            await until_shown(pilot, "1 of 3 checks passed")
             await pilot.press("h", "h")
             await until_shown(pilot, "Hints: 2 of 3")
             await pilot.press("s", "y", "escape", "x", "y", "n", "5")
@@ -167,30 +171,11 @@ async def test_a_locked_database_delays_neither_hints_nor_keys(env: AppEnv, monk
     progress = env.progress()
     assert (progress.hints_used(key), progress.solutions_opened()) == (0, frozenset())
     drain_spool(progress.path)
-    assert progress.hints_used(key) == 2
+    assert (progress.hints_used(key), len(progress.ids(key))) == (2, 1)
     assert key in progress.solutions_opened()
     assert key in progress.begun_again()
     assert progress.current_exercise() == env.course.exercises[1].key
     assert '"results"' in (progress.place() or "")
-    progress.close()
-
-
-async def test_an_attempt_waiting_at_the_end_is_stored_at_the_next_start(
-    env: AppEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    async with env.start() as pilot:
-        screen = main_screen(pilot)
-        key, path = screen.exercise.key, screen.learner.progress.path
-        with held(path):
-            await pilot.press("r")
-            await until_shown(pilot, "1 of 3 checks passed")
-            await pilot.press("q")
-            await until(pilot, lambda: not pilot.app.is_running, "for the end")
-            screen.attempts.writer.wait(60)
-    drain_spool(path)
-    progress = env.progress()
-    assert len(progress.ids(key)) == 1
     progress.close()
 
 
@@ -328,7 +313,7 @@ async def test_a_failed_export_is_reported(env: AppEnv) -> None:
         await until_shown(pilot, "cannot be written")
 
 
-def test_of_a_full_disk_nothing_is_left(tmp_path: Path) -> None:
+def test_exports_leave_nothing_on_a_full_disk_and_have_safe_names(tmp_path: Path) -> None:
     def write(stream: TextIO) -> None:
         stream.write("half of it")
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -336,9 +321,6 @@ def test_of_a_full_disk_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="No space left on device"):
         export(tmp_path, "1.1", ".json", write)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_names_are_short_and_safe(tmp_path: Path) -> None:
     path = export(tmp_path / "new", "1.1 ../two GPUs", ".svg", lambda stream: None)
     assert path.parent == tmp_path / "new"
     assert path.name.startswith("1.1-..-two-GPUs-2")

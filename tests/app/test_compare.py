@@ -76,7 +76,7 @@ async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed:
         await until_shown(pilot, "The lines of baseline.py are the author's")
 
 
-async def test_with_other_inputs_it_says_so(timed: AppEnv, pilot: Pilot[None]) -> None:
+async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv, pilot: Pilot[None]) -> None:
     await two_attempts(pilot, timed)
     screen = await compare(pilot)
     assert screen.pair is not None
@@ -84,12 +84,7 @@ async def test_with_other_inputs_it_says_so(timed: AppEnv, pilot: Pilot[None]) -
     await pilot.press("c")
     await until_shown(pilot, "call 2 of 2, with number=2")
     assert "Their inputs differ" not in screen_text(pilot.app)
-
-
-async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await two_attempts(pilot, timed)
-    await compare(pilot)
-    await pilot.press("2")
+    await pilot.press("c", "2")
     await until_shown(pilot, "Both have this line: in attempt 2, 794 µs less, 2 kernels fewer.")
     await pilot.press("enter")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")

@@ -119,15 +119,12 @@ async def test_a_command_right_behind_esc_is_done(pilot: Pilot[None], screen: Ma
     await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
 
 
-async def test_esc_does_not_overtake_the_letter_before_it(pilot: Pilot[None]) -> None:
+async def test_esc_overtakes_no_letter_and_alt_is_esc_outside_the_editor(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
     screen = main_screen(pilot)
     await send(pilot, "V\x1b1")
     await until(pilot, lambda: screen.panes.current is Pane.COURSE, "for the course")
     assert pilot.app.screen is screen
-
-
-async def test_outside_the_editor_alt_and_a_letter_is_esc_and_the_letter(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
     await send(pilot, "\x1ba")
     await until(pilot, lambda: isinstance(pilot.app.screen, HistoryScreen), "for the attempts")

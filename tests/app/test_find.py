@@ -50,12 +50,9 @@ def test_a_bad_expression_is_said(text: str) -> None:
         find_all(Needle(text, regex=True), TEXT)
 
 
-def test_a_bad_replacement_is_said() -> None:
+def test_a_bad_replacement_and_an_endless_search_are_refused() -> None:
     with pytest.raises(BadPattern, match="Not a replacement"):
         replaced(Needle("(o)ne", regex=True), TEXT, r"\2")
-
-
-def test_a_search_that_would_never_end_is_ended() -> None:
     with pytest.raises(BadPattern, match="too long"):
         find_all(Needle(r"(a+)+$", regex=True), "a" * 60 + "!")
     assert starts(Needle("one")) == [(0, 0), (1, 4), (2, 2)]
@@ -145,16 +142,13 @@ async def test_what_is_selected_is_looked_for(pilot: Pilot[None]) -> None:
     await until_shown(pilot, "2 of 2")
 
 
-async def test_one_match_after_the_other_is_replaced_once(pilot: Pilot[None]) -> None:
+async def test_matches_are_replaced_one_by_one_or_all_at_once(pilot: Pilot[None]) -> None:
     editor = await find(pilot, "one two\none\n", *"one", "tab", *"oneone", "enter")
     await until(pilot, lambda: editor.text == "oneone two\none\n", "for the first")
     await pilot.press("enter")
     await until(pilot, lambda: editor.text == "oneone two\noneone\n", "for the second, not the first again")
     await pilot.press("escape", "ctrl+z")
     await until(pilot, lambda: editor.text == "oneone two\none\n", "to undo one")
-
-
-async def test_replacing_all_is_counted_and_undone_in_one_step(pilot: Pilot[None]) -> None:
     editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
     await until_shown(pilot, "3 replaced")
     assert editor.text == "1 two\nTwo 1\n  1\n"

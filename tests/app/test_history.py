@@ -73,6 +73,9 @@ async def test_a_file_that_does_not_run_yet_has_no_count_of_checks(env: AppEnv) 
         lambda request: report(request, loads, verdict("parity", Status.NOT_RUN), outcome=Outcome.ERROR)
     )
     async with env.start() as pilot:
+        await pilot.press("a")
+        await until_shown(pilot, "No attempt yet")
+        assert pilot.app.screen is main_screen(pilot)
         await pilot.press("r")
         await until_shown(pilot, "✗ Does not run yet: no checks ran")
         await open_history(pilot)
@@ -179,12 +182,6 @@ async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
         await until(pilot, lambda: pilot.app.focused is main.panes.editor, "for the editor")
         await pilot.press("ctrl+z")
         await until(pilot, lambda: main.editor_text == mine, "for the undo")
-
-
-async def test_without_an_attempt_there_is_nothing_to_list(pilot: Pilot[None]) -> None:
-    await pilot.press("a")
-    await until_shown(pilot, "No attempt yet")
-    assert pilot.app.screen is main_screen(pilot)
 
 
 async def test_a_running_check_is_not_covered_by_an_older_report(env: AppEnv) -> None:

@@ -103,14 +103,11 @@ def test_keys_that_are_no_table_are_reported() -> None:
     )
 
 
-def test_each_command_can_have_its_own_keys_and_two_can_swap_theirs() -> None:
+def test_each_command_can_have_its_own_keys_and_stop_keeps_esc() -> None:
     own = tuple((name, (*command.letters, *command.keys)) for name, command in BY_NAME.items() if name != "stop")
     assert len(BY_NAME) == len(COMMANDS)
     assert key_faults(own) == {}
     assert with_keys(COMMANDS, own) == COMMANDS
     assert key_faults((("run", ("h", "f7")), ("hint", ("r", "f5", "6")))) == {}
-
-
-def test_stop_keeps_esc() -> None:
     (stop,) = (command for command in with_keys(COMMANDS, (("stop", ("ctrl+e",)),)) if command.title == "Stop")
     assert stop.keys == ("escape", "ctrl+e")

@@ -193,18 +193,10 @@ async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(env: Ap
         await until_shown(pilot, "• Point 19")
 
 
-def test_each_lesson_of_the_course_says_what_to_remember() -> None:
-    course = load_course(builtin_course())
-    for lesson in course.lessons:
-        assert to_remember(lesson.text).startswith("- "), lesson.title
-        assert "\n## " not in to_remember(lesson.text)
-    assert to_remember("# A\n\nWords\n") == ""
-
-
 # Progress
 
 
-def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
+def test_kinds_of_checks_belong_to_lessons_which_say_what_to_remember() -> None:
     course = load_course(builtin_course())
 
     def about(check: str) -> str:
@@ -216,6 +208,10 @@ def test_kinds_of_checks_belong_to_the_lessons_that_teach_them() -> None:
     assert about("precision") == "precision"
     assert about("no_such_check") == "somewhere"
     assert [about(check) for check in BUILTIN_CHECKS] == ["", "", ""], "every exercise has the grader's own"
+    for lesson in course.lessons:
+        assert to_remember(lesson.text).startswith("- "), lesson.title
+        assert "\n## " not in to_remember(lesson.text)
+    assert to_remember("# A\n\nWords\n") == ""
 
 
 def test_each_kind_of_check_is_told_in_general_words() -> None:

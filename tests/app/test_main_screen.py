@@ -161,15 +161,10 @@ async def test_during_a_run_the_footer_offers_to_stop(env: AppEnv) -> None:
         await until(pilot, lambda: "r Run" in screen_lines(pilot.app)[-1], "to be asked again")
 
 
-async def test_ctrl_c_without_a_selection_is_answered_in_the_status_line(
-    pilot: Pilot[None], screen: MainScreen
-) -> None:
+async def test_ctrl_c_copies_selected_text_and_is_always_answered(pilot: Pilot[None], screen: MainScreen) -> None:
     await pilot.press("ctrl+c")
     await until_shown(pilot, "COMMAND Press q to quit.")
     assert not pilot.app.query("Toast")
-
-
-async def test_ctrl_c_copies_selected_text_and_says_so(pilot: Pilot[None], screen: MainScreen) -> None:
     screen.text_select_all()
     await pilot.press("ctrl+c")
     await until_shown(pilot, "Copied")

@@ -282,6 +282,10 @@ async def test_the_palette_lists_commands_then_exercises_in_course_order(env: Ap
         await until_shown(pilot, "11.1 Twice 1")
         text = screen_text(pilot.app)
         assert text.index("2.1 Twice") < text.index("10.1 Twice"), "equally good ones keep the course's order"
+        await pilot.press(*["backspace"] * 5, *"11.1")
+        await until(pilot, lambda: "10.1 Twice" not in screen_text(pilot.app), "for the exercise alone")
+        await pilot.press("enter")
+        await until(pilot, lambda: main_screen(pilot).exercise.label == "11.1", "for the exercise to open")
 
 
 # Where the learner left off

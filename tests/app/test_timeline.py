@@ -38,7 +38,7 @@ def one_line(pilot: Pilot[None]) -> str:
 # Opening
 
 
-async def test_after_a_run_the_timeline_is_one_key_away(pilot: Pilot[None]) -> None:
+async def test_after_a_run_the_timeline_is_one_key_away_also_from_the_editor(pilot: Pilot[None]) -> None:
     await run_checks(pilot)
     await until_shown(pilot, "d shows what it did")
     await open_device(pilot)
@@ -48,10 +48,6 @@ async def test_after_a_run_the_timeline_is_one_key_away(pilot: Pilot[None]) -> N
     assert "Attempt 1 · cuda:0, virtual T4 · with number=1 · 930 µs modelled" in text
     await pilot.press("escape")
     assert main_screen(pilot).is_current
-
-
-async def test_a_function_key_opens_it_from_the_editor(pilot: Pilot[None]) -> None:
-    await run_checks(pilot)
     await pilot.press("f4")
     await until(pilot, lambda: main_screen(pilot).panes.editor.has_focus, "for the editor")
     await open_device(pilot, "f10")
@@ -133,7 +129,7 @@ async def test_a_damaged_trace_is_told_or_drawn_and_breaks_nothing(env: AppEnv, 
 # Moving along the timeline
 
 
-async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(pilot: Pilot[None]) -> None:
+async def test_the_cursor_goes_from_event_to_event_and_to_launches(pilot: Pilot[None]) -> None:
     screen = await run_and_open(pilot)
     assert chart(screen).lane.name == "stream 1", "it begins at the hazard"
     await pilot.press("up")
@@ -150,10 +146,16 @@ async def test_the_cursor_goes_from_event_to_event_and_says_what_each_is(pilot: 
     assert "This is the last event in this row." in one_line(pilot)
     await pilot.press("g", "h")
     assert "This is the first event in this row." in one_line(pilot)
+    await pilot.press("down")
+    await pilot.press("up", "g", "space")
+    assert chart(screen).lane.name == "host"
+    assert "Launch of aten::mul" in one_line(pilot)
+    await pilot.press("space")
+    assert "1 of 4 in this row" in one_line(pilot)
 
 
 @pytest.mark.long
-async def test_zooming_panning_and_back_to_the_whole(pilot: Pilot[None]) -> None:
+async def test_zooming_and_panning_never_lose_the_cursor(pilot: Pilot[None]) -> None:
     screen = await run_and_open(pilot)
     whole = chart(screen).window
     await pilot.press("up", "g", "plus", "plus")
@@ -166,11 +168,7 @@ async def test_zooming_panning_and_back_to_the_whole(pilot: Pilot[None]) -> None
     assert chart(screen).window.span == 150_000, "an event takes a third"
     await pilot.press("0")
     assert chart(screen).window == whole
-
-
-@pytest.mark.long
-async def test_the_cursor_is_never_lost_outside_of_what_is_seen(pilot: Pilot[None]) -> None:
-    screen = await run_and_open(pilot)
+    await pilot.press("down")
     await pilot.press("up", "g", "z")
     for key in ("right", "right", "right", "left", "down", "G", "up", "n", "N", "plus", "n", "minus", "right"):
         await pilot.press(key)
@@ -196,15 +194,6 @@ async def test_hazards_and_waits_are_visited_in_turn_and_told_in_words(pilot: Pi
     assert chart(screen).lane.name == "host"
     await pilot.press("n", "n")
     assert "There is no hazard or wait after this." in one_line(pilot)
-
-
-async def test_space_leads_from_a_launch_to_its_work_and_back(pilot: Pilot[None]) -> None:
-    screen = await run_and_open(pilot)
-    await pilot.press("up", "g", "space")
-    assert chart(screen).lane.name == "host"
-    assert "Launch of aten::mul" in one_line(pilot)
-    await pilot.press("space")
-    assert "1 of 4 in this row" in one_line(pilot)
 
 
 @pytest.mark.long

@@ -330,17 +330,6 @@ def test_examples_that_end_the_program_are_reported(tmp_path: Path) -> None:
     assert fault.problem.endswith("exit status 3")
 
 
-def test_an_exception_of_a_job_ends_all_of_them() -> None:
-    def breaks(station: JudgePool) -> list[Job]:
-        raise ZeroDivisionError
-
-    def gives(station: JudgePool) -> list[Job]:
-        return [Job((1,), breaks), Job((2,), gives)]
-
-    with pytest.raises(ZeroDivisionError):
-        do_all([Job((0,), gives)], 2)
-
-
 def test_jobs_are_done_in_their_order() -> None:
     done: list[int] = []
 
@@ -353,3 +342,12 @@ def test_jobs_are_done_in_their_order() -> None:
 
     do_all([work(2), work(1)], 1)
     assert done == [1, 2, 3, 4]
+
+    def breaks(station: JudgePool) -> list[Job]:
+        raise ZeroDivisionError
+
+    def gives(station: JudgePool) -> list[Job]:
+        return [Job((1,), breaks), Job((2,), gives)]
+
+    with pytest.raises(ZeroDivisionError):
+        do_all([Job((0,), gives)], 2)

@@ -132,9 +132,6 @@ def test_times_are_in_the_time_zone_of_the_due_date() -> None:
     assert re.findall(r"\S+ \S+\+01:00", text) == ["2026-03-03 11:10:00+01:00", "2026-03-02 23:59:00+01:00"]
     assert ", 2026-03-03 10:10:00+00:00\n" in kims(report(*SEEN), Rules(), submitted_at="2026-03-03T10:10:00+00:00")
     assert "due" not in kims(report(*SEEN), Rules(due=due))
-
-
-def test_output_is_bounded() -> None:
     long = replace(report(verdict("parity")), runs=(replace(RUN, output="x\n" * 100_000, traceback=""),))
     text = kims(long, Rules())
     assert len(text) < 1000

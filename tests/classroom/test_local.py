@@ -22,6 +22,7 @@ from gpututor.grading.events import GradeRequest, GradingEvent, WaitingForDevice
 from gpututor.grading.journal import entries
 from gpututor.grading.report import Outcome
 from gpututor.hardware.inventory import Device
+from tests.support.fake_cluster import gpu_jobs_in, jobs_in
 from tests.support.fake_judges import Bench, FakeJudge, dies, dies_after_writing, hangs, job_of, on
 
 GPUS = tuple(Device(f"cuda:{number}", "cuda", "H100") for number in range(2))
@@ -31,14 +32,6 @@ def run(jobs: Sequence[Job], bench: Bench, judges: int = 2, devices: RealDevices
     work = WorkQueue(jobs)
     LocalExecutor(judges, devices or RealDevices((), dict), bench).run(work)
     return work
-
-
-def jobs_in(folder: Path, count: int) -> list[Job]:
-    return [job_of(folder, f"l/{number % 3}", str(number)) for number in range(count)]
-
-
-def gpu_jobs_in(folder: Path, count: int) -> list[Job]:
-    return [job_of(folder, text=str(number), device="cuda H100") for number in range(count)]
 
 
 def fail_on_first_gpu(judge: FakeJudge, request: GradeRequest) -> Outcome | None:

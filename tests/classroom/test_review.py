@@ -84,16 +84,20 @@ def of(result: Review, kind: Kind) -> list[Item]:
     return [item for item in result.items if item.kind is kind]
 
 
-def test_names_literals_comments_and_space_make_no_difference_but_called_functions_do() -> None:
+def test_fingerprints_ignore_disguises_and_the_template() -> None:
     text = program(1)
     assert disguised(text) != text
     assert list(tokens_of(disguised(text))) == list(tokens_of(text))
     assert fingerprints(disguised(text)) == fingerprints(text)
     assert list(tokens_of("a = b.zeros(c, 'd')")) == ["name", "=", "name", ".", "zeros", "(", "name", ",", "''", ")"]
     assert not fingerprints(text) & fingerprints("for i in range(10):\n    print(i, end='')\n" * 4)
-
-
-def test_shared_code_longer_than_a_window_is_noticed() -> None:
+    assert hashes_of("def f(x): return x + x")[:2] == [440857165199255204]
+    starter = program(5)
+    text = starter + program(6)
+    left = fingerprints(text, template_of([starter]))
+    assert left
+    assert left <= set(hashes_of(text)) - set(hashes_of(starter))
+    assert not fingerprints(disguised(starter), template_of([starter]))
     for start in range(20):
         shared = list(tokens_of(program(3)))[start : start + K + WINDOW - 1]
         item, other = " ".join(["if", *shared, "else"]), " ".join([*["while ~"] * start, *shared, *["await"] * 9])
@@ -105,19 +109,6 @@ def test_shared_code_longer_than_a_window_is_noticed() -> None:
 )
 def test_any_text_has_fingerprints(text: str) -> None:
     assert len(fingerprints(text)) <= len(hashes_of(text))
-
-
-def test_hashes_are_the_same_on_every_machine() -> None:
-    assert hashes_of("def f(x): return x + x")[:2] == [440857165199255204]
-
-
-def test_the_template_is_excluded() -> None:
-    starter = program(5)
-    text = starter + program(6)
-    left = fingerprints(text, template_of([starter]))
-    assert left
-    assert left <= set(hashes_of(text)) - set(hashes_of(starter))
-    assert not fingerprints(disguised(starter), template_of([starter]))
 
 
 def test_similar_texts_form_one_cluster(tmp_path: Path, course_folder: Path) -> None:
@@ -146,9 +137,16 @@ def test_a_students_own_attempts_are_never_compared(tmp_path: Path, course_folde
     assert result.compared[0].compared == 2
 
 
-def test_only_the_newest_attempts_are_compared() -> None:
+def test_only_newest_attempts_are_compared_without_common_fingerprints() -> None:
     files = [Submission("kim", EXERCISE, f"{n}.py", f"{n:064x}", attempt=n) for n in range(1, 1001)]
     assert [text.files[0].attempt for text in texts_of(files)] == list(range(981, 1001))
+    idiom = program(1)
+    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
+    result = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
+    assert result.common >= FEWEST
+    assert (result.clusters, result.compared) == ((), 12)
+    few = similar(texts_of(files[:10]), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.4)
+    assert (few.common, len(few.clusters)) == (0, 1)
 
 
 def test_the_file_of_a_group_is_not_reported() -> None:
@@ -186,16 +184,6 @@ def test_identical_short_texts_are_listed_unless_the_course_gives_them(
     ]
     (item,) = review(tmp_path, course_folder, files).items
     assert (item.kind, item.students, {file.attempt for file in item.files}) == (Kind.IDENTICAL, ("kim", "lee"), {2})
-
-
-def test_common_fingerprints_are_excluded() -> None:
-    idiom = program(1)
-    files = [Submission(f"s{number}", EXERCISE, f"{number}.py", f"{number:064x}") for number in range(12)]
-    result = similar(texts_of(files), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.5)
-    assert result.common >= FEWEST
-    assert (result.clusters, result.compared) == ((), 12)
-    few = similar(texts_of(files[:10]), lambda digest: idiom + program(100 + int(digest, 16), 30), (), 0.4)
-    assert (few.common, len(few.clusters)) == (0, 1)
 
 
 def test_a_text_of_most_of_the_class_is_one_group(tmp_path: Path, course_folder: Path) -> None:

@@ -89,24 +89,18 @@ def test_a_needed_check_is_known_and_not_hidden(tmp_path: Path) -> None:
         list(check_warnings(Rules(needs=("paritty",)), {SYNCS: frozenset({*OWN, "parity"})}))
 
 
-def test_the_guides_example_has_every_key() -> None:
+def test_the_guides_have_every_key_and_an_empty_file_means_defaults(tmp_path: Path) -> None:
     document = tomllib.loads(example())
     ours = {"path", "text", "extensions"}
     assert document.keys() == {each.name for each in fields(Rules)} - ours | {"extension", "time_zone"}
     assert document["late"].keys() == {each.name for each in fields(LatePolicy)}
     assert set().union(*document["exercises"].values()) == {each.name for each in fields(ExerciseRules)}
     assert set().union(*document["extension"]) == {each.name for each in fields(Extension)}
-
-
-def test_the_instructors_guide_shows_valid_rules(tmp_path: Path) -> None:
     guide = GUIDE.with_name("README.md").read_text(encoding="utf-8")
     examples = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     assert examples
     for text in examples:
         assert rules(tmp_path, text, tuple(exercise.key for exercise in COURSE.exercises)).late.per_cent == 10
-
-
-def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
     rules_read = rules(tmp_path, "")
     assert Rules(path=rules_read.path) == rules_read
 

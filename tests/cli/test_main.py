@@ -133,12 +133,6 @@ def test_a_verb_imports_no_heavy_module_and_no_other_verb() -> None:
     assert ended.stderr.split() == ["gpututor.cli.list", "gpututor.cli.main", "gpututor.cli.options"]
 
 
-def test_without_a_terminal_the_app_names_the_verbs() -> None:
-    ended = run()
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert "`gpututor list`" in ended.stderr
-
-
 def test_without_a_verb_the_app_gets_the_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given: list[Path | None] = []
 
@@ -158,6 +152,9 @@ def test_a_verb_prints_on_stdout_and_ends_with_its_code(course_folder: Path) -> 
     refused = run("solution", "1.1", "--course", str(course_folder))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "Traceback" not in refused.stderr
+    ended = run()
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "`gpututor list`" in ended.stderr
 
 
 def test_a_terminal_that_is_not_utf_8_gets_question_marks(course_folder: Path) -> None:

@@ -207,10 +207,6 @@ def test_solution_and_diff_need_a_pass_or_yes(gpututor: Call, verb: str) -> None
     assert gpututor(verb, "1.1") == insisted
 
 
-def test_solution_prints_the_file(gpututor: Call) -> None:
-    assert gpututor("solution", "1.1", "--yes").out == FILES["solution.py"]
-
-
 def test_diff_is_unified_and_escapes_control_characters(gpututor: Call, mine: tuple[Workspace, Exercise]) -> None:
     workspace, exercise = mine
     workspace.write(exercise, "def twice(number):\n    return '\x1b[31m'")
@@ -270,7 +266,7 @@ def test_reset_without_a_terminal_needs_yes_and_names_the_backup(
     assert workspace.read(exercise) == FILES["starter.py"]
 
 
-def test_devices_are_listed_as_text_and_json(gpututor: Call) -> None:
+def test_devices_are_listed_as_text_and_json_and_need_torch(gpututor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     said = gpututor("devices")
     assert (said.code, said.err) == (0, "")
     names = [line.split()[0] for line in said.out.splitlines()]
@@ -278,11 +274,7 @@ def test_devices_are_listed_as_text_and_json(gpututor: Call) -> None:
     listed = json.loads(gpututor("devices", "--json").out)
     assert sorted(listed) == ["devices", "error", "probed_at", "schema_version", "torch"]
     assert listed["devices"][0]["name"] == "cpu"
-
-
-def test_devices_without_torch_is_an_error(gpututor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpututor.hardware.inventory.torch_version", lambda: "")
-    said = gpututor("devices")
     assert (said.code, said.out) == (1, "")
     assert "pip install torch" in said.err
     assert "not installed" in json.loads(gpututor("devices", "--json").out)["error"]
@@ -318,9 +310,10 @@ def test_doctor_ends_with_1_if_something_is_wrong(gpututor: Call, course_folder:
     assert wrong == ["course", "progress"]
 
 
-def test_an_unknown_exercise_is_an_error_with_the_nearest_name(gpututor: Call) -> None:
+def test_an_exercise_is_looked_up_by_name_and_its_solution_printed(gpututor: Call) -> None:
     said = gpututor("hint", "twise_1_1")
     assert (said.code, said.out, "twice_1_1" in said.err) == (2, "", True)
+    assert gpututor("solution", "1.1", "--yes").out == FILES["solution.py"]
 
 
 @pytest.mark.parametrize("words", ["1.1", "twice_1_1", "lesson_1/twice_1_1"])

@@ -122,9 +122,15 @@ def test_a_mistake_names_its_key_and_the_value(tmp_path: Path, old: str, new: st
     assert any(mistake.startswith(f"{key}: ") and words in mistake for mistake in mistakes), mistakes
 
 
-def test_a_function_cannot_set_processes(tmp_path: Path) -> None:
+def test_contradictions_and_unknown_gpus_are_refused(tmp_path: Path) -> None:
     values = values_of(tmp_path, GOOD.replace("minutes = 5", "minutes = 5\nprocesses = 2"))
     assert [mistake.key for mistake in exercise_mistakes(values)] == ["processes"]
+    scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
+    same, unknown = exercise_mistakes({"scenario": scenarios})
+    assert (same.key, unknown.key) == ("scenario", "scenario[1].gpu")
+    assert "'a'" in same.problem
+    assert "'T5'" in unknown.problem
+    assert Scenario("").gpu in gpu_names()
 
 
 TWO_SCENARIOS = GOOD + '[[scenario]]\nname = "a"\n[[scenario]]\nname = "b"\n'
@@ -178,27 +184,20 @@ def test_a_missing_manifest_and_a_folder_are_reported(tmp_path: Path) -> None:
         assert mistake.title.startswith(f"{tmp_path / name}: {problem}")
 
 
-def test_duplicate_scenarios_and_unknown_gpus_are_refused() -> None:
-    scenarios = ({"name": "a", "gpu": "T4"}, {"name": "a", "gpu": "T5"})
-    same, unknown = exercise_mistakes({"scenario": scenarios})
-    assert (same.key, unknown.key) == ("scenario", "scenario[1].gpu")
-    assert "'a'" in same.problem
-    assert "'T5'" in unknown.problem
-    assert Scenario("").gpu in gpu_names()
-
-
-@pytest.mark.parametrize("lines", ["backends = []", "gpus = 1\nbackends = []", "gpus = 2\nbackends = []"])
-def test_gpus_require_a_backend(tmp_path: Path, lines: str) -> None:
+@pytest.mark.parametrize(
+    ("lines", "key", "problem"),
+    [
+        ("backends = []", "gpus", "no backend"),
+        ("gpus = 1\nbackends = []", "gpus", "no backend"),
+        ("gpus = 2\nbackends = []", "gpus", "no backend"),
+        ('driver = "missing"', "driver", ""),
+        ('gpus = 2\ndriver = "too old"', "driver", ""),
+    ],
+)
+def test_gpus_require_a_backend_and_a_driver(tmp_path: Path, lines: str, key: str, problem: str) -> None:
     (mistake,) = exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))
-    assert mistake.key == "scenario[1].gpus"
-    assert "no backend" in mistake.problem
-    assert "gpus = 0" in mistake.advice
-
-
-@pytest.mark.parametrize("lines", ['driver = "missing"', 'gpus = 2\ndriver = "too old"'])
-def test_gpus_require_a_driver(tmp_path: Path, lines: str) -> None:
-    (mistake,) = exercise_mistakes(values_of(tmp_path, f"{TWO_SCENARIOS}{lines}\n"))
-    assert mistake.key == "scenario[1].driver"
+    assert mistake.key == f"scenario[1].{key}"
+    assert problem in mistake.problem
     assert "gpus = 0" in mistake.advice
 
 

@@ -146,15 +146,13 @@ def test_a_huge_file_a_folder_and_a_pipe_are_refused(workspace: Workspace, exerc
             uses[verb](exercise)
 
 
-def test_a_refused_text_leaves_the_file_unchanged(workspace: Workspace, exercise: Exercise) -> None:
+def test_a_refused_text_or_write_leaves_the_file_unchanged(
+    workspace: Workspace, exercise: Exercise, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(WorkspaceError, match="invalid character"):
         workspace.write(exercise, "a = '\ud800'\n")
     assert workspace.read(exercise) == STARTER
 
-
-def test_missing_permissions_name_the_file_and_the_remedy(
-    workspace: Workspace, exercise: Exercise, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError(13, "Permission denied")
 

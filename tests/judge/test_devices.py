@@ -116,7 +116,7 @@ def test_locks_on_several_devices_do_not_deadlock(tmp_path: Path) -> None:
     assert done == [20, 20]
 
 
-def test_the_virtual_gpu_and_the_cpu_need_no_lock(tmp_path: Path) -> None:
+def test_locks_are_named_by_uuid_if_needed_and_possible(tmp_path: Path) -> None:
     machines = [
         MachineSpec(Scenario("one GPU", 1, ("cuda",), "T4"), "virtual", 0),
         MachineSpec(Scenario("", 0, (), ""), "cpu", 0),
@@ -124,17 +124,11 @@ def test_the_virtual_gpu_and_the_cpu_need_no_lock(tmp_path: Path) -> None:
     no_locks = locks_for(machines, (), lambda device: None, tmp_path)
     with no_locks.shared(), no_locks.alone():
         assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_is_named_by_the_devices_uuid(tmp_path: Path) -> None:
     available = [{"name": "cuda:0", "uuid": "GPU-a/b"}, {"name": "cuda:1", "uuid": ""}]
     with locks_for(
         [MachineSpec(Scenario("two", 2, ("cuda",), ""), "cuda", 0)], available, lambda device: None, tmp_path
     ).shared():
         assert {path.name for path in tmp_path.glob("*.lock")} == {"cuda-GPU-a-b.lock", "cuda-1.lock"}
-
-
-def test_gradings_continue_if_locking_is_impossible(tmp_path: Path) -> None:
     (tmp_path / "in_the_way").write_text("")
     with alone(locks(tmp_path / "in_the_way" / "folder", "cuda:0")), alone(locks(tmp_path / "in_the_way", "cuda:0")):
         pass

@@ -152,12 +152,9 @@ def test_forged_answers_of_ranks_are_refused(header: dict[str, object]) -> None:
         read_ranks(frame, {}, "", Sizes(), ("a",), 2)
 
 
-def test_an_empty_range_is_refused() -> None:
+def test_an_empty_range_is_refused(exercise_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(CourseError, match="allreduce"):
         processes({"allreduce": (3, 2)})
-
-
-def test_ranks_are_graded_on_linux_only(exercise_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(NotGradableHere):
         rank_fields(load_exercise(exercise_folder))

@@ -31,6 +31,7 @@ from gpututor.progress.attempt_writer import (
 from gpututor.progress.recordings import Recordings, StoredAttempt
 from gpututor.progress.store import ProgressStore
 from tests.support import ROOT
+from tests.support.parameters import mostly_long
 from tests.support.recordings import make_recording
 from tests.support.reports import report
 
@@ -407,13 +408,9 @@ def kill_savers(path: Path, kills: int) -> None:
         assert list(spool_folder(path).glob("[0-9]*")) == []
 
 
-def test_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
-    kill_savers(tmp_path / "progress.sqlite3", kills=4)
-
-
-@pytest.mark.long
-def test_many_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:
-    kill_savers(tmp_path / "progress.sqlite3", kills=200)
+@pytest.mark.parametrize("kills", mostly_long([4, 200], [4]))
+def test_kills_neither_lose_nor_duplicate_attempts(tmp_path: Path, kills: int) -> None:
+    kill_savers(tmp_path / "progress.sqlite3", kills)
 
 
 def test_killed_concurrent_drains_neither_lose_nor_duplicate_attempts(tmp_path: Path) -> None:

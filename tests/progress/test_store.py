@@ -305,7 +305,7 @@ WRITTEN_BY_VERSION_1 = (
 )
 
 
-def test_a_record_of_version_1_has_no_points() -> None:
+def test_records_of_versions_1_and_2_are_read() -> None:
     record = read_record(WRITTEN_BY_VERSION_1)
     assert (record.outcome, record.points, record.of, record.final) == (Outcome.FAILED, 0, 0, True)
     assert [(each.check, each.status, each.line) for each in record.verdicts] == [
@@ -314,9 +314,6 @@ def test_a_record_of_version_1_has_no_points() -> None:
     ]
     assert (record.runs[0].kernels, record.runs[0].placement, record.environment.workers) == (1, "", "")
     assert Report.from_json(record.to_json()) == record
-
-
-def test_a_record_of_version_2_has_no_source_notes() -> None:
     now = report()
     older = {**now.to_json(), "schema_version": 2}
     del older["source_notes"]

@@ -61,19 +61,11 @@ def test_mostly_right_signs_decide_rightly(within: float, right: Answer) -> None
 
 
 @given(SIGNS)
-def test_the_order_of_the_signs_does_not_matter(signs: list[bool]) -> None:
+def test_signs_count_alike_in_any_order_and_for_both_answers(signs: list[bool]) -> None:
     shuffled = random.Random(0).sample(signs, len(signs))
     assert decide(shuffled) is decide(signs)
-
-
-@given(SIGNS)
-def test_swapping_the_signs_swaps_the_answer(signs: list[bool]) -> None:
     opposite = {Answer.WITHIN: Answer.BEYOND, Answer.BEYOND: Answer.WITHIN, Answer.OPEN: Answer.OPEN}
     assert decide([not sign for sign in signs]) is opposite[decide(signs)]
-
-
-@given(SIGNS)
-def test_another_good_sign_never_speaks_against(signs: list[bool]) -> None:
     if decide(signs) is Answer.WITHIN:
         assert decide([*signs, True]) is Answer.WITHIN
     assert (
@@ -132,17 +124,16 @@ def test_code_at_the_limit_is_open_at_the_cap() -> None:
     assert len(result.signs) <= MOST_PAIRS
 
 
-def test_the_round_trip_is_subtracted_from_both_sides() -> None:
+def test_the_round_trip_is_subtracted_and_batches_stand_out_of_it() -> None:
     round_trip_s = 0.9e-3
     result = compared(Fake(CALL_S, round_trip_s), Fake(6 * CALL_S, round_trip_s), at_most=4)
     assert result.answer is Answer.BEYOND
     assert median(result.ratios) == pytest.approx(6)
-
-
-def test_a_batch_grows_until_the_baseline_stands_out_of_the_round_trip() -> None:
     result = compared(Fake(CALL_S), Fake(CALL_S))
     assert result.calls * CALL_S >= max(5e-3, 20 * 200e-6)
     assert result.calls < 20
+    baseline = Fake(CALL_S / 1000, 100 * CALL_S)
+    assert compared(baseline, Fake(CALL_S)).too_small
 
 
 @pytest.mark.parametrize(
@@ -161,11 +152,6 @@ def test_inputs_that_take_long_to_draw_keep_batches_small() -> None:
         for now_s in (lambda: 0.0, lambda: float(next(clock)))
     )
     assert slow == 1 < quick
-
-
-def test_work_that_is_lost_in_the_round_trip_is_called_too_small() -> None:
-    baseline = Fake(CALL_S / 1000, 100 * CALL_S)
-    assert compared(baseline, Fake(CALL_S)).too_small
 
 
 @pytest.mark.parametrize("right", [0, 100], ids=["in a warm-up", "in a pair"])

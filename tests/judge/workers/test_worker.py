@@ -115,22 +115,7 @@ def test_the_limit_is_half_of_a_small_machines_memory(monkeypatch: pytest.Monkey
     assert messages.resident_limit_bytes() == 2 << 30
 
 
-def test_an_unreadable_scratch_folder_is_removed() -> None:
-    folder = make_scratch()
-    (folder / "closed").mkdir()
-    (folder / "closed" / "file").write_text("x")
-    (folder / "closed").chmod(0)
-    remove_scratch(folder)
-    assert not folder.exists()
-
-
-def test_removing_a_missing_scratch_folder_changes_no_other(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    remove_scratch(tmp_path / "gone")
-    assert tmp_path.stat().st_mode & 0o777 == 0o755
-
-
-def test_very_deep_folders_are_removed(tmp_path: Path) -> None:
+def test_deep_unreadable_and_missing_scratch_folders_are_removed(tmp_path: Path) -> None:
     folder, above = tmp_path / "scratch", os.getcwd()
     folder.mkdir()
     try:
@@ -143,3 +128,12 @@ def test_very_deep_folders_are_removed(tmp_path: Path) -> None:
         os.chdir(above)
     remove_scratch(folder)
     assert not folder.exists()
+    folder = make_scratch()
+    (folder / "closed").mkdir()
+    (folder / "closed" / "file").write_text("x")
+    (folder / "closed").chmod(0)
+    remove_scratch(folder)
+    assert not folder.exists()
+    tmp_path.chmod(0o755)
+    remove_scratch(tmp_path / "gone")
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
