@@ -74,18 +74,15 @@ async def test_a_learner_fails_mends_passes_goes_on_and_finds_it_all_again(env: 
         await until_shown(pilot, "This is your last run.")
 
 
-async def test_the_list_opens_exercises_and_lessons(pilot: Pilot[None], screen: MainScreen) -> None:
+async def test_lists_hints_solution_and_reset_are_a_key_away(
+    pilot: Pilot[None], screen: MainScreen, env: AppEnv
+) -> None:
     await pilot.press("l", "G", "enter")
     assert (screen.exercise.label, screen.panes.current) == ("2.2", Pane.TASK)
     await pilot.press("l", "g", "enter")
     assert screen.panes.current is Pane.LESSON
     assert "# Lesson 1" in screen.panes.reader.text
     assert screen.exercise.label == "2.2", "reading a lesson leaves the exercise open"
-
-
-async def test_hints_are_counted_and_solution_and_reset_ask_first(
-    pilot: Pilot[None], screen: MainScreen, env: AppEnv
-) -> None:
     await pilot.press("h")
     await until(pilot, lambda: "Hints: 1 of 3" in screen_text(pilot.app), "for the first hint")
     assert "Look at the name." in screen_text(pilot.app)

@@ -36,6 +36,7 @@ from tests.support.recorded_runs import Timed, run, see
 from tests.support.recordings import make_recording, small_trace
 from tests.support.screens import screen_text
 from tests.support.scripted_client import ScriptedClient
+from tests.support.tiny_course import RIGHT
 
 
 async def test_a_run_is_recorded_with_its_text(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
@@ -114,7 +115,7 @@ async def test_an_attempt_waiting_for_the_database_is_reported_and_counts(
     env: AppEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
-    env.file().write_text("def twice(number):\n    return 2 * number\n")
+    env.file().write_text(RIGHT)
     async with env.start() as pilot:
         screen = main_screen(pilot)
         progress, key = screen.learner.progress, screen.exercise.key
@@ -140,9 +141,7 @@ async def test_an_attempt_that_cannot_be_stored_opens_a_dialog(env: AppEnv, monk
             assert isinstance(pilot.app.screen, QuestionDialog)
 
 
-async def test_a_locked_database_delays_no_keys_and_stores_all_at_the_next_start(
-    env: AppEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_locked_database_delays_no_keys_and_loses_nothing(env: AppEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.01)
     written: list[tuple[threading.Thread, str]] = []
     rows = ProgressStore.rows

@@ -17,6 +17,7 @@ from tests.support.apps import AppEnv, main_screen, run_checks, until, until_sho
 from tests.support.parameters import mostly_long
 from tests.support.recorded_runs import SOURCE, run, see
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
+from tests.support.tiny_course import RIGHT, WRONG
 
 SLOWER = SOURCE
 FASTER = SOURCE.replace("    for step in range(3):\n", "    for step in range(1):\n")
@@ -153,8 +154,8 @@ async def test_after_an_attempt_that_recorded_nothing_the_newest_recorded_one_is
 async def test_where_the_devices_did_nothing_the_checks_that_differ_are_told(env: AppEnv) -> None:
     env.client.traces = lambda request: [Trace()]
     async with env.start() as pilot:
-        await run(pilot, env, "def twice(number):\n    return number\n")
-        await run(pilot, env, "def twice(number):\n    return 2 * number\n")
+        await run(pilot, env, WRONG)
+        await run(pilot, env, RIGHT)
         await compare(pilot)
         text = " ".join(screen_text(pilot.app).split())
         assert "Neither used a device in this call." in text

@@ -211,17 +211,6 @@ async def test_keys_that_leave_the_word_close_the_list(pilot: Pilot[None], key: 
     assert key != "escape" or editor.text == "alpha = 1\na"
 
 
-async def test_nothing_to_complete_is_said(pilot: Pilot[None]) -> None:
-    await write(pilot, "qwertz")
-    await pilot.press("ctrl+@")
-    await until_shown(pilot, "Nothing here to complete.")
-    for text in ("", "x = ", "f(a, ", "return ", "x = 3"):
-        await write(pilot, text)
-        await pilot.press("ctrl+@")
-        await until_shown(pilot, "Type a letter or a dot first.")
-        assert not list_of(pilot).is_open
-
-
 async def test_better_names_of_the_child_replace_those_of_the_file(env: AppEnv) -> None:
     command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'almanac', 'other'")]
     async with env.start() as pilot:
@@ -261,7 +250,7 @@ async def test_a_hanging_child_blocks_neither_typing_nor_lists_nor_boxes(env: Ap
         assert "too late" not in screen_text(pilot.app)
 
 
-async def test_late_names_are_dropped(pilot: Pilot[None]) -> None:
+async def test_late_names_are_dropped_and_nothing_to_complete_is_reported(pilot: Pilot[None]) -> None:
     await write(pilot, "alpha = 1\nal")
     await open_list(pilot)
     screen = main_screen(pilot)
@@ -272,6 +261,14 @@ async def test_late_names_are_dropped(pilot: Pilot[None]) -> None:
     screen.editing.add_completions(screen.editing._question, ("almost",))
     await pilot.pause()
     assert not list_of(pilot).is_open
+    await write(pilot, "qwertz")
+    await pilot.press("ctrl+@")
+    await until_shown(pilot, "Nothing here to complete.")
+    for text in ("", "x = ", "f(a, ", "return ", "x = 3"):
+        await write(pilot, text)
+        await pilot.press("ctrl+@")
+        await until_shown(pilot, "Type a letter or a dot first.")
+        assert not list_of(pilot).is_open
 
 
 async def test_the_child_ends_with_the_app(env: AppEnv) -> None:

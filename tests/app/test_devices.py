@@ -56,8 +56,6 @@ async def test_on_a_small_terminal_all_of_each_page_can_be_reached(env: AppEnv) 
         await until_shown(pilot, "the exercise's own")
         await pilot.press("pageup", "pageup")
         await until_shown(pilot, "A model of a GPU")
-        await pilot.press("end")
-        await until_shown(pilot, f"○ {gpu_names()[-1]}")
 
 
 async def test_the_device_is_chosen_with_enter_and_holds_at_once(env: AppEnv) -> None:
@@ -154,3 +152,10 @@ async def test_a_look_that_breaks_is_told(env: AppEnv, monkeypatch: pytest.Monke
         await pilot.press("D", "3")
         await until_shown(pilot, "the check itself failed: RuntimeError('a driver [/x] fell over')")
         await until_shown(pilot, "✗ 1 to fix.")
+
+
+async def test_on_a_small_screen_the_last_model_is_reached(pilot: Pilot[None]) -> None:
+    await pilot.press("D", "2")
+    await until_shown(pilot, "● the exercise's own")
+    await pilot.press("end")
+    await until_shown(pilot, f"○ {gpu_names()[-1]}")

@@ -25,22 +25,6 @@ from tests.support.screens import TRIED_SIZES
 LINES = st.lists(st.text(st.sampled_from("ab #'\"\\:()\n\t é"), max_size=12).map(lambda s: s.replace("\n", "")))
 
 
-@pytest.mark.parametrize(
-    ("before", "indent"),
-    [
-        ("def f():", 4),
-        ("    if x:  # why", 8),
-        ("    return x", 0),
-        ("    x = 1", 4),
-        ("x = torch.zeros(", 4),
-        ("", 0),
-        ("    # a comment:", 4),
-    ],
-)
-def test_a_new_line_is_indented_as_python_needs_it(before: str, indent: int) -> None:
-    assert python_text.after_line(before) == " " * indent
-
-
 def test_texts_are_dedented_colored_and_freed_of_leading_tabs() -> None:
     assert python_text.dedented(["      x", "  y", "z", ""]) == ["  x", "y", "z", ""]
     pasted = "\tif x:\r\n \t\ty\tz\n\n\t"
@@ -117,7 +101,7 @@ def test_a_clause_is_dedented_only_where_it_makes_sense(above: list[str], line: 
     assert python_text.clause_dedented(above, line) == wanted
 
 
-async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilot[None]) -> None:
+async def test_pasted_tabs_become_spaces_and_no_line_stays_hidden_sideways(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "")
     pilot.app.post_message(events.Paste("if x:\n\ty\n"))
     await until_shown(pilot, "Each tab at the start of a line became four spaces.")
@@ -133,9 +117,6 @@ async def test_pasted_tabs_become_spaces_and_the_status_line_says_so(pilot: Pilo
     await until_shown(pilot, "    z!?")
     await pilot.pause()
     assert editor.text == "if x:\n    y\n    z!?", "pasted once"
-
-
-async def test_the_start_of_a_line_is_never_left_hidden_sideways(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "    " + "x" * 200)
     await pilot.press("end")
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")

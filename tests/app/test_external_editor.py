@@ -19,7 +19,7 @@ from tests.support.app_in_terminal import start
 from tests.support.apps import AppEnv, is_asking, main_screen, stop_ticking, until, until_shown
 from tests.support.screens import screen_text
 from tests.support.terminals import Terminal
-from tests.support.tiny_course import WITHOUT_A_PLACE, write_course
+from tests.support.tiny_course import RIGHT, WITHOUT_A_PLACE, write_course
 
 FILE = Path("/home/ada/my files/01_born.py")
 
@@ -154,9 +154,6 @@ def test_an_error_names_the_source_of_the_editor(environment: dict[str, str], se
     with pytest.raises(UsageError) as raised:
         command(environment, setting=setting, missing=("subl",))
     assert named in raised.value.title
-
-
-RIGHT = "def twice(number):\n    return 2 * number\n"
 
 
 def make_program(folder: Path, name: str, body: str) -> Path:

@@ -102,7 +102,27 @@ async def find(pilot: Pilot[None], text: str, *keys: str) -> Editor:
     return editor
 
 
-async def test_matches_are_counted_and_up_and_down_go_round(pilot: Pilot[None]) -> None:
+async def test_the_find_bar_counts_replaces_and_takes_keys_in_order(pilot: Pilot[None]) -> None:
+    editor = await find(pilot, TEXT, *"two", "enter")
+    await until_shown(pilot, "2 of 2")
+    await pilot.press("escape")
+    await until(pilot, lambda: editor.has_focus, "for the editor")
+    assert not bar_of(pilot).is_open
+    await pilot.press("x")
+    assert editor.text == "one two\nxTwo one\n  one\n"
+    await pilot.press("escape")
+    await until(pilot, lambda: not editor.has_focus, "to leave the editor")
+    editor = await find(pilot, "one two\none\n", *"one", "tab", *"oneone", "enter")
+    await until(pilot, lambda: editor.text == "oneone two\none\n", "for the first")
+    await pilot.press("enter")
+    await until(pilot, lambda: editor.text == "oneone two\noneone\n", "for the second, not the first again")
+    await pilot.press("escape", "ctrl+z")
+    await until(pilot, lambda: editor.text == "oneone two\none\n", "to undo one")
+    editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
+    await until_shown(pilot, "3 replaced")
+    assert editor.text == "1 two\nTwo 1\n  1\n"
+    await pilot.press("escape", "ctrl+z")
+    await until(pilot, lambda: editor.text == TEXT, "to undo")
     editor = await find(pilot, TEXT, *"on")
     await until_shown(pilot, "1 of 3")
     assert editor.cursor_location == (0, 0)
@@ -120,40 +140,22 @@ async def test_matches_are_counted_and_up_and_down_go_round(pilot: Pilot[None]) 
     assert editor.cursor_location == (2, 2)
     await pilot.press("x")
     await until_shown(pilot, "none")
-
-
-async def test_escape_closes_the_bar_and_leaves_the_cursor_at_the_match(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, TEXT, *"two", "enter")
-    await until_shown(pilot, "2 of 2")
     await pilot.press("escape")
-    await until(pilot, lambda: editor.has_focus, "for the editor")
-    assert not bar_of(pilot).is_open
-    await pilot.press("x")
-    assert editor.text == "one two\nxTwo one\n  one\n"
-    await pilot.press("escape")
-    await until(pilot, lambda: not editor.has_focus, "to leave the editor")
-
-
-async def test_what_is_selected_is_looked_for(pilot: Pilot[None]) -> None:
     await edit(pilot, "alpha\nbeta alpha\n")
     await pilot.press(*["shift+right"] * 5, "ctrl+f")
     await until_shown(pilot, "1 of 2")
     await pilot.press("escape", "down", "ctrl+f")
     await until_shown(pilot, "2 of 2")
-
-
-async def test_matches_are_replaced_one_by_one_or_all_at_once(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, "one two\none\n", *"one", "tab", *"oneone", "enter")
-    await until(pilot, lambda: editor.text == "oneone two\none\n", "for the first")
-    await pilot.press("enter")
-    await until(pilot, lambda: editor.text == "oneone two\noneone\n", "for the second, not the first again")
-    await pilot.press("escape", "ctrl+z")
-    await until(pilot, lambda: editor.text == "oneone two\none\n", "to undo one")
-    editor = await find(pilot, TEXT, *"one", "tab", *"1", "alt+l")
-    await until_shown(pilot, "3 replaced")
-    assert editor.text == "1 two\nTwo 1\n  1\n"
-    await pilot.press("escape", "ctrl+z")
-    await until(pilot, lambda: editor.text == TEXT, "to undo")
+    await pilot.press("escape")
+    editor = await find(pilot, "on one\n", *"one")
+    for key in ("tab", *"two", "tab", "tab", "enter"):
+        pilot.app.simulate_key(key)
+    await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
+    await pilot.press("escape")
+    editor = await edit(pilot, TEXT)
+    burst(pilot.app, *"x", "ctrl+f", *"two")
+    await until_shown(pilot, "1 of 2")
+    assert editor.text == f"x{TEXT}"
 
 
 @pytest.mark.long
@@ -179,13 +181,6 @@ async def test_options_and_buttons_are_reached_with_tab(pilot: Pilot[None]) -> N
     await until(pilot, lambda: editor.text == "x one\n", "for the replacement")
 
 
-async def test_keys_in_one_burst_are_for_the_fields_that_tab_goes_to(pilot: Pilot[None]) -> None:
-    editor = await find(pilot, "on one\n", *"one")
-    for key in ("tab", *"two", "tab", "tab", "enter"):
-        pilot.app.simulate_key(key)
-    await until(pilot, lambda: editor.text == "on two\n", "for the replacement of all")
-
-
 @pytest.mark.long
 async def test_edits_while_the_bar_is_open_are_found_too(pilot: Pilot[None]) -> None:
     await find(pilot, TEXT, *"one")
@@ -199,13 +194,6 @@ async def test_edits_while_the_bar_is_open_are_found_too(pilot: Pilot[None]) -> 
 async def test_another_pane_takes_the_keys_at_once(pilot: Pilot[None]) -> None:
     await find(pilot, TEXT, *"one", "f3", "n")
     await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the next exercise")
-
-
-async def test_letters_right_behind_the_key_are_the_needle(pilot: Pilot[None]) -> None:
-    editor = await edit(pilot, TEXT)
-    burst(pilot.app, *"x", "ctrl+f", *"two")
-    await until_shown(pilot, "1 of 2")
-    assert editor.text == f"x{TEXT}"
 
 
 async def test_keys_with_alt_are_no_text_though_terminals_send_their_letter(pilot: Pilot[None]) -> None:

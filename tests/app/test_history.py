@@ -24,11 +24,12 @@ from gpututor.grading.report import Outcome, Status
 from tests.support.apps import AppEnv, backups, main_screen, until, until_shown
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_lines, screen_text
 from tests.support.scripted_client import ScriptedClient, judge_by_text, report, verdict
+from tests.support.tiny_course import RIGHT, WRONG
 
 NOW = datetime(2026, 1, 4, 15, 4, 5, tzinfo=UTC)
-WRONG = "def twice(number):\n    return number\n"
+
+
 STILL_WRONG = "def twice(number):\n    # half way\n    return number + 1\n"
-RIGHT = "def twice(number):\n    return 2 * number\n"
 
 
 @pytest.fixture(autouse=True)

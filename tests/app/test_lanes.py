@@ -51,13 +51,19 @@ def test_bars_show_ends_load_borders_and_names() -> None:
     assert drawn(kernels((0, 20_000), name="aten::字😀\x1b["), "default stream")[0].startswith("█ ??")
 
 
-def test_a_bar_that_begins_within_a_cell_is_drawn_in_reverse() -> None:
+def test_bars_begin_in_reverse_and_the_cursor_marks_its_columns() -> None:
     program = kernels((1_500, 4_000))
     program.trace.add(Kind.RANGE, "all", "cpu", launched=0, start=0, end=10_000)
     picture = picture_of(program)
     line = draw(picture, lane_of(picture, "default stream"), TimeWindow.whole(0, 10_000, 10))[0]
     drawn = [(glyph.character, glyph.reverse) for glyph in line[:4]]
     assert drawn == [(" ", False), ("▌", True), ("█", False), ("█", False)]
+    picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
+    window = TimeWindow.whole(0, 10_000, 10)
+    lane = lane_of(picture, "default stream")
+    assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
+    line = draw(picture, lane, window, selected=1)[0]
+    assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
 
 
 def test_copies_waits_launches_and_hazards_differ_without_colors() -> None:
@@ -69,6 +75,7 @@ def test_copies_waits_launches_and_hazards_differ_without_colors() -> None:
     assert {"▒", "|", "░"} <= set(host)
     assert "█" not in host
     assert drawn(program, "to the device", 60)[0].strip().startswith("▒ 1.00 MiB ▒▒")
+    program = Program()
     program.copy(1, 1 * US)
     program.kernel(2, 100 * US)
     program.copy(3, 1 * US, up=False)
@@ -111,15 +118,6 @@ def test_every_event_leaves_a_mark_where_it_is(
     marked = {column for number in range(len(lane)) for column in columns_of(lane, number, window)}
     for column in set(range(columns)) - marked:
         assert all(line[column].character == " " for line in lines), "and nothing stands where nothing was"
-
-
-def test_the_event_under_the_cursor_is_marked_in_its_own_columns() -> None:
-    picture = picture_of(kernels((0, 5_000), (5_000, 10_000)))
-    window = TimeWindow.whole(0, 10_000, 10)
-    lane = lane_of(picture, "default stream")
-    assert lane.span.tolist() == [Span.KERNEL, Span.KERNEL]
-    line = draw(picture, lane, window, selected=1)[0]
-    assert [glyph.selected for glyph in line] == [False] * 5 + [True] * 5
 
 
 wholes = st.builds(

@@ -42,20 +42,11 @@ def test_changes_are_numbered_and_what_goes_stands_before_what_comes() -> None:
     ]
 
 
-async def test_a_long_line_of_a_comparison_is_never_cut_without_a_mark(env: AppEnv) -> None:
-    words = " ".join(f"word{number}" for number in range(40))
-    async with env.start() as pilot:
-        pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
-        await until_shown(pilot, CONTINUED.strip())
-        text = re.sub(rf"│|- {CONTINUED}", "", screen_text(pilot.app))
-        assert words in " ".join(text.split()), "no word is broken"
-        await pilot.resize_terminal(140, 40)
-        await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
-
-
-async def test_the_changes_of_a_comparison_are_walked(env: AppEnv) -> None:
+async def test_comparisons_and_long_summaries_are_walked_and_cut_nothing(env: AppEnv) -> None:
     before = "".join(f"line {number}\n" for number in range(120))
     after = before.replace("line 50\n", "line fifty\n").replace("line 100\n", "")
+    remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
+    words = " ".join(f"word{number}" for number in range(40))
     async with env.start() as pilot:
         pilot.app.push_screen(DiffDialog("Two", before, after, ("mine", "theirs")))
         await until_shown(pilot, "▸- line 50")
@@ -69,6 +60,21 @@ async def test_the_changes_of_a_comparison_are_walked(env: AppEnv) -> None:
         await until(pilot, lambda: pilot.app.screen.query_one("#diff").scroll_y > top + 5, "for the next page")
         await pilot.press("escape")
         assert pilot.app.screen is main_screen(pilot)
+        lesson = main_screen(pilot).attempts.lessons[0]
+        finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
+        pilot.app.push_screen(FinishedScreen(finished))
+        await until_shown(pilot, "• Point 0")
+        for words in ("Next: 2.1 Twice 1.", "n opens 2.1", "minutes were planned"):
+            assert words in screen_text(pilot.app)
+        await pilot.press("end")
+        await until_shown(pilot, "• Point 19")
+        await pilot.press("escape")
+        pilot.app.push_screen(DiffDialog("Two", f"x\n{words}\n", "x\n", ("mine", "theirs")))
+        await until_shown(pilot, CONTINUED.strip())
+        text = re.sub(rf"│|- {CONTINUED}", "", screen_text(pilot.app))
+        assert words in " ".join(text.split()), "no word is broken"
+        await pilot.resize_terminal(140, 40)
+        await until_shown(pilot, "word0 word1 word2 word3 word4 word5 word6 word7 word8 word9 word10 word11")
 
 
 async def test_an_opened_solution_is_noted_before_a_pass_and_not_after(pilot: Pilot[None]) -> None:
@@ -178,19 +184,6 @@ async def test_the_finished_course_is_told_and_points_at_what_is_worth_repeating
     await until_shown(pilot, "4 of 4 exercises passed")
     await pilot.press("escape", "n")
     await until_shown(pilot, "This is the last exercise")
-
-
-async def test_a_long_summary_scrolls_and_what_comes_next_stays_in_sight(env: AppEnv) -> None:
-    remember = "\n".join(f"- Point {number}, long enough to be more than one line of a dialog." for number in range(20))
-    async with env.start() as pilot:
-        lesson = main_screen(pilot).attempts.lessons[0]
-        finished = Finished(lesson, remember, "2.1 Twice 1", "Lesson 2, Small things.")
-        pilot.app.push_screen(FinishedScreen(finished))
-        await until_shown(pilot, "• Point 0")
-        for words in ("Next: 2.1 Twice 1.", "n opens 2.1", "minutes were planned"):
-            assert words in screen_text(pilot.app)
-        await pilot.press("end")
-        await until_shown(pilot, "• Point 19")
 
 
 # Progress

@@ -171,7 +171,7 @@ async def test_ctrl_c_copies_selected_text_and_is_always_answered(pilot: Pilot[N
     assert "number" in pilot.app.clipboard
 
 
-async def test_the_status_names_the_mode_of_letters(pilot: Pilot[None], screen: MainScreen) -> None:
+async def test_the_status_line_has_mode_answers_and_news(pilot: Pilot[None], screen: MainScreen, env: AppEnv) -> None:
     def shows(mode: str) -> bool:
         return screen_lines(pilot.app)[-2].split()[0] == mode
 
@@ -179,9 +179,6 @@ async def test_the_status_names_the_mode_of_letters(pilot: Pilot[None], screen: 
     for keys, mode in ((("e",), "EDIT"), (("escape",), "COMMAND"), (("1", "slash"), "EDIT"), (("escape",), "COMMAND")):
         await pilot.press(*keys)
         await until(pilot, partial(shows, mode), f"for {mode}")
-
-
-async def test_a_question_says_what_enter_answers(pilot: Pilot[None], env: AppEnv) -> None:
     env.file().write_text("x = 1\n")
     await pilot.press("x")
     await until_shown(pilot, "Enter: No, keep it")
@@ -189,9 +186,6 @@ async def test_a_question_says_what_enter_answers(pilot: Pilot[None], env: AppEn
     await until_shown(pilot, "Enter: Yes, reset")
     await pilot.press("enter")
     await until_shown(pilot, "Reset. Kept: .backups/")
-
-
-async def test_the_next_key_replaces_an_answer_by_the_news(pilot: Pilot[None]) -> None:
     status = main_screen(pilot).status
     status.show_news("The news.")
     await pilot.press("p")

@@ -70,7 +70,7 @@ def test_words_in_any_order_and_case_narrow_the_list(long_env: AppEnv) -> None:
     assert [row.label for _, kept in filter_rows(passed, "", State.PASSED) for row in kept] == ["1.1"]
 
 
-async def test_v_shows_a_learning_path(long_env: AppEnv) -> None:
+async def test_v_shows_a_learning_path_and_the_first_match_is_marked(long_env: AppEnv) -> None:
     with (long_env.course.folder / "course.toml").open("a") as manifest:
         slug = long_env.course.find("3.2").slug
         manifest.write(f'[[path]]\nname = "core"\ntitle = "core path"\nexercises = ["{slug}"]\n')
@@ -84,6 +84,16 @@ async def test_v_shows_a_learning_path(long_env: AppEnv) -> None:
         await until_shown(pilot, "Course: core path, 1 of 20")
         await pilot.press("v")
         await until(pilot, lambda: len(listed_labels(pilot)) == 20, "for the whole list again")
+        await pilot.press("1", "G", "slash", *"2.")
+        first = f"exercise {long_env.course.find('2.1').key}"
+        await until(pilot, lambda: cursor_row(pilot) == first, "for the first match")
+        await pilot.press("backspace", "backspace", *"pimned")
+        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for a match in spite of the mistake")
+        row = main_screen(pilot).panes.course.list.highlighted_option
+        assert row is not None
+        assert isinstance(row.prompt, Content)
+        accented = [span for span in row.prompt.spans if "accent" in str(span.style)]
+        assert [row.prompt.plain[span.start : span.end] for span in accented] == ["Pinned"]
 
 
 @pytest.mark.parametrize("size", mostly_long(SIZES, [(80, 24)]), ids=str)
@@ -152,20 +162,6 @@ async def test_the_cursor_moves_to_the_nearest_listed_row_and_back(long_env: App
         await until(pilot, lambda: cursor_row(pilot) == keys["1.3"], "for the row of before")
         await pilot.press(*"twice", "down", "down", "up", "enter")
         await until(pilot, lambda: main_screen(pilot).exercise.label == "1.2", "for the row below the first match")
-
-
-async def test_the_first_match_is_chosen_and_its_letters_are_marked(long_env: AppEnv) -> None:
-    async with long_env.start() as pilot:
-        await pilot.press("1", "G", "slash", *"2.")
-        first = f"exercise {long_env.course.find('2.1').key}"
-        await until(pilot, lambda: cursor_row(pilot) == first, "for the first match")
-        await pilot.press("backspace", "backspace", *"pimned")
-        await until(pilot, lambda: listed_labels(pilot) == ["3.2"], "for a match in spite of the mistake")
-        row = main_screen(pilot).panes.course.list.highlighted_option
-        assert row is not None
-        assert isinstance(row.prompt, Content)
-        accented = [span for span in row.prompt.spans if "accent" in str(span.style)]
-        assert [row.prompt.plain[span.start : span.end] for span in accented] == ["Pinned"]
 
 
 @pytest.mark.long
@@ -256,13 +252,19 @@ async def test_every_title_of_the_course_is_whole_in_the_list(env: AppEnv, size:
         assert not [str(row.prompt) for row in course.options if "…" in str(row.prompt)]
 
 
-async def test_page_keys_before_the_layout_of_a_list_are_ignored(pilot: Pilot[None]) -> None:
+async def test_next_after_a_lesson_is_its_exercise_and_page_keys_wait(pilot: Pilot[None], screen: MainScreen) -> None:
     course = main_screen(pilot).panes.course.list
     assert not course.size
     course.highlighted = 1
     for turn in ("page_down", "page_up"):
         await course.run_action(turn)
         assert course.highlighted == 1
+    await pilot.press("n", "n")
+    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.LESSON)
+    await pilot.press("n")
+    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.TASK)
+    await pilot.press("n")
+    assert screen.exercise.label == "2.2"
 
 
 # The palette
@@ -435,15 +437,6 @@ async def test_the_task_is_next_to_the_code_after_coming_back(env: AppEnv) -> No
         assert main_screen(pilot).panes.current is Pane.RESULTS
         await until_shown(pilot, "─ Task ─")
         assert main_screen(pilot).panes.reader.text.startswith(env.course.exercises[0].task)
-
-
-async def test_next_after_a_lesson_is_its_exercise(pilot: Pilot[None], screen: MainScreen) -> None:
-    await pilot.press("n", "n")
-    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.LESSON)
-    await pilot.press("n")
-    assert (screen.exercise.label, screen.panes.current) == ("2.1", Pane.TASK)
-    await pilot.press("n")
-    assert screen.exercise.label == "2.2"
 
 
 def test_before_it_is_drawn_markdown_stands_as_plain_text() -> None:

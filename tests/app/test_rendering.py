@@ -55,7 +55,7 @@ async def test_marks_of_cut_lines_hide_neither_letters_nor_the_cursor(pilot: Pil
     assert screen_lines(pilot.app)[place.y][place.x] == "abc"[editor.cursor_location[1] % 3]
 
 
-async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pilot[None]) -> None:
+async def test_new_lines_and_undo_bring_the_cursor_into_sight(pilot: Pilot[None]) -> None:
     editor = await edit(pilot, "    x = " + "1 + " * 30 + "1")
     await pilot.press("end")
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
@@ -65,6 +65,14 @@ async def test_a_line_opened_behind_a_long_one_is_seen_from_its_start(pilot: Pil
     await until(pilot, lambda: editor.scroll_offset.x > 0, "to scroll sideways")
     await pilot.press("home", *["right"] * 3)
     await until(pilot, lambda: editor.scroll_offset.x == 0, "to scroll back")
+    # Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved.
+    editor = await edit(pilot, "a = 1\n")
+    await pilot.press("end")
+    editor.insert("\n" * 200)
+    await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
+    await pilot.press("ctrl+z")
+    await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
+    assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
 
 
 # Wrapping
@@ -82,7 +90,7 @@ async def wrapping(pilot: Pilot[None], text: str) -> Editor:
     return editor
 
 
-async def test_a_wrapped_line_is_whole_and_the_cursor_is_on_its_letter(pilot: Pilot[None]) -> None:
+async def test_wrapped_lines_are_whole_and_keep_cursor_marks_and_costs(pilot: Pilot[None]) -> None:
     editor = await wrapping(pilot, WRAPPED)
     assert screen_text(pilot.app).count("word") == 37
     assert "›" not in screen_text(pilot.app)
@@ -101,10 +109,6 @@ async def test_a_wrapped_line_is_whole_and_the_cursor_is_on_its_letter(pilot: Pi
     assert editor.cursor_location[0] == 2
     await pilot.press("up")
     assert editor.cursor_location[0] == 1
-
-
-async def test_marks_and_costs_of_a_wrapped_line_are_in_their_places(pilot: Pilot[None]) -> None:
-    editor = await wrapping(pilot, WRAPPED)
     start, end = (1, 20), (1, 150)
     editor.show_matches([(start, end)], None)
     color = editor._part("match").bgcolor
@@ -121,9 +125,6 @@ async def test_marks_and_costs_of_a_wrapped_line_are_in_their_places(pilot: Pilo
     row = next(line for line in screen_lines(pilot.app) if "‖7" in line)
     assert "␛ end" in row, "in the last part, which has space"
     assert "›" not in screen_text(pilot.app)
-
-
-async def test_a_line_behind_wrapped_lines_comes_in_sight(pilot: Pilot[None]) -> None:
     editor = await wrapping(pilot, ("#" + " word" * 60 + "\n") * 30 + "target = 1\n")
     editor.go_to_line(31, marked=True)
     await until_shown(pilot, "target = 1")
@@ -219,6 +220,13 @@ async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: st
 @pytest.mark.parametrize(
     ("above", "before", "indent"),
     [
+        ((), "def f():", 4),
+        ((), "    if x:  # why", 8),
+        ((), "    return x", 0),
+        ((), "    x = 1", 4),
+        ((), "x = torch.zeros(", 4),
+        ((), "", 0),
+        ((), "    # a comment:", 4),
         ((), "x = f(", 4),
         ((), "x = f(a,", 6),
         (("x = f(",), "    a,", 4),
@@ -243,7 +251,7 @@ async def test_brackets_come_out_as_they_are_typed(pilot: Pilot[None], typed: st
 def test_a_new_line_knows_what_is_open_and_where_the_statement_began(
     above: tuple[str, ...], before: str, indent: int
 ) -> None:
-    assert len(python_text.after_line(before, above)) == indent
+    assert python_text.after_line(before, above) == " " * indent
 
 
 @given(LINES)
@@ -305,17 +313,6 @@ async def test_undo_after_a_reload_brings_the_learner_s_text_back(
     await until(pilot, lambda: env.file().read_text() == mine, "for the file to have it again")
     await pilot.press("ctrl+y")
     await until(pilot, lambda: env.file().read_text() == "theirs = 2\n", "for the other text again")
-
-
-async def test_undo_of_lines_that_needed_a_scroll_bar_moves_the_cursor_back(pilot: Pilot[None]) -> None:
-    """Textual looks for the cursor after the scroll bar is gone, but before the cursor has moved."""
-    editor = await edit(pilot, "a = 1\n")
-    await pilot.press("end")
-    editor.insert("\n" * 200)
-    await until(pilot, lambda: editor.show_vertical_scrollbar, "for the scroll bar")
-    await pilot.press("ctrl+z")
-    await until(pilot, lambda: not editor.show_vertical_scrollbar, "for it to go")
-    assert (editor.text, editor.cursor_location) == ("a = 1\n", (0, 5))
 
 
 @pytest.mark.long

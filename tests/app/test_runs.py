@@ -28,7 +28,7 @@ from tests.support.apps import AppEnv, main_screen, run_checks, until, until_sho
 from tests.support.parameters import mostly_long
 from tests.support.screens import screen_text
 from tests.support.scripted_client import BROKEN, ScriptedClient, failure, report, verdict
-from tests.support.tiny_course import RIGHT
+from tests.support.tiny_course import RIGHT, WRONG
 
 
 async def test_checks_appear_as_they_arrive_and_quitting_stops_the_run(env: AppEnv) -> None:
@@ -64,7 +64,7 @@ async def test_a_newer_run_takes_the_place_of_an_older_one(env: AppEnv) -> None:
         await pilot.press("r")
         await until(pilot, lambda: len(env.client.requests) == 1, "for the first run")
         env.client.holds = False
-        screen.panes.editor.load_text("def twice(number):\n    return 2 * number\n")
+        screen.panes.editor.load_text(RIGHT)
         await pilot.press("r")
         await until(pilot, lambda: not screen.running, "for the second run")
         await until_shown(pilot, "✓ Passed")
@@ -287,7 +287,7 @@ async def test_a_failure_after_an_outside_save_comes_forward_unless_the_learner_
     async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e" if typing else "3")
-        env.file().write_text("def twice(number):\n    return number\n")
+        env.file().write_text(WRONG)
         await until(pilot, lambda: screen.panes.results.report is not None, "for the report")
         wanted = Pane.CODE if typing else Pane.RESULTS
         await until(pilot, lambda: screen.panes.current is wanted, "for the pane")

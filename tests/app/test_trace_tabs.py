@@ -27,6 +27,7 @@ from tests.support.recorded_runs import TABS, run, see
 from tests.support.recordings import long_trace, make_recording, small_trace
 from tests.support.screens import TRIED_SIZES, assert_golden, screen_text
 from tests.support.scripted_client import verdict
+from tests.support.tiny_course import RIGHT
 from tests.support.traces import MIB, MS, Memory
 
 
@@ -147,7 +148,7 @@ async def test_advice_names_costs_and_promises_no_savings(env: AppEnv) -> None:
 
 async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv) -> None:
     async with timed.start((100, 30)) as pilot:
-        await run(pilot, timed, SOURCE_OF_ONE_STEP)
+        await run(pilot, timed, RIGHT)
         await run(pilot, timed, SOURCE_OF_THREE)
         await see(pilot, "times")
         text = screen_text(pilot.app)
@@ -157,7 +158,6 @@ async def test_times_are_compared_with_baseline_best_and_previous(timed: AppEnv)
 
 
 SOURCE_OF_THREE = "def twice(number):\n    for step in range(3):\n        pass\n    return 2 * number\n"
-SOURCE_OF_ONE_STEP = "def twice(number):\n    return 2 * number\n"
 
 
 def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
@@ -214,7 +214,7 @@ def test_the_limit_is_read_from_the_checks_own_sentence(at_most: float, limit: f
     assert limit_of("The values agree with the CPU's") is None
 
 
-def test_times_stand_on_one_scale_with_the_limit_and_the_floor(tmp_path: Path) -> None:
+def test_times_of_equal_kinds_stand_on_one_scale_with_limit_and_floor(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     elapsed, baseline = view.run.elapsed_ns, sum(call.elapsed_ns for call in view.run.baselines[0].calls)
     view = replace(view, verdicts=(replace(verdict("speed"), sentence=describe_limit(0.5)),))
@@ -224,27 +224,17 @@ def test_times_stand_on_one_scale_with_the_limit_and_the_floor(tmp_path: Path) -
     assert bars["baseline.py"].time_ns == baseline == 4 * elapsed
     assert bars["allowed"].time_ns == baseline // 2
     assert bars["the floor"].time_ns == view.run.floor_ns
-
-
-def test_other_attempts_with_other_inputs_are_told_apart(tmp_path: Path) -> None:
     view, other = view_of(tmp_path), view_of(tmp_path, factor=2)
     (call,) = other.recording.runs[0].calls
     moved = replace(other.recording, runs=(replace(other.run, calls=(replace(call, words="with number=9"),)),))
     view = replace(view, others=(OtherAttempt("best", other.recording), OtherAttempt("before", moved)))
-    bars = roles(view)
     assert bars["best"].note == "0.50 × baseline.py"
     assert bars["before"].note == "0.50 × baseline.py, with other inputs"
-
-
-def test_modelled_and_measured_times_are_never_on_one_scale(tmp_path: Path) -> None:
     view, real = view_of(tmp_path), view_of(tmp_path, factor=3, device="cuda:0, NVIDIA H200")
     view = replace(view, others=(OtherAttempt("best", real.recording),))
     assert "best" not in roles(view)
     assert all_bars(real)[0].heading == "The call, measured"
     assert all_bars(view)[0].heading == "The call, modelled"
-
-
-def test_what_was_timed_in_pairs_is_shown_with_its_spread(tmp_path: Path) -> None:
     timing = Timing(
         Status.PASSED, "", 0.81, 0.79, 0.84, Spread(2e-3, 1.9e-3, 2.2e-3), Spread(2.5e-3, 2.5e-3, 2.5e-3), 12, 10
     )

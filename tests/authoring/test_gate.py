@@ -173,7 +173,7 @@ def test_nothing_else_is_reported(slug: str, subjects: dict[str, Subject]) -> No
     assert len(different) == len(MISTAKES[slug][1])
 
 
-def test_an_exercise_without_mistakes_is_green(subjects: dict[str, Subject]) -> None:
+def test_an_exercise_without_mistakes_is_green_and_survivors_are_counted(subjects: dict[str, Subject]) -> None:
     subject = subjects["excused"]
     assert titles(subject) == []
     assert subject.gradings > 20
@@ -182,9 +182,6 @@ def test_an_exercise_without_mistakes_is_green(subjects: dict[str, Subject]) -> 
         {"kept": 1, "of": 1},
         {"kept": 4, "of": 4, "not_applicable": 0},
     )
-
-
-def test_submissions_and_survivors_are_counted(subjects: dict[str, Subject]) -> None:
     assert subjects["never"].mutants.total == 0, "mutants of a solution that does not pass say nothing"
     several = subjects["several"]
     assert (several.counted("right"), several.counted("wrong")) == (
@@ -256,7 +253,7 @@ def test_a_check_that_does_not_apply_is_a_number_of_its_own() -> None:
     assert subject.counted("right") == {"kept": 1, "of": 1}
 
 
-def test_a_solution_that_takes_over_half_of_its_limit_is_noted(subjects: dict[str, Subject]) -> None:
+def test_slow_solutions_examples_and_missing_files_are_reported(subjects: dict[str, Subject]) -> None:
     exercise, report = subjects["excused"].exercise, subjects["excused"].solution
     assert exercise is not None
     assert report is not None
@@ -265,17 +262,11 @@ def test_a_solution_that_takes_over_half_of_its_limit_is_noted(subjects: dict[st
     (fault,) = judge(replace(report, elapsed_s=7.0, waited_s=1.0))
     assert (fault.key, fault.is_note) == ("limits.wall_s", True)
     assert "6.0 s" in fault.problem
-
-
-def test_examples_of_a_lesson_that_raise_or_print_something_else_are_reported(subjects: dict[str, Subject]) -> None:
     lesson = subjects["lesson"]
     printed, raised = titles(lesson)
     assert printed.startswith(f"{lesson.folder}:30: ")
     assert raised.startswith(f"{lesson.folder}:72: the example raises RuntimeError: ")
     assert lesson.problems[0].details == ("the text says:", "  cpu cuda:1", "it prints:", "  cpu cuda:0")
-
-
-def test_missing_files_are_reported_with_the_other_problems(subjects: dict[str, Subject]) -> None:
     missing = [fault for name, subject in subjects.items() if "99_missing" in name for fault in subject.problems]
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
 

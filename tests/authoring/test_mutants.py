@@ -137,7 +137,7 @@ def test_decorators_have_mutants_but_no_scripts_annotations_and_docstrings() -> 
         Text("def f(:\n")
 
 
-def test_lines_keep_their_numbers() -> None:
+def test_mutants_keep_line_numbers_and_change_one_line() -> None:
     source = HEAD + (
         "    batch = batch.to(\n        device,\n        non_blocking=True,\n    )\n"
         "    with torch.cuda.stream(\n        stream\n    ):\n        batch.record_stream(\n            stream)\n"
@@ -148,19 +148,6 @@ def test_lines_keep_their_numbers() -> None:
     for mutant in mutants:
         assert mutant.source.splitlines()[-1].startswith("    return "), mutant
         assert len(mutant.source.splitlines()) == len(source.splitlines()), mutant
-
-
-def test_columns_are_bytes_and_each_block_has_two_waits() -> None:
-    mutants = changes("words = '…×…'; batch = batch.to(device)  # …")
-    assert mutants["drop .to(device) of batch"] == "words = '…×…'; batch = (batch)  # …"
-    lines = ("a = batch @ weights", "b = a @ weights", "c = b @ weights", "for _ in x:", "    d = c @ c")
-    waits = [change for change in changes(*lines) if change.startswith("wait")]
-    assert waits == ["wait for b: b.cpu()", "wait for c: c.cpu()", "wait for d: d.cpu()"]
-    (wait,) = [mutant for mutant in mutants_of(HEAD + "    c = (\n        a @ b\n    )\n") if mutant.adds == "cpu"]
-    assert wait.source.splitlines()[wait.line - 1] == "    ); c.cpu()"
-
-
-def test_every_mutant_of_the_course_is_python_with_one_line_changed() -> None:
     from tests.support.shipped_course import COURSE
 
     for exercise in COURSE.exercises:
@@ -171,3 +158,13 @@ def test_every_mutant_of_the_course_is_python_with_one_line_changed() -> None:
             changed = [number for number, pair in enumerate(zip(before, after, strict=True), 1) if len(set(pair)) > 1]
             assert mutant.line in changed
             assert "\n" not in mutant.change
+
+
+def test_columns_are_bytes_and_each_block_has_two_waits() -> None:
+    mutants = changes("words = '…×…'; batch = batch.to(device)  # …")
+    assert mutants["drop .to(device) of batch"] == "words = '…×…'; batch = (batch)  # …"
+    lines = ("a = batch @ weights", "b = a @ weights", "c = b @ weights", "for _ in x:", "    d = c @ c")
+    waits = [change for change in changes(*lines) if change.startswith("wait")]
+    assert waits == ["wait for b: b.cpu()", "wait for c: c.cpu()", "wait for d: d.cpu()"]
+    (wait,) = [mutant for mutant in mutants_of(HEAD + "    c = (\n        a @ b\n    )\n") if mutant.adds == "cpu"]
+    assert wait.source.splitlines()[wait.line - 1] == "    ); c.cpu()"

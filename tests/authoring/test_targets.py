@@ -69,6 +69,7 @@ def test_only_problems_of_the_named_part_are_reported_and_unknown_words_refused(
     assert problem.title.endswith("02_twice_1_2/task.md: the file is missing")
     folder = course / "01_lesson_1" / "02_twice_1_2"
     (folder / "exercise.toml").unlink()
+    (folder / "task.md").write_text("")
     (targets,) = targets_of(course, [str(folder)])
     assert [problem.title for problem in targets.problems] == [f"{folder}/exercise.toml: the file is missing"]
     with pytest.raises(UsageError, match="no exercise called 'twise'"):

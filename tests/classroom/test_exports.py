@@ -160,7 +160,7 @@ def test_tables_have_rows_for_students_or_checks_and_json_open_marks() -> None:
     assert hidden == ["parity"]
 
 
-def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
+def test_gradescope_gets_checks_times_and_tags_and_hides_hidden_ones() -> None:
     files, notices = gradescope(book())
     assert list(files) == ["ada/results.json", "grace/results.json"]
     assert files["grace/results.json"] is None
@@ -178,9 +178,6 @@ def test_gradescope_gets_each_check_and_hides_hidden_ones() -> None:
     assert {test["visibility"] for test in results["tests"]} == {"visible", "hidden"}
     assert MORE_CHECKS in results["output"]
     assert "10 per cent" in results["output"]
-
-
-def test_gradescope_gets_times_tags_and_checks_to_show_after_the_due_date() -> None:
     speed = verdict("speed", measured="0.81 × the baseline: 10 μs against 12 μs")
     fast = report(verdict("placement"), speed)
     wrong = report(verdict("parity", Status.FAILED), speed)
@@ -226,7 +223,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert [[each.tag for each in case] for case in ada] == [["failure"], ["skipped"], []]
 
 
-def test_canvas_without_a_roster_uses_platform_numbers() -> None:
+def test_canvas_uses_platform_numbers_or_the_columns_of_a_roster(tmp_path: Path) -> None:
     text, notices = canvas(book())
     assert text.splitlines() == [
         f"Student,ID,SIS User ID,SIS Login ID,Section,{EXERCISE},{OTHER}",
@@ -237,9 +234,6 @@ def test_canvas_without_a_roster_uses_platform_numbers() -> None:
     assert notices == []
     _, notices = canvas(gradebook([Upload("kim", points(1, 1))]))
     assert ["kim" in notice.title for notice in notices] == [True]
-
-
-def test_canvas_with_a_roster_keeps_its_columns_and_open_marks(tmp_path: Path) -> None:
     roster = tmp_path / "roster.csv"
     roster.write_text(
         "\ufeffStudent,ID,SIS User ID,SIS Login ID,Integration ID,Section,hidden_syncs (77),Essay (78),Final Score\n"

@@ -210,14 +210,6 @@ def test_an_attempt_in_time_may_count_before_a_better_late_one(rules: Rules, ear
     assert (kims.mark, kims.counted) == (earned, kims.attempts[0])
 
 
-def test_an_extension_moves_the_due_date_of_one_student() -> None:
-    rules = Rules(due=DUE, late=TEN_PER_DAY, extensions=(Extension("kim", hours=48), Extension("lee", OTHER, hours=48)))
-    files = [Upload(name, points(4, 4), submitted_at=after(hours=30)) for name in ("kim", "lee")]
-    assert [student.points for student in gradebook(files, rules).students] == [4, 3.2]
-    assert rules.due_for(EXERCISE, "kim") == DUE + timedelta(hours=48)
-    assert rules.due_for(EXERCISE) == DUE
-
-
 def test_dropped_exercises_do_not_count_nor_keep_the_total_open() -> None:
     third = "keep_the_data_moving/stop_the_ping_pong"
     files = [
@@ -236,7 +228,7 @@ def test_dropped_exercises_do_not_count_nor_keep_the_total_open() -> None:
     assert gradebook(files, Rules(drop=(OTHER,))).students[0].final
 
 
-def test_weights_scale_and_rounding() -> None:
+def test_weights_scale_rounding_and_extensions_count() -> None:
     files = [Upload("kim", points(1, 3)), Upload("kim", points(2, 2, exercise=OTHER), OTHER)]
     weighted = replace(own(weight=2), scale=100, decimals=0)
     assert (gradebook(files, weighted).students[0].points, gradebook(files, weighted).students[0].of) == (50, 100)
@@ -244,6 +236,11 @@ def test_weights_scale_and_rounding() -> None:
     for rounding, expected in (("nearest", 66.67), ("up", 66.67), ("down", 66.66)):
         rules = Rules(scale=100, rounding=rounding)  # type: ignore[arg-type]
         assert gradebook(thirds, rules).students[0].points == expected
+    rules = Rules(due=DUE, late=TEN_PER_DAY, extensions=(Extension("kim", hours=48), Extension("lee", OTHER, hours=48)))
+    files = [Upload(name, points(4, 4), submitted_at=after(hours=30)) for name in ("kim", "lee")]
+    assert [student.points for student in gradebook(files, rules).students] == [4, 3.2]
+    assert rules.due_for(EXERCISE, "kim") == DUE + timedelta(hours=48)
+    assert rules.due_for(EXERCISE) == DUE
 
 
 @pytest.mark.parametrize(("points", "expected"), [(0.1 + 0.2, 0.3), (2.5, 2.5), (0.125, 0.13), (1.005, 1.01)])

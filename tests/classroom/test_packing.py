@@ -144,16 +144,6 @@ def test_files_packed_with_the_students_course_are_read_in_every_layout(
     assert [file.source for file in class_.unmatched] == ["lee/notes.txt"] * (layout == "folders")
 
 
-def test_the_students_course_grades_no_class(gpututor: Call, course: Course, tmp_path: Path) -> None:
-    write_student_course(course, tmp_path / "students")
-    (tmp_path / "class" / "kim").mkdir(parents=True)
-    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
-    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
-    assert gpututor("--course", str(tmp_path / "students"), *words, "--isolation", "process").code == 2
-    assert not list((tmp_path / "out").glob("journal/*"))
-    assert not (tmp_path / "out" / "class.json").exists()
-
-
 def test_the_same_files_make_the_same_zip_which_replaces_only_its_own(
     gpututor: Call, course: Course, workspace: Workspace, tmp_path: Path
 ) -> None:
@@ -212,7 +202,7 @@ def test_links_and_other_unpackable_files_are_listed_with_a_reason(
     assert all(word in line for word, line in zip(("link", "link", "UTF-8", "NUL", "1 MiB"), errors, strict=True))
 
 
-def test_older_starters_are_unchanged_and_linked_folders_not_followed(
+def test_older_starters_are_unchanged_and_links_not_followed(
     course: Course, workspace: Workspace, tmp_path: Path
 ) -> None:
     exercise = course.find("1.1")
@@ -225,11 +215,20 @@ def test_older_starters_are_unchanged_and_linked_folders_not_followed(
     assert (pack.files, len(pack.left_out), pack.others) == ([], 3, ())
 
 
-def test_an_unchanged_workspace_or_an_unknown_name_makes_no_zip(gpututor: Call, tmp_path: Path) -> None:
+def test_nothing_to_pack_makes_no_zip_nor_a_students_course_marks(
+    gpututor: Call, tmp_path: Path, course: Course
+) -> None:
     said = [gpututor("pack", *words, "--out", str(tmp_path / "my.zip")) for words in ((), ("thrice",))]
     assert [each.code for each in said] == [2, 2]
     assert "'thrice'" in said[1].err
     assert not (tmp_path / "my.zip").exists()
+    write_student_course(course, tmp_path / "students")
+    (tmp_path / "class" / "kim").mkdir(parents=True)
+    (tmp_path / "class" / "kim" / "twice_1_1.py").write_text(MINE)
+    words = ["classroom", "grade", str(tmp_path / "class"), "--out", str(tmp_path / "out")]
+    assert gpututor("--course", str(tmp_path / "students"), *words, "--isolation", "process").code == 2
+    assert not list((tmp_path / "out").glob("journal/*"))
+    assert not (tmp_path / "out" / "class.json").exists()
 
 
 def test_in_another_courses_workspace_pack_names_that_course(
@@ -320,7 +319,7 @@ def test_comments_are_removed_but_not_from_code(text: str, left: str) -> None:
     assert without_comments(text) == left
 
 
-def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, course: Course, tmp_path: Path) -> None:
+def test_the_course_zip_replaces_an_older_one_and_has_notebooks(gpututor: Call, course: Course, tmp_path: Path) -> None:
     out = tmp_path / "tiny.zip"
     (course.lessons[1].folder / "lesson.md").write_text(f"# Two\n\nThis is {UNWRITTEN}.\n")
     words = ("pack-course", "--for", "students", "--out", str(out))
@@ -335,9 +334,6 @@ def test_the_zip_has_one_folder_and_replaces_only_an_older_one(gpututor: Call, c
     assert load_course(tmp_path / "student" / "tiny").for_students
     out.write_bytes(zip_of({"tiny/course.toml": (course.folder / "course.toml").read_bytes()}))
     assert gpututor(*words).code == 2
-
-
-def test_the_students_notebooks_are_read_as_submissions(gpututor: Call, course: Course, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert gpututor("pack-course", "--for", "students", "--notebooks", "--out", str(out)).code == 0
     assert not load_course(out).problems

@@ -111,7 +111,7 @@ def test_any_text_has_fingerprints(text: str) -> None:
     assert len(fingerprints(text)) <= len(hashes_of(text))
 
 
-def test_similar_texts_form_one_cluster(tmp_path: Path, course_folder: Path) -> None:
+def test_similar_and_identical_texts_of_different_students_form_clusters(tmp_path: Path, course_folder: Path) -> None:
     mine = program(1)
     submissions = [("ada", EXERCISE, mine), ("kim", EXERCISE, disguised(mine)), ("lee", EXERCISE, mine + program(2, 6))]
     submissions += [(f"other{number}", EXERCISE, program(number)) for number in range(10, 16)]
@@ -122,19 +122,32 @@ def test_similar_texts_form_one_cluster(tmp_path: Path, course_folder: Path) -> 
     assert (words[:2], words[4:]) == (["diff", "-u"], ["|", "less"])  # less escapes control characters
     assert all(Path(word).is_file() for word in words[2:4])
     assert result.compared[0].texts == result.compared[0].compared == 9
-
-
-def test_identical_texts_are_a_kind_of_their_own(tmp_path: Path, course_folder: Path) -> None:
     result = review(tmp_path, course_folder, [(name, EXERCISE, program(1)) for name in ("kim", "lee", "ada")])
     (item,) = result.items
     assert (item.kind, item.students) == (Kind.IDENTICAL, ("ada", "kim", "lee"))
-
-
-def test_a_students_own_attempts_are_never_compared(tmp_path: Path, course_folder: Path) -> None:
-    mine = program(1)
     result = review(tmp_path, course_folder, [("kim", EXERCISE, text) for text in (mine, disguised(mine), mine)])
     assert not result.items
     assert result.compared[0].compared == 2
+    half = program(1, 12)
+    submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
+    assert not of(review(tmp_path, course_folder, submissions, 0.7), Kind.ALIKE)
+    (item,) = of(review(tmp_path, course_folder, submissions, 0.3), Kind.ALIKE)
+    assert item.students == ("ada", "kim")
+    source = program(1)
+    shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
+    shared += [("s99", EXERCISE, source + program(99, 30))]  # with much code of its own
+    others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
+    result = review(tmp_path, course_folder, [*shared, *others])
+    assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
+    assert item.why.startswith("16 texts of 16 people")
+    short = FILES["solution.py"].replace("2 * number", "number + number")
+    everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
+    everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
+    result = review(tmp_path, course_folder, everyone)
+    assert [item.kind for item in result.items] == [Kind.IDENTICAL] * 3
+    assert all("little code of its own" in item.why for item in result.items)
+    (how,) = result.compared
+    assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
 
 
 def test_only_newest_attempts_are_compared_without_common_fingerprints() -> None:
@@ -161,17 +174,6 @@ def test_the_file_of_a_group_is_not_reported() -> None:
     assert len(same.parties) == 2
 
 
-def test_short_texts_are_compared_to_the_letter_only(tmp_path: Path, course_folder: Path) -> None:
-    short = FILES["solution.py"].replace("2 * number", "number + number")
-    everyone = [(f"s{number:02}", EXERCISE, short + "#" * (number % 3)) for number in range(30)]
-    everyone += [("ada", EXERCISE, FILES["solution.py"]), ("kim", EXERCISE, FILES["starter.py"])]
-    result = review(tmp_path, course_folder, everyone)
-    assert [item.kind for item in result.items] == [Kind.IDENTICAL] * 3
-    assert all("little code of its own" in item.why for item in result.items)
-    (how,) = result.compared
-    assert (how.texts, how.compared, how.fingerprints, how.solutions) == (5, 0, 0, 1)
-
-
 @pytest.mark.parametrize("name", ["starter.py", "solution.py"])
 def test_identical_short_texts_are_listed_unless_the_course_gives_them(
     tmp_path: Path, course_folder: Path, name: str
@@ -186,17 +188,6 @@ def test_identical_short_texts_are_listed_unless_the_course_gives_them(
     assert (item.kind, item.students, {file.attempt for file in item.files}) == (Kind.IDENTICAL, ("kim", "lee"), {2})
 
 
-def test_a_text_of_most_of_the_class_is_one_group(tmp_path: Path, course_folder: Path) -> None:
-    source = program(1)
-    shared = [(f"s{n:02}", EXERCISE, disguised(source) + f"\n# {n}\n") for n in range(15)]
-    shared += [("s99", EXERCISE, source + program(99, 30))]  # with much code of its own
-    others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
-    result = review(tmp_path, course_folder, [*shared, *others])
-    (item,) = result.items
-    assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
-    assert item.why.startswith("16 texts of 16 people")
-
-
 def test_students_with_platform_numbers_are_shown_with_names(
     tmp_path: Path, course_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,14 +198,6 @@ def test_students_with_platform_numbers_are_shown_with_names(
     assert main(["classroom", "review", str(out.folder), "--csv", str(tmp_path / "list.csv")]) == 0
     assert "23 (moelee), 24 (x\\x1b)\n" in capsys.readouterr().out
     assert "23 (moelee); 24 (x\\x1b)" in (tmp_path / "list.csv").read_text()
-
-
-def test_the_threshold_is_an_option(tmp_path: Path, course_folder: Path) -> None:
-    half = program(1, 12)
-    submissions = [("ada", EXERCISE, half + program(2, 14)), ("kim", EXERCISE, half + program(3, 14))]
-    assert not of(review(tmp_path, course_folder, submissions, 0.7), Kind.ALIKE)
-    (item,) = of(review(tmp_path, course_folder, submissions, 0.3), Kind.ALIKE)
-    assert item.students == ("ada", "kim")
 
 
 def test_the_order_of_submissions_makes_no_difference(tmp_path: Path, course_folder: Path) -> None:

@@ -130,13 +130,10 @@ def test_a_mistake_is_reported_with_line_and_key(tmp_path: Path, text: str, line
     assert named in error
 
 
-def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_are_reported_at_once_also_hours_without_a_due_date(tmp_path: Path) -> None:
     lines = error_of(tmp_path, "hints = -1\n[late]\nper = 'week'\n").splitlines()
     assert [line.split(": ")[:2] for line in lines[:2]] == [["FILE, line 1", "hints"], ["FILE, line 3", "late.per"]]
     assert error_of(tmp_path, "a = 'b").startswith("FILE: ")
-
-
-def test_more_hours_without_a_due_date_are_a_mistake(tmp_path: Path) -> None:
     extension = f"[[extension]]\nstudent = 'kim'\nexercise = '{COPY}'\nhours = 1\n"
     assert "FILE, line 4: extension[0].hours: " in error_of(tmp_path, extension)
     dated = f"[exercises.'{SYNCS}']\ndue = 2026-03-01T23:59:00Z\n"

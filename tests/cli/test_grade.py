@@ -18,7 +18,7 @@ from gpututor.grading.report import Outcome, Report
 from gpututor.progress.recordings import Recordings
 from gpututor.progress.store import ProgressStore
 from tests.support.command_line import run_gpututor as gpututor
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import WRONG, write_course
 
 TRUSTED = ("--isolation", "process")
 GradeFile = Callable[..., subprocess.CompletedProcess[str]]
@@ -62,7 +62,7 @@ def test_a_right_file_passes_as_text_and_as_json(grade_file: GradeFile) -> None:
 
 
 def test_a_wrong_file_fails_with_exit_code_one(grade_file: GradeFile, solution: Path) -> None:
-    solution.write_text("def twice(number):\n    return number\n")
+    solution.write_text(WRONG)
     done = grade_file()
     assert done.returncode == 1
     assert "✗ failed " in done.stdout

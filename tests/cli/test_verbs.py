@@ -25,7 +25,7 @@ from gpututor.progress.store import ProgressStore
 from tests.support.classes import report_of
 from tests.support.command_line import Call, Terminal
 from tests.support.reports import report
-from tests.support.tiny_course import FILES
+from tests.support.tiny_course import FILES, RIGHT
 
 
 def record(key: str, *outcomes: Outcome) -> None:
@@ -79,7 +79,7 @@ def test_list_reports_a_missing_manifest(gpututor: Call, broken: Path) -> None:
     assert str(broken) in json.loads(said.out)["problems"][0]["title"]
 
 
-def test_list_reports_a_broken_manifest_and_shows_the_rest(gpututor: Call, course_folder: Path) -> None:
+def test_list_reports_a_broken_manifest_and_json_has_course_and_problems(gpututor: Call, course_folder: Path) -> None:
     path = break_an_exercise(course_folder)
     said = gpututor("list")
     assert said.code == 2
@@ -87,12 +87,8 @@ def test_list_reports_a_broken_manifest_and_shows_the_rest(gpututor: Call, cours
     assert said.out.count("to do") == 3
     assert str(path) in said.err
     assert "\x1b" not in said.err
-
-
-def test_list_json_has_course_progress_and_problems(gpututor: Call, course_folder: Path) -> None:
     record("lesson_2/twice_2_1", Outcome.PASSED)
     gpututor("hint", "2.1")
-    path = break_an_exercise(course_folder)
     said = gpututor("list", "--json")
     listed = json.loads(said.out)
     assert (said.code, said.err) == (2, "")
@@ -164,18 +160,7 @@ def test_init_makes_and_lists_the_missing_files(gpututor: Call, tmp_path: Path, 
     assert "`gpututor reset twice_2_1`" in gpututor("init").out
 
 
-def test_init_of_another_folder_says_how_to_go_back(gpututor: Call, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    gpututor("init", str(first))
-    assert f"`gpututor init {first}`" in gpututor("init", str(second)).out
-    assert str(first) not in gpututor("init", str(second)).out
-
-
-def test_init_without_a_folder_makes_the_default_one(gpututor: Call) -> None:
-    assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace('tiny')}\n")
-
-
-def test_hints_come_one_at_a_time_and_are_counted(gpututor: Call) -> None:
+def test_hints_come_one_at_a_time_or_all_and_are_counted(gpututor: Call) -> None:
     first = gpututor("hint", "1.1")
     assert first.out == "Hint 1 of 3\n\nLook\nLook at the name.\n\n2 more to come.\n"
     assert gpututor("hint", "twice_1_1").out.startswith("Hint 2 of 3\n\nThink")
@@ -183,9 +168,6 @@ def test_hints_come_one_at_a_time_and_are_counted(gpututor: Call) -> None:
     for _ in range(2):
         assert gpututor("hint", "1.1").out.startswith("You have seen all 3")
     assert hints_used() == 3
-
-
-def test_hint_all_shows_and_counts_all_hints(gpututor: Call) -> None:
     gpututor("hint", "1.1")
     for _ in range(2):
         assert gpututor("hint", "1.1", "--all").out.count("Hint ") == 3
@@ -207,27 +189,15 @@ def test_solution_and_diff_need_a_pass_or_yes(gpututor: Call, verb: str) -> None
     assert gpututor(verb, "1.1") == insisted
 
 
-def test_diff_is_unified_and_escapes_control_characters(gpututor: Call, mine: tuple[Workspace, Exercise]) -> None:
-    workspace, exercise = mine
-    workspace.write(exercise, "def twice(number):\n    return '\x1b[31m'")
-    said = gpututor("diff", "1.1", "--yes")
-    assert said.out == (
-        "--- 01_lesson_1/01_twice_1_1.py\n"
-        "+++ solution\n"
-        "@@ -1,2 +1,2 @@\n"
-        " def twice(number):\n"
-        "-    return '\\x1b[31m'\n"
-        "+    return 2 * number\n"
-    )
-    workspace.write(exercise, exercise.solution)
-    same = gpututor("diff", "1.1", "--yes")
-    assert (same.code, same.out.count("\n"), "@@" in same.out) == (0, 1, False)
-
-
-def test_diff_without_a_workspace_names_init(gpututor: Call, tmp_path: Path) -> None:
+def test_diff_needs_a_workspace_and_init_makes_the_default_one(gpututor: Call, tmp_path: Path) -> None:
     for options, command in (((), "`gpututor init`"), (("--workspace", str(tmp_path)), f"`gpututor init {tmp_path}`")):
         said = gpututor("diff", "1.1", "--yes", *options)
         assert (said.code, command in said.err) == (2, True)
+    assert gpututor("init").out.endswith(f"4 new files in {paths.default_workspace('tiny')}\n")
+    first, second = tmp_path / "first", tmp_path / "second"
+    gpututor("init", str(first))
+    assert f"`gpututor init {first}`" in gpututor("init", str(second)).out
+    assert str(first) not in gpututor("init", str(second)).out
 
 
 @pytest.fixture
@@ -250,9 +220,7 @@ def test_reset_asks_first(
     assert workspace.read(exercise) == ("mine = 1\n" if code else FILES["starter.py"])
 
 
-def test_reset_without_a_terminal_needs_yes_and_names_the_backup(
-    gpututor: Call, mine: tuple[Workspace, Exercise]
-) -> None:
+def test_reset_names_the_backup_and_diff_is_unified(gpututor: Call, mine: tuple[Workspace, Exercise]) -> None:
     workspace, exercise = mine
     refused = gpututor("reset", "1.1")
     assert (refused.code, workspace.read(exercise)) == (2, "mine = 1\n")
@@ -264,6 +232,19 @@ def test_reset_without_a_terminal_needs_yes_and_names_the_backup(
     workspace.path_of(exercise).unlink()
     assert gpututor("reset", "1.1").code == 0
     assert workspace.read(exercise) == FILES["starter.py"]
+    workspace.write(exercise, "def twice(number):\n    return '\x1b[31m'")
+    said = gpututor("diff", "1.1", "--yes")
+    assert said.out == (
+        "--- 01_lesson_1/01_twice_1_1.py\n"
+        "+++ solution\n"
+        "@@ -1,2 +1,2 @@\n"
+        " def twice(number):\n"
+        "-    return '\\x1b[31m'\n"
+        "+    return 2 * number\n"
+    )
+    workspace.write(exercise, exercise.solution)
+    same = gpututor("diff", "1.1", "--yes")
+    assert (same.code, same.out.count("\n"), "@@" in same.out) == (0, 1, False)
 
 
 def test_devices_are_listed_as_text_and_json_and_need_torch(gpututor: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +343,7 @@ def test_grade_works_without_a_writable_home(gpututor: Call, tmp_path: Path, mon
     (tmp_path / "in_the_way").write_text("")
     monkeypatch.setenv("GPUTUTOR_HOME", str(tmp_path / "in_the_way"))
     solution = tmp_path / "mine.py"
-    solution.write_text("def twice(number):\n    return 2 * number\n")
+    solution.write_text(RIGHT)
     said = gpututor("grade", "1.1", "--file", str(solution), "--isolation", "process", "--json")
     assert said.code == 0, said.err
     assert json.loads(said.out)["outcome"] == "passed"

@@ -25,12 +25,10 @@ from gpututor.course.loader import load_course
 from gpututor.course.workspace import make_workspace
 from gpututor.errors import GradingError
 from gpututor.progress.store import ProgressStore
-from tests.support.command_line import on_a_terminal, read_until
+from tests.support.command_line import on_a_terminal, read_to_end, read_until
 from tests.support.scripted_client import ScriptedClient
 from tests.support.timeouts import PATIENCE_S
-from tests.support.tiny_course import RIGHT
-
-WRONG = "def twice(number):\n    return number\n"
+from tests.support.tiny_course import RIGHT, WRONG
 
 
 def until(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -204,10 +202,7 @@ def test_ctrl_c_and_ctrl_d_quit_without_a_traceback(
     with on_a_terminal("watch", "1.1", *folders) as (process, terminal):
         read_until(terminal, "1.1 Twice 1\n")
         os.write(terminal, key)
-        seen = ""
-        with contextlib.suppress(OSError):
-            while chunk := os.read(terminal, 65536):
-                seen += chunk.decode("utf-8", "replace")
+        seen = read_to_end(terminal)
         assert process.wait(PATIENCE_S) in codes, seen
         assert "Traceback" not in seen
 

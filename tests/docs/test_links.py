@@ -31,12 +31,9 @@ def test_links_of_a_page_lead_to_files_and_headings(page: Path) -> None:
 ARCHITECTURE = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
 
 
-def test_each_path_on_the_page_exists() -> None:
+def test_paths_of_the_architecture_exist_and_each_package_has_a_row() -> None:
     paths = set(re.findall(r"`((?:gpututor|tests|docs)/[\w/.-]+)`", ARCHITECTURE))
     assert len(paths) > 20
     assert not [path for path in sorted(paths) if not (ROOT / path).exists()]
-
-
-def test_each_package_has_a_row() -> None:
     packages = {path.parent.name for path in (ROOT / "gpututor").glob("*/__init__.py")}
     assert packages == set(re.findall(r"^\| `gpututor/(\w+)` \|", ARCHITECTURE, re.MULTILINE))

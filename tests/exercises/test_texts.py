@@ -23,15 +23,9 @@ def test_the_course_has_no_mistakes() -> None:
     assert (COURSE.id, len(COURSE.lessons)) == ("gpututor", 14)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"fourteen lessons with {len(COURSE.exercises)} exercises" in readme
-
-
-def test_every_exercise_says_how_hard_it_is_and_what_its_timeline_shows() -> None:
     for exercise in COURSE.exercises:
         assert "difficulty" in exercise.file("exercise.toml")
         assert exercise.timeline.endswith("."), exercise.label
-
-
-def test_the_core_path_takes_three_hours_and_needs_nothing_outside_it() -> None:
     core = [COURSE.find(slug) for slug in COURSE.learning_path("core").exercises]
     assert len(core) == 15
     assert 170 <= sum(exercise.minutes for exercise in core) <= 190

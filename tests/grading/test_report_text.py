@@ -123,7 +123,7 @@ def test_another_gpu_is_mentioned_with_advice_after_a_failure() -> None:
     assert "--model" in failed
 
 
-def test_progress_names_the_current_step() -> None:
+def test_progress_names_the_current_step_and_events_survive_a_round_trip() -> None:
     now = [0.0]
     progress = RunProgress(lambda: now[0])
     progress.hear(ScenarioStarted("one GPU", "cuda:0"))
@@ -137,8 +137,5 @@ def test_progress_names_the_current_step() -> None:
     progress.hear(TimingProgressed("It is quick", 12, 200))
     assert progress.duration == "2 min 05 s"
     assert re.findall(r"\d+", progress.where) == ["2", "2", "12", "200"]
-
-
-def test_start_events_survive_a_round_trip() -> None:
     for event in (ScenarioStarted("one GPU", "cuda:0", 2, 3), CallStarted(1, 4), OutputPrinted("epoch 1")):
         assert event_from_json(event_to_json(event)) == event

@@ -72,7 +72,7 @@ def test_an_exclusive_lock_waits_for_the_shared_ones(tmp_path: Path, monkeypatch
             assert is_alone.wait(SOON_S)
 
 
-def test_an_exclusive_lock_keeps_others_out(tmp_path: Path) -> None:
+def test_an_exclusive_lock_keeps_others_out_and_is_not_starved(tmp_path: Path) -> None:
     with entered_in_thread(alone(locks(tmp_path, "cuda:0"))) as (is_alone, out):
         assert is_alone.wait(SOON_S)
         with entered_in_thread(locks(tmp_path, "cuda:0").shared()) as (shares, _):
@@ -81,9 +81,6 @@ def test_an_exclusive_lock_keeps_others_out(tmp_path: Path) -> None:
                 pass
             out.set()
             assert shares.wait(SOON_S)
-
-
-def test_an_exclusive_lock_is_not_starved_by_later_shared_ones(tmp_path: Path) -> None:
     with contextlib.ExitStack() as sharing, contextlib.ExitStack() as others:
         sharing.enter_context(locks(tmp_path, "cuda:0").shared())
         is_alone, out = others.enter_context(entered_in_thread(alone(locks(tmp_path, "cuda:0"))))
@@ -161,12 +158,16 @@ def run_on(spec: MachineSpec, held: int = 1000) -> Run:
     return Run(to_machine(VIRTUAL, []), (call,), "", "work")
 
 
-def test_a_placement_without_a_driver_is_traced_self_reported_or_absent() -> None:
+def test_without_a_driver_a_placement_is_traced_self_reported_or_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert placement_of(run_on(VIRTUAL), VIRTUAL, WORKER) == "traced"
     assert placement_of(replace(run_on(VIRTUAL), calls=()), VIRTUAL, WORKER) == ""
     for kind in ("mps", "xpu", "cpu"):
         real = replace(VIRTUAL, kind=kind)
         assert placement_of(run_on(real), real, WORKER) == "self-reported"
+    install_driver(monkeypatch, None)
+    real = replace(VIRTUAL, kind="cuda")
+    assert placement_of(run_on(real), real, WORKER) == "self-reported"
+    assert driver_version() == ""
 
 
 @pytest.mark.parametrize(
@@ -187,10 +188,3 @@ def test_the_driver_corroborates_the_memory_of_the_worker(
     real = replace(VIRTUAL, kind="cuda")
     assert placement_of(run_on(real), real, WORKER) == expected
     assert driver_version() == "550.54.15"
-
-
-def test_without_a_driver_a_placement_is_self_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    install_driver(monkeypatch, None)
-    real = replace(VIRTUAL, kind="cuda")
-    assert placement_of(run_on(real), real, WORKER) == "self-reported"
-    assert driver_version() == ""

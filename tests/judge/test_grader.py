@@ -23,20 +23,17 @@ from gpututor.grading.report import Outcome, Status
 from gpututor.hardware.inventory import torch_version
 from gpututor.processes import descendants
 from tests.support.gradings import Grade, failure, gone, time_limit, wait_for
-from tests.support.tiny_course import RIGHT
+from tests.support.tiny_course import RIGHT, WRONG
 
 
-def test_a_right_solution_passes_with_every_check_named(grade: Grade) -> None:
+def test_a_right_solution_passes_and_a_wrong_value_has_its_line(grade: Grade) -> None:
     report = grade(RIGHT)
     assert report.outcome is Outcome.PASSED
     assert [verdict.check for verdict in report.verdicts] == ["loads", "runs", "value"]
     assert all(verdict.status is Status.PASSED for verdict in report.verdicts)
     assert report.device == "cuda:0, virtual T4"
     assert (report.runs[0].virtual, report.runs[0].placement) == (True, "traced")
-
-
-def test_a_wrong_value_has_expectation_value_and_line(grade: Grade) -> None:
-    report = grade("def twice(number):\n    return number\n", seed=20)
+    report = grade(WRONG, seed=20)
     assert report.outcome is Outcome.FAILED
     first = report.first_failure
     assert first is not None
@@ -100,15 +97,12 @@ def test_the_encoding_that_a_file_names_has_no_effect(grade: Grade, start: str) 
     assert grade(f"{start}{RIGHT}# +AAo-raise SystemExit\n").outcome is Outcome.PASSED
 
 
-def test_a_traceback_has_the_learners_frames_without_paths(grade: Grade) -> None:
+def test_tracebacks_have_no_paths_and_kernel_assertions_cannot_be_caught(grade: Grade) -> None:
     report = grade("import torch\n\ndef twice(number):\n    return torch.ones(2) + torch.ones(3)\n")
     text = report.runs[0].traceback
     assert '"a.py", line 4, in twice' in text
     assert "/" not in text.replace("a.py", "")
-
-
-def test_an_assertion_that_a_kernel_failed_cannot_be_caught(grade: Grade) -> None:
-    """The device stays unusable, as on CUDA: the error shows when the caller waits for the device."""
+    # The device stays unusable, as on CUDA: the error shows when the caller waits for the device.
     faulty = (
         "import torch\n\ndef twice(number):\n    try:\n"
         "        torch.ones(3, device='cuda')[torch.tensor([7], device='cuda')]\n"
@@ -293,9 +287,7 @@ def key_of(folder: Path, text: str) -> GradingKey:
     )
 
 
-def test_under_a_key_reports_are_in_the_journal_and_sources_reviewed(
-    grade: Grade, exercise_folder: Path, tmp_path: Path
-) -> None:
+def test_a_key_means_a_journal_and_a_review(grade: Grade, exercise_folder: Path, tmp_path: Path) -> None:
     source = f"import gc\n{RIGHT}"
     report = grade(source, device="virtual", seed=3, key=key_of(exercise_folder, source))
     assert report.outcome is Outcome.NEEDS_REVIEW

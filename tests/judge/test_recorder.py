@@ -20,6 +20,7 @@ from gpututor.trace.columns import Trace
 from gpututor.trace.events import Kind
 from gpututor.trace.serialization import read_trace
 from tests.support.gradings import Grade, grade_in
+from tests.support.tiny_course import RIGHT
 
 MACHINE = Machine(Scenario("one GPU", 1, ("cuda",)), "cuda:0", True, "Tesla T4", 16 << 30)
 FILE_NAME = "mine.py"
@@ -55,7 +56,7 @@ def recorded(folder: Path, *runs: Run, cases: int = 2) -> Recording:
     return read_recording(folder)
 
 
-def test_a_run_has_the_figures_of_its_calls_and_lines(tmp_path: Path) -> None:
+def test_a_run_has_bounded_figures_of_its_calls_and_lines(tmp_path: Path) -> None:
     result = recorded(tmp_path / "new", a_run(small_trace(), small_trace(2)))
     (run,) = result.runs
     assert (run.scenario, run.device, run.times, run.baselines) == ("one GPU", "cuda:0, virtual T4", "modelled", ())
@@ -67,6 +68,13 @@ def test_a_run_has_the_figures_of_its_calls_and_lines(tmp_path: Path) -> None:
     assert list(read_trace(str(path))) == list(small_trace(2))
     (line,) = run.lines  # other files have no lines here
     assert (line.line, line.kernels, line.kernel_ns, line.allocated_bytes, line.waits) == (4, 5, 2000, 1024, 0)
+    trace = Trace(None)
+    for line in range(1, 4001):
+        trace.add(Kind.KERNEL, 500 * "n", "cuda:0", start=0, end=1, file=FILE_NAME, line=line)
+        trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=2 * line - 2, file=FILE_NAME, line=line)
+    (run,) = recorded(tmp_path, a_run(trace)).runs
+    assert len(run.lines) == 2000
+    assert {len(sentence) for line in run.lines for sentence in line.hazards} == {300}
 
 
 def test_a_recording_is_bounded_and_counts_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,16 +109,6 @@ def test_names_in_traces_are_bounded_too(tmp_path: Path, monkeypatch: pytest.Mon
     assert result.left_out.startswith("75 events")
 
 
-def test_lines_and_their_hazards_are_bounded(tmp_path: Path) -> None:
-    trace = Trace(None)
-    for line in range(1, 4001):
-        trace.add(Kind.KERNEL, 500 * "n", "cuda:0", start=0, end=1, file=FILE_NAME, line=line)
-        trace.add(Kind.HAZARD, "read after write", "cuda:0", partner=2 * line - 2, file=FILE_NAME, line=line)
-    (run,) = recorded(tmp_path, a_run(trace)).runs
-    assert len(run.lines) == 2000
-    assert {len(sentence) for line in run.lines for sentence in line.hazards} == {300}
-
-
 def test_a_folder_that_cannot_be_written_changes_no_verdict(
     client: GradingClient, exercise_folder: Path, tmp_path: Path
 ) -> None:
@@ -131,7 +129,7 @@ def test_a_full_disk_changes_no_verdict(tmp_path: Path, capfd: pytest.CaptureFix
 
 def test_without_a_request_the_judge_records_nothing(grade: Grade, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    assert grade("def twice(number):\n    return 2 * number\n").outcome is Outcome.PASSED
+    assert grade(RIGHT).outcome is Outcome.PASSED
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -35,9 +35,12 @@ def wrong(old: str, new: str) -> str:
     return RIGHT.replace(old, new)
 
 
-def test_a_right_step_passes(grade: Grade) -> None:
+def test_a_right_step_passes_and_a_file_that_loads_in_no_rank_fails(grade: Grade) -> None:
     report = grade(RIGHT)
     assert report.outcome is Outcome.PASSED, (report.first_failure, report.reason)
+    outcome, check, got = failed(grade("import torchh\n"))
+    assert (outcome, check) == (Outcome.ERROR, "loads")
+    assert "'torchh' (in every rank)" in got
 
 
 def test_a_fault_of_build_in_a_rank_is_the_authors(grade: Grade, exercise_folder: Path) -> None:
@@ -122,12 +125,6 @@ def test_drawing_inputs_does_not_count_as_the_ranks_time(grade: Grade, exercise_
     with (exercise_folder / "given.py").open("a") as given:
         given.write("\n\nimport time\n")
     assert grade(RIGHT).outcome is Outcome.PASSED
-
-
-def test_a_file_that_loads_in_no_rank_fails_to_load(grade: Grade) -> None:
-    outcome, check, got = failed(grade("import torchh\n"))
-    assert (outcome, check) == (Outcome.ERROR, "loads")
-    assert "'torchh' (in every rank)" in got
 
 
 @pytest.mark.parametrize(

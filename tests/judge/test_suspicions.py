@@ -63,8 +63,19 @@ def _run(trace: Trace, **changed: Any) -> Run:
     return Run(to_machine(SPEC, []), (call,), SOURCE, "work", ((call,),))
 
 
-def test_an_honest_run_is_not_suspected() -> None:
+def test_only_impossible_memory_clocks_and_replacements_are_suspected() -> None:
     assert find_inconsistencies(_run(_honest_trace()), SPEC) == ()
+    memory = {"cuda:0": MemoryUse(0, 0, 0)}
+    (suspicion,) = find_inconsistencies(_run(Trace(), memory=memory), SPEC)
+    assert suspicion.startswith("call 1: ")
+    assert "cuda:0" in suspicion
+    run = _run(_honest_trace())
+    early = replace(run.calls[0], span=Span(0, 1, 9_000_000))
+    (suspicion,) = find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC)
+    assert "a call began before" in suspicion
+    real = replace(SPEC, kind="cuda")
+    (suspicion,) = find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"])
+    assert suspicion.startswith("torch.Tensor.cpu was replaced")
 
 
 @pytest.mark.parametrize(
@@ -90,20 +101,6 @@ def test_figures_that_do_not_fit_each_other_are_told(changed: dict[str, Any], wo
     [suspicion] = find_inconsistencies(_run(_honest_trace(**changed)), SPEC)
     assert suspicion.startswith("call 1: ")
     assert words in suspicion
-
-
-def test_impossible_memory_clocks_and_replacements_are_suspected() -> None:
-    memory = {"cuda:0": MemoryUse(0, 0, 0)}
-    (suspicion,) = find_inconsistencies(_run(Trace(), memory=memory), SPEC)
-    assert suspicion.startswith("call 1: ")
-    assert "cuda:0" in suspicion
-    run = _run(_honest_trace())
-    early = replace(run.calls[0], span=Span(0, 1, 9_000_000))
-    (suspicion,) = find_inconsistencies(replace(run, repeated=((run.calls[0], early),)), SPEC)
-    assert "a call began before" in suspicion
-    real = replace(SPEC, kind="cuda")
-    (suspicion,) = find_inconsistencies(_run(Trace()), real, ["torch.Tensor.cpu"])
-    assert suspicion.startswith("torch.Tensor.cpu was replaced")
 
 
 def suspicions_of(work: dict[str, Any] | None, result: torch.Tensor | None = None, **changed: Any) -> tuple[str, ...]:

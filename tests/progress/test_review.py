@@ -38,7 +38,7 @@ def reasons(
     return {each.exercise: each.reasons for each in to_repeat(attempts, progress, solutions, again or {}, ORDER)}
 
 
-def test_reasons_to_repeat_are_named_in_their_order() -> None:
+def test_reasons_to_repeat_are_named_in_order_until_an_unaided_repeat() -> None:
     reviews = reasons(
         *(attempt(number, "a/one") for number in range(3)),
         attempt(3, "a/one", True),
@@ -56,9 +56,6 @@ def test_reasons_to_repeat_are_named_in_their_order() -> None:
     assert reasons(attempt(1, "a/one", True), attempt(2, "a/two"), attempt(3, "a/two", True)) == {}
     assert reasons(solutions=("a/one",), two=2) == {}, "hints without an attempt"
     assert reasons(attempt(1, "gone/away")) == {}, "not in the course"
-
-
-def test_an_unaided_repeat_ends_the_review() -> None:
     before = [attempt(number, "a/one") for number in range(1, 5)]
     again = {"a/one": 4}
     assert reasons(*before, attempt(6, "a/one"), attempt(7, "a/one", True), again=again, one=3) == {}

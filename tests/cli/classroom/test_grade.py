@@ -31,13 +31,13 @@ from gpututor.errors import NotGradableHere
 from gpututor.grading.report import Outcome
 from tests.support.classes import reports_of
 from tests.support.fake_judges import job_of
-from tests.support.tiny_course import write_course
+from tests.support.tiny_course import RIGHT, write_course
 
 SUBMISSIONS = {
-    "kim": "def twice(number):\n    return 2 * number\n",
+    "kim": RIGHT,
     "lee": "def twice(number):\n    return 3 * number\n",
     "max": "def twice(number)\n    return number\n",
-    "zoe": "def twice(number):\n    return 2 * number\n",
+    "zoe": RIGHT,
 }
 
 

@@ -115,13 +115,20 @@ def test_bursts_of_noise_rarely_make_it_wrong(factor: float) -> None:
     assert answers.count(right) >= 0.95 * runs
 
 
-def test_code_at_the_limit_is_open_at_the_cap() -> None:
+def test_code_at_the_limit_is_open_and_slow_inputs_keep_batches_small() -> None:
     flips = itertools.cycle([1.0, 1.6])
     settings = Settings(attempts=1, baseline_samples=1)
     submission = Fake(CALL_S * 1.0, noise=lambda: next(flips))
     result = compared(Fake(CALL_S), submission, settings=settings)
     assert result.answer is Answer.OPEN
     assert len(result.signs) <= MOST_PAIRS
+    # A learner waits for drawing too; the calls by themselves would fit into the time.
+    clock = itertools.count()
+    quick, slow = (
+        compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(longest_s=0.5, most_s=1e9, now_s=now_s)).calls
+        for now_s in (lambda: 0.0, lambda: float(next(clock)))
+    )
+    assert slow == 1 < quick
 
 
 def test_the_round_trip_is_subtracted_and_batches_stand_out_of_it() -> None:
@@ -144,16 +151,6 @@ def test_a_batch_keeps_to_its_bounds(settings: Settings, most: int) -> None:
     assert 1 <= compared(Fake(CALL_S), Fake(CALL_S), settings=settings).calls <= most
 
 
-def test_inputs_that_take_long_to_draw_keep_batches_small() -> None:
-    """A learner waits for drawing too; the calls by themselves would fit into the time."""
-    clock = itertools.count()
-    quick, slow = (
-        compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(longest_s=0.5, most_s=1e9, now_s=now_s)).calls
-        for now_s in (lambda: 0.0, lambda: float(next(clock)))
-    )
-    assert slow == 1 < quick
-
-
 @pytest.mark.parametrize("right", [0, 100], ids=["in a warm-up", "in a pair"])
 def test_the_first_wrong_result_ends_the_timing(right: int) -> None:
     submission = Fake(CALL_S)
@@ -167,16 +164,13 @@ def test_the_first_wrong_result_ends_the_timing(right: int) -> None:
     assert len(result.signs) < FEWEST_PAIRS
 
 
-def test_each_pair_is_reported_and_no_side_sees_an_input_twice() -> None:
+def test_pairs_have_new_inputs_both_orders_a_steady_baseline_and_an_end() -> None:
     submission = Fake(CALL_S)
     reported: list[int] = []
     result = compared(Fake(CALL_S), submission, on_pair=reported.append)
     assert reported == list(range(1, len(result.signs) + 1))
     numbers = [drawn["number"] for batch in submission.batches for drawn in batch]
     assert len(set(numbers)) == len(numbers)
-
-
-def test_both_orders_occur_within_the_pairs() -> None:
     order: list[str] = []
 
     def side(name: str) -> Fake:
@@ -192,11 +186,7 @@ def test_both_orders_occur_within_the_pairs() -> None:
         ("baseline", "submission"),
         ("submission", "baseline"),
     }
-
-
-def test_a_baseline_that_slows_down_later_is_noticed() -> None:
     baseline = Fake(CALL_S)
-    submission = Fake(CALL_S)
 
     def answer(number: int) -> int:
         baseline.call_s = 2 * CALL_S
@@ -205,9 +195,6 @@ def test_a_baseline_that_slows_down_later_is_noticed() -> None:
     submission.answer = answer
     assert compared(baseline, submission).contended
     assert not compared(Fake(CALL_S), Fake(CALL_S)).contended
-
-
-def test_pairs_end_when_their_time_is_over() -> None:
     now = itertools.count()
     result = compared(Fake(CALL_S), Fake(CALL_S), settings=Settings(most_s=3, now_s=lambda: float(next(now))))
     assert result.answer is Answer.OPEN
