@@ -190,6 +190,7 @@ def test_the_table_filters_words_shows_marks_and_what_is_to_look_at(folder: Clas
     graded = folder.read_class()
     stray = tuple(Unmatched(f"bo/{name}.py", "No exercise is called that.", ("bo",)) for name in ("homework", "other"))
     folder.write_class(replace(graded, unmatched=stray))
+    gradebook = source_of(folder).read()
     assert table_of(gradebook).review is None
     table = table_of(gradebook, review_of(folder, gradebook))
     assert table.review is not None

@@ -83,6 +83,7 @@ def test_copies_waits_launches_and_hazards_differ_without_colors() -> None:
     above, below = drawn(program, "to the host", rows=2)
     assert set(above) == {" "}
     assert set(below) == {" ", "←"}
+    program = Program()
     for number in range(200):
         program.kernel(1, 1 * US)
         if number == 100:

@@ -228,6 +228,7 @@ def test_times_of_equal_kinds_stand_on_one_scale_with_limit_and_floor(tmp_path: 
     (call,) = other.recording.runs[0].calls
     moved = replace(other.recording, runs=(replace(other.run, calls=(replace(call, words="with number=9"),)),))
     view = replace(view, others=(OtherAttempt("best", other.recording), OtherAttempt("before", moved)))
+    bars = roles(view)
     assert bars["best"].note == "0.50 × baseline.py"
     assert bars["before"].note == "0.50 × baseline.py, with other inputs"
     view, real = view_of(tmp_path), view_of(tmp_path, factor=3, device="cuda:0, NVIDIA H200")

@@ -39,6 +39,7 @@ def test_modules_output_exit_code_and_traceback_are_the_scripts(course: Path, sc
     assert (done.returncode, done.stdout) == (7, "cuda:0\n")
     assert "virtual T4 (modelled)" in done.stderr
     script.write_text("import torch\ntorch.ones(2, device='cuda') + torch.ones(2)\n")
+    done = _run(course, "1.1", "--file", script)
     assert done.returncode == 1
     assert "line 2" in done.stderr
     assert "cuda:0 and cpu!" in done.stderr

@@ -92,6 +92,7 @@ def test_results_are_verified_all_or_later_a_drawn_one_of_each_batch() -> None:
     for _ in range(30):
         assert verifying.find(INPUTS, RIGHT, "") is None
     assert verifying.verified == 3 + 29
+    seconds = itertools.count()
     verifying = verifier(allowance_s=0.0, now_s=lambda: float(next(seconds)))
     seen = [verifying.find(INPUTS, [-1] * 20, "") for _ in range(40)]
     assert len({finding.expected for finding in seen if finding is not None}) > 10

@@ -43,6 +43,7 @@ def test_others_are_stopped_during_the_block_only_but_no_trusted_ones(child: int
 
     with pytest.raises(RuntimeError, match="broken"):
         break_in_the_middle()
+    _, status = os.waitpid(child, os.WCONTINUED)
     assert os.WIFCONTINUED(status)
     os.kill(child, signal.SIGSTOP)
     os.waitpid(child, os.WUNTRACED)
