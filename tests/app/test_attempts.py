@@ -255,12 +255,23 @@ async def test_a_trace_is_written_as_perfetto_reads_it(env: AppEnv) -> None:
     assert {event["name"] for event in events if event["ph"] == "C"} == {"allocated memory"}
 
 
-async def test_the_main_screen_exports_the_newest_trace(env: AppEnv) -> None:
+async def test_the_main_screen_exports_the_newest_trace_and_failures_are_told(env: AppEnv) -> None:
     env.client = Timed()
+    in_the_way = env.workspace_folder / "exports"
     async with env.start() as pilot:
         await pilot.press("X")
         await until_shown(pilot, "There is no trace to export yet")
+        in_the_way.write_text("in the way")
+        await pilot.press("S")
+        await until_shown(pilot, "cannot be written")
+        await pilot.press("escape")
         await run(pilot, env)
+        await see(pilot, "timeline")
+        await pilot.press("X")
+        await until_shown(pilot, "cannot be written")
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
+        in_the_way.unlink()
         for number in (1, 2, 3):
             await pilot.press("X")
             paths = await files(pilot, env, ".json", number)
@@ -297,19 +308,6 @@ async def test_pictures_of_each_large_screen_are_saved_with_its_text(timed: AppE
     texts = ["".join(ElementTree.parse(path).getroot().itertext()).replace("\xa0", " ") for path in paths]
     for words in ("1.1 Twice 1", "peak", "compared with baseline.py"):
         assert any(words in text for text in texts), words
-
-
-async def test_a_failed_export_is_reported(env: AppEnv) -> None:
-    env.client = Timed()
-    async with env.start() as pilot:
-        (env.workspace_folder / "exports").write_text("in the way")
-        await pilot.press("S")
-        await until_shown(pilot, "cannot be written")
-        await pilot.press("escape")
-        await run(pilot, env)
-        await see(pilot, "timeline")
-        await pilot.press("X")
-        await until_shown(pilot, "cannot be written")
 
 
 def test_exports_leave_nothing_on_a_full_disk_and_have_safe_names(tmp_path: Path) -> None:

@@ -166,10 +166,10 @@ def test_titles_and_other_names_of_the_palette_are_unique() -> None:
     for commands in SCREENS.values():
         titles = [command.title for command in commands if command.palette is not None]
         assert len(titles) == len(set(titles))
-    titles = {command.title.lower() for command in BY_ID.values()} | {title.lower() for title in DEVICE_TABS}
+    lowered = {command.title.lower() for command in BY_ID.values()} | {title.lower() for title in DEVICE_TABS}
     names = [name.lower() for names in OTHER_NAMES.values() for name in names]
     assert len(names) == len(set(names))
-    assert not set(names) & titles
+    assert not set(names) & lowered
 
 
 OTHER_NAMES = {id: command.palette or () for id, command in BY_ID.items()}

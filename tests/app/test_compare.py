@@ -49,16 +49,6 @@ async def test_the_comparison_looks_as_agreed(timed: AppEnv, pilot: Pilot[None],
     await assert_golden(pilot, f"compare_{page}")
 
 
-async def test_from_the_device_screen_and_back(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await two_attempts(pilot, timed)
-    device = await see(pilot, "memory")
-    await compare(pilot, "V")
-    await pilot.press("escape")
-    await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
-    assert isinstance(device, DeviceScreen)
-    assert device.tabs.number == 1
-
-
 async def test_it_is_compared_with_the_best_then_others_then_the_baseline(timed: AppEnv) -> None:
     async with timed.start((140, 40)) as pilot:
         await run(pilot, timed, FASTER)
@@ -90,6 +80,12 @@ async def test_lines_are_paired_by_their_text_and_lead_to_the_editor(timed: AppE
     await pilot.press("enter")
     await until(pilot, lambda: main_screen(pilot).is_current, "for the main screen")
     await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 5, "for the line")
+    device = await see(pilot, "memory")
+    await compare(pilot, "V")
+    await pilot.press("escape")
+    await until(pilot, lambda: pilot.app.screen is device, "for the device screen")
+    assert isinstance(device, DeviceScreen)
+    assert device.tabs.number == 1
 
 
 async def test_both_timelines_are_on_one_scale_and_move_together(timed: AppEnv) -> None:

@@ -211,14 +211,19 @@ async def test_keys_that_leave_the_word_close_the_list(pilot: Pilot[None], key: 
     assert key != "escape" or editor.text == "alpha = 1\na"
 
 
-async def test_better_names_of_the_child_replace_those_of_the_file(env: AppEnv) -> None:
-    command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'almanac', 'other'")]
+async def test_better_names_of_the_child_replace_those_of_the_file_and_all_after_import(env: AppEnv) -> None:
+    def naming(names: str) -> list[str]:
+        return [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", names)]
+
     async with env.start() as pilot:
-        editor = await write(pilot, "alpha = 1\nal", command=command)
+        editor = await write(pilot, "alpha = 1\nal", command=naming("'almanac', 'other'"))
         await open_list(pilot)
         await until(pilot, lambda: list_of(pilot).shown == ["almanac", "alpha", "all"], "for the names")
         await pilot.press("enter")
         assert editor.text == "alpha = 1\nalmanac"
+        await write(pilot, "alpha = 1\nfrom torch import ", command=naming("'nn', 'cuda'"))
+        await open_list(pilot)
+        await until(pilot, lambda: list_of(pilot).shown == ["nn", "cuda"], "for the names")
 
 
 async def test_a_hanging_child_blocks_neither_typing_nor_lists_nor_boxes(env: AppEnv) -> None:
@@ -313,14 +318,6 @@ async def test_the_list_of_names_looks_so(pilot: Pilot[None]) -> None:
     await until_shown(pilot, "sigma")
     await until(pilot, lambda: main_screen(pilot).files.is_saved, "for the text to be saved")
     await assert_golden(pilot, "completion")
-
-
-async def test_after_import_only_what_can_be_imported_is_offered(env: AppEnv) -> None:
-    command = [sys.executable, "-c", ECHO.replace("asked['text'], str(os.getpid())", "'nn', 'cuda'")]
-    async with env.start() as pilot:
-        await write(pilot, "alpha = 1\nfrom torch import ", command=command)
-        await open_list(pilot)
-        await until(pilot, lambda: list_of(pilot).shown == ["nn", "cuda"], "for the names")
 
 
 # Documentation

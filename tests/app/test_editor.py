@@ -240,22 +240,18 @@ async def test_a_run_key_right_behind_text_grades_the_whole_text(pilot: Pilot[No
     assert env.file().read_text() == "YabcefgXW"
 
 
-async def test_leaving_the_program_right_behind_text_keeps_the_text(env: AppEnv) -> None:
-    async with env.start() as pilot:
-        await pilot.press("e")
-        burst(pilot.app, *"x=1", "left", *"2", "ctrl+q")
-        await until(pilot, lambda: not pilot.app.is_running or "x=21" in env.file().read_text(), "for the file")
-    assert env.file().read_text().startswith("x=21" + DEFAULT_START)
-
-
-async def test_letters_after_a_command_that_leaves_the_editor_are_no_text(env: AppEnv) -> None:
+async def test_leaving_editor_or_program_right_behind_text_keeps_the_text_alone(env: AppEnv) -> None:
     async with env.start() as pilot:
         screen = main_screen(pilot)
         await pilot.press("e")
         burst(pilot.app, *"x=1", "f3", "n")
         await until(pilot, lambda: screen.exercise.label == "1.2", "for the next exercise")
         assert screen.panes.current is Pane.TASK
+        await pilot.press("e")
+        burst(pilot.app, *"x=1", "left", *"2", "ctrl+q")
+        await until(pilot, lambda: not pilot.app.is_running or "x=21" in env.file(1).read_text(), "for the file")
     assert env.file().read_text().startswith("x=1" + DEFAULT_START)
+    assert env.file(1).read_text().startswith("x=21" + DEFAULT_START)
 
 
 @pytest.mark.parametrize("size", TRIED_SIZES, ids=str)

@@ -185,17 +185,6 @@ async def test_b_takes_a_text_back_and_loses_nothing(env: AppEnv) -> None:
         await until(pilot, lambda: main.editor_text == mine, "for the undo")
 
 
-async def test_a_running_check_is_not_covered_by_an_older_report(env: AppEnv) -> None:
-    attempts(env, WRONG, RIGHT)
-    env.client.holds = True
-    async with env.start() as pilot:
-        await pilot.press("r")
-        await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
-        await open_history(pilot)
-        await pilot.press("j", "enter")
-        await until_shown(pilot, "The checks are running: their results come first.")
-
-
 async def test_of_five_hundred_attempts_only_those_in_sight_are_read(env: AppEnv) -> None:
     store = env.progress()
     graded = judge_by_text(GradeRequest(str(env.course.exercises[0].folder), WRONG, "x.py"))
@@ -269,8 +258,9 @@ def test_every_outcome_has_room_in_the_list() -> None:
     assert max(map(len, (DOES_NOT_RUN, *OUTCOME_TITLES.values()))) <= 21
 
 
-async def test_two_answers_of_one_moment_close_the_list_once(env: AppEnv) -> None:
+async def test_two_answers_close_the_list_once_and_a_running_check_is_not_covered(env: AppEnv) -> None:
     attempts(env, WRONG, RIGHT)
+    env.client.holds = True
     async with env.start() as pilot:
         screen = await open_history(pilot)
         await until(pilot, lambda: 0 in screen._list.known, "for the newest")
@@ -278,6 +268,11 @@ async def test_two_answers_of_one_moment_close_the_list_once(env: AppEnv) -> Non
         screen.action_close()
         await until_shown(pilot, "Results")
         assert pilot.app.screen is main_screen(pilot)
+        await pilot.press("r")
+        await until(pilot, lambda: len(main_screen(pilot).panes.results.rows) == 1, "for the first check")
+        await open_history(pilot)
+        await pilot.press("j", "enter")
+        await until_shown(pilot, "The checks are running: their results come first.")
 
 
 async def test_a_lone_surrogate_in_the_editor_does_not_hide_the_last_report(env: AppEnv) -> None:

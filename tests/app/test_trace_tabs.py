@@ -101,7 +101,7 @@ async def test_memory_is_read_by_the_keys_for_each_call(timed: AppEnv, pilot: Pi
     await until_shown(pilot, "✓ Every allocation succeeded.")
 
 
-async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot: Pilot[None]) -> None:
+async def test_lines_are_ordered_by_cost_or_as_in_the_file_and_clicked(timed: AppEnv, pilot: Pilot[None]) -> None:
     await run(pilot, timed)
     screen = await see(pilot, "lines")
     tab = screen.tabs.tab
@@ -123,6 +123,9 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file(timed: AppEnv, pilot:
     await pilot.press("e")
     main.panes.editor.move_cursor((5, 0))
     await until_shown(pilot, "Line 6, both calls: 4 kernels")
+    screen = await see(pilot, "lines")
+    await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
+    await until(pilot, lambda: main.panes.editor.cursor_location[0] == 3, "for the line")
 
 
 @pytest.mark.parametrize(("tab", "keys", "row"), [("memory", [], 5), ("lines", ["j"], 3), ("hazards", [], 6)])
@@ -174,13 +177,6 @@ def test_a_curve_that_hardly_moves_is_drawn_from_above_zero() -> None:
     assert "998 MiB" in lines[axis]
     assert any("not from 0" in line for line in lines)
     assert " " not in lines[axis - 1].partition("┤")[2].rstrip(), "what stays is seen too"
-
-
-async def test_the_list_of_lines_can_be_clicked(timed: AppEnv, pilot: Pilot[None]) -> None:
-    await run(pilot, timed)
-    screen = await see(pilot, "lines")
-    await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
-    await until(pilot, lambda: main_screen(pilot).panes.editor.cursor_location[0] == 3, "for the line")
 
 
 async def test_the_chosen_line_is_visible_from_its_start(timed: AppEnv) -> None:

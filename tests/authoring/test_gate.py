@@ -271,7 +271,7 @@ def test_slow_solutions_examples_and_missing_files_are_reported(subjects: dict[s
     assert {fault.file.name for fault in missing} >= {"exercise.toml", "task.md", "wrong"}
 
 
-def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None:
+def test_examples_run_on_as_many_gpus_as_the_lesson_says_and_may_not_end_the_program(tmp_path: Path) -> None:
     course = tmp_path / "course"
     lesson = skeleton(course, "first").parent
     text = (lesson / "lesson.md").read_text()
@@ -283,6 +283,10 @@ def test_examples_run_on_as_many_gpus_as_the_lesson_says(tmp_path: Path) -> None
     (lesson / "lesson.toml").write_text('title = "Two"\nsummary = "Two."\ngpus = 2\n')
     (loaded,) = load_course(course).lessons
     assert list(example_problems(loaded, station)) == []
+    (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
+    (loaded,) = load_course(course).lessons
+    (fault,) = example_problems(loaded, station)
+    assert fault.problem.endswith("exit status 3")
 
 
 def test_a_single_exercise_is_verified_without_mutants(tmp_path: Path) -> None:
@@ -310,15 +314,6 @@ def test_checks_that_never_end_or_end_the_program_are_reported(
     (title,) = titles(subject)
     assert words in title
     assert subject.gradings == 0
-
-
-def test_examples_that_end_the_program_are_reported(tmp_path: Path) -> None:
-    lesson = skeleton(tmp_path / "course", "first").parent
-    text = (lesson / "lesson.md").read_text()
-    (lesson / "lesson.md").write_text(text.replace("import torch\n", "raise SystemExit(3)\n", 1))
-    (loaded,) = load_course(tmp_path / "course").lessons
-    (fault,) = example_problems(loaded, JudgePool())
-    assert fault.problem.endswith("exit status 3")
 
 
 def test_jobs_are_done_in_their_order() -> None:

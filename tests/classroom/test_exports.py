@@ -181,10 +181,10 @@ def test_gradescope_gets_checks_times_and_tags_and_hides_hidden_ones() -> None:
     speed = verdict("speed", measured="0.81 × the baseline: 10 μs against 12 μs")
     fast = report(verdict("placement"), speed)
     wrong = report(verdict("parity", Status.FAILED), speed)
-    files = [Upload("ada", fast), Upload("grace", wrong)]
+    uploads = [Upload("ada", fast), Upload("grace", wrong)]
     by_rules = {}
     for name, rules in {"seen": Rules(hidden_until_due=("placement",)), "private": Rules(hidden=("speed",))}.items():
-        texts, _ = gradescope(gradebook(files, rules))
+        texts, _ = gradescope(gradebook(uploads, rules))
         by_rules[name] = {student: json.loads(text or "") for student, text in texts.items()}
     ada, grace = by_rules["seen"].values()
     assert [(entry["value"], entry["order"]) for entry in ada["leaderboard"]] == [(0.81, "asc")]

@@ -102,9 +102,9 @@ def test_an_open_mark_gives_no_details_and_gradescope_no_more_than_feedback() ->
     book = gradebook(
         [Upload("kim", with_secret(Status.FAILED, verdict("loads"), verdict("parity", Status.NOT_RUN)))], HIDING
     )
-    text = gradescope(book)[0]["kim/results.json"]
-    assert text is not None
-    assert text.count('"visibility": "hidden"') == 2
+    results = gradescope(book)[0]["kim/results.json"]
+    assert results is not None
+    assert results.count('"visibility": "hidden"') == 2
     mark = book.students[0].marks[0]
     assert [check.check for check in student_view(mark, book.exercises[0], HIDING).checks] == ["loads"]
 

@@ -90,14 +90,6 @@ def test_a_broken_journal_entry_is_one_warning(folder: ClassFolder, capsys: pyte
     assert str(broken) in capsys.readouterr().err
 
 
-def test_without_the_course_exercises_are_named_by_keys(folder: ClassFolder) -> None:
-    folder.write_class(replace(folder.read_class(), course="/gone"))
-    book = make_gradebook(folder, Rules())
-    assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
-    assert ["/gone" in notice.title for notice in book.notices] == [True]
-    assert make_gradebook(folder, Rules(), COURSE.folder).exercises[0].label == "5.1"
-
-
 def test_an_ungraded_exercise_has_the_points_of_the_course(
     folder: ClassFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,12 +179,17 @@ def test_the_table_fits_the_width(width: int) -> None:
     assert any(line.startswith("名前") and "…" in line for line in lines)
 
 
-def test_the_table_has_a_word_for_each_missing_mark(folder: ClassFolder) -> None:
+def test_missing_marks_have_words_and_exercises_without_the_course_their_keys(folder: ClassFolder) -> None:
     lines = list(lines_of(make_gradebook(folder, Rules(drop=(EXERCISE,))), 80))
     assert [line.split() for line in lines if line.startswith(("kim", "lee"))] == [
         ["kim", "0", "?", "–", "(2)"],
         ["lee", "open", "(0", "so", "far)", "?", "waiting", "(2)"],
     ]
+    folder.write_class(replace(folder.read_class(), course="/gone"))
+    book = make_gradebook(folder, Rules())
+    assert [(each.label, each.title) for each in book.exercises] == [("", EXERCISE), ("", OTHER)]
+    assert ["/gone" in notice.title for notice in book.notices] == [True]
+    assert make_gradebook(folder, Rules(), COURSE.folder).exercises[0].label == "5.1"
 
 
 def test_report_prints_a_table_or_json_and_writes_exports(

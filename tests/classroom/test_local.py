@@ -47,7 +47,7 @@ def test_every_job_is_graded_once(tmp_path: Path) -> None:
     assert bench.closed >= bench.made == 3
 
 
-def test_a_dead_judge_is_replaced_and_its_job_retried(tmp_path: Path) -> None:
+def test_a_dead_judge_is_replaced_and_its_job_retried_unless_its_report_was_written(tmp_path: Path) -> None:
     def once(judge: FakeJudge, request: GradeRequest) -> Outcome | None:
         return dies(judge, request) if judge.bench.tries[request.submission] == 1 else None
 
@@ -56,9 +56,6 @@ def test_a_dead_judge_is_replaced_and_its_job_retried(tmp_path: Path) -> None:
     assert work.progress.outcomes == {Outcome.PASSED: 6}
     assert bench.tries["3"] == 2
     assert bench.made == 3
-
-
-def test_a_written_report_counts_even_if_its_judge_dies(tmp_path: Path) -> None:
     bench = Bench(on({"a": dies_after_writing}))
     work = run([job_of(tmp_path)], bench)
     assert work.progress.outcomes == {Outcome.FAILED: 1}
@@ -87,14 +84,11 @@ def test_a_report_that_is_not_in_the_journal_is_a_failure(tmp_path: Path, monkey
     assert [failure.attempts for failure in work.failures] == [MOST_ATTEMPTS]
 
 
-def test_a_hanging_judge_is_ended(tmp_path: Path) -> None:
+def test_a_hanging_judge_is_ended_and_a_missing_submission_a_failure(tmp_path: Path) -> None:
     bench = Bench(on({"a": hangs}))
     work = run([job_of(tmp_path, timeout_s=0.01), job_of(tmp_path, text="b")], bench, judges=1)
     assert work.progress.outcomes == {Outcome.PASSED: 1}
     assert [failure.key.submission for failure in work.failures] == [job_of(tmp_path).key.submission]
-
-
-def test_a_missing_submission_is_a_failure(tmp_path: Path) -> None:
     job = job_of(tmp_path)
     Path(job.submission_path).unlink()
     work = run([job], Bench())

@@ -95,6 +95,6 @@ def test_checks_scenarios_and_words_decide_unless_too_many_are_alike() -> None:
     graded = {name: failing(("a", "value", name)) for name in "pqrs"}
     assert names(failing(("a", "value", "q")), **graded) == ["q."]
     assert names(failing(("a", "value", "t")), **graded) == []
-    graded = failing(("a", "runs", "RuntimeError: no GPU 0"), of=0.0)
-    assert names(failing(("a", "runs", "RuntimeError: no GPU 1"), of=0.0), needs_a_gpu=graded) == ["needs_a_gpu."]
-    assert names(failing(("a", "runs", "NotImplementedError"), of=0.0), needs_a_gpu=graded) == []
+    no_gpu = failing(("a", "runs", "RuntimeError: no GPU 0"), of=0.0)
+    assert names(failing(("a", "runs", "RuntimeError: no GPU 1"), of=0.0), needs_a_gpu=no_gpu) == ["needs_a_gpu."]
+    assert names(failing(("a", "runs", "NotImplementedError"), of=0.0), needs_a_gpu=no_gpu) == []

@@ -92,13 +92,16 @@ def test_a_new_class_is_graded_in_bubblewrap_with_a_private_secret(folder: Class
     assert folder.secret_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_device_that_fails_in_bubblewrap_or_is_missing_is_not_used(plan: Plan) -> None:
+def test_a_device_that_does_not_work_is_not_used_and_a_finished_class_starts_no_process(plan: Plan) -> None:
     on_gpu = plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"}))
     assert {job.key.device for job in on_gpu.jobs} == {"cuda NVIDIA H100"}
     without = plan(inventory=ONE_GPU)
     assert {job.key.device for job in without.jobs} == {"virtual"}
     with pytest.raises(NotGradableHere, match="no device cuda"):
         plan(GradeOptions(device="cuda"))
+    grade_all(plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
+    again = plan(RESUME, inventory=ONE_GPU, works=None)
+    assert (list(again.jobs), again.already, again.changed) == ([], 2, "")
 
 
 def test_a_folder_with_gradings_needs_resume(folder: ClassFolder, course: Course, plan: Plan) -> None:
@@ -185,12 +188,6 @@ def test_the_advice_for_a_broken_class_file_works(folder: ClassFolder, class_: C
     folder.class_file.unlink()
     assert plan(RESUME, works=None).already == 2
     assert folder.read_class() == class_
-
-
-def test_a_finished_class_starts_no_process(plan: Plan) -> None:
-    grade_all(plan(inventory=ONE_GPU, works=frozenset({"cpu", "cuda:0"})))
-    again = plan(RESUME, inventory=ONE_GPU, works=None)
-    assert (list(again.jobs), again.already, again.changed) == ([], 2, "")
 
 
 def test_resume_keeps_the_options_of_the_last_run(course: Course, plan: Plan) -> None:

@@ -238,13 +238,16 @@ def test_the_current_folder_precedes_the_remembered_and_the_default_workspace(
     assert find_workspace(course=course) == default
 
 
-def test_a_removed_current_folder_is_ignored(
+def test_a_removed_current_folder_and_a_missing_course_are_allowed(
     tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert find_workspace(course=course) == workspace
+    (workspace.folder / MARKER).write_text('{"schema_version": 1, "handed_out": {}}')
+    monkeypatch.chdir(workspace.folder)
+    assert find_workspace() == find_workspace(course=course) == workspace
 
 
 def test_a_folder_named_once_becomes_only_the_first_remembered(
@@ -290,14 +293,6 @@ def test_each_course_has_its_own_folder_and_progress(
     monkeypatch.chdir(folders[0])
     assert find_workspace(course=course) == Workspace(folders[0])
     assert find_workspace(course=other) == Workspace(folders[1]), "a workspace of another course is passed by"
-
-
-def test_a_workspace_without_a_course_serves_every_course(
-    tmp_path: Path, course: Course, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (workspace.folder / MARKER).write_text('{"schema_version": 1, "handed_out": {}}')
-    monkeypatch.chdir(workspace.folder)
-    assert find_workspace() == find_workspace(course=course) == workspace
 
 
 RESETTER = """

@@ -78,9 +78,9 @@ def test_pages_have_blocks_whose_adjacent_lines_are_printed_together() -> None:
     from gpututor.devices.virtual import options
     from gpututor.hardware.gpus import gpu_names
 
-    page = PAGES[1].read_text(encoding="utf-8")
-    assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in page
-    assert f"{', '.join(gpu_names())}." in page.replace("\n", " ")
+    text = PAGES[1].read_text(encoding="utf-8")
+    assert f"Tested with torch {options.OLDEST} to {options.NEWEST}." in text
+    assert f"{', '.join(gpu_names())}." in text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("page", mostly_long(PAGES, QUICK), ids=lambda page: page.name)

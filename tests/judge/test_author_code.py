@@ -81,15 +81,12 @@ def test_a_fault_is_reported_at_its_line(
         assert report.reason.splitlines()[-2:] == ["Called from:", "given.py:6 in build"]
 
 
-def test_a_build_that_ends_the_worker_is_the_authors_fault(grade: Grade, exercise_folder: Path) -> None:
+def test_code_of_the_author_that_ends_the_worker_or_the_judge_is_named(grade: Grade, exercise_folder: Path) -> None:
     given = exercise_folder / "given.py"
     given.write_text(f"import os\n{DRAW}def build(drawn, device):\n    os._exit(3)\n")
     report = grade(RIGHT)
     assert report.outcome is Outcome.INTERNAL_ERROR
     assert report.reason.startswith(f"{given}: ")
-
-
-def test_checks_that_end_the_judge_are_named(grade: Grade, exercise_folder: Path) -> None:
     (exercise_folder / "checks.py").write_text("import os\n\nos._exit(3)\n")
     with pytest.raises(GradingError) as broke:
         grade(RIGHT)

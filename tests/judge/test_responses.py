@@ -70,16 +70,13 @@ def test_each_scenario_has_its_own_ranks_and_files(grade: Grade, exercise_folder
     assert (outcome, check) == (Outcome.FAILED, "files")
 
 
-def test_ranks_that_train_alone_fail(grade: Grade) -> None:
+def test_ranks_that_train_alone_differ_or_leave_their_group_fail(grade: Grade) -> None:
     alone = wrong("torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])", "model")
     report = grade(alone)
     verdicts = {verdict.check: verdict for verdict in report.verdicts}
     assert report.outcome is Outcome.FAILED
     assert "rank 0" in verdicts["processes"].got
     assert "relative error" in verdicts["parity"].got
-
-
-def test_different_parameters_and_remaining_groups_fail(grade: Grade) -> None:
     differing = wrong(
         "    dist.destroy", "    with torch.no_grad():\n        model.weight += rank * 1e-7\n    dist.destroy"
     )

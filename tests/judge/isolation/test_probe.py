@@ -43,12 +43,12 @@ def test_broken_drivers_have_no_devices_but_a_reason(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.xpu, "is_available", fails)
     assert next(iter(describe_devices()))["name"] == "cpu"
 
-    def fails(_: int) -> None:
+    def breaks(_: int) -> None:
         raise RuntimeError("CUDA unknown error\nmore")
 
     assert reason_without_gpus() == {}
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", fails)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", breaks)
     monkeypatch.setattr(Path, "glob", lambda *_: [])
     assert reason_without_gpus() == {}
     monkeypatch.setattr(Path, "glob", lambda *_: [Path("/dev/nvidia0")])
