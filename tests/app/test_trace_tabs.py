@@ -123,6 +123,7 @@ async def test_lines_are_ordered_by_cost_or_as_in_the_file_and_clicked(timed: Ap
     await pilot.press("e")
     main.panes.editor.move_cursor((5, 0))
     await until_shown(pilot, "Line 6, both calls: 4 kernels")
+    await pilot.press("f6")
     screen = await see(pilot, "lines")
     await pilot.click(screen.query_one("LinesTab OptionList", OptionList), offset=(4, 1))
     await until(pilot, lambda: main.panes.editor.cursor_location[0] == 3, "for the line")
