@@ -138,6 +138,7 @@ def test_similar_and_identical_texts_of_different_students_form_clusters(tmp_pat
     shared += [("s99", EXERCISE, source + program(99, 30))]  # with much code of its own
     others = [(f"t{n}", EXERCISE, program(100 + n)) for n in range(5)]
     result = review(tmp_path, course_folder, [*shared, *others])
+    (item,) = result.items
     assert (item.kind, item.students) == (Kind.ALIKE, tuple(student for student, *_ in shared))
     assert item.why.startswith("16 texts of 16 people")
     short = FILES["solution.py"].replace("2 * number", "number + number")
